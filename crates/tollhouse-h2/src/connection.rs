@@ -1,7 +1,8 @@
-//! One connection, of either role: the state that all its parts share, and how it is made.
+//! An HTTP/2 connection in either role: the state shared by all its parts, and its constructors.
 //!
-//! What arrives is taken apart in `connection/receive.rs`, `heads.rs`, `control.rs` and `body.rs`;
-//! what leaves is written in `open.rs`, `send.rs` and `output.rs`; `lifetime.rs` drains, ends and keeps time.
+//! Input is parsed in `connection/receive.rs`, `heads.rs`, `control.rs` and `body.rs`; output is
+//! written in `open.rs`, `send.rs` and `output.rs`; `lifetime.rs` drains, closes and checks
+//! deadlines.
 
 mod body;
 mod control;
@@ -32,22 +33,22 @@ use tollhouse_stdx::{MemoryBudget, Reservation};
 pub use open::RequestLine;
 pub use send::SendError;
 
-/// Streams that were closed last and are remembered, so that what is still in flight for them is told
-/// from what may not come. Older ones get the benefit of the doubt, but for new heads.
+/// Number of recently closed streams to remember, to tell late frames that are allowed from those
+/// that are errors. For older streams, everything except new heads is allowed.
 const CLOSED_STREAMS_MAX: usize = 128;
 
-/// How a stream ended that the application no longer holds.
+/// The end of a stream that the application has released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// Both sides said END_STREAM.
+    /// Both sides sent END_STREAM.
     Complete,
-    /// We reset it, or never let it begin: frames that are in flight are dropped.
+    /// We reset or refused it: frames in flight are dropped.
     ByUs,
     /// The peer reset it.
     ByPeer,
 }
 
-/// What is left of each [`crate::limits::Rate`].
+/// Remaining tokens of each [`crate::limits::Rate`].
 #[derive(Default)]
 struct Buckets {
     resets: Bucket,
@@ -60,23 +61,23 @@ struct Buckets {
     empty_frames: Bucket,
 }
 
-/// Flow control of the connection as a whole.
+/// Flow control of the whole connection.
 struct Windows {
-    /// Bytes that may be sent.
+    /// Bytes we may send.
     send: i32,
-    /// Bytes that the peer may send.
+    /// Bytes the peer may send.
     receive: i32,
-    /// Bytes received and not yet returned to the peer.
+    /// Bytes received that the peer has not been credited for yet.
     credit: u32,
-    /// Bytes handed out and not yet consumed, of all streams.
+    /// Bytes handed out and not yet consumed, over all streams.
     unread: u64,
-    /// Bytes that windows of streams have grown by.
+    /// Bytes by which stream windows have grown.
     growth: u32,
-    /// Bytes taken from the budget of the process: for `growth`, or for `unread` where that is more.
+    /// Bytes reserved from the process's budget: the larger of `growth` and `unread`.
     budget: Reservation,
 }
 
-/// A connection. See the crate's page for how it is used.
+/// An HTTP/2 connection. See the crate documentation for how to use it.
 pub struct Connection {
     role: Role,
     limits: Limits,
@@ -91,44 +92,45 @@ pub struct Connection {
     output: Output,
     local: Settings,
     peer: Settings,
-    /// Whether the peer's first SETTINGS came.
+    /// Whether the peer's first SETTINGS have arrived.
     has_peer_settings: bool,
-    /// When our SETTINGS were sent, until they are acknowledged.
+    /// Send time of our SETTINGS; `None` once they are acknowledged.
     settings_sent_ms: Option<u64>,
-    /// From our SETTINGS to their acknowledgement.
+    /// Time between sending our SETTINGS and their acknowledgement.
     round_trip_ms: u64,
     windows: Windows,
     streams: Streams,
     closed: VecDeque<(u32, Ending)>,
-    /// Highest stream that the peer opened.
+    /// Highest stream number opened by the peer.
     highest_peer: u32,
-    /// The stream that we open next; of a client only.
+    /// Number of the next stream we open; clients only.
     next_own: u32,
-    /// Streams that have DATA and an open window of their own.
+    /// Streams with pending DATA and an open stream window.
     ready: Vec<StreamId>,
-    /// Counts streams that were chosen to send.
+    /// Number of times a stream has been chosen to send.
     turn: u32,
-    /// A priority that came before its stream.
+    /// A priority that arrived before its stream.
     early_priority: Option<(u32, Priority)>,
     drain: Drain,
-    /// The last stream of the peer's GOAWAY.
+    /// The last stream in the peer's GOAWAY.
     peer_last: Option<u32>,
     last_malformed: Option<Malformed>,
-    /// An event that a frame's header brought, before its payload.
+    /// An event found in a frame's header, before its payload.
     pending_event: Option<Event<'static>>,
-    /// Room for names that are made lower case.
+    /// Buffer for lower-casing field names.
     lowered: Vec<u8>,
     failure: Option<ConnectionError>,
     started_ms: u64,
 }
 
 impl Connection {
-    /// The server's side of a connection that was just accepted. Windows grow within `budget`.
+    /// Creates the server side of a connection that was just accepted. Windows grow within
+    /// `budget`.
     pub fn server(limits: Limits, budget: &Arc<MemoryBudget>, now_ms: u64) -> Self {
         Self::new(Role::Server, limits, budget, now_ms)
     }
 
-    /// The client's side of a connection that was just opened. Windows grow within `budget`.
+    /// Creates the client side of a connection that was just opened. Windows grow within `budget`.
     pub fn client(limits: Limits, budget: &Arc<MemoryBudget>, now_ms: u64) -> Self {
         Self::new(Role::Client, limits, budget, now_ms)
     }
@@ -176,24 +178,24 @@ impl Connection {
             failure: None,
             started_ms: now_ms,
         };
-        // The preface and our settings go out without waiting for the peer's (RFC 9113 §3.4), and
-        // so does a window wider than the 64 KiB that every connection begins with.
+        // The preface and our settings are sent without waiting for the peer's (RFC 9113 §3.4), and
+        // so is a window larger than the initial 64 KiB.
         connection.output.begin(role, &local);
         connection.widen_connection();
         connection
     }
 
-    /// Which side this is.
+    /// The side this connection is on.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// What it has seen.
+    /// Counts of what the connection has seen.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// The bounds that it was made with.
+    /// The limits this connection was created with.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -203,49 +205,49 @@ impl Connection {
         &self.peer
     }
 
-    /// Whether the peer's first SETTINGS came.
+    /// Whether the peer's first SETTINGS have arrived.
     pub fn has_peer_settings(&self) -> bool {
         self.has_peer_settings
     }
 
-    /// Streams that the application holds.
+    /// Number of streams the application holds.
     pub fn open_streams(&self) -> u32 {
         self.streams.len()
     }
 
-    /// What was wrong with the last message that was refused.
+    /// Why the last malformed message was refused.
     pub fn last_malformed(&self) -> Option<Malformed> {
         self.last_malformed
     }
 
-    /// Whether releasing a stream would reset it: one of its directions is still open.
+    /// Whether releasing a stream would reset it, because one of its directions is still open.
     pub fn is_unfinished(&self, stream: StreamId) -> bool {
         self.streams.get(stream).is_some_and(|stream| !stream.is_closed())
     }
 
-    /// The latest time that it was told.
+    /// The latest time passed to this connection.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
     }
 
-    /// What ended the connection.
+    /// The error that ended the connection.
     pub fn failure(&self) -> Option<ConnectionError> {
         self.failure
     }
 
-    /// The priority of a stream, as the peer has said it.
+    /// The priority of a stream as given by the peer.
     pub fn priority(&self, stream: StreamId) -> Option<Priority> {
         self.streams.get(stream).map(|stream| stream.priority)
     }
 
-    /// Gives a stream another priority: that of the response, where a server knows better.
+    /// Sets the priority of a stream; for servers that know the response's priority better.
     pub fn set_priority(&mut self, stream: StreamId, priority: Priority) {
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.priority = priority;
         }
     }
 
-    /// Bytes of memory that it holds beside its own size.
+    /// Heap memory it holds, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.decoder.memory_bytes()
             + self.encoder.memory_bytes()
@@ -257,7 +259,7 @@ impl Connection {
             + self.closed.capacity() * size_of::<(u32, Ending)>()
     }
 
-    /// Gives back what an idle connection need not hold; what is needed again is allocated again.
+    /// Frees memory that an idle connection does not need; it is reallocated on demand.
     pub fn release_memory(&mut self) {
         self.output.shrink();
         self.input.shrink();
@@ -268,7 +270,6 @@ impl Connection {
         self.closed.shrink_to_fit();
     }
 
-    /// Remembers how a stream ended.
     fn remember(&mut self, number: u32, ending: Ending) {
         if self.closed.len() == CLOSED_STREAMS_MAX {
             self.closed.pop_front();
@@ -276,7 +277,7 @@ impl Connection {
         self.closed.push_back((number, ending));
     }
 
-    /// How a stream that nobody holds ended, as far as it is remembered.
+    /// The end of a released stream, if it is still remembered.
     fn ending(&self, number: u32) -> Option<Ending> {
         let mut last_first = self.closed.iter().rev();
         last_first.find(|(other, _)| *other == number).map(|(_, ending)| *ending)
@@ -287,13 +288,13 @@ impl Connection {
         match (self.role, number % 2 == 1) {
             (Role::Server, true) => number > self.highest_peer,
             (Role::Client, true) => number >= self.next_own,
-            // Pushed ones, which there are none of.
+            // No streams are ever pushed.
             (_, false) => true,
         }
     }
 }
 
-/// What is told of the limits.
+/// The settings we send, derived from the limits.
 fn local_settings(role: Role, limits: &Limits) -> Settings {
     let common = Settings {
         header_table_bytes: limits.decoder_table_bytes,

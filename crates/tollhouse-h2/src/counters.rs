@@ -1,48 +1,48 @@
-//! What a connection has seen: for metrics, and for whoever asks why one was ended.
+//! Statistics of a connection, for metrics and for finding out why it was closed.
 
-/// Sums since the connection began; each bound of [`crate::Limits`] has what it counts here.
+/// Totals since the connection began. Everything that [`crate::Limits`] bounds is counted here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames received, of any type.
     pub frames: u64,
-    /// Streams that reached the application, or were opened by it.
+    /// Streams that reached the application or were opened by it.
     pub streams: u64,
-    /// Streams refused since too many were open.
+    /// Streams refused because too many were open.
     pub refused_streams: u64,
-    /// RST_STREAM received.
+    /// RST_STREAM frames received.
     pub resets_received: u64,
-    /// RST_STREAM that faults of the peer made us send.
+    /// RST_STREAM frames sent because of errors by the peer.
     pub resets_caused: u64,
-    /// Messages refused for what they were made of.
+    /// Malformed messages that were refused.
     pub malformed_messages: u64,
-    /// Of those, the ones with too many or too large fields.
+    /// Malformed messages with too many or too large fields.
     pub oversized_heads: u64,
-    /// CONTINUATION received.
+    /// CONTINUATION frames received.
     pub continuations: u64,
-    /// DATA without bytes that ended nothing.
+    /// Empty DATA frames without END_STREAM.
     pub empty_data: u64,
-    /// PING received, answers aside.
+    /// PING frames received, without replies.
     pub pings: u64,
-    /// SETTINGS received, acknowledgements aside.
+    /// SETTINGS frames received, without acknowledgements.
     pub settings: u64,
-    /// PRIORITY and PRIORITY_UPDATE received.
+    /// PRIORITY and PRIORITY_UPDATE frames received.
     pub priorities: u64,
-    /// WINDOW_UPDATE received.
+    /// WINDOW_UPDATE frames received.
     pub window_updates: u64,
     /// Frames of unknown types.
     pub unknown_frames: u64,
-    /// Frames for streams that were closed before.
+    /// Frames for streams that were already closed.
     pub late_frames: u64,
-    /// Times that the window of a stream was widened.
+    /// Times a stream's window was widened.
     pub widened_windows: u64,
-    /// Times that a window was not widened for want of budget.
+    /// Times a window was not widened because the budget was exhausted.
     pub unwidened_windows: u64,
-    /// Streams that a server answered to their end, or a client was.
+    /// Streams released without a reset.
     pub completed_streams: u64,
-    /// Streams reset since the budget had no room for their unread bytes.
+    /// Streams reset because the budget had no room for their unread bytes.
     pub unbudgeted_streams: u64,
-    /// Streams reset since the peer opened no window for them in time.
+    /// Streams reset because the peer did not open a window for them in time.
     pub stalled_streams: u64,
-    /// Most control frames that waited unsent at once.
+    /// Highest number of control frames pending at once.
     pub queued_control_frames_max: u32,
 }

@@ -1,8 +1,8 @@
-//! Error codes of the protocol, and what ends a connection (RFC 9113 §5.4, §7).
+//! Protocol error codes, and connection errors (RFC 9113 §5.4, §7).
 
 use std::fmt;
 
-/// A code of RST_STREAM and GOAWAY (RFC 9113 §7). Unknown ones are kept as they came.
+/// An error code of RST_STREAM or GOAWAY (RFC 9113 §7). Unknown codes are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub u32);
 
@@ -24,7 +24,7 @@ impl ErrorCode {
     pub const HTTP_1_1_REQUIRED: Self = Self(0xd);
 }
 
-/// Names by number.
+/// Names of the codes, by number.
 const NAMES: [&str; 14] = [
     "NO_ERROR",
     "PROTOCOL_ERROR",
@@ -57,37 +57,37 @@ impl fmt::Debug for ErrorCode {
     }
 }
 
-/// What ended a connection: the code that GOAWAY carries, and what the peer did.
+/// Why a connection ended: the code sent in GOAWAY, and what the peer did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionError {
-    /// The code of the GOAWAY.
+    /// The code sent in GOAWAY.
     pub code: ErrorCode,
-    /// What was wrong, a fragment that reads after "the connection ended: ".
+    /// The reason, as a fragment that can follow "the connection ended: ".
     pub reason: &'static str,
 }
 
 impl ConnectionError {
-    /// With a code and what was wrong.
+    /// Creates an error from a code and a reason.
     pub const fn new(code: ErrorCode, reason: &'static str) -> Self {
         Self { code, reason }
     }
 
-    /// Something that no conforming peer sends.
+    /// PROTOCOL_ERROR: the peer broke the protocol.
     pub const fn protocol(reason: &'static str) -> Self {
         Self::new(ErrorCode::PROTOCOL_ERROR, reason)
     }
 
-    /// A frame of a length that its type does not have.
+    /// FRAME_SIZE_ERROR: a frame's length is invalid for its type.
     pub const fn frame_size(reason: &'static str) -> Self {
         Self::new(ErrorCode::FRAME_SIZE_ERROR, reason)
     }
 
-    /// More than a flow-control window allows, or a window beyond its maximum.
+    /// FLOW_CONTROL_ERROR: a flow-control window was exceeded, or is above its maximum.
     pub const fn flow_control(reason: &'static str) -> Self {
         Self::new(ErrorCode::FLOW_CONTROL_ERROR, reason)
     }
 
-    /// A bound of [`crate::Limits`] was passed.
+    /// ENHANCE_YOUR_CALM: a limit of [`crate::Limits`] was exceeded.
     pub const fn calm(reason: &'static str) -> Self {
         Self::new(ErrorCode::ENHANCE_YOUR_CALM, reason)
     }

@@ -1,21 +1,21 @@
-//! What a connection reports of the bytes it was fed, and where the fields of heads go.
+//! The events a connection reports, and the receiver of header fields.
 
 use crate::field::Field;
 use crate::message::HeadKind;
 use crate::{ErrorCode, StreamId};
 
-/// Something that the peer did. DATA borrows from the bytes that were fed.
+/// Something the peer did. DATA borrows from the input bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// At a server: a new stream, whose head the sink has. The application holds the stream until it
-    /// releases it.
+    /// A server received a new stream; its head has been passed to the sink. The application holds
+    /// the stream until it releases it.
     Request {
         /// The stream.
         stream: StreamId,
         /// Whether no DATA follows.
         ends: bool,
     },
-    /// At a client: the final head of a response, whose fields the sink has.
+    /// A client received the final head of a response; its fields have been passed to the sink.
     Response {
         /// The stream.
         stream: StreamId,
@@ -24,15 +24,15 @@ pub enum Event<'a> {
         /// Whether no DATA follows.
         ends: bool,
     },
-    /// At a client: an interim response, 100 to 199 but 101; another follows.
+    /// A client received an interim response: 100 to 199 except 101. Another response follows.
     Interim {
         /// The stream.
         stream: StreamId,
         /// 100 to 199.
         status: u16,
     },
-    /// A piece of a body, to be given back by [`crate::Connection::consume`] when it has been dealt
-    /// with. Empty only where it ends the body.
+    /// A piece of a body. Call [`crate::Connection::consume`] once it is processed. Empty only at
+    /// the end of a body.
     Data {
         /// The stream.
         stream: StreamId,
@@ -41,64 +41,65 @@ pub enum Event<'a> {
         /// Whether the message is complete.
         ends: bool,
     },
-    /// The fields behind a body, which the sink has; the message is complete.
+    /// The trailers of a message, which is now complete; their fields have been passed to the sink.
     Trailers {
         /// The stream.
         stream: StreamId,
     },
-    /// Both directions of a stream ended early. It is still to be released.
+    /// Both directions of a stream ended early. The stream must still be released.
     Reset {
         /// The stream.
         stream: StreamId,
         /// The code of RST_STREAM.
         code: ErrorCode,
-        /// Who ended it.
+        /// The cause of the reset.
         cause: ResetCause,
     },
-    /// The peer will not deal with streams of ours above `last_stream`: they are over, to be released,
-    /// and safe to be sent elsewhere (RFC 9113 §6.8).
+    /// The peer will not process our streams above `last_stream`: they have ended, must be
+    /// released, and can safely be retried elsewhere (RFC 9113 §6.8).
     GoAway {
-        /// The highest stream that the peer deals with.
+        /// The highest stream the peer processes.
         last_stream: u32,
-        /// Why.
+        /// The reason given by the peer.
         code: ErrorCode,
     },
     /// The peer's settings changed.
     Settings,
-    /// The answer to a PING of ours.
+    /// The reply to one of our PINGs.
     Pong {
-        /// What the PING carried.
+        /// The payload of the PING.
         payload: [u8; 8],
     },
 }
 
-/// Who ended a stream early.
+/// Why a stream ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetCause {
     /// The peer sent RST_STREAM.
     Peer,
-    /// The peer broke a rule, and was sent RST_STREAM.
+    /// The peer broke a rule and was sent RST_STREAM.
     Fault,
-    /// The peer opened no window in time, and was sent RST_STREAM.
+    /// The peer did not open a window in time and was sent RST_STREAM.
     Stall,
-    /// The budget of the process had no room for the stream's unread bytes, and the peer was sent RST_STREAM.
+    /// The process's budget had no room for the stream's unread bytes; the peer was sent
+    /// RST_STREAM.
     Memory,
 }
 
-/// Where the fields of heads and trailers go, one by one, so that the caller can lay them out as it
-/// likes.
+/// Receives the fields of heads and trailers one by one, so that the caller can store them in any
+/// form.
 ///
-/// What was handed in counts only once the event of the head comes: a message that turns out to be
-/// malformed has none, and its fields are to be forgotten at the next [`FieldSink::begin`].
+/// Fields only count once the event for their head arrives. A malformed message produces no such
+/// event; discard its fields at the next [`FieldSink::begin`].
 pub trait FieldSink {
-    /// A head or trailers of `stream` begin.
+    /// Called at the start of a head or trailers of `stream`.
     fn begin(&mut self, stream: StreamId, kind: HeadKind);
 
-    /// The next field. Pseudo-header fields come first; which have been checked, as have all others.
+    /// Called with the next field, which has been checked. Pseudo-header fields come first.
     fn field(&mut self, field: Field<'_>);
 }
 
-/// For callers that want no fields.
+/// Ignores all fields.
 impl FieldSink for () {
     fn begin(&mut self, _: StreamId, _: HeadKind) {}
     fn field(&mut self, _: Field<'_>) {}

@@ -1,45 +1,45 @@
-//! Single fields: what a name is known as, and which bytes names and values may have.
+//! Single fields: their kinds, and the bytes that names and values may contain.
 //!
-//! A field is looked at once: what its kind is, stands beside it in the tables of HPACK, so that one
-//! that comes again costs no second look. What a message may be made of is in `message.rs`.
+//! Each field is checked once: its kind is stored next to it in the HPACK tables, so a field that
+//! is sent again needs no second check. The rules for whole messages are in `message.rs`.
 
 use tollhouse_http::element::OriginForm;
 use tollhouse_stdx::control_bytes::control_position;
 
-/// A field of a message, as it is handed in and out.
+/// A field of a message, sent or received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// In lower case, a token, or the name of a pseudo-header field with its colon.
+    /// A lower-case token, or the name of a pseudo-header field with its colon.
     pub name: &'a [u8],
-    /// Without white space at its ends and without control bytes, but HTAB.
+    /// A value without leading or trailing white space, and without control bytes except HTAB.
     pub value: &'a [u8],
-    /// What the name is known as.
+    /// The kind of field, by its name.
     pub kind: FieldKind,
-    /// Whether no table may remember it, here or further on (RFC 7541 §7.1.3).
+    /// Whether no table may store it, here or at a later hop (RFC 7541 §7.1.3).
     pub is_sensitive: bool,
 }
 
 impl<'a> Field<'a> {
-    /// One to be sent, which tables may remember.
+    /// Creates a field to be sent that tables may store.
     #[inline]
     pub fn new(name: &'a [u8], value: &'a [u8]) -> Self {
         Self { name, value, kind: FieldKind::Regular, is_sensitive: false }
     }
 
-    /// One to be sent that no table may remember.
+    /// Creates a field to be sent that no table may store.
     #[inline]
     pub fn sensitive(name: &'a [u8], value: &'a [u8]) -> Self {
         Self { is_sensitive: true, ..Self::new(name, value) }
     }
 }
 
-/// What a field is known as.
+/// The kind of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FieldKind {
-    /// Any that is not named below.
+    /// Any field not listed below.
     Regular,
-    /// None that a message may have; never handed out.
+    /// A field that no message may contain; never handed out.
     Malformed,
     /// `:method`, a token.
     Method,
@@ -57,14 +57,14 @@ pub enum FieldKind {
     Host,
     /// `content-length`, digits.
     ContentLength,
-    /// `cookie`, perhaps one of several crumbs (RFC 9113 §8.2.3).
+    /// `cookie`, possibly one of several crumbs (RFC 9113 §8.2.3).
     Cookie,
     /// `priority` (RFC 9218 §5).
     Priority,
 }
 
 impl FieldKind {
-    /// Whether it is one of those with a colon.
+    /// Whether this is a pseudo-header field.
     #[inline]
     pub fn is_pseudo(self) -> bool {
         matches!(
@@ -79,62 +79,62 @@ impl FieldKind {
     }
 }
 
-/// Why a field, or the message around it, is malformed (RFC 9113 §8.1.1).
+/// Why a field, or the message that contains it, is malformed (RFC 9113 §8.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
-    /// A name that is empty or no token in lower case.
+    /// A name that is empty or not a lower-case token.
     Name,
-    /// A value with a control byte, or with white space at an end.
+    /// A value with a control byte, or with leading or trailing white space.
     Value,
-    /// A pseudo-header field that is unknown, or not of this kind of message.
+    /// A pseudo-header field that is unknown or not allowed in this kind of message.
     UnknownPseudo,
-    /// A pseudo-header field that stands twice, behind a regular field, or in trailers.
+    /// A pseudo-header field that is repeated, after a regular field, or in trailers.
     MisplacedPseudo,
     /// A pseudo-header field that is missing.
     MissingPseudo,
-    /// A method, scheme, path, authority, protocol or status that is none.
+    /// An invalid method, scheme, path, authority, protocol or status.
     PseudoValue,
-    /// A field that speaks of one connection: `connection`, `transfer-encoding` and their like.
+    /// A connection-specific field such as `connection` or `transfer-encoding`.
     ConnectionSpecific,
-    /// `host` that is none, or says something else than `:authority`.
+    /// A `host` that is invalid or differs from `:authority`.
     Host,
-    /// `content-length` that is no number, or stands twice.
+    /// A `content-length` that is invalid or repeated.
     ContentLength,
-    /// More or less DATA than `content-length` said.
+    /// More or less DATA than `content-length` declares.
     BodyLength,
-    /// A message that ends where it may not, or goes on where it should end.
+    /// A message that ends too early, or continues after its end.
     Sequence,
     /// More or larger fields than [`crate::Limits`] allow.
     TooLarge,
 }
 
 impl Malformed {
-    /// A fragment that says it.
+    /// The reason as a sentence fragment.
     pub const fn reason(self) -> &'static str {
         match self {
-            Self::Name => "a field name is empty or no token in lower case",
-            Self::Value => "a field value has a control byte, or white space at an end",
+            Self::Name => "a field name is empty or not a lower-case token",
+            Self::Value => "a field value has a control byte, or leading or trailing white space",
             Self::UnknownPseudo => "an unknown pseudo-header field",
-            Self::MisplacedPseudo => "a pseudo-header field stands twice, late, or in trailers",
+            Self::MisplacedPseudo => "a repeated or misplaced pseudo-header field",
             Self::MissingPseudo => "a pseudo-header field is missing",
-            Self::PseudoValue => "a pseudo-header field has a value that is none",
-            Self::ConnectionSpecific => "a field that speaks of one connection only",
-            Self::Host => "a host that is none, or another than :authority",
-            Self::ContentLength => "a content-length that is no number, or stands twice",
-            Self::BodyLength => "a body of another length than content-length says",
-            Self::Sequence => "a message that ends, or goes on, where it may not",
+            Self::PseudoValue => "a pseudo-header field has an invalid value",
+            Self::ConnectionSpecific => "a connection-specific field",
+            Self::Host => "a host that is invalid or differs from :authority",
+            Self::ContentLength => "an invalid or repeated content-length",
+            Self::BodyLength => "a body whose length differs from content-length",
+            Self::Sequence => "a message that ends too early or continues after its end",
             Self::TooLarge => "too many or too large fields",
         }
     }
 }
 
-/// Names may have it.
+/// Allowed in names.
 const NAME: u8 = 1;
 /// An upper-case letter.
 const UPPER: u8 = 2;
 
-/// By byte: [`NAME`] for those of a token in lower case (RFC 9110 §5.6.2), [`UPPER`] for letters that
-/// are a token's in upper case.
+/// The class of each byte: [`NAME`] for the bytes of a lower-case token (RFC 9110 §5.6.2),
+/// [`UPPER`] for upper-case letters.
 static BYTES: [u8; 256] = byte_classes();
 
 const fn byte_classes() -> [u8; 256] {
@@ -157,17 +157,17 @@ const fn byte_classes() -> [u8; 256] {
 /// Whether `text` is a token without upper-case letters.
 #[inline]
 pub(crate) fn is_lower_token(text: &[u8]) -> bool {
-    // Without branches for each byte.
+    // Avoids a branch per byte.
     !text.is_empty() && text.iter().fold(NAME, |all, &byte| all & BYTES[usize::from(byte)]) == NAME
 }
 
-/// Whether `text` is a token, whatever its case.
+/// Whether `text` is a token in any case.
 pub(crate) fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|&byte| BYTES[usize::from(byte)] != 0)
 }
 
-/// Whether a value may be `text` (RFC 9113 §8.2.1): CTL other than HTAB pass no server alike, and
-/// white space at an end would be gone behind the next hop.
+/// Whether `text` is a valid field value (RFC 9113 §8.2.1). Servers treat control characters other
+/// than HTAB differently, and the next hop would drop leading or trailing white space.
 #[inline]
 pub(crate) fn is_value(text: &[u8]) -> bool {
     let (Some(first), Some(last)) = (text.first(), text.last()) else { return true };
@@ -184,13 +184,13 @@ pub(crate) fn is_value(text: &[u8]) -> bool {
     true
 }
 
-/// What the field is known as; [`FieldKind::Malformed`] for what no message may have.
+/// The kind of a field; [`FieldKind::Malformed`] if no message may contain it.
 #[inline]
 pub(crate) fn classify(name: &[u8], value: &[u8]) -> FieldKind {
     examine(name, value).unwrap_or(FieldKind::Malformed)
 }
 
-/// What the field is known as, or what is wrong with it.
+/// The kind of a field, or what is wrong with it.
 pub(crate) fn examine(name: &[u8], value: &[u8]) -> Result<FieldKind, Malformed> {
     if name.first() == Some(&b':') {
         return examine_pseudo(name, value);
@@ -227,7 +227,7 @@ fn examine_pseudo(name: &[u8], value: &[u8]) -> Result<FieldKind, Malformed> {
     if is_good { Ok(kind) } else { Err(Malformed::PseudoValue) }
 }
 
-/// RFC 3986 §3.1.
+/// Checks a scheme (RFC 3986 §3.1).
 fn is_scheme(text: &[u8]) -> bool {
     let is_good = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     text.first().is_some_and(u8::is_ascii_alphabetic) && text.iter().all(is_good)
@@ -237,7 +237,7 @@ fn host(text: &[u8]) -> Result<(), Malformed> {
     tollhouse_http::authority::split(text).map(drop).ok_or(Malformed::Host)
 }
 
-/// The number of a status of three digits.
+/// Parses a three-digit status.
 pub(crate) fn status(text: &[u8]) -> Option<u16> {
     let [hundreds @ b'1'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = text else {
         return None;
@@ -246,10 +246,10 @@ pub(crate) fn status(text: &[u8]) -> Option<u16> {
     Some(digit(hundreds) * 100 + digit(tens) * 10 + digit(ones))
 }
 
-/// Digits of the largest `content-length`: what fits in 63 bits, as in most servers.
+/// Maximum number of digits in `content-length`: fits in 63 bits, as in most servers.
 const CONTENT_LENGTH_DIGITS_MAX: usize = 18;
 
-/// The number of a `content-length`.
+/// Parses a `content-length`.
 pub(crate) fn content_length(text: &[u8]) -> Result<u64, Malformed> {
     let is_good = !text.is_empty()
         && text.len() <= CONTENT_LENGTH_DIGITS_MAX

@@ -1,26 +1,26 @@
-//! Frames as bytes (RFC 9113 §4, §6): their header read, all of them written.
+//! Frames as bytes (RFC 9113 §4, §6): reads frame headers and writes all frames.
 //!
-//! What a frame means for a connection is in `connection`; nothing here keeps a state.
+//! The handling of frames is in `connection`; this module keeps no state.
 
 use crate::ErrorCode;
 use crate::settings::Settings;
 
-/// What every client connection begins with (RFC 9113 §3.4).
+/// The bytes a client connection begins with (RFC 9113 §3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Bytes of a frame's header.
+/// Size of a frame header in bytes.
 pub const HEADER_BYTES: usize = 9;
 
-/// Largest payload until SETTINGS_MAX_FRAME_SIZE says otherwise, and the least that it may say.
+/// Largest payload by default, and the smallest value of SETTINGS_MAX_FRAME_SIZE.
 pub const PAYLOAD_BYTES_DEFAULT: u32 = 16_384;
 
-/// Largest payload that SETTINGS_MAX_FRAME_SIZE may allow.
+/// Largest value of SETTINGS_MAX_FRAME_SIZE.
 pub const PAYLOAD_BYTES_MAX: u32 = (1 << 24) - 1;
 
 /// Largest flow-control window, and largest stream identifier.
 pub const U31_MAX: u32 = (1 << 31) - 1;
 
-/// Types of frames (RFC 9113 §6, RFC 9218 §7.1).
+/// Frame types (RFC 9113 §6, RFC 9218 §7.1).
 #[expect(missing_docs, reason = "each is the frame of that name")]
 pub mod kind {
     pub const DATA: u8 = 0x0;
@@ -36,7 +36,7 @@ pub mod kind {
     pub const PRIORITY_UPDATE: u8 = 0x10;
 }
 
-/// Flags of frames.
+/// Frame flags.
 #[expect(missing_docs, reason = "each is the flag of that name")]
 pub mod flag {
     pub const END_STREAM: u8 = 0x1;
@@ -49,18 +49,18 @@ pub mod flag {
 /// The nine bytes before every payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// Bytes of the payload.
+    /// Length of the payload in bytes.
     pub length: u32,
-    /// One of [`kind`], or an extension's.
+    /// A constant of [`kind`], or the type of an extension frame.
     pub kind: u8,
-    /// A sum of [`flag`]s.
+    /// A combination of [`flag`]s.
     pub flags: u8,
-    /// The stream, 0 for the connection.
+    /// The stream; 0 for the connection.
     pub stream: u32,
 }
 
 impl FrameHeader {
-    /// Reads it; the reserved bit is ignored.
+    /// Parses a header; the reserved bit is ignored.
     #[inline]
     pub fn parse(bytes: &[u8; HEADER_BYTES]) -> Self {
         let [l0, l1, l2, kind, flags, s0, s1, s2, s3] = *bytes;
@@ -72,10 +72,10 @@ impl FrameHeader {
         }
     }
 
-    /// Its nine bytes.
+    /// Encodes the header.
     ///
     /// # Panics
-    /// For a length of more than 24 bits: it would write a frame of another length.
+    /// If `length` needs more than 24 bits: the frame would get a different length.
     #[inline]
     pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
         assert!(self.length <= PAYLOAD_BYTES_MAX, "a payload has at most 2^24 - 1 bytes");
@@ -91,13 +91,13 @@ impl FrameHeader {
     }
 }
 
-/// Appends the header of a frame.
+/// Appends a frame header.
 #[inline]
 pub fn write_header(out: &mut Vec<u8>, header: FrameHeader) {
     out.extend_from_slice(&header.to_bytes());
 }
 
-/// Appends a frame whose payload is short and fixed.
+/// Appends a frame with a short, fixed payload.
 fn write_fixed<const BYTES: usize>(
     out: &mut Vec<u8>,
     (kind, flags): (u8, u8),
@@ -108,23 +108,23 @@ fn write_fixed<const BYTES: usize>(
     out.extend_from_slice(&payload);
 }
 
-/// Appends RST_STREAM.
+/// Appends a RST_STREAM frame.
 pub fn write_reset(out: &mut Vec<u8>, stream: u32, code: ErrorCode) {
     write_fixed(out, (kind::RST_STREAM, 0), stream, code.0.to_be_bytes());
 }
 
-/// Appends WINDOW_UPDATE.
+/// Appends a WINDOW_UPDATE frame.
 pub fn write_window_update(out: &mut Vec<u8>, stream: u32, increment: u32) {
     debug_assert!(0 < increment && increment <= U31_MAX, "an increment of 31 bits");
     write_fixed(out, (kind::WINDOW_UPDATE, 0), stream, increment.to_be_bytes());
 }
 
-/// Appends PING, or with [`flag::ACK`] the answer to one.
+/// Appends a PING frame; with [`flag::ACK`], the reply to one.
 pub fn write_ping(out: &mut Vec<u8>, flags: u8, payload: [u8; 8]) {
     write_fixed(out, (kind::PING, flags), 0, payload);
 }
 
-/// Appends GOAWAY with a text for whoever reads a log.
+/// Appends a GOAWAY frame with debug text for people who read logs.
 pub fn write_goaway(out: &mut Vec<u8>, last_stream: u32, code: ErrorCode, text: &str) {
     let length = 8 + text.len() as u32;
     write_header(out, FrameHeader { length, kind: kind::GOAWAY, flags: 0, stream: 0 });
@@ -133,7 +133,7 @@ pub fn write_goaway(out: &mut Vec<u8>, last_stream: u32, code: ErrorCode, text: 
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Appends SETTINGS with what differs from the protocol's defaults.
+/// Appends a SETTINGS frame with all settings that differ from the defaults.
 pub fn write_settings(out: &mut Vec<u8>, settings: &Settings) {
     let start = out.len();
     write_header(out, FrameHeader { length: 0, kind: kind::SETTINGS, flags: 0, stream: 0 });
@@ -143,7 +143,7 @@ pub fn write_settings(out: &mut Vec<u8>, settings: &Settings) {
     out[start..start + HEADER_BYTES].copy_from_slice(&header.to_bytes());
 }
 
-/// Appends the acknowledgement of SETTINGS.
+/// Appends a SETTINGS acknowledgement.
 pub fn write_settings_ack(out: &mut Vec<u8>) {
     write_fixed(out, (kind::SETTINGS, flag::ACK), 0, []);
 }

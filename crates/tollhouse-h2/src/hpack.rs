@@ -1,6 +1,6 @@
-//! Header compression (RFC 7541): integers, Huffman code, tables, and a coder for each direction.
+//! Header compression (RFC 7541): integers, Huffman code, tables, an encoder and a decoder.
 //!
-//! Neither coder allocates once its buffers have grown, and neither knows what a message is.
+//! Neither coder allocates once its buffers have grown, and neither knows about messages.
 
 mod decoder;
 mod dynamic_table;
@@ -16,42 +16,42 @@ use std::fmt;
 pub use decoder::Decoder;
 pub use encoder::{Encoder, HuffmanUse};
 
-/// Bytes that an entry counts beside its name and value (RFC 7541 §4.1); the size of a list of fields
-/// is counted alike (RFC 9113 §6.5.2).
+/// Size of an entry beyond its name and value (RFC 7541 §4.1); field lists are counted in the same
+/// way (RFC 9113 §6.5.2).
 pub const FIELD_OVERHEAD_BYTES: usize = 32;
 
-/// Bytes of a dynamic table until a setting says otherwise (RFC 9113 §6.5.2).
+/// Default size of a dynamic table in bytes (RFC 9113 §6.5.2).
 pub const TABLE_BYTES_DEFAULT: u32 = 4096;
 
-/// Largest dynamic table of either direction, in bytes: lengths of names and values within it stay
-/// within 16 bits. Settings beyond it count as this one.
+/// Maximum size of either dynamic table in bytes, so that lengths of names and values in it fit
+/// into 16 bits. Larger settings are treated as this value.
 pub const TABLE_BYTES_MAX: u32 = 65_535;
 
-/// What is wrong with a header block; each ends the connection, since the tables of both sides no
-/// longer agree (RFC 9113 §4.3).
+/// An error in a header block. Every error ends the connection, because the two sides' tables are
+/// no longer in sync (RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HpackError {
-    /// The block ends inside of a field.
+    /// The block ends within a field.
     Truncated,
     /// An integer that is too long or too large.
     IntegerOverflow,
-    /// An index of 0, or beyond both tables.
+    /// An index of 0, or one beyond both tables.
     BadIndex,
-    /// Bits that are no Huffman code, or a wrong padding.
+    /// An invalid Huffman code, or incorrect padding.
     Huffman,
-    /// A table size beyond the limit, in the wrong place, or missing.
+    /// A table size that is above the limit, in the wrong place, or missing.
     BadTableSize,
 }
 
 impl HpackError {
-    /// A fragment that says it.
+    /// The reason as a sentence fragment.
     pub const fn reason(self) -> &'static str {
         match self {
-            Self::Truncated => "a header block ends inside of a field",
+            Self::Truncated => "a header block ends within a field",
             Self::IntegerOverflow => "an integer in a header block is too large",
-            Self::BadIndex => "an index in a header block leads nowhere",
-            Self::Huffman => "a string in a header block is no Huffman code",
-            Self::BadTableSize => "a table size in a header block is too large or out of place",
+            Self::BadIndex => "an index in a header block is invalid",
+            Self::Huffman => "a string in a header block has an invalid Huffman code",
+            Self::BadTableSize => "a table size in a header block is invalid or misplaced",
         }
     }
 }

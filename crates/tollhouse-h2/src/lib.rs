@@ -1,27 +1,29 @@
 //! HTTP/2 as bytes: frames, header compression, streams, flow control (RFC 9113, 7541, 8441, 9218).
 //!
-//! Sans-IO, as `tollhouse-http` is: callers own sockets, clocks and tasks. A [`Connection`] of either
-//! role is fed what was read and gives [`Event`]s; what the caller sends piles up in one output, many
-//! frames to a write. Routes, gRPC and runtimes are not known here.
+//! Sans-IO, like `tollhouse-http`: callers own sockets, clocks and tasks. A [`Connection`] in
+//! either role is fed the bytes that were read and returns [`Event`]s; everything the caller sends
+//! is collected in one output buffer, so one write can carry many frames. This crate knows nothing
+//! about routes, gRPC or runtimes.
 //!
 //! # One turn of a connection
 //!
-//! 1. While [`Connection::wants_input`], read into any buffer, and hand its bytes to
-//!    [`Connection::receive`] until it gives `None`. All bytes are taken, so that the buffer may be
-//!    shared by connections. Fields of heads go to a [`FieldSink`], DATA points into the buffer.
-//! 2. Answer with [`Connection::respond`], [`Connection::send_data`], [`Connection::send_trailers`].
-//!    DATA that windows or output had no room for stays with the caller, until
-//!    [`Connection::next_ready`] names its stream: ask it after each read and each write.
-//! 3. Give DATA that was dealt with back by [`Connection::consume`]: not before the next hop took it,
-//!    which is what slows a fast client down to a slow node.
-//! 4. [`Connection::release`] each stream once, when its exchange is over in whatever way. Its place
-//!    counts as taken until then, whatever the peer did.
-//! 5. Write [`Connection::output`], and say how much by [`Connection::written`].
+//! 1. While [`Connection::wants_input`], read into any buffer and pass its bytes to
+//!    [`Connection::receive`] until it returns `None`. It consumes every byte, so connections can
+//!    share one buffer. Header fields go to a [`FieldSink`]; DATA points into the buffer.
+//! 2. Respond with [`Connection::respond`], [`Connection::send_data`] and
+//!    [`Connection::send_trailers`]. The caller keeps DATA that did not fit into the windows or the
+//!    output until [`Connection::next_ready`] names its stream; call it after each read and each
+//!    write.
+//! 3. Report processed DATA with [`Connection::consume`], but only once the next hop has taken it:
+//!    this is what slows a fast client down to the speed of a slow node.
+//! 4. Call [`Connection::release`] once per stream when its exchange is over, however it ended.
+//!    Until then the stream counts as open, whatever the peer did.
+//! 5. Write [`Connection::output`], and report how much was written with [`Connection::written`].
 //!
-//! About once a second call [`Connection::tick`], while [`Connection::has_deadlines`]; to end without loss [`Connection::drain`]. After an
-//! error write what is left of the output, and close. Time is an argument in milliseconds and never
-//! read. What a peer can make a connection do or hold is bounded by [`Limits`] and counted by
-//! [`Counters`].
+//! Call [`Connection::tick`] about once a second while [`Connection::has_deadlines`]; call
+//! [`Connection::drain`] to end the connection without losing requests. After an error, write the
+//! remaining output and close. Times are arguments in milliseconds; the crate never reads a clock.
+//! [`Limits`] bounds what a peer can make a connection do or hold, and [`Counters`] counts it.
 //!
 //! ```
 //! use tollhouse_h2::{Connection, Event, Field, FieldSink, HeadKind, Limits, RequestLine, StreamId};
@@ -57,7 +59,7 @@
 //! };
 //! let request = client.open(&line, [Field::new(b"accept", b"*/*")], true)?;
 //!
-//! // What a socket would carry to the server.
+//! // The bytes that a socket would carry to the server.
 //! let bytes = client.output().to_vec();
 //! client.written(bytes.len());
 //! let (mut input, mut fields) = (&bytes[..], Text::default());
@@ -115,11 +117,11 @@ pub use priority::Priority;
 pub use settings::Settings;
 pub use stream::StreamId;
 
-/// Which side of a connection.
+/// The side of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Opens streams with odd numbers.
     Client,
-    /// Answers them.
+    /// Responds to them.
     Server,
 }

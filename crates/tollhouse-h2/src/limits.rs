@@ -1,131 +1,139 @@
-//! What a peer may make a connection do and hold: every bound with its reason.
+//! Limits on what a peer can make a connection do and hold, with the reason for each.
 //!
-//! Where a bound is passed, the connection ends with ENHANCE_YOUR_CALM, or the stream is refused;
-//! [`crate::Counters`] count either way.
+//! When a limit is exceeded, the connection ends with ENHANCE_YOUR_CALM or the stream is refused;
+//! [`crate::Counters`] counts both.
 
 use crate::frame::PAYLOAD_BYTES_DEFAULT;
 use crate::hpack::{HuffmanUse, TABLE_BYTES_DEFAULT};
 use crate::settings::WINDOW_BYTES_DEFAULT;
 
-/// WINDOW_UPDATEs that a frame of DATA pays for, whatever its length: a peer returns the window of the stream and
-/// that of the connection, some of them in several steps. Envoy's default, two times ten.
+/// WINDOW_UPDATE frames allowed per DATA frame sent, whatever its length: a peer updates the
+/// windows of the stream and the connection, some peers in several steps. Twice Envoy's default of
+/// ten.
 pub const UPDATES_PER_DATA_FRAME: u32 = 20;
 
-/// WINDOW_UPDATEs that a stream pays for, as in Envoy.
+/// WINDOW_UPDATE frames allowed per stream, as in Envoy.
 pub const UPDATES_PER_STREAM: u32 = 2;
 
-/// PRIORITY and PRIORITY_UPDATE frames that a stream pays for: clients shift the weights of what they load.
+/// PRIORITY and PRIORITY_UPDATE frames allowed per stream: clients reprioritise what they load.
 pub const PRIORITIES_PER_STREAM: u32 = 10;
 
-/// Most frames that a peer may have in hand beyond a rate's burst, paid for by what it was sent.
+/// Maximum credit a peer can collect beyond a rate's burst, in frames.
 const CREDIT_MAX: i64 = 1 << 20;
 
-/// So many at once, and so many a second from then on.
+/// A rate limit: a burst, and a number per second after that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// What may come at once.
+    /// The burst.
     pub burst: u32,
-    /// What is allowed again each second.
+    /// Number allowed again each second.
     pub per_second: u32,
 }
 
-/// What follows a frame that breaks the rules of one stream: a window update of 0, PRIORITY of a wrong
-/// length or on itself, HEADERS or DATA behind END_STREAM. No honest peer sends them; whoever wants
-/// streams reset while their work goes on does (CVE-2025-8671). A window beyond its maximum always
-/// resets the stream, as RFC 9113 §6.9.1 demands, and counts.
+/// The reaction to a frame that breaks the rules for one stream: a window update of 0, PRIORITY
+/// with the wrong length or depending on itself, HEADERS or DATA after END_STREAM. Honest peers
+/// never send them; attackers do, to get streams reset while work for them continues
+/// (CVE-2025-8671). A window above its maximum always resets the stream, as RFC 9113 §6.9.1
+/// requires, and counts as a reset by the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultScope {
-    /// The connection ends (RFC 9113 §5.4.1 allows it).
+    /// End the connection, as RFC 9113 §5.4.1 allows.
     Connection,
-    /// The stream is reset, which counts as a reset of the peer.
+    /// Reset the stream, and count it as a reset by the peer.
     Stream,
 }
 
-/// Bounds and settings of one connection.
+/// Limits and settings of one connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Streams that the peer may have open. A place is taken until the application has released the
-    /// stream, so that resetting a stream makes no room while work for it goes on (CVE-2023-44487).
+    /// Maximum number of streams the peer may have open. A stream counts until the application
+    /// releases it, so a reset does not make room while work for the stream continues
+    /// (CVE-2023-44487).
     pub concurrent_streams: u32,
-    /// Window of a stream at first, in bytes: what a stream may hold unread.
+    /// Initial window of a stream in bytes, which limits its unread data.
     pub stream_window_bytes: u32,
-    /// Window that a stream may grow to, in bytes.
+    /// Maximum window of a stream after growth, in bytes.
     pub stream_window_bytes_max: u32,
-    /// What all windows of the connection may grow by together, in bytes, beside what the budget of
-    /// the process allows.
+    /// Maximum growth of all stream windows together, in bytes; the process's budget may allow
+    /// less.
     pub window_growth_bytes: u32,
-    /// Window of the connection, in bytes; its credit is returned on arrival, since each stream has a
-    /// window of its own: a slow stream never stops the others.
+    /// Window of the connection, in bytes. Its credit is returned when DATA arrives, since each
+    /// stream has its own window; a slow stream never stops the others.
     pub connection_window_bytes: u32,
-    /// Bytes that all streams may hold unread before the connection's credit is kept back after all.
+    /// Unread bytes over all streams above which the connection's credit is withheld after all.
     pub unread_bytes: u32,
-    /// Bytes of requests that a server's connection may hold unread beside the budget of the process; what goes
-    /// beyond takes from it, and a stream whose bytes find no room there is reset.
+    /// Unread request bytes that a server connection may hold without using the process's budget.
+    /// More is reserved from the budget; a stream whose bytes do not fit is reset.
     pub unbudgeted_bytes: u32,
-    /// Largest payload of a frame that is taken; at least 16,384.
+    /// Largest accepted frame payload; at least 16,384.
     pub frame_bytes: u32,
-    /// Table of received fields, in bytes.
+    /// Table size for received fields, in bytes.
     pub decoder_table_bytes: u32,
-    /// Table of sent fields, in bytes, where the peer offers as much.
+    /// Table size for sent fields, in bytes; the peer may allow less.
     pub encoder_table_bytes: u32,
-    /// Whether sent literals are Huffman-coded.
+    /// Use of Huffman coding for sent literals.
     pub huffman: HuffmanUse,
-    /// Decoded bytes of a head or of trailers, each field counted with 32 bytes of overhead: what a
-    /// block of references can unfold to.
+    /// Maximum decoded size of a head or trailers, counting 32 bytes of overhead per field: limits
+    /// what a block of table references can expand to.
     pub header_list_bytes: u32,
-    /// Fields of a head, cookies aside: what costs is keeping their books, not their bytes.
+    /// Maximum number of fields in a head, not counting cookies: each field costs processing
+    /// regardless of its size.
     pub header_fields: u32,
-    /// Crumbs of cookies in a head: browsers send hundreds, so that they have a bound of their own.
+    /// Maximum number of cookie crumbs in a head; separate, because browsers send hundreds.
     pub cookie_crumbs: u32,
-    /// Bytes of a header block as it travels, over all its frames.
+    /// Maximum encoded size of a header block in bytes, over all its frames.
     pub block_bytes: u32,
-    /// CONTINUATION frames of one block: those of length 0 pass any bound on bytes (VU#421644).
+    /// Maximum number of CONTINUATION frames in a block: empty ones evade any limit on bytes
+    /// (VU#421644).
     pub continuation_frames: u32,
-    /// Resets: those that the peer sends, and those that its faults make us send. Each stream that a server
-    /// answers to its end gives one back, so that a client may cancel half of its calls for as long as it
-    /// likes.
+    /// Resets sent by the peer, or sent by us because of its errors. Each stream that a server
+    /// completes gives one back, so a client can go on cancelling half of its calls.
     pub resets: Rate,
-    /// PINGs, each of which asks for an answer (CVE-2019-9512). Each frame of DATA and each head sent gives one
-    /// back: peers measure the path by what they receive.
+    /// PINGs, which require replies (CVE-2019-9512). Each DATA frame and each head sent gives one
+    /// back, since peers measure the path with a PING for data they receive.
     pub pings: Rate,
-    /// SETTINGS, each of which asks for an answer (CVE-2019-9515).
+    /// SETTINGS, which require replies (CVE-2019-9515).
     pub settings: Rate,
-    /// Acknowledgements of SETTINGS and of PINGs; each frame of ours that asks for one gives one back.
+    /// Acknowledgements of SETTINGS and PINGs; each frame we send that requires one gives one back.
     pub acknowledgements: Rate,
-    /// GOAWAY frames: a peer that drains sends two.
+    /// GOAWAY frames; a draining peer sends two.
     pub goaways: Rate,
-    /// PRIORITY and PRIORITY_UPDATE (CVE-2019-9513); each stream gives [`PRIORITIES_PER_STREAM`] back.
+    /// PRIORITY and PRIORITY_UPDATE frames (CVE-2019-9513); each stream gives back
+    /// [`PRIORITIES_PER_STREAM`].
     pub priorities: Rate,
-    /// WINDOW_UPDATEs (CVE-2019-9511), beside [`UPDATES_PER_DATA_FRAME`] for each frame of DATA sent and
-    /// [`UPDATES_PER_STREAM`] for each stream.
+    /// WINDOW_UPDATE frames (CVE-2019-9511), in addition to [`UPDATES_PER_DATA_FRAME`] per DATA
+    /// frame sent and [`UPDATES_PER_STREAM`] per stream.
     pub window_updates: Rate,
-    /// Frames that carry nothing: DATA without bytes or END_STREAM, unknown types (CVE-2019-9518). Each stream
-    /// gives one back.
+    /// Frames that carry nothing: empty DATA without END_STREAM, and unknown types (CVE-2019-9518).
+    /// Each stream gives one back.
     pub empty_frames: Rate,
-    /// Answers, resets and updates that wait unsent; a peer that reads nothing lets them pile up.
+    /// Maximum number of pending control frames: replies, resets and updates; they accumulate if a
+    /// peer does not read.
     pub queued_control_frames: u32,
-    /// Output beyond which no more DATA is taken, in bytes; what waits is sent by its priority.
+    /// Output size above which no more DATA is accepted, in bytes. Waiting streams are then served
+    /// by priority.
     pub output_bytes: usize,
-    /// Output beyond which [`crate::Connection::wants_input`] says no, in bytes (CVE-2019-9517).
+    /// Output size above which [`crate::Connection::wants_input`] returns `false`, in bytes
+    /// (CVE-2019-9517).
     pub output_bytes_max: usize,
-    /// What follows faults of one stream.
+    /// The reaction to errors on one stream.
     pub faults: FaultScope,
-    /// Whether extended CONNECT is taken (RFC 8441); of a server only.
+    /// Whether to accept extended CONNECT (RFC 8441); servers only.
     pub connect_protocol: bool,
-    /// From the first byte to the end of the preface and first SETTINGS, in milliseconds.
+    /// Time for the preface and the first SETTINGS to arrive, in milliseconds.
     pub preface_ms: u64,
-    /// From our SETTINGS to their acknowledgement, in milliseconds.
+    /// Time for our SETTINGS to be acknowledged, in milliseconds.
     pub settings_ack_ms: u64,
-    /// From the first byte of a frame or block to its last, in milliseconds; DATA has none, its pace
-    /// is the application's to judge.
+    /// Time for a frame or header block to arrive completely, in milliseconds. Not applied to DATA,
+    /// whose pace is up to the application.
     pub frame_ms: u64,
-    /// How long one piece of DATA may wait for windows of the peer, in milliseconds, however many
-    /// small updates come meanwhile (the HTTP/2 bomb of 2026).
+    /// Maximum time for which a piece of DATA may wait for the peer's windows, in milliseconds, no
+    /// matter how many small updates arrive (the HTTP/2 bomb of 2026).
     pub stall_ms: u64,
 }
 
 impl Default for Limits {
-    /// For a server that faces strangers.
+    /// Limits for a server with untrusted clients.
     fn default() -> Self {
         Self {
             concurrent_streams: 128,
@@ -144,7 +152,7 @@ impl Default for Limits {
             cookie_crumbs: 1000,
             block_bytes: 64 << 10,
             continuation_frames: 8,
-            // Tighter ones hit honest clients of gRPC that cancel much.
+            // Lower limits affect honest gRPC clients that cancel often.
             resets: Rate { burst: 1000, per_second: 33 },
             pings: Rate { burst: 100, per_second: 10 },
             settings: Rate { burst: 100, per_second: 10 },
@@ -167,22 +175,22 @@ impl Default for Limits {
     }
 }
 
-/// What is left of a [`Rate`].
+/// The remaining tokens of a [`Rate`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bucket {
-    /// Thousandths that were taken and did not come back; below zero where more was paid for than came.
+    /// Thousandths of tokens in use; negative if there is credit beyond the burst.
     used: i64,
     last_ms: u64,
 }
 
 impl Bucket {
-    /// Takes one; `false` where none is left.
+    /// Takes one token; `false` if none is left.
     #[inline]
     pub fn take(&mut self, rate: Rate, now_ms: u64) -> bool {
         self.take_many(1, rate, now_ms)
     }
 
-    /// Takes so many; `false` where fewer are left. Debt has a bound: the burst once more.
+    /// Takes `count` tokens; `false` if fewer are left. Debt is limited to the size of the burst.
     #[inline]
     pub fn take_many(&mut self, count: u32, rate: Rate, now_ms: u64) -> bool {
         let burst = i64::from(rate.burst) * 1000;
@@ -191,13 +199,13 @@ impl Bucket {
         self.used <= burst
     }
 
-    /// Whether it is full.
+    /// Whether the bucket is full.
     pub fn is_whole(&mut self, rate: Rate, now_ms: u64) -> bool {
         self.fill(rate, now_ms);
         self.used <= 0
     }
 
-    /// Thousandths that were taken and did not come back.
+    /// Thousandths of tokens in use.
     pub fn taken(&self) -> u64 {
         u64::try_from(self.used).unwrap_or(0)
     }
@@ -207,17 +215,17 @@ impl Bucket {
         let passed_ms = i64::try_from(now_ms.saturating_sub(self.last_ms)).unwrap_or(i64::MAX);
         let returned = passed_ms.saturating_mul(rate.per_second.into());
         self.last_ms = now_ms;
-        // Time fills the bucket and no more: what was paid for beyond that stays.
+        // Time only refills the bucket; credit beyond that is kept.
         self.used = self.used.saturating_sub(returned).max(self.used.min(0));
     }
 
-    /// Gives so many of those back that were taken.
+    /// Returns `count` tokens that were taken.
     #[inline]
     pub fn refund(&mut self, count: u32) {
         self.used = (self.used - i64::from(count) * 1000).max(self.used.min(0));
     }
 
-    /// Pays for so many that are still to come.
+    /// Adds credit for `count` future tokens.
     #[inline]
     pub fn pay(&mut self, count: u32) {
         self.used = (self.used - i64::from(count) * 1000).max(-CREDIT_MAX * 1000);

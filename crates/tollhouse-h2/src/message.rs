@@ -1,23 +1,23 @@
-//! What a message may be made of (RFC 9113 §8, RFC 8441 §4): a head is checked field by field while it
-//! is decoded, and once more when it is whole.
+//! The rules for messages (RFC 9113 §8, RFC 8441 §4). A head is checked field by field while it is
+//! decoded, and again once it is complete.
 
 use crate::field::{Field, FieldKind, Malformed, content_length, status};
 use crate::hpack::FIELD_OVERHEAD_BYTES;
 use crate::{Limits, Priority};
 use tollhouse_http::authority;
 
-/// Which part of a message a header block is.
+/// The part of a message that a header block contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadKind {
     /// The head of a request.
     Request,
-    /// The head of a response, interim ones too.
+    /// The head of a response, possibly an interim one.
     Response,
-    /// The fields behind a body.
+    /// The fields after a body.
     Trailers,
 }
 
-/// Methods that change what a message may be.
+/// Methods with special rules for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Method {
     #[default]
@@ -38,12 +38,12 @@ impl Method {
     }
 }
 
-/// What is known of the head that is being decoded; one a connection, reused.
+/// State of the check of the current head; one per connection, reused.
 #[derive(Default)]
 pub(crate) struct HeadCheck {
     kind: Option<HeadKind>,
     takes_connect_protocol: bool,
-    /// A bit for each pseudo-header field that came.
+    /// Bits for the pseudo-header fields that were received.
     pseudo: u32,
     has_regular: bool,
     fault: Option<Malformed>,
@@ -52,7 +52,7 @@ pub(crate) struct HeadCheck {
     list_bytes: usize,
     is_path_asterisk: bool,
     default_port: &'static [u8],
-    /// Of `:authority`, or of `host`.
+    /// Value of `:authority`.
     authority: Vec<u8>,
     has_host: bool,
     pub(crate) method: Method,
@@ -71,9 +71,9 @@ const REQUEST_FIELDS: u32 = bit(FieldKind::Method)
     | bit(FieldKind::Path)
     | bit(FieldKind::Protocol);
 
-/// What every request has but a plain CONNECT.
+/// Fields required in every request except a plain CONNECT.
 const REQUEST_LINE: u32 = bit(FieldKind::Method) | bit(FieldKind::Scheme) | bit(FieldKind::Path);
-/// All that a plain CONNECT has.
+/// All fields of a plain CONNECT.
 const CONNECT_LINE: u32 = bit(FieldKind::Method) | bit(FieldKind::Authority);
 
 impl HeadCheck {
@@ -88,7 +88,7 @@ impl HeadCheck {
         };
     }
 
-    /// Takes the next field; `true` if it may be handed out.
+    /// Checks the next field; `true` if it may be handed out.
     #[inline]
     pub(crate) fn admit(&mut self, field: &Field<'_>, limits: &Limits) -> bool {
         self.list_bytes += field.name.len() + field.value.len() + FIELD_OVERHEAD_BYTES;
@@ -164,7 +164,8 @@ impl HeadCheck {
         Ok(())
     }
 
-    /// One host, and the same that `:authority` names, the scheme's own port said or not.
+    /// Checks that there is only one host and that it matches `:authority`. An explicit default
+    /// port makes no difference.
     fn examine_host(&mut self, host: &[u8]) -> Result<(), Malformed> {
         if self.kind != Some(HeadKind::Request) {
             return Ok(());
@@ -180,7 +181,7 @@ impl HeadCheck {
         if is_same { Ok(()) } else { Err(Malformed::Host) }
     }
 
-    /// Judges the whole head; `ends` says whether the message ends with it.
+    /// Checks the complete head; `ends` tells whether the message ends with it.
     pub(crate) fn finish(&self, ends: Ends) -> Result<(), Malformed> {
         if let Some(fault) = self.fault {
             return Err(fault);
@@ -226,20 +227,20 @@ impl HeadCheck {
         }
     }
 
-    /// Whether the head is one of a response that another follows.
+    /// Whether this is the head of an interim response.
     pub(crate) fn is_interim(&self) -> bool {
         self.kind == Some(HeadKind::Response) && self.status < 200
     }
 }
 
-/// Whether a message ends with its head.
+/// The part of a message that ends with this head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
     Message,
     HeadOnly,
 }
 
-/// What is wrong with a field that was found malformed when it was remembered.
+/// Why a field that is marked as malformed in a table is wrong.
 #[cold]
 fn malformed(field: &Field<'_>) -> Malformed {
     crate::field::examine(field.name, field.value).err().unwrap_or(Malformed::Name)
@@ -262,7 +263,7 @@ mod tests {
     use super::*;
     use crate::field::classify;
 
-    /// Judges a head given as `name: value` lines.
+    /// Checks a head given as `name: value` lines.
     fn check(kind: HeadKind, lines: &str, ends: Ends) -> Result<(), Malformed> {
         let limits = Limits { connect_protocol: true, ..Limits::default() };
         let mut check = HeadCheck::default();

@@ -1,25 +1,25 @@
-//! Priorities of RFC 9218: what `priority` and PRIORITY_UPDATE say.
+//! RFC 9218 priorities, as given in `priority` fields and PRIORITY_UPDATE frames.
 
-/// How urgent a stream is, and whether parts of it are of use.
+/// The urgency of a stream, and whether it is incremental.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Priority {
-    /// 0 to 7; what is lower goes first.
+    /// 0 to 7; lower values are sent first.
     pub urgency: u8,
-    /// Whether it shares with others of its urgency; otherwise they go one after the other.
+    /// Whether it takes turns with other streams of the same urgency; otherwise they are sent one
+    /// after another.
     pub is_incremental: bool,
 }
 
 impl Priority {
-    /// What holds where nothing was said. RFC 9218 would send such streams one after the other; since
-    /// they may be calls that never end, they share instead.
+    /// The priority of a stream that was given none. RFC 9218 would send such streams one after
+    /// another; they take turns instead, because they may be calls that never end.
     pub const UNSAID: Self = Self { urgency: 3, is_incremental: true };
 
-    /// What holds where a priority leaves something out (RFC 9218 §4).
+    /// Defaults for the omitted members of a priority (RFC 9218 §4).
     const LEFT_OUT: Self = Self { urgency: 3, is_incremental: false };
 
-    /// Reads the value of a `priority` field: a dictionary of structured fields (RFC 8941 §3.2).
-    /// Parameters and members that are unknown or of no known form say nothing; the last of several
-    /// wins.
+    /// Parses the value of a `priority` field: a dictionary of structured fields (RFC 8941 §3.2).
+    /// Parameters and unknown or invalid members are ignored; the last of several duplicates wins.
     pub fn parse(text: &[u8]) -> Self {
         let mut priority = Self::LEFT_OUT;
         for member in text.split(|&byte| byte == b',') {

@@ -1,13 +1,13 @@
-//! SETTINGS (RFC 9113 §6.5, RFC 8441 §3, RFC 9218 §2.1): what each side tells the other of itself.
+//! SETTINGS (RFC 9113 §6.5, RFC 8441 §3, RFC 9218 §2.1).
 
 use crate::frame::{PAYLOAD_BYTES_DEFAULT, PAYLOAD_BYTES_MAX, U31_MAX};
 use crate::hpack::TABLE_BYTES_DEFAULT;
 use crate::{ConnectionError, Role};
 
-/// Window of a stream until a setting says otherwise, and that of a connection until it is widened.
+/// Default window of a stream, and initial window of a connection.
 pub const WINDOW_BYTES_DEFAULT: u32 = 65_535;
 
-/// Bytes of one setting.
+/// Size of one setting in bytes.
 const ENTRY_BYTES: usize = 6;
 
 mod id {
@@ -21,24 +21,25 @@ mod id {
     pub(super) const NO_RFC7540_PRIORITIES: u16 = 9;
 }
 
-/// The settings of one side; the default is what holds before its first SETTINGS.
+/// The settings of one side; the default applies before its first SETTINGS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Largest table for fields sent to this side, in bytes.
+    /// Maximum table size for fields sent to this side, in bytes.
     pub header_table_bytes: u32,
-    /// Whether this side takes pushed responses; ours never does.
+    /// Whether this side accepts pushed responses; ours never does.
     pub enable_push: bool,
-    /// Streams that the other side may have open; `u32::MAX` for no limit.
+    /// Number of streams the other side may have open; `u32::MAX` means no limit.
     pub concurrent_streams: u32,
-    /// Window that every stream towards this side begins with, in bytes.
+    /// Initial window of every stream towards this side, in bytes.
     pub initial_window_bytes: u32,
-    /// Largest payload of a frame towards this side, in bytes.
+    /// Largest frame payload towards this side, in bytes.
     pub frame_bytes: u32,
-    /// Advice: largest list of fields towards this side, in bytes; `u32::MAX` for no limit.
+    /// Advisory maximum size of a field list towards this side, in bytes; `u32::MAX` means no
+    /// limit.
     pub header_list_bytes: u32,
-    /// Whether this side, a server, takes extended CONNECT (RFC 8441).
+    /// Whether this side, a server, accepts extended CONNECT (RFC 8441).
     pub connect_protocol: bool,
-    /// Whether this side makes nothing of the priorities of RFC 7540 (RFC 9218 §2.1).
+    /// Whether this side ignores RFC 7540 priorities (RFC 9218 §2.1).
     pub no_rfc7540_priorities: bool,
 }
 
@@ -58,7 +59,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Appends every setting that differs from the default.
+    /// Appends every setting that differs from its default.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let default = Self::default();
         let numbers = |settings: &Self| {
@@ -81,8 +82,8 @@ impl Settings {
         }
     }
 
-    /// Takes over the settings of one frame in their order; unknown ones say nothing. `from` is who
-    /// sent them, `is_first` whether it sent none before.
+    /// Applies the settings of one frame in order; unknown ones are ignored. `from` is the sender,
+    /// and `is_first` tells whether this is its first SETTINGS frame.
     ///
     /// # Errors
     /// The connection must end.
@@ -94,7 +95,7 @@ impl Settings {
     ) -> Result<(), ConnectionError> {
         let (entries, rest) = payload.as_chunks::<ENTRY_BYTES>();
         if !rest.is_empty() {
-            return Err(ConnectionError::frame_size("SETTINGS of a length that is none"));
+            return Err(ConnectionError::frame_size("SETTINGS with an invalid length"));
         }
         let before = self.no_rfc7540_priorities;
         for &[i0, i1, v0, v1, v2, v3] in entries {
@@ -123,10 +124,10 @@ impl Settings {
                 }
             }
             id::MAX_CONCURRENT_STREAMS => self.concurrent_streams = value,
-            // Which kind of error each value is stands in RFC 9113 §6.5.2; suites of conformance
-            // look at it.
+            // RFC 9113 §6.5.2 specifies the error code for each value, and conformance suites check
+            // it.
             id::INITIAL_WINDOW_SIZE if value > U31_MAX => {
-                let reason = "SETTINGS_INITIAL_WINDOW_SIZE is larger than any window";
+                let reason = "SETTINGS_INITIAL_WINDOW_SIZE exceeds the maximum window";
                 return Err(ConnectionError::flow_control(reason));
             }
             id::INITIAL_WINDOW_SIZE => self.initial_window_bytes = value,
@@ -140,7 +141,7 @@ impl Settings {
             id::ENABLE_CONNECT_PROTOCOL => {
                 let enabled = flag("SETTINGS_ENABLE_CONNECT_PROTOCOL is neither 0 nor 1")?;
                 if self.connect_protocol && !enabled {
-                    let reason = "SETTINGS_ENABLE_CONNECT_PROTOCOL was taken back";
+                    let reason = "SETTINGS_ENABLE_CONNECT_PROTOCOL was withdrawn";
                     return Err(ConnectionError::protocol(reason));
                 }
                 self.connect_protocol = enabled;
@@ -149,7 +150,7 @@ impl Settings {
                 self.no_rfc7540_priorities =
                     flag("SETTINGS_NO_RFC7540_PRIORITIES is neither 0 nor 1")?;
             }
-            // Settings that are not known are passed over (RFC 9113 §6.5.2).
+            // Unknown settings are ignored (RFC 9113 §6.5.2).
             _ => {}
         }
         Ok(())

@@ -1,15 +1,15 @@
-//! One stream (RFC 9113 §5.1), and all of a connection in a slab.
+//! A stream (RFC 9113 §5.1), and all streams of a connection in a slab.
 //!
-//! A stream stays until the application releases it, whatever the peer does; its number finds it
-//! through a small table of hashes, its [`StreamId`] without one.
+//! A stream is kept until the application releases it, whatever the peer does. It is found by
+//! number through a small hash table, or directly by its [`StreamId`].
 
 use crate::Priority;
 use crate::message::Method;
 
-/// Places that the table of numbers begins with; a power of two, as all its sizes.
+/// Initial size of the hash table of numbers; all sizes are powers of two.
 const PLACES_MIN: usize = 16;
 
-/// A stream that the application holds.
+/// A stream held by the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StreamId {
     number: u32,
@@ -17,33 +17,33 @@ pub struct StreamId {
 }
 
 impl StreamId {
-    /// The identifier that travels in frames.
+    /// The stream identifier used in frames.
     #[inline]
     pub fn number(self) -> u32 {
         self.number
     }
 
-    /// A small number that no other stream of the connection has until this one is released: for the
-    /// application's own table of streams.
+    /// A small number that is unique on the connection until the stream is released; meant as an
+    /// index into the application's own table of streams.
     #[inline]
     pub fn slot(self) -> usize {
         self.slot as usize
     }
 }
 
-/// How far one direction of a stream has come.
+/// The state of one direction of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Half {
-    /// Nothing but interim responses.
+    /// Not begun, apart from interim responses.
     #[default]
     Idle,
-    /// The head; DATA or trailers follow.
+    /// The head was sent or received; DATA or trailers follow.
     Body,
-    /// All of it, or a reset.
+    /// Complete, or reset.
     Closed,
 }
 
-/// Who reset a stream.
+/// The side that reset a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Reset {
     #[default]
@@ -52,21 +52,21 @@ pub(crate) enum Reset {
     ByPeer,
 }
 
-/// Where a stream stands among those that have DATA to send.
+/// The state of DATA that waits to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Waiting {
-    /// It has none.
+    /// No DATA is waiting.
     #[default]
     No,
-    /// Its own window is closed.
+    /// The stream's own window is closed.
     ForWindow,
-    /// It stands in the list of those that may send.
+    /// Listed among the streams that may send.
     Ready,
 }
 
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// 0 for a free place.
+    /// 0 for a free slot.
     pub(crate) number: u32,
     next_free: u32,
     pub(crate) receiving: Half,
@@ -74,27 +74,27 @@ pub(crate) struct Stream {
     pub(crate) reset: Reset,
     pub(crate) waiting: Waiting,
     pub(crate) priority: Priority,
-    /// Bytes that may be sent; below zero after a setting shrank it.
+    /// Bytes we may send; negative after a setting shrank the window.
     pub(crate) send_window: i32,
-    /// Bytes that the peer may send.
+    /// Bytes the peer may send.
     pub(crate) receive_window: i32,
-    /// What the receive window is filled up to.
+    /// Size to which the receive window is refilled.
     pub(crate) window_target: u32,
     /// Bytes handed out and not yet consumed.
     pub(crate) unread: u32,
     /// Bytes consumed and not yet returned to the peer.
     pub(crate) credit: u32,
-    /// Bytes of DATA that `content-length` still promises.
+    /// Bytes of DATA that remain according to `content-length`.
     pub(crate) body_left: Option<u64>,
-    /// Of the request, at a client: what its response may be.
+    /// The request's method, on clients; it determines what the response may contain.
     pub(crate) method: Method,
-    /// Whether it began before the peer knew our settings.
+    /// Whether the stream began before the peer knew our settings.
     pub(crate) is_early: bool,
-    /// When the window was last filled up.
+    /// Time of the last refill of the window.
     pub(crate) updated_ms: u64,
-    /// Since when the piece of DATA that is under way has waited.
+    /// Time at which the current piece of DATA began to wait.
     pub(crate) waiting_since_ms: Option<u64>,
-    /// Turn in which it was last chosen to send.
+    /// The turn in which it was last chosen to send.
     pub(crate) turn: u32,
 }
 
@@ -122,12 +122,11 @@ impl Stream {
         }
     }
 
-    /// Whether both directions are done.
+    /// Whether both directions are closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.receiving == Half::Closed && self.sending == Half::Closed
     }
 
-    /// Ends both directions.
     pub(crate) fn close(&mut self, reset: Reset) {
         self.receiving = Half::Closed;
         self.sending = Half::Closed;
@@ -143,23 +142,23 @@ pub(crate) struct Streams {
     slots: Vec<Stream>,
     first_free: Option<u32>,
     length: u32,
-    /// Slots plus one by number, 0 for an empty place; at most half of it is taken.
+    /// Slot plus one for each number; 0 for an empty place. At most half full.
     places: Vec<u32>,
 }
 
 impl Streams {
-    /// Streams that are held.
+    /// Number of streams held.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.length
     }
 
-    /// Bytes of memory that it holds.
+    /// Heap memory it holds, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Stream>() + self.places.capacity() * 4
     }
 
-    /// Gives memory back where there are no streams.
+    /// Frees memory if no streams are held.
     pub(crate) fn shrink(&mut self) {
         if self.length == 0 {
             *self = Self::default();
@@ -190,7 +189,7 @@ impl Streams {
     pub(crate) fn remove(&mut self, id: StreamId) {
         let Some(mut hole) = self.position(id.number) else { return };
         let mask = self.places.len() - 1;
-        // Those behind it move up, so that a search still ends at the first empty place.
+        // Later entries move up, so that a search can stop at the first empty place.
         let mut next = hole;
         loop {
             next = (next + 1) & mask;
@@ -228,13 +227,11 @@ impl Streams {
         self.slots.get_mut(id.slot as usize).filter(|stream| stream.number == id.number)
     }
 
-    /// All of them.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (StreamId, &mut Stream)> {
         let slots = self.slots.iter_mut().enumerate().filter(|(_, stream)| stream.number != 0);
         slots.map(|(slot, stream)| (StreamId { number: stream.number, slot: slot as u32 }, stream))
     }
 
-    /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (StreamId, &Stream)> {
         let slots = self.slots.iter().enumerate().filter(|(_, stream)| stream.number != 0);
         slots.map(|(slot, stream)| (StreamId { number: stream.number, slot: slot as u32 }, stream))

@@ -1,4 +1,4 @@
-//! `host[:port]` as it stands in `Host` and in absolute targets (RFC 3986 §3.2, RFC 9110 §7.2).
+//! `host[:port]` in `Host` headers and absolute targets (RFC 3986 §3.2, RFC 9110 §7.2).
 
 use std::net::Ipv6Addr;
 
@@ -7,10 +7,10 @@ use tollhouse_stdx::word_bytes::word_bytes;
 use crate::Span;
 use crate::grammar::byte_table;
 
-/// Splits an authority into its host and port parts, offsets relative to `text`. The dot that may
-/// end a whole domain name is not part of the host: `a.com.` is `a.com`, to nginx as to most
-/// servers. `None` when it could be read in two ways or is empty: user info, a stray colon, an
-/// empty label, bytes outside of a name.
+/// Splits an authority into its host and port; offsets are relative to `text`. A final dot of a
+/// domain name is not part of the host: `a.com.` equals `a.com`, as in nginx and most servers.
+/// Returns `None` for an empty or ambiguous authority: user info, a stray colon, an empty label, or
+/// bytes that names may not contain.
 #[inline]
 pub fn split(text: &[u8]) -> Option<(Span, Option<Span>)> {
     let host_end = if text.first() == Some(&b'[') {
@@ -22,7 +22,7 @@ pub fn split(text: &[u8]) -> Option<(Span, Option<Span>)> {
         while text.get(end).is_some_and(|&byte| is_name_byte(byte)) {
             end += 1;
         }
-        // An empty label is read as one name by some and as another by others.
+        // Servers interpret an empty label differently.
         if has_empty_label(&text[..end]) {
             return None;
         }
@@ -43,7 +43,8 @@ pub fn split(text: &[u8]) -> Option<(Span, Option<Span>)> {
     }
 }
 
-/// Whether two dots follow one another, looked at eight places at a time: this is asked of every request.
+/// Whether the name contains two consecutive dots. Compares eight bytes at a time, because it runs
+/// for every request.
 #[inline]
 fn has_empty_label(name: &[u8]) -> bool {
     let Some(firsts) = name.len().checked_sub(1).map(|end| &name[..end]) else { return false };
@@ -56,21 +57,21 @@ fn has_empty_label(name: &[u8]) -> bool {
     let (first_blocks, second_blocks) = (firsts.as_chunks::<8>().0, seconds.as_chunks::<8>().0);
     let pairs =
         first_blocks.iter().zip(second_blocks).map(|(first, second)| pairs_of(first, second));
-    // The last eight overlap those before, which is cheaper than one by one.
+    // The last eight bytes overlap the previous block, which is cheaper than a bytewise rest.
     pairs.fold(pairs_of(last_firsts, last_seconds), |found, pairs| found | pairs) != 0
 }
 
-/// The highest bit of each byte that is a dot.
+/// Sets the highest bit of each byte that is a dot.
 #[inline]
 fn dots(bytes: &[u8; 8]) -> u64 {
     const DOTS: u64 = u64::from_ne_bytes([b'.'; 8]);
     const LOW_BITS: u64 = u64::from_ne_bytes([0x7f; 8]);
     let differences = u64::from_le_bytes(*bytes) ^ DOTS;
-    // Nothing is carried from one byte into the next, so that every bit is true.
+    // No carry crosses a byte, so every result bit is exact.
     !(((differences & LOW_BITS) + LOW_BITS) | differences | LOW_BITS)
 }
 
-/// Nothing, or digits of a number that a port can be.
+/// Whether the text is empty or a number that a port can have.
 fn is_port(text: &[u8]) -> bool {
     if text.len() > 5 || !text.iter().all(u8::is_ascii_digit) {
         return false;
@@ -84,8 +85,8 @@ fn is_name_byte(byte: u8) -> bool {
     NAME_BYTES[usize::from(byte)]
 }
 
-/// Unreserved bytes and sub-delimiters of a registered name; `%` is left out on purpose, and so
-/// is `,`, which some readers take for a list.
+/// Unreserved bytes and sub-delimiters of a registered name, deliberately without `%`, and without
+/// `,`, which some readers take for a list separator.
 static NAME_BYTES: [bool; 256] = byte_table(b".-_~!$&'()*+;=");
 
 #[cfg(test)]
@@ -104,7 +105,7 @@ mod tests {
                     assert_eq!(has_empty_label(&name), second == first + 1, "{first} {second}");
                     name[second] = b'a';
                 }
-                // One bit away from a dot is none.
+                // Bytes that differ from a dot in one bit.
                 if let Some(next) = name.get_mut(first + 1) {
                     *next = b'/';
                     assert!(!has_empty_label(&name));

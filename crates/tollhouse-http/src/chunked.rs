@@ -1,10 +1,10 @@
-//! The chunked transfer coding (RFC 9112 §7.1): decoded in place, and encoded.
+//! Chunked transfer coding (RFC 9112 §7.1): decoding in place, and encoding.
 //!
-//! Input that two readers could take differently is refused: bare line feeds, sizes with signs or leading blanks,
-//! control bytes in extensions. The rest, such as leading zeros, blanks before an extension (§7.1.1), extensions
-//! and sizes beyond 32 bits, is read strictly and never passed on: a receiver gets newly written chunks. Some old
-//! servers pad sizes with blanks, against the grammar. Such sizes are accepted in responses only, where no request
-//! could hide behind another reading.
+//! Input that two readers could interpret differently is refused: bare line feeds, sizes with signs
+//! or leading blanks, control bytes in extensions. Other unusual forms, such as leading zeros,
+//! blanks before an extension (§7.1.1), extensions, and sizes beyond 32 bits, are accepted but
+//! never passed on, because chunks are always written anew. Some old servers pad sizes with blanks,
+//! against the grammar. Padding is accepted in responses only, where no request can be smuggled.
 
 use std::ops::Range;
 
@@ -12,18 +12,18 @@ use crate::ChunkError;
 use crate::grammar::is_token_byte;
 use crate::limits::{CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX};
 
-/// Decodes one chunked body from slices of any size.
+/// Decoder of one chunked body, fed with slices of any size.
 #[derive(Debug, Clone, Copy)]
 pub struct ChunkedDecoder {
     state: State,
-    /// Data bytes of the chunk still to come, or the size read so far.
+    /// Data bytes left in the chunk, or the size parsed so far.
     remaining: u64,
-    /// Bytes of the size line or of the trailer section so far.
+    /// Bytes of the size line or the trailer section so far.
     line_bytes: u32,
     padding: Padding,
 }
 
-/// Blanks between a size and the end of its line.
+/// Treatment of blanks between a size and the end of its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Padding {
     Refused,
@@ -35,7 +35,7 @@ enum State {
     /// Before the first digit of a size.
     SizeStart,
     Size,
-    /// In blanks behind a size.
+    /// In the blanks after a chunk size.
     SizeBlank,
     Extension,
     SizeLineFeed,
@@ -51,21 +51,21 @@ enum State {
     Done,
 }
 
-/// What was made of bytes in place.
+/// Result of decoding in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Undone {
-    /// Bytes that belonged to the body, framing included.
+    /// Bytes that belong to the body, framing included.
     pub consumed: usize,
-    /// Bytes of data, which now stand at the front.
+    /// Number of data bytes, which are now at the front.
     pub data: usize,
 }
 
-/// What one step of the decoder found at the start of its input.
+/// Result of one decoder step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded {
-    /// Bytes of the input that were read.
+    /// Bytes of the input that were consumed.
     pub consumed: usize,
-    /// Which of them are body data.
+    /// Range of the input that is body data.
     pub data: Range<usize>,
 }
 
@@ -76,28 +76,27 @@ impl Default for ChunkedDecoder {
 }
 
 impl ChunkedDecoder {
-    /// At the start of a request's body.
+    /// Creates a decoder for a request body.
     pub fn new() -> Self {
         let padding = Padding::Refused;
         Self { state: State::SizeStart, remaining: 0, line_bytes: 0, padding }
     }
 
-    /// At the start of an answer's body, in which sizes may be padded with blanks.
+    /// Creates a decoder for a response body, in which sizes may be padded with blanks.
     pub fn for_answer() -> Self {
         Self { padding: Padding::Skipped, ..Self::new() }
     }
 
-    /// Whether the body has ended.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// Reads up to and including the next run of data, or up to the trailer section, or the end of
+    /// Decodes up to the end of the next data range, up to the trailer section, or to the end of
     /// `input` or of the body.
     ///
     /// # Errors
-    /// The rule that the body breaks; it cannot be read further.
+    /// The rule that the body violates; decoding cannot continue.
     #[inline]
     pub fn step(&mut self, input: &[u8]) -> Result<Decoded, ChunkError> {
         let mut at = 0;
@@ -120,11 +119,11 @@ impl ChunkedDecoder {
         Ok(Decoded { consumed: at, data: at..at })
     }
 
-    /// Reads as much of `input` as belongs to the body and leaves it as it is; how many bytes that
-    /// is.
+    /// Reads as much of `input` as belongs to the body, without changing it; returns the number of
+    /// bytes.
     ///
     /// # Errors
-    /// The rule that the body breaks.
+    /// The rule that the body violates.
     pub fn skip(&mut self, input: &[u8]) -> Result<usize, ChunkError> {
         let mut at = 0;
         while at < input.len() && !self.is_done() {
@@ -133,11 +132,11 @@ impl ChunkedDecoder {
         Ok(at)
     }
 
-    /// Undoes the coding where `bytes` stand: their data moves to the front, in order. Lines of the
-    /// trailer section, the empty one that ends it included, are given to `trailer` in pieces.
+    /// Decodes `bytes` in place: the data moves to the front, in order. Lines of the trailer
+    /// section, including the final empty line, are passed to `trailer` in pieces.
     ///
     /// # Errors
-    /// The rule that the body breaks.
+    /// The rule that the body violates.
     pub fn undo(
         &mut self,
         bytes: &mut [u8],
@@ -152,7 +151,7 @@ impl ChunkedDecoder {
                 trailer(&bytes[at..at + step.consumed]);
             }
             let data = at + step.data.start..at + step.data.end;
-            // Within a long chunk nothing has to move.
+            // Within a long chunk, the data is in place already.
             if data.start != undone.data {
                 bytes.copy_within(data.clone(), undone.data);
             }
@@ -162,13 +161,13 @@ impl ChunkedDecoder {
         Ok(undone)
     }
 
-    /// Whether it stands inside of a chunk's data.
+    /// Whether the decoder is within the data of a chunk.
     #[inline]
     pub fn is_inside_chunk(&self) -> bool {
         self.state == State::Data
     }
 
-    /// Whether all that is left is the trailer section.
+    /// Whether only the trailer section is left.
     pub fn is_in_trailers(&self) -> bool {
         matches!(
             self.state,
@@ -273,18 +272,18 @@ impl ChunkedDecoder {
     }
 }
 
-/// The line that opens a chunk.
+/// Size line of a chunk.
 #[derive(Debug, Clone, Copy)]
 pub struct SizeLine {
     bytes: [u8; SIZE_LINE_BYTES],
     start: u8,
 }
 
-/// Sixteen digits and the line's end.
+/// Length of sixteen digits and CRLF.
 const SIZE_LINE_BYTES: usize = 18;
 
 impl SizeLine {
-    /// For a chunk of `bytes` data bytes: as few digits as there can be.
+    /// Creates the line for `bytes` data bytes, with the fewest possible digits.
     #[inline]
     pub fn new(mut bytes: usize) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -301,13 +300,13 @@ impl SizeLine {
         }
     }
 
-    /// Its bytes.
+    /// Unsent rest of the line.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[usize::from(self.start)..]
     }
 
-    /// Drops `bytes` from the front.
+    /// Removes `bytes` from the front.
     #[inline]
     pub fn consume(&mut self, bytes: usize) {
         self.start = (usize::from(self.start) + bytes).min(SIZE_LINE_BYTES) as u8;
@@ -315,7 +314,7 @@ impl SizeLine {
 }
 
 impl Default for SizeLine {
-    /// Nothing left of a line.
+    /// An empty line, which is completely sent.
     fn default() -> Self {
         Self { bytes: [0; SIZE_LINE_BYTES], start: SIZE_LINE_BYTES as u8 }
     }

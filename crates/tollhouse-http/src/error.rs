@@ -1,4 +1,4 @@
-//! Why a message was refused. Which status that becomes is the caller's to say.
+//! Reasons for refusing a message. The caller maps them to a status.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use std::fmt;
 pub enum HeadError {
     /// The request or status line does not follow the grammar.
     BadLine,
-    /// A header line does not follow the grammar, or folds (RFC 9112 §5.2), or repeats one that may
-    /// stand only once.
+    /// A header line violates the grammar, is folded (RFC 9112 §5.2), or repeats a field that may
+    /// occur only once.
     BadHeader,
     /// A line ends in LF without CR (RFC 9112 §2.2).
     BareLineFeed,
@@ -24,9 +24,9 @@ pub enum HeadError {
     HeadTooLong,
     /// More header lines than the limit.
     TooManyHeaders,
-    /// `TRACE`, which would show a client what the gateway sends to nodes.
+    /// `TRACE`, which would reveal to clients what the gateway sends to nodes.
     MethodNotAllowed,
-    /// `CONNECT`, which a reverse proxy has no use for.
+    /// `CONNECT`, which a reverse proxy does not support.
     MethodNotImplemented,
     /// A transfer coding other than `chunked`.
     CodingNotImplemented,

@@ -1,15 +1,15 @@
-//! Header fields as spans, with the names that the data plane cares about recognised once.
+//! Header fields as spans; names that matter to the data plane are recognised once.
 
 use tollhouse_stdx::header_name::is_same_folded;
 
 use crate::Span;
 use crate::grammar::FieldLine;
 
-/// Names recognised while parsing, so that later steps compare a byte instead of text.
+/// Names recognised during parsing, so that later steps compare a byte instead of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Known {
-    /// Any other name.
+    /// Any name without a variant.
     Other,
     Host,
     Connection,
@@ -40,18 +40,19 @@ pub enum Known {
     IfUnmodifiedSince,
     IfRange,
     ContentRange,
-    /// A name that only the gateway may use towards a node: who is authenticated, in any spelling,
-    /// and other spellings of the names that it writes itself. Of no account in a response.
+    /// A name that only the gateway may use towards a node: identities of consumers, in any
+    /// spelling, and alternative spellings of the names that it writes itself. Without effect in a
+    /// response.
     Reserved,
-    /// For nobody behind the parser: named by the message's own `Connection` header (RFC 9110
-    /// §7.6.1), or, in a request, reserved for the gateway.
+    /// Hidden after parsing: named by the message's own `Connection` header (RFC 9110 §7.6.1), or,
+    /// in a request, reserved for the gateway.
     Hidden,
 }
 
-/// Names that only the gateway may use towards a node, in lower case. Servers that make variables
-/// of names read `X_Real_IP` as `X-Real-IP`; whatever stands for the dashes, the name is reserved,
-/// but for those spelled as they should be that [`Known`] has a variant for. An upgrade to HTTP/2
-/// is never made, so nothing is said about its settings.
+/// Names that only the gateway may use towards a node, in lower case. Servers that derive variables
+/// from names read `X_Real_IP` as `X-Real-IP`, so any byte in place of the dashes counts; the
+/// regular spellings have variants of [`Known`]. `http2-settings` is included because the gateway
+/// never upgrades to HTTP/2 this way.
 const RESERVED: [&[u8]; 10] = [
     b"x-real-ip",
     b"x-forwarded-for",
@@ -65,11 +66,11 @@ const RESERVED: [&[u8]; 10] = [
     b"http2-settings",
 ];
 
-/// What names begin with that say who asks. Whatever follows is for nobody but the gateway to say: nodes
-/// look for more of such names than it writes, and plugins write further ones.
+/// Prefixes of names that identify the consumer. Every such name is reserved, because nodes may
+/// read further ones than the gateway writes, and plugins may write more.
 const IDENTITY_STARTS: [&[u8]; 2] = [b"x-consumer-", b"x-credential-"];
 
-/// Bit `n` is set when a reserved name has `n` bytes: most names need no closer look.
+/// Bit `n` is set if a reserved name has `n` bytes, which excludes most names quickly.
 const RESERVED_LENGTHS: u64 = {
     let mut lengths = 0;
     let mut index = 0;
@@ -80,7 +81,7 @@ const RESERVED_LENGTHS: u64 = {
     lengths
 };
 
-/// Bit `n` is set when a name that nobody else may use starts with the `n`th letter.
+/// Bit `n` is set if a reserved name begins with the `n`th letter of the alphabet.
 const RESERVED_INITIALS: u32 = {
     let mut initials = 0;
     let mut index = 0;
@@ -96,19 +97,19 @@ const RESERVED_INITIALS: u32 = {
     initials
 };
 
-/// The number of a letter in the alphabet, whatever its case; for any other byte that of some letter.
+/// Position of a letter in the alphabet, regardless of case; any other byte maps to some letter.
 #[inline]
 const fn letter_number(byte: u8) -> u32 {
     (byte & 0x1f) as u32
 }
 
 impl Known {
-    /// Recognises `name`, a token, whatever its case.
+    /// Recognises `name`, a token, regardless of case.
     #[inline(always)]
     pub fn from_name(name: &[u8]) -> Known {
         let Some(first) = name.first() else { return Known::Other };
-        // Length and first letter leave at most one name to compare with, and cost less than a hash
-        // would. `| 0x20` folds letters; what else it maps together, `folds_to` tells apart.
+        // Length and first letter leave at most one candidate, and cost less than a hash. `| 0x20`
+        // folds letters; `folds_to` excludes the other bytes that it maps together.
         match (name.len(), first | 0x20) {
             (2, b't') if folds_to(name, b"te") => Known::Te,
             (4, b'h') if folds_to(name, b"host") => Known::Host,
@@ -144,7 +145,7 @@ impl Known {
         }
     }
 
-    /// Whether it speaks about one connection only and is never forwarded.
+    /// Whether the field concerns a single connection and is never forwarded.
     #[inline]
     pub fn is_hop_by_hop(self) -> bool {
         matches!(
@@ -160,7 +161,8 @@ impl Known {
     }
 }
 
-/// What a request may have once only: twice, it could mean two things. The list is that of nginx.
+/// Fields that may occur only once in a request, because two could be interpreted differently;
+/// nginx's list.
 const STAND_ONCE: u64 = bit(Known::Authorization)
     | bit(Known::IfMatch)
     | bit(Known::IfNoneMatch)
@@ -169,8 +171,8 @@ const STAND_ONCE: u64 = bit(Known::Authorization)
     | bit(Known::IfRange)
     | bit(Known::ContentRange);
 
-/// Whether `name`, which no variant of its own was found for, is one of [`RESERVED`] or is read as
-/// one by some servers. Most names begin with other letters.
+/// Whether `name`, which has no variant of its own, is one of [`RESERVED`] or is read as one by
+/// some servers. Most names are excluded by their first letter.
 #[inline(always)]
 fn is_reserved(name: &[u8]) -> bool {
     let has_initial =
@@ -184,8 +186,8 @@ fn is_spelled_as_reserved(name: &[u8]) -> bool {
     has_length && RESERVED.iter().any(|reserved| is_same_folded(name, reserved))
 }
 
-/// Whether `name` begins as one of [`IDENTITY_STARTS`], or is read so by some servers. Most names are told from
-/// those by their first three bytes.
+/// Whether `name` has a prefix of [`IDENTITY_STARTS`], or is read so by some servers. Most names
+/// are excluded by their first three bytes.
 #[inline]
 fn says_who_asks(name: &[u8]) -> bool {
     let [b'x' | b'X', separator, b'c' | b'C', ..] = name else { return false };
@@ -194,9 +196,8 @@ fn says_who_asks(name: &[u8]) -> bool {
     !separator.is_ascii_alphanumeric() && IDENTITY_STARTS.iter().any(begins)
 }
 
-/// Whether `name` is `text`, which is in lower case, but for case. The one bit that is set here
-/// tells upper from lower case; but for that, only CR would pass, for `-`, and no head with a CR
-/// inside of a line is accepted.
+/// Whether `name` equals `text`, given in lower case, regardless of case. Setting one bit folds the
+/// case; otherwise it maps only CR to `-`, and a head with CR inside a line is refused.
 #[inline(always)]
 fn folds_to<const BYTES: usize>(name: &[u8], text: &[u8; BYTES]) -> bool {
     let Some(name) = name.first_chunk::<BYTES>() else { return false };
@@ -204,10 +205,10 @@ fn folds_to<const BYTES: usize>(name: &[u8], text: &[u8; BYTES]) -> bool {
         == 0
 }
 
-/// One header line.
+/// A header line.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// What the name was recognised as.
+    /// The recognised name.
     pub known: Known,
     name_bytes: u16,
     value_bytes: u16,
@@ -216,30 +217,30 @@ pub struct Field {
 }
 
 impl Field {
-    /// The name's span; a line starts with its name.
+    /// Span of the name, which starts the line.
     #[inline]
     pub fn name(&self) -> Span {
         Span { start: self.name_start, len: u32::from(self.name_bytes) }
     }
 
-    /// The value's span, without surrounding white space.
+    /// Span of the value, without surrounding white space.
     #[inline]
     pub fn value(&self) -> Span {
         Span { start: self.value_start, len: u32::from(self.value_bytes) }
     }
 }
 
-/// The header lines of one head, in the order received; reused from message to message.
+/// Header lines of one head, in the order received; reused from message to message.
 #[derive(Debug, Clone, Default)]
 pub struct Fields {
     list: Vec<Field>,
-    /// Bit `n` is set when a field with `Known` value `n` is present.
+    /// Bit `n` is set if a field with `Known` value `n` is present.
     present: u64,
-    /// Bit `n` is set when more than one is.
+    /// Bit `n` is set if more than one such field is present.
     repeated: u64,
 }
 
-/// The bit of `known` in sets of them.
+/// Bit that represents `known` in a set.
 #[inline]
 const fn bit(known: Known) -> u64 {
     1 << known as u32
@@ -272,14 +273,14 @@ impl Fields {
         self.present |= bit(known);
     }
 
-    /// All of them in the order received, those among them that are for nobody: for whoever copies
-    /// lines. Who reads asks for [`Self::visible`].
+    /// All fields in the order received, including hidden ones, for code that copies lines. Readers
+    /// use [`Self::visible`].
     #[inline]
     pub fn iter(&self) -> std::slice::Iter<'_, Field> {
         self.list.iter()
     }
 
-    /// Those that may be seen behind the parser, in the order received.
+    /// Visible fields, in the order received.
     #[inline]
     pub fn visible(&self) -> impl Iterator<Item = &Field> {
         self.list.iter().filter(|field| field.known != Known::Hidden)
@@ -297,7 +298,7 @@ impl Fields {
         self.repeated & bit(known) != 0
     }
 
-    /// The value of the first field recognised as `known`.
+    /// Value of the first field recognised as `known`.
     #[inline]
     pub fn first(&self, known: Known) -> Option<Span> {
         if !self.has(known) {
@@ -306,18 +307,18 @@ impl Fields {
         self.list.iter().find(|field| field.known == known).map(Field::value)
     }
 
-    /// The value of the field at `index`, if that was recognised as `known`.
+    /// Value of the field at `index`, if it was recognised as `known`.
     #[inline]
     pub(crate) fn value_at(&self, index: usize, known: Known) -> Option<Span> {
         self.list.get(index).filter(|field| field.known == known).map(Field::value)
     }
 
-    /// The value of the first visible field called `name` (any case).
+    /// Value of the first visible field with this name, regardless of case.
     pub fn find<'a>(&self, name: &[u8], buffer: &'a [u8]) -> Option<&'a [u8]> {
         self.named(name, buffer).next()
     }
 
-    /// The values of all visible fields called `name` (any case), in the order received.
+    /// Values of all visible fields with this name, regardless of case, in the order received.
     #[inline]
     pub fn named<'f, 'a: 'f>(
         &'f self,
@@ -325,9 +326,9 @@ impl Fields {
         buffer: &'a [u8],
     ) -> impl Iterator<Item = &'a [u8]> + 'f {
         let initial = name.first().copied().unwrap_or_default();
-        // No field has a name of this length: names are not empty.
+        // A length of 0 matches no field, because names are not empty.
         let name_bytes = u16::try_from(name.len()).unwrap_or_default();
-        // The length rules out nearly all, and of the rest most differ in their first letter.
+        // The length excludes nearly all fields, and the first letter most of the rest.
         let is_meant = move |field: &&Field| {
             field.name_bytes == name_bytes && field.known != Known::Hidden && {
                 let found = field.name().bytes_in(buffer);
@@ -338,18 +339,18 @@ impl Fields {
         self.list.iter().filter(is_meant).map(move |field| field.value().bytes_in(buffer))
     }
 
-    /// How many.
+    /// Number of fields, including hidden ones.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Marks every field that `Connection` names, so that it is not forwarded. Fields that the
-    /// gateway itself acts on keep their meaning: a client cannot talk it into dropping those.
+    /// Hides the fields that a `Connection` option names, so that they are not forwarded. Fields
+    /// that the gateway itself interprets keep their meaning, so that a client cannot make it drop
+    /// them.
     pub(crate) fn mark_connection_option(&mut self, option: &[u8], buffer: &[u8]) {
         for field in &mut self.list {
             let is_end_to_end = matches!(field.known, Known::Other | Known::Trailer)
@@ -360,7 +361,7 @@ impl Fields {
         }
     }
 
-    /// Hides what a client may not say: names that only the gateway uses.
+    /// Hides the reserved names of a request, which clients may not send.
     #[inline]
     pub(crate) fn hide_reserved(&mut self) {
         if self.has(Known::Reserved) {
@@ -369,13 +370,13 @@ impl Fields {
         }
     }
 
-    /// Whether a field that may stand only once in a request stands there twice.
+    /// Whether a field that may occur only once in a request is repeated.
     #[inline]
     pub(crate) fn repeats_what_stands_once(&self) -> bool {
         self.repeated & STAND_ONCE != 0
     }
 
-    /// Gives the first field recognised as `known` the value at `value`.
+    /// Replaces the value of the first field recognised as `known`.
     pub(crate) fn set_value(&mut self, known: Known, value: Span) {
         if let Some(field) = self.list.iter_mut().find(|field| field.known == known) {
             field.value_start = value.start;
@@ -384,7 +385,7 @@ impl Fields {
     }
 }
 
-/// The comma-separated elements of a header value, trimmed; empty elements are skipped.
+/// Comma-separated elements of a header value, trimmed; empty elements are skipped.
 pub fn list_elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|part| !part.is_empty())
 }

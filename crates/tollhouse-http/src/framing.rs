@@ -1,23 +1,23 @@
-//! How long a body is (RFC 9112 §6.3), decided strictly from a head's fields.
+//! Length of a body (RFC 9112 §6.3), determined strictly from a head's fields.
 
 use crate::field::list_elements;
 use crate::{Fields, HeadError, Known, Version};
 
-/// How a body is delimited.
+/// Delimitation of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BodyLength {
-    /// There is none.
+    /// The message has no body.
     #[default]
     None,
     /// This many bytes; never 0.
     Known(u64),
-    /// Chunks, to the one of size 0.
+    /// Chunks, up to the last one of size 0.
     Chunked,
-    /// Everything until the connection closes; responses only.
+    /// All bytes until the connection closes; responses only.
     UntilClose,
 }
 
-/// What the framing fields say.
+/// Framing declared by the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Declared {
     Nothing,
@@ -43,10 +43,11 @@ pub(crate) fn declared(
     }
 }
 
-/// So many digits are a number below 2^64, whatever they are.
+/// Any number with this many digits is below 2^64.
 const LENGTH_DIGITS_SAFE: usize = 19;
 
-/// One `Content-Length` of digits only; a repeated or list-valued one is refused even if equal.
+/// Parses a single `Content-Length` of digits only; a repeated or list-valued one is refused even
+/// if the values are equal.
 fn content_length(fields: &Fields, buffer: &[u8]) -> Result<u64, HeadError> {
     let only = fields.first(Known::ContentLength).unwrap_or_default();
     if fields.is_repeated(Known::ContentLength) {
@@ -65,7 +66,7 @@ fn content_length(fields: &Fields, buffer: &[u8]) -> Result<u64, HeadError> {
         .ok_or(HeadError::BadFraming)
 }
 
-/// `chunked` and nothing else: it must be last, and other codings are not implemented.
+/// Accepts `chunked` alone: it must be last, and other codings are not implemented.
 fn transfer_coding(fields: &Fields, buffer: &[u8]) -> Result<(), HeadError> {
     if !fields.is_repeated(Known::TransferEncoding) {
         let value = fields.first(Known::TransferEncoding).unwrap_or_default().bytes_in(buffer);
@@ -76,7 +77,8 @@ fn transfer_coding(fields: &Fields, buffer: &[u8]) -> Result<(), HeadError> {
     Err(coding_error(fields, buffer))
 }
 
-/// Tells codings that are merely not implemented from those that leave the body's end unclear.
+/// Distinguishes codings that are not implemented from those that leave the end of the body
+/// unclear.
 #[cold]
 fn coding_error(fields: &Fields, buffer: &[u8]) -> HeadError {
     let codings = || {
@@ -87,7 +89,7 @@ fn coding_error(fields: &Fields, buffer: &[u8]) -> HeadError {
     };
     let chunked = codings().filter(|coding| coding.eq_ignore_ascii_case(b"chunked")).count();
     let is_last = codings().last().is_some_and(|last| last.eq_ignore_ascii_case(b"chunked"));
-    // `chunked` alone, but written as `,chunked` or in two lines, is read differently elsewhere.
+    // `chunked` written as `,chunked` or in two lines is interpreted differently elsewhere.
     if chunked == 1 && is_last && codings().count() > 1 {
         HeadError::CodingNotImplemented
     } else {

@@ -1,18 +1,18 @@
-//! The lines of a head (RFC 9112 §3, §4, §5), taken apart strictly.
+//! Strict parsers of the lines of a head (RFC 9112 §3, §4, §5).
 //!
-//! Works on whole lines without their CRLF, in which `scan.rs` has found no control byte but HTAB.
+//! They work on whole lines without CRLF, in which `scan.rs` has found no control byte except HTAB.
 
 use tollhouse_stdx::word_bytes::word_bytes;
 
 use crate::{HeadError, Known, Version};
 
-/// Bytes of `" HTTP/1.1"`, the end of a request line.
+/// Length of `" HTTP/1.1"`, the end of a request line.
 const VERSION_SUFFIX_BYTES: usize = 9;
 
-/// Bytes of `"HTTP/1.1 200"`, the least of a status line.
+/// Length of `"HTTP/1.1 200"`, the shortest status line.
 const STATUS_LINE_BYTES_MIN: usize = 12;
 
-/// A request line, taken apart; numbers are offsets into the line.
+/// A parsed request line; numbers are offsets into the line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestLine {
     /// End of the method, which starts the line; the target starts one byte later.
@@ -21,16 +21,16 @@ pub(crate) struct RequestLine {
     pub(crate) version: Version,
 }
 
-/// A status line, taken apart.
+/// A parsed status line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StatusLine {
     pub(crate) version: Version,
     pub(crate) status: u16,
-    /// Where the reason phrase starts; it ends with the line.
+    /// Start of the reason phrase, which extends to the end of the line.
     pub(crate) reason_start: usize,
 }
 
-/// A header line, taken apart; the name starts the line.
+/// A parsed header line; the name starts the line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FieldLine {
     pub(crate) known: Known,
@@ -39,7 +39,7 @@ pub(crate) struct FieldLine {
     pub(crate) value_end: usize,
 }
 
-/// Method, target and version, parted by exactly one space each.
+/// Parses method, target and version, separated by exactly one space each.
 #[inline]
 pub(crate) fn request_line(line: &[u8]) -> Result<RequestLine, HeadError> {
     let target_end = line.len().saturating_sub(VERSION_SUFFIX_BYTES);
@@ -55,7 +55,7 @@ pub(crate) fn request_line(line: &[u8]) -> Result<RequestLine, HeadError> {
     Ok(RequestLine { method_end, target_end, version })
 }
 
-/// Tells a well-formed line of another version from a malformed one.
+/// Distinguishes a well-formed line of another version from a malformed one.
 #[cold]
 fn version_error(line: &[u8]) -> HeadError {
     let mut parts = line.split(|&byte| byte == b' ');
@@ -67,13 +67,14 @@ fn version_error(line: &[u8]) -> HeadError {
     if is_request { HeadError::VersionNotSupported } else { HeadError::BadLine }
 }
 
-/// `HTTP/` and two digits parted by a dot: the grammar of any version (RFC 9112 §2.3).
+/// Whether the text is `HTTP/`, a digit, a dot and a digit (RFC 9112 §2.3).
 fn is_version(text: &[u8]) -> bool {
     matches!(text, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
         if major.is_ascii_digit() && minor.is_ascii_digit())
 }
 
-/// Version, three digits and, after a space, a reason phrase; both space and phrase may be missing.
+/// Parses version, three digits and, after a space, a reason phrase; space and phrase may be
+/// missing.
 #[inline]
 pub(crate) fn status_line(line: &[u8]) -> Result<StatusLine, HeadError> {
     let version = match line.get(..9) {
@@ -97,13 +98,13 @@ pub(crate) fn status_line(line: &[u8]) -> Result<StatusLine, HeadError> {
     Ok(StatusLine { version, status, reason_start })
 }
 
-/// A name, a colon right after it, and a value: the first `line_bytes` of `text`, the head from this
-/// line on. A line that starts with white space would continue the one before it and is refused with
-/// all other names that are no token (RFC 9110 §5.1, RFC 9112 §5.1, §5.2).
+/// Parses a name, a colon directly after it, and a value. `text` is the head from this line on; the
+/// line has `line_bytes`. A line with leading white space would continue the previous one; it is
+/// refused like all names that are not tokens (RFC 9110 §5.1, RFC 9112 §5.1, §5.2).
 #[inline(always)]
 pub(crate) fn field_line(text: &[u8], line_bytes: usize) -> Result<FieldLine, HeadError> {
     let line = &text[..line_bytes];
-    // Asked for what stands behind the line, too: whole blocks are looked at faster than their parts.
+    // Includes bytes after the line, because whole blocks are scanned faster than their parts.
     let words = word_bytes(text);
     let name_end = if words > 0 && line.get(words) == Some(&b':') {
         words
@@ -115,18 +116,18 @@ pub(crate) fn field_line(text: &[u8], line_bytes: usize) -> Result<FieldLine, He
     Ok(FieldLine { known, name_end, value_start, value_end })
 }
 
-/// Bytes of a name that has marks that few names have; `None` for what is no token.
+/// Length of a name with rare token bytes; `None` if it is not a token.
 #[cold]
 fn unusual_name_bytes(line: &[u8]) -> Option<usize> {
     let name_end = line.iter().position(|&byte| byte == b':')?;
     is_token(&line[..name_end]).then_some(name_end)
 }
 
-/// Where the value that begins at `from` starts and ends without the blanks around it.
+/// Start and end of the value that begins at `from`, without surrounding blanks.
 #[inline]
 fn trimmed(line: &[u8], from: usize) -> (usize, usize) {
     let is_blank = |byte: u8| matches!(byte, b' ' | b'\t');
-    // Nearly every line has one space before its value, and none behind it.
+    // Nearly every line has one space before its value and none after it.
     let start = from + usize::from(line.get(from) == Some(&b' '));
     if let (Some(&first), Some(&last)) = (line.get(start), line.last())
         && !is_blank(first)
@@ -140,7 +141,7 @@ fn trimmed(line: &[u8], from: usize) -> (usize, usize) {
     (from + blanks, line.len() - tail)
 }
 
-/// How many bytes of a token stand at the start of `text`.
+/// Number of token bytes at the start of `text`.
 #[inline]
 fn token_bytes(text: &[u8]) -> usize {
     text.iter().position(|&byte| !is_token_byte(byte)).unwrap_or(text.len())
@@ -148,11 +149,11 @@ fn token_bytes(text: &[u8]) -> usize {
 
 #[inline]
 pub(crate) fn is_token(text: &[u8]) -> bool {
-    // Without an early end: names are short, and most are tokens.
+    // No early exit, because names are short and most are tokens.
     !text.is_empty() && text.iter().fold(true, |token, &byte| token & is_token_byte(byte))
 }
 
-/// A byte of a token, such as a method or a field name (RFC 9110 §5.6.2).
+/// Whether the byte may occur in a token, such as a method or a field name (RFC 9110 §5.6.2).
 #[inline]
 pub(crate) const fn is_token_byte(byte: u8) -> bool {
     TOKEN_BYTES[byte as usize]
@@ -160,7 +161,7 @@ pub(crate) const fn is_token_byte(byte: u8) -> bool {
 
 static TOKEN_BYTES: [bool; 256] = byte_table(b"!#$%&'*+-.^_`|~");
 
-/// A table that holds true for ASCII letters, digits and `marks`.
+/// Table that is true for ASCII letters, digits and `marks`.
 pub(crate) const fn byte_table(marks: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut byte = 0;

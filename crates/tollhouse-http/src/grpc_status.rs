@@ -1,6 +1,7 @@
-//! The status of a gRPC call where HTTP says it: the codes and `grpc-message` (PROTOCOL-HTTP2 of gRPC).
+//! gRPC status derived from HTTP: the codes and the encoding of `grpc-message` (gRPC's
+//! PROTOCOL-HTTP2).
 
-/// The code of an answer of HTTP that says nothing of gRPC.
+/// gRPC code of an HTTP response that has no gRPC status.
 pub fn from_http(status: u16) -> u8 {
     const UNKNOWN: u8 = 2;
     const PERMISSION_DENIED: u8 = 7;
@@ -18,7 +19,8 @@ pub fn from_http(status: u16) -> u8 {
     }
 }
 
-/// A text as `grpc-message` has it: what is not printable ASCII, and `%`, percent-encoded.
+/// Encodes a text for `grpc-message`: bytes other than printable ASCII, and `%`, are
+/// percent-encoded.
 pub fn encode_message(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

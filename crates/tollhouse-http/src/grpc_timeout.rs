@@ -1,11 +1,11 @@
-//! The `grpc-timeout` field: up to eight digits and a unit (PROTOCOL-HTTP2 of gRPC).
+//! The `grpc-timeout` field: up to eight digits and a unit (gRPC's PROTOCOL-HTTP2).
 
 use std::time::Duration;
 
-/// Longest number by the grammar.
+/// Maximum number of digits by the grammar.
 const DIGITS_MAX: usize = 8;
 
-/// The time that a field gives; `None` when it does not follow the grammar.
+/// Parses the value of the field; `None` if it violates the grammar.
 pub fn parse(field: &[u8]) -> Option<Duration> {
     let (unit, digits) = field.split_last()?;
     if digits.is_empty() || digits.len() > DIGITS_MAX || !digits.iter().all(u8::is_ascii_digit) {

@@ -1,10 +1,10 @@
 //! HTTP/1.1 as bytes: request and response heads, body framing, chunked coding.
 //!
-//! Sans-IO: callers own sockets and buffers and hand in slices; nothing here reads, writes, waits
-//! or allocates per message once its vectors have grown. Framing is strict on purpose (RFC 9112
-//! §2.2, §5, §6, §7): what two readers could take differently is refused, never guessed.
+//! Sans-IO: callers own sockets and buffers and pass slices. Nothing here reads, writes or waits,
+//! and no message allocates once the vectors have grown. Framing is deliberately strict (RFC 9112
+//! §2.2, §5, §6, §7): input that two readers could interpret differently is refused.
 //!
-//! Routes, header policy and error answers are not known here.
+//! Routes, header policy and error responses belong to the callers.
 
 #![forbid(unsafe_code)]
 

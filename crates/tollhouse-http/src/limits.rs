@@ -1,33 +1,34 @@
-//! Bounds of a message head. The values come from the bootstrap file; these are the outer walls.
+//! Limits of a message head. The values come from the bootstrap file; the constants are the upper
+//! bounds.
 
-/// Most header lines that any configuration may allow: a head's list of fields stays below 4 KiB.
+/// Upper bound of header lines for any configuration; keeps a head's list of fields below 4 KiB.
 pub const HEADER_COUNT_MAX: usize = 256;
 
-/// Longest head that any configuration may allow, in bytes: spans of values stay within 16 bits.
-/// Higher limits count as this one.
+/// Upper bound of a head's length in bytes, so that spans of values fit into 16 bits. Higher limits
+/// are reduced to this value.
 pub const HEAD_BYTES_MAX: usize = 65_535;
 
-/// Longest line that opens a chunk, in bytes: 16 hex digits, and a little room for extensions.
+/// Longest size line of a chunk, in bytes: 16 hex digits and some room for extensions.
 pub const CHUNK_LINE_BYTES_MAX: u32 = 256;
 
-/// Longest trailer section, in bytes: trailers carry a checksum or a status, not a document.
+/// Longest trailer section in bytes; trailers carry a checksum or a status, not a document.
 pub const TRAILER_BYTES_MAX: u32 = 8 * 1024;
 
 /// Empty lines skipped before a request line (RFC 9112 §2.2 asks for at least one).
 pub const LEADING_EMPTY_LINES_MAX: usize = 4;
 
-/// Most options that `Connection` may name in one head: each is compared with every field, so that
-/// without a bound a head of commas and letters would cost a million comparisons.
+/// Maximum number of options in the `Connection` headers of one head. Each is compared with every
+/// field, so that without a bound, a head full of commas would cost a million comparisons.
 pub const CONNECTION_OPTIONS_MAX: usize = 32;
 
-/// Bounds of one head.
+/// Limits of one head.
 #[derive(Debug, Clone, Copy)]
 pub struct HeadLimits {
     /// Longest request or status line, in bytes.
     pub line_bytes: usize,
-    /// Longest head in all, first line included, in bytes.
+    /// Longest head in bytes, first line included.
     pub head_bytes: usize,
-    /// Most header lines.
+    /// Maximum number of header lines.
     pub header_count: usize,
 }
 

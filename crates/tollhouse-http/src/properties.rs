@@ -1,5 +1,5 @@
-//! What must hold for any bytes: no panic, no verdict that depends on how they were split, and
-//! nothing accepted that another strict parser reads differently.
+//! Properties that hold for any bytes: no panic, a result independent of splits, and no accepted
+//! input that another strict parser reads differently.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -7,7 +7,7 @@ use proptest::sample::Index;
 use crate::testing::{RequestFeed, ResponseFeed, feed_at_cuts, printable};
 use crate::{Fields, HeadLimits, RequestHead, ResponseHead};
 
-/// Pieces that heads are made of, well-formed and not.
+/// Fragments of heads, well-formed and malformed.
 const PIECES: &[&[u8]] = &[
     b"GET ",
     b"POST ",
@@ -58,7 +58,7 @@ const PIECES: &[&[u8]] = &[
     b"[::1]",
 ];
 
-/// Bytes that start like a head, then hold pieces at random and single bytes at random places.
+/// Bytes that start like a head, then contain random pieces and random single bytes.
 fn heads(starts: &'static [&'static [u8]]) -> impl Strategy<Value = Vec<u8>> {
     let pieces = prop::collection::vec(prop::sample::select(PIECES), 0..12);
     let changes = prop::collection::vec((any::<Index>(), any::<u8>()), 0..3);
@@ -79,7 +79,7 @@ fn heads(starts: &'static [&'static [u8]]) -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Heads that are mostly well-formed: odd names and values, and now and then a byte that is wrong.
+/// Mostly well-formed heads, with odd names and values and an occasional invalid byte.
 fn orderly_heads(starts: &'static [&'static [u8]]) -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
         30 => b' '..=b'~',
@@ -101,14 +101,14 @@ fn orderly_heads(starts: &'static [&'static [u8]]) -> impl Strategy<Value = Vec<
     })
 }
 
-/// How whole requests start, bytes of a head still to follow.
+/// Starts of requests; the rest of the head follows.
 const REQUEST_STARTS: &[&[u8]] = &[
     b"GET / HTTP/1.1\r\nHost: a\r\n",
     b"POST /x HTTP/1.0\r\n",
     b"\r\nGET http://h/x?y HTTP/1.0\r\nA: b\r\n",
 ];
 
-/// How whole responses start.
+/// Beginnings of response heads.
 const RESPONSE_STARTS: &[&[u8]] =
     &[b"HTTP/1.1 200 OK\r\n", b"HTTP/1.0 404 x\r\nA: b\r\n", b"HTTP/1.1 100\r\n"];
 
@@ -136,7 +136,7 @@ fn is_host(name: &str) -> bool {
     name.eq_ignore_ascii_case("host")
 }
 
-/// Asserts that `fields` are what the other parser found.
+/// Asserts that `fields` equal the fields of the other parser.
 fn assert_same_fields(fields: &Fields, others: &[httparse::Header<'_>], bytes: &[u8]) {
     assert_eq!(fields.len(), others.len(), "{}", printable(bytes));
     for (field, other) in fields.iter().zip(others) {
@@ -186,7 +186,7 @@ proptest! {
             prop_assert_eq!(head.method.bytes_in(&bytes), text(other.method));
             prop_assert_eq!(head.target.bytes_in(&bytes), text(other.path));
             if let Some(authority) = head.parts.authority {
-                // The host of an absolute target takes the place of the one sent beside it.
+                // The host of an absolute target replaces the one in `Host`.
                 let sent = other.headers.iter_mut().find(|sent| is_host(sent.name));
                 sent.into_iter().for_each(|sent| sent.value = authority.bytes_in(&bytes));
             }
@@ -213,7 +213,7 @@ proptest! {
         shrunk in any::<Index>(),
     ) {
         let (mut request, mut response) = (RequestHead::default(), ResponseHead::default());
-        // A buffer that shrank breaks the contract; even then nothing may panic.
+        // A buffer that shrank violates the contract, but must not cause a panic.
         for part in [&bytes[..], &bytes[..shrunk.index(bytes.len() + 1)], b"", &bytes[..]] {
             let _ = request.parse(part, &HeadLimits::default());
             let _ = response.parse(part, &HeadLimits::default(), b"GET");

@@ -1,4 +1,5 @@
-//! Request heads: parsed into spans over the read buffer, framing and routing facts ready to use.
+//! Request heads, parsed into spans over the read buffer, with the properties for framing and
+//! routing.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ use crate::scan::{Bounds, HeadScan, header_count_max};
 use crate::target::{self, Target};
 use crate::{BodyLength, Field, Fields, HeadError, HeadLimits, Known, Span, authority};
 
-/// The version a message was sent with.
+/// HTTP version of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Version {
     /// HTTP/1.0.
@@ -20,68 +21,67 @@ pub enum Version {
     Http11,
 }
 
-/// What the client wants to hear before it sends the body.
+/// Interim response that the client expects before it sends the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Expectation {
-    /// Nothing.
     #[default]
     None,
     /// An interim 100 response (RFC 9110 §10.1.1).
     Continue,
 }
 
-/// A request head. One value is reused for every request of a connection; all spans point into
-/// the buffer handed to the last [`RequestHead::parse`].
+/// A request head, reused for every request of a connection. Its spans index into the buffer of the
+/// last [`RequestHead::parse`].
 #[derive(Debug, Default)]
 pub struct RequestHead {
     scan: HeadScan,
-    /// Bytes of the head, closing empty line included; the body starts here.
+    /// Length of the head with its final empty line; the body starts here.
     pub head_bytes: usize,
     /// The method, a token.
     pub method: Span,
     /// The target as sent.
     pub target: Span,
-    /// The target, taken apart.
+    /// The parsed target.
     pub parts: Target,
-    /// `host[:port]`: of an absolute target, else of the `Host` header; empty for HTTP/1.0
-    /// without one.
+    /// `host[:port]` of an absolute target, else of the `Host` header; empty for HTTP/1.0 without
+    /// one.
     pub authority: Span,
-    /// Bytes of `authority` that are the host.
+    /// Length of the host within `authority`.
     pub host_bytes: u32,
     /// HTTP/1.0 or 1.1.
     pub version: Version,
-    /// The header lines.
     pub fields: Fields,
-    /// How the body is delimited; never `UntilClose`.
+    /// Delimitation of the body; never `UntilClose`.
     pub body: BodyLength,
     /// Whether the client keeps the connection open after this exchange.
     pub keep_alive: bool,
-    /// Whether `Connection: upgrade` stands with an `Upgrade` header that names `websocket`, the
-    /// one protocol that is passed on: behind any other the client could speak to the node unseen.
+    /// Whether the request has `Connection: upgrade` and an `Upgrade` header that contains
+    /// `websocket`. Other protocols are not passed on, because a client could use them to talk to
+    /// the node unseen.
     pub upgrade: bool,
-    /// What to send before the body is read.
+    /// Interim response to send before the body is read.
     pub expectation: Expectation,
 }
 
 impl RequestHead {
-    /// Forgets the last request, so that the next `parse` starts over.
+    /// Resets the parser, so that the next `parse` starts a new request.
     pub fn reset(&mut self) {
         self.scan = HeadScan::default();
     }
 
-    /// Bytes of whole empty lines at the start of `buffer`. A connection that waits for a request
-    /// may drop them before it calls `parse`, and so keep an empty buffer; `parse` itself skips a
-    /// few, too.
+    /// Number of bytes of complete empty lines at the start of `buffer`. A connection that waits
+    /// for a request may drop them before `parse`, to keep its buffer empty; `parse` skips a few as
+    /// well.
     #[inline]
     pub fn leading_empty_bytes(buffer: &[u8]) -> usize {
         2 * buffer.chunks_exact(2).take_while(|pair| pair == b"\r\n").count()
     }
 
-    /// Parses the head at the start of `buffer`. `Ok(false)` asks for more bytes; calls for one
-    /// request must hand in a buffer that only grew.
+    /// Parses the head at the start of `buffer`. `Ok(false)` requests more bytes; further calls for
+    /// the same request must pass the same buffer with more bytes.
     ///
     /// # Errors
-    /// The first rule that the head breaks; the connection cannot be read further.
+    /// The first rule that the head violates; the connection cannot be read further.
     #[inline]
     pub fn parse(&mut self, buffer: &[u8], limits: &HeadLimits) -> Result<bool, HeadError> {
         if !self.parse_lines(buffer, limits)? {
@@ -104,7 +104,7 @@ impl RequestHead {
         Ok(true)
     }
 
-    /// Takes apart the lines that have arrived; `Ok(true)` at the empty line that ends the head.
+    /// Parses the lines received so far; `Ok(true)` at the empty line that ends the head.
     fn parse_lines(&mut self, buffer: &[u8], limits: &HeadLimits) -> Result<bool, HeadError> {
         let mut scan = self.scan;
         let is_whole = self.parse_scanned(&mut scan, buffer, limits);
@@ -166,7 +166,7 @@ impl RequestHead {
         Ok(())
     }
 
-    /// `Host` must stand exactly once in HTTP/1.1 (RFC 9112 §3.2) and be well-formed.
+    /// Checks that `Host` occurs exactly once in HTTP/1.1 (RFC 9112 §3.2) and is well-formed.
     fn read_host(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
         let header = self.fields.first(Known::Host);
         if self.fields.is_repeated(Known::Host)
@@ -186,14 +186,14 @@ impl RequestHead {
             let split = authority::split(absolute.bytes_in(buffer)).ok_or(HeadError::BadHost)?;
             self.authority = absolute;
             self.host_bytes = split.0.len;
-            // Whoever reads `Host` later reads what the request was routed by (RFC 9112 §3.2.2).
+            // `Host` gets the value that the request is routed by (RFC 9112 §3.2.2).
             self.fields.set_value(Known::Host, absolute);
         }
         Ok(())
     }
 
-    /// Appends the authority in the form that hosts are compared in: lower-cased, without the dot
-    /// that may end the name. The first `host_bytes` of it are the host.
+    /// Appends the authority in the form in which hosts are compared: in lower case, without a
+    /// final dot of the name. Its first `host_bytes` are the host.
     #[inline]
     pub fn write_host(&self, buffer: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
@@ -203,8 +203,8 @@ impl RequestHead {
         out[start..].make_ascii_lowercase();
     }
 
-    /// Path and query as sent, without the scheme and host of an absolute target, whose empty path
-    /// is `/`: what a node is asked for.
+    /// Path and query as sent, for a node: without the scheme and host of an absolute target, and
+    /// with `/` in place of an empty path.
     #[inline]
     pub fn origin_form<'b>(&self, buffer: &'b [u8]) -> Cow<'b, [u8]> {
         let Target { path, query, .. } = self.parts;
@@ -233,8 +233,9 @@ impl RequestHead {
         Ok(())
     }
 
-    /// `Expect` other than `100-continue` cannot be met (RFC 9110 §10.1.1); an HTTP/1.0 client
-    /// does not understand the interim response, so its expectation is not one.
+    /// Reads `Expect`; a value other than `100-continue` is refused (RFC 9110 §10.1.1). The
+    /// expectation of an HTTP/1.0 client is ignored, because it does not understand the interim
+    /// response.
     fn read_expectation(&mut self, buffer: &[u8]) -> Result<(), HeadError> {
         self.expectation = Expectation::None;
         if !self.fields.has(Known::Expect) {
@@ -253,31 +254,31 @@ impl RequestHead {
     }
 }
 
-/// Whether `websocket` is among the protocols of `Upgrade`.
+/// Whether `Upgrade` contains the protocol `websocket`.
 fn names_websocket(fields: &Fields, buffer: &[u8]) -> bool {
     let mut lines = fields.iter().filter(|field| field.known == Known::Upgrade);
     let is_websocket = |name: &[u8]| name.eq_ignore_ascii_case(b"websocket");
     lines.any(|field| list_elements(field.value().bytes_in(buffer)).any(is_websocket))
 }
 
-/// What a `Connection` header asks for.
+/// Options of the `Connection` header.
 #[derive(Default)]
 pub(crate) struct ConnectionOptions {
     pub(crate) close: bool,
     pub(crate) keep_alive: bool,
     pub(crate) upgrade: bool,
-    /// How many options stand in lists.
+    /// Number of options in lists so far.
     count: usize,
 }
 
-/// Reads all `Connection` lines and marks the fields they name.
+/// Reads all `Connection` lines and hides the fields that they name.
 pub(crate) fn read_connection_options(
     fields: &mut Fields,
     buffer: &[u8],
 ) -> Result<ConnectionOptions, HeadError> {
     let mut options = ConnectionOptions::default();
     if !fields.is_repeated(Known::Connection) {
-        // What most messages say needs no splitting.
+        // The most frequent values need no splitting.
         match fields.first(Known::Connection).unwrap_or_default().bytes_in(buffer) {
             b"keep-alive" => options.keep_alive = true,
             b"close" => options.close = true,

@@ -6,46 +6,44 @@ use crate::request::read_connection_options;
 use crate::scan::{Bounds, HeadScan, header_count_max};
 use crate::{BodyLength, Fields, HeadError, HeadLimits, Known, Span, Version};
 
-/// A response head. One value is reused for every response; all spans point into the buffer
-/// handed to the last [`ResponseHead::parse`].
+/// A response head, reused for every response. Its spans index into the buffer of the last
+/// [`ResponseHead::parse`].
 #[derive(Debug, Default)]
 pub struct ResponseHead {
     scan: HeadScan,
-    /// Bytes of the head, closing empty line included; the body starts here.
+    /// Length of the head with its final empty line; the body starts here.
     pub head_bytes: usize,
-    /// The status code, 100 to 999.
+    /// Status code, 100 to 999.
     pub status: u16,
-    /// The reason phrase; may be empty.
+    /// Reason phrase; may be empty.
     pub reason: Span,
-    /// Where the header lines start.
+    /// Start of the header lines.
     pub fields_start: usize,
     /// HTTP/1.0 or 1.1.
     pub version: Version,
-    /// The header lines.
     pub fields: Fields,
-    /// How the body is delimited.
     pub body: BodyLength,
-    /// `Content-Length` as declared, also where no body follows (HEAD, 304).
+    /// `Content-Length` as declared, also if no body follows (HEAD, 304).
     pub declared_length: Option<u64>,
     /// Whether the upstream keeps the connection open after this exchange.
     pub keep_alive: bool,
-    /// Whether a body was declared where none may be (RFC 9110 §8.6), such as with 204: what
-    /// follows on the connection may be that body or the next response.
+    /// Whether a body was declared where it is not allowed (RFC 9110 §8.6), for example with 204.
+    /// The following bytes may be that body or the next response.
     is_dubious: bool,
 }
 
 impl ResponseHead {
-    /// Forgets the last response, so that the next `parse` starts over.
+    /// Resets the parser, so that the next `parse` starts a new response.
     pub fn reset(&mut self) {
         self.scan = HeadScan::default();
     }
 
-    /// Parses the head at the start of `buffer`; `request_method` decides about the body.
-    /// `Ok(false)` asks for more bytes; calls for one response must hand in a buffer that only
-    /// grew.
+    /// Parses the head at the start of `buffer`; `request_method` determines whether a body
+    /// follows. `Ok(false)` requests more bytes; further calls for the same response must pass the
+    /// same buffer with more bytes.
     ///
     /// # Errors
-    /// The first rule that the head breaks; the connection is of no further use.
+    /// The first rule that the head violates; the connection cannot be used further.
     #[inline]
     pub fn parse(
         &mut self,
@@ -63,13 +61,13 @@ impl ResponseHead {
         Ok(true)
     }
 
-    /// Whether this is an interim response, to be followed by the real one.
+    /// Whether this is an interim response, which another response follows.
     #[inline]
     pub fn is_interim(&self) -> bool {
         self.status < 200 && self.status != 101
     }
 
-    /// Takes apart the lines that have arrived; `Ok(true)` at the empty line that ends the head.
+    /// Parses the lines received so far; `Ok(true)` at the empty line that ends the head.
     fn parse_lines(&mut self, buffer: &[u8], limits: &HeadLimits) -> Result<bool, HeadError> {
         let mut scan = self.scan;
         let is_whole = self.parse_scanned(&mut scan, buffer, limits);
@@ -112,7 +110,7 @@ impl ResponseHead {
         Ok(())
     }
 
-    /// RFC 9112 §6.3, with every ambiguous combination refused.
+    /// Determines the body (RFC 9112 §6.3); refuses every ambiguous combination.
     fn read_framing(&mut self, buffer: &[u8], request_method: &[u8]) -> Result<(), HeadError> {
         let declared = framing::declared(&self.fields, buffer, self.version)?;
         self.declared_length = match declared {
@@ -120,7 +118,7 @@ impl ResponseHead {
             Declared::Nothing | Declared::Chunked => None,
         };
         let declares_body = !matches!(declared, Declared::Nothing | Declared::Length(0));
-        // Nobody can say whether the upstream means to send that body before the real response.
+        // It is unclear whether the upstream sends that body before the final response.
         if self.is_interim() && declares_body {
             return Err(HeadError::BadFraming);
         }

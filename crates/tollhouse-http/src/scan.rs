@@ -1,8 +1,7 @@
-//! Cuts a head that arrives piece by piece into its lines, each byte looked at once.
+//! Splits a head that arrives in pieces into its lines, visiting each byte once.
 //!
-//! Also the place where bare line feeds and the head's limits are refused. Every verdict depends
-//! on the bytes alone, never on how they were split over reads: it belongs to the earliest byte
-//! that decides it.
+//! Bare line feeds and exceeded limits are refused here. A refusal is determined by the earliest
+//! byte that violates a rule, and never by the way the bytes were split over reads.
 
 use std::ops::Range;
 
@@ -11,22 +10,22 @@ use tollhouse_stdx::control_bytes::Controls;
 use crate::HeadError;
 use crate::limits::{HEAD_BYTES_MAX, HEADER_COUNT_MAX, HeadLimits, LEADING_EMPTY_LINES_MAX};
 
-/// Bytes of a line's end.
+/// Length of a line end.
 const CRLF_BYTES: usize = 2;
 
-/// Progress through a head; lives as long as one head is being read. Copied out while lines are taken
-/// apart, so that it stays in registers meanwhile.
+/// Progress through a head. Copied into a local while lines are parsed, so that it stays in
+/// registers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HeadScan {
-    /// Where the line under way starts.
+    /// Start of the current line.
     line_start: usize,
-    /// The control bytes from there on.
+    /// Control bytes found since the start of the current line.
     controls: Controls,
-    /// Whether the first line has been handed out; empty ones before it do not count.
+    /// Whether the first line has been returned; empty lines before it do not count.
     has_first: bool,
 }
 
-/// The limits of a head, as far as they are about bytes.
+/// Byte limits of a head.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     line_bytes: usize,
@@ -41,19 +40,19 @@ impl Bounds {
 }
 
 impl HeadScan {
-    /// Whether the first line has been handed out.
+    /// Whether the first line has been returned.
     #[inline]
     pub(crate) fn has_first(&self) -> bool {
         self.has_first
     }
 
-    /// Bytes up to the end of the last line.
+    /// Number of bytes up to the end of the last line.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.line_start
     }
 
-    /// The first line, or an empty one before it; its end left out, `None` while more bytes are needed.
+    /// First line, or an empty line before it, without CRLF; `None` if more bytes are needed.
     #[inline(always)]
     pub(crate) fn first_line(
         &mut self,
@@ -66,7 +65,7 @@ impl HeadScan {
         Ok(Some(line))
     }
 
-    /// The next line behind the first one, in the same way.
+    /// Next line after the first one, without CRLF; `None` if more bytes are needed.
     #[inline(always)]
     pub(crate) fn next_line(
         &mut self,
@@ -80,7 +79,8 @@ impl HeadScan {
         Ok(Some(line))
     }
 
-    /// The line up to the next control byte that is no HTAB: no line may hold one (RFC 9110 §5.5).
+    /// Cuts the line at the next control byte other than HTAB, which lines may not contain (RFC
+    /// 9110 §5.5).
     #[inline(always)]
     fn cut_line(
         &mut self,
@@ -99,19 +99,19 @@ impl HeadScan {
             }
             match buffer.get(end) {
                 Some(b'\t') => {}
-                // Whether this CR ends the line is decided by the next byte.
+                // The next byte decides whether this CR ends the line.
                 Some(b'\r') if end + 1 == buffer.len() => {
                     self.controls.put_back(end);
                     return self.check(buffer.len(), bounds).map(|()| None);
                 }
                 Some(byte) => return Err(self.stray(*byte, end, bounds)),
-                // The buffer has shrunk, which it must not.
+                // The buffer has shrunk, which violates the contract.
                 None => return Ok(None),
             }
         }
     }
 
-    /// What a control byte at `at` that does not end a line is refused as.
+    /// Error for a control byte at `at` that does not end a line.
     #[cold]
     fn stray(self, byte: u8, at: usize, bounds: Bounds) -> HeadError {
         if let Err(error) = self.check(at + 1, bounds) {
@@ -124,7 +124,7 @@ impl HeadScan {
         }
     }
 
-    /// Takes back an empty line that stood before the first line (RFC 9112 §2.2).
+    /// Discards an empty line before the first line (RFC 9112 §2.2).
     #[inline]
     pub(crate) fn skip_leading_line(&mut self) -> Result<(), HeadError> {
         if self.line_start > LEADING_EMPTY_LINES_MAX * CRLF_BYTES {
@@ -134,8 +134,8 @@ impl HeadScan {
         Ok(())
     }
 
-    /// Limits at `end`, where what has arrived ends, or a byte that is refused. Where both are passed, the
-    /// one that an earlier byte passed counts.
+    /// Checks the limits at `end`: the end of the received bytes, or a byte that is refused. If
+    /// both limits are exceeded, the error is that of the earlier byte.
     #[cold]
     fn check(self, end: usize, bounds: Bounds) -> Result<(), HeadError> {
         if !self.has_first {
@@ -144,7 +144,7 @@ impl HeadScan {
         if end > bounds.head_bytes { Err(HeadError::HeadTooLong) } else { Ok(()) }
     }
 
-    /// The same in the first line, or before it, where `start` is.
+    /// Checks the limits within or before the first line, which starts at `start`.
     #[inline]
     fn check_first(self, end: usize, bounds: Bounds, start: usize) -> Result<(), HeadError> {
         let line_end_max = bounds.line_bytes.saturating_add(start + CRLF_BYTES);
@@ -155,7 +155,7 @@ impl HeadScan {
     }
 }
 
-/// The number of header lines that `limits` allow.
+/// Maximum number of header lines under `limits`.
 #[inline]
 pub(crate) fn header_count_max(limits: &HeadLimits) -> usize {
     limits.header_count.min(HEADER_COUNT_MAX)

@@ -1,6 +1,6 @@
-//! A range of a head buffer: heads are kept as spans into the bytes they were read from.
+//! Ranges of a head buffer: heads are stored as spans over the bytes they were read from.
 
-/// A range into the buffer that a head was parsed from. Heads are below 4 GiB by their limits.
+/// A range of the buffer that a head was parsed from. Limits keep heads far below 4 GiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
     /// Offset of the first byte.
@@ -23,13 +23,12 @@ impl Span {
         self.start as usize + self.len as usize
     }
 
-    /// Whether it holds no byte.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// The bytes; empty when `buffer` is not the one the span was made from.
+    /// The bytes of the span; empty if `buffer` is too short to contain it.
     #[inline]
     pub fn bytes_in(self, buffer: &[u8]) -> &[u8] {
         buffer.get(self.start as usize..self.end()).unwrap_or_default()

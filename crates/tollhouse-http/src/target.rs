@@ -1,28 +1,27 @@
-//! Request targets (RFC 9112 §3.2): origin, absolute and asterisk form, taken apart.
+//! Request targets (RFC 9112 §3.2): origin, absolute and asterisk form.
 
 use tollhouse_stdx::target_bytes::target_bytes;
 
 use crate::{HeadError, Span, authority};
 
-/// A request target, taken apart; spans point into the head's buffer.
+/// A parsed request target; spans index into the head's buffer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Target {
-    /// `host[:port]` of an absolute-form target; it replaces the `Host` header.
+    /// `host[:port]` of an absolute-form target, which replaces the `Host` header.
     pub authority: Option<Span>,
-    /// The path as sent; empty means `/`. For `OPTIONS *` it is `*`.
+    /// Path as sent; empty means `/`. For `OPTIONS *` it is `*`.
     pub path: Span,
-    /// The query without `?`; `None` where there is no `?`.
+    /// Query without `?`; `None` if the target has no `?`.
     pub query: Option<Span>,
 }
 
 impl Target {
-    /// Whether this is the asterisk form.
     pub fn is_asterisk(&self, buffer: &[u8]) -> bool {
         self.path.bytes_in(buffer) == b"*"
     }
 }
 
-/// Takes apart the target at `span` of `buffer`.
+/// Parses the target at `span` of `buffer`.
 #[inline]
 pub(crate) fn parse(buffer: &[u8], span: Span, method: &[u8]) -> Result<Target, HeadError> {
     let text = span.bytes_in(buffer);
@@ -56,8 +55,8 @@ fn origin(
     })
 }
 
-/// Whether a byte stands in path or query that may not. A fragment never travels (RFC 9112 §3.2.1);
-/// bytes outside ASCII are read differently by different servers.
+/// Whether path or query contains a byte that is not allowed. Fragments are never sent (RFC 9112
+/// §3.2.1), and servers interpret bytes outside ASCII differently.
 #[inline]
 pub(crate) fn has_stray(text: &[u8]) -> bool {
     target_bytes(text, text.len()).has_stray

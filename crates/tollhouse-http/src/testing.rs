@@ -1,12 +1,12 @@
-//! What the tables of this crate share: facts of a head as one readable line, and feeding the same
-//! bytes in every possible split.
+//! Shared by the tests of this crate: a head's properties as one readable line, and feeding the
+//! same bytes in every possible split.
 
 use crate::{
     BodyLength, Expectation, Fields, HeadError, HeadLimits, RequestHead, ResponseHead, Span,
     Version,
 };
 
-/// What came of a head: nothing yet, or its facts.
+/// Outcome of a head: `None` while incomplete, else its properties.
 pub(crate) type Outcome = Result<Option<String>, HeadError>;
 
 /// A parser of one head, fed with a growing buffer.
@@ -63,7 +63,7 @@ pub(crate) fn body(body: BodyLength) -> String {
     }
 }
 
-/// `name=value` a field; names that are not to be forwarded stand in brackets.
+/// `name=value` per field; names that are not forwarded are in brackets.
 fn fields(fields: &Fields, buffer: &[u8]) -> String {
     let one = |field: &crate::Field| {
         let (name, value) = (text(field.name(), buffer), text(field.value(), buffer));
@@ -116,8 +116,9 @@ fn response_facts(head: &ResponseHead, buffer: &[u8]) -> String {
     facts + " |" + &fields(&head.fields, buffer)
 }
 
-/// Feeds `bytes` whole, cut in two at every place, and byte by byte, each time to a new parser, and
-/// asserts that all come to the same; accepted heads also with bytes of a next message behind them.
+/// Feeds `bytes` whole, cut in two at every position, and byte by byte, each time to a new parser,
+/// and asserts that all outcomes are equal. Accepted heads are also fed with bytes of a next
+/// message behind them.
 pub(crate) fn feed_in_every_split<F: Feed>(bytes: &[u8], new: impl Fn() -> F) -> Outcome {
     let whole = new().feed(bytes);
     for cut in 0..bytes.len() {

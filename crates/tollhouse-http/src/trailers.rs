@@ -1,11 +1,11 @@
-//! Trailer sections (RFC 9110 §6.5): which of their lines may follow a body that is passed on.
+//! Trailer sections (RFC 9110 §6.5), reduced to the lines that may follow a relayed body.
 //!
-//! A receiver that merges trailers into the head must not learn from them what frames, routes or
-//! authenticates a message, or what is said about one connection only.
+//! A receiver that merges trailers into the head must not take from them fields that frame, route
+//! or authenticate a message, or that concern a single connection.
 
 use crate::field::Known;
 
-/// Names that no trailer may have, besides those that are [`Known`].
+/// Names that are not allowed in trailers, besides those that are [`Known`].
 const FORBIDDEN: &[&[u8]] = &[
     b"age",
     b"authorization",
@@ -26,11 +26,11 @@ const FORBIDDEN: &[&[u8]] = &[
     b"www-authenticate",
 ];
 
-/// What names begin with that speak about routing, conditions, or who may read an answer.
+/// Prefixes of forbidden names: routing, conditions, and access control.
 const FORBIDDEN_STARTS: &[&[u8]] = &[b"access-control-", b"if-", b"x-forwarded-"];
 
-/// Appends the last chunk, and what of `section` may follow it. The section is one that the decoder
-/// has read to its end.
+/// Appends the last chunk and the permitted lines of `section`, which the decoder has read to its
+/// end.
 pub fn write_last_chunk(out: &mut Vec<u8>, section: &[u8]) {
     out.extend_from_slice(b"0\r\n");
     for line in section.split_inclusive(|&byte| byte == b'\n') {

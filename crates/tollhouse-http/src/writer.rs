@@ -1,26 +1,26 @@
-//! Writes heads from checked elements, and nothing else: the one way by which bytes become a head.
+//! Writer of heads from checked elements; every head that the gateway sends is written here.
 //!
-//! Lines of a head that was parsed are copied in runs, straight from the bytes they were read from,
-//! since the parser has checked them; what is said about framing is never copied but written anew.
+//! Lines of a parsed head are copied in runs from the bytes they were read from, because the parser
+//! has checked them. Framing fields are never copied but written anew.
 
 use crate::element::{Authority, FieldName, FieldValue, Method, OriginForm, Status};
 use crate::{Field, Fields, Known, ResponseHead};
 
 const CRLF: &[u8] = b"\r\n";
 
-/// What a head says about the length of the body behind it.
+/// Declared length of the body after a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Framing {
-    /// Nothing: there is none, or it ends with the connection.
+    /// No declaration: no body follows, or it ends with the connection.
     #[default]
     Omitted,
-    /// So many bytes.
+    /// `Content-Length` with this many bytes.
     Length(u64),
-    /// Chunks.
+    /// `Transfer-Encoding: chunked`.
     Chunked,
 }
 
-/// A head under way, appended to a buffer.
+/// A head that is being written to a buffer.
 #[derive(Debug)]
 #[must_use = "a head ends with `end`"]
 pub struct HeadWriter<'o> {
@@ -55,8 +55,8 @@ impl<'o> HeadWriter<'o> {
         Self { out }
     }
 
-    /// Begins a response with the status and the reason of `head`, which was parsed from `buffer`.
-    /// A sender that speaks HTTP/1.0 does not lower what is spoken here.
+    /// Begins a response with the status and reason of `head`, which was parsed from `buffer`. The
+    /// version is HTTP/1.1 even if the sender spoke HTTP/1.0.
     #[inline]
     pub fn relayed(out: &'o mut Vec<u8>, head: &ResponseHead, buffer: &[u8]) -> Self {
         out.extend_from_slice(b"HTTP/1.1");
@@ -64,7 +64,7 @@ impl<'o> HeadWriter<'o> {
         Self { out }
     }
 
-    /// One header line.
+    /// Writes a header line.
     #[inline]
     pub fn field(&mut self, name: FieldName<'_>, value: FieldValue<'_>) -> &mut Self {
         self.open(name);
@@ -73,7 +73,7 @@ impl<'o> HeadWriter<'o> {
         self
     }
 
-    /// One header line with a number.
+    /// Writes a header line with a number.
     #[inline]
     pub fn number(&mut self, name: FieldName<'_>, number: u64) -> &mut Self {
         self.open(name);
@@ -82,7 +82,7 @@ impl<'o> HeadWriter<'o> {
         self
     }
 
-    /// One header line with a list of values.
+    /// Writes a header line with a comma-separated list.
     pub fn list<'v>(
         &mut self,
         name: FieldName<'_>,
@@ -99,8 +99,8 @@ impl<'o> HeadWriter<'o> {
         self
     }
 
-    /// The lines of `fields` that `keeps` says, in order, in as few pieces as possible. `head` is
-    /// what they were parsed from, up to and with the empty line.
+    /// Copies the lines of `fields` for which `keeps` holds, in order and in as few pieces as
+    /// possible. `head` is the text that they were parsed from, final empty line included.
     #[inline]
     pub fn copied(
         &mut self,
@@ -127,14 +127,14 @@ impl<'o> HeadWriter<'o> {
         self
     }
 
-    /// Lines written before.
+    /// Copies prepared lines.
     #[inline]
     pub fn lines(&mut self, lines: &Lines) -> &mut Self {
         self.out.extend_from_slice(&lines.0);
         self
     }
 
-    /// What is said about the body's length.
+    /// Writes the declared length of the body.
     #[inline]
     pub fn framing(&mut self, framing: Framing) -> &mut Self {
         match framing {
@@ -149,7 +149,7 @@ impl<'o> HeadWriter<'o> {
         self
     }
 
-    /// Ends the head.
+    /// Ends the head with an empty line.
     #[inline]
     pub fn end(self) {
         self.out.extend_from_slice(CRLF);
@@ -162,26 +162,26 @@ impl<'o> HeadWriter<'o> {
     }
 }
 
-/// Header lines written before, for heads that all have them.
+/// Prepared header lines that many heads share.
 #[derive(Debug, Default)]
 pub struct Lines(Vec<u8>);
 
 impl Lines {
-    /// Puts the lines that `write` writes in the place of these.
+    /// Replaces the lines by those that `write` writes.
     pub fn write_anew(&mut self, write: impl FnOnce(&mut HeadWriter<'_>)) {
         self.0.clear();
         write(&mut HeadWriter { out: &mut self.0 });
     }
 }
 
-/// Lines that say where a body ends, or what follows it.
+/// Whether the field determines the end of a body.
 #[inline]
 fn is_about_framing(known: Known) -> bool {
     matches!(known, Known::ContentLength | Known::TransferEncoding)
 }
 
-/// Appends `number` in decimal, without the formatter. Lengths of bodies have up to four digits more often
-/// than not, and numbers of ports and statuses have.
+/// Appends `number` in decimal without `fmt`. Optimised for up to four digits, which covers ports,
+/// statuses and most lengths.
 #[inline]
 pub fn write_decimal(out: &mut Vec<u8>, number: u64) {
     let digit = |number: u64| b'0' + (number % 10) as u8;

@@ -1,8 +1,8 @@
-//! A listener for few clients, such as operators and probes: bounded in connections, stopped in
-//! order.
+//! Listener for few clients, such as operators and probes, with a bounded number of connections and
+//! an orderly stop.
 //!
-//! What a connection says is the caller's business. Clients whom the caller does not expect get a
-//! few places of their own, in which they can be refused, and never those of the others.
+//! The caller defines the protocol. Clients that the caller does not expect get a few separate
+//! places, in which they can be refused, so that they never take the places of expected clients.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -13,31 +13,31 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tollhouse_stdx::LogLimit;
 
-/// How long the pause is after the listener failed, for want of descriptors usually.
+/// Pause after an accept failure, which usually means a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How often such a failure is logged.
+/// Minimum time between log lines about accept failures.
 const WARN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Places of clients who are not expected: each is answered and closed, or closed at once.
+/// Maximum number of connections of unexpected clients; a further one is closed at once.
 pub const STRANGERS_MAX: usize = 32;
 
-/// The bounds of a listener.
+/// Limits of a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// What it is for, in the log.
+    /// Name of the listener in the log.
     pub name: &'static str,
-    /// Connections at a time; a further one waits to be accepted.
+    /// Maximum number of concurrent connections; further ones wait in the accept queue.
     pub connections_max: usize,
-    /// How long what is under way may take once the listener is asked to stop.
+    /// Longest time for open connections to end after the listener was asked to stop.
     pub drain_time: Duration,
 }
 
-/// Turns true when connections are to end.
+/// Signal that becomes true when connections must end.
 pub type Stopping = watch::Receiver<bool>;
 
-/// Serves until `stop` is ready; what is under way then has the drain time to end. `is_expected`
-/// decides by the address who has a place among the many.
+/// Serves until `stop` is ready, then waits up to the drain time for open connections.
+/// `is_expected` decides by the peer's address which connections count towards `connections_max`.
 pub async fn serve<F>(
     listener: TcpListener,
     bounds: Bounds,
@@ -62,7 +62,7 @@ pub async fn serve<F>(
                     if !is_expected && strangers.len() >= STRANGERS_MAX {
                         continue;
                     }
-                    // Answers are short, and clients wait for each.
+                    // Responses are short, and clients wait for each of them.
                     let _ = stream.set_nodelay(true);
                     let places = if is_expected { &mut expected } else { &mut strangers };
                     places.spawn(connection(stream, peer, stopping.clone()));
@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// Greets, then waits for the end of either side.
+    /// Sends a greeting, then waits for the end of either side.
     async fn greet(mut stream: TcpStream, _peer: SocketAddr, mut stopping: Stopping) {
         let _ = stream.write_all(b"!").await;
         let mut rest = Vec::new();

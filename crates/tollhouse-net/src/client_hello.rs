@@ -1,18 +1,18 @@
-//! The name that a TLS client asks for, read from the first bytes of its connection without taking part
-//! in the handshake (RFC 8446 §4.1.2, §5.1; RFC 6066 §3).
+//! Server name (SNI) in a TLS ClientHello, read from the first bytes of a connection without taking
+//! part in the handshake (RFC 8446 §4.1.2, §5.1; RFC 6066 §3).
 //!
-//! Sans-IO. A hello may be spread over several records, as those with post-quantum key shares often are;
-//! the bytes themselves stay as they are, to be sent on.
+//! Sans-IO. A ClientHello may span several records, as those with post-quantum key shares often do.
+//! The bytes are not changed, so that they can be passed on.
 
-/// Longest hello that is waited for, in bytes with the heads of its records; nginx's bound too. A hello
-/// with a post-quantum share takes some 2 KB.
+/// Longest ClientHello in bytes, record headers included; equals nginx's limit. A ClientHello with
+/// a post-quantum key share has about 2 KB.
 pub const HELLO_BYTES_MAX: usize = 16 * 1024;
 
-/// Content type, version, length.
+/// Length of a record header: content type, version, length.
 const RECORD_HEAD_BYTES: usize = 5;
-/// Type, length of three bytes.
+/// Length of a handshake header: type, and a length of three bytes.
 const HANDSHAKE_HEAD_BYTES: usize = 4;
-/// Longest payload of a record in the clear (RFC 8446 §5.1).
+/// Longest payload of an unencrypted record (RFC 8446 §5.1).
 const RECORD_PAYLOAD_MAX: usize = 1 << 14;
 
 const CONTENT_HANDSHAKE: u8 = 22;
@@ -20,42 +20,42 @@ const HANDSHAKE_CLIENT_HELLO: u8 = 1;
 const EXTENSION_SERVER_NAME: u16 = 0;
 const NAME_TYPE_HOST: u8 = 0;
 
-/// Longest name (RFC 1035 §2.3.4).
+/// Longest host name in bytes (RFC 1035 §2.3.4).
 const NAME_BYTES_MAX: usize = 253;
 
-/// A whole hello.
+/// A complete ClientHello.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientHello {
-    /// The name asked for: lower-cased, without a dot at its end. `None` where there is none, or one
-    /// that is an address, which the extension must not hold.
+    /// Server name in lower case, without a final dot. `None` if it is missing or is an IP address,
+    /// which the extension must not contain.
     pub server_name: Option<String>,
 }
 
-/// Why bytes are no hello.
+/// Why bytes are not a ClientHello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HelloError {
-    /// They do not begin a TLS handshake.
+    /// The bytes do not begin a TLS handshake.
     #[error("not a TLS handshake")]
     NotTls,
-    /// A length in it leads beyond its end, or a name is none.
+    /// A length exceeds the message, or the server name is invalid.
     #[error("malformed ClientHello")]
     Malformed,
-    /// It is longer than any that is waited for.
+    /// The message is longer than [`HELLO_BYTES_MAX`].
     #[error("ClientHello too long")]
     TooLong,
 }
 
-/// Reads the hello at the front of `bytes`; `None` while its end has not arrived. Until then nothing is
-/// copied, so that a hello that comes byte by byte costs a walk over its records each time.
+/// Parses the ClientHello at the front of `bytes`; returns `None` until it is complete. Bytes are
+/// copied only then; before, each call costs a walk over the records.
 ///
 /// # Errors
-/// [`HelloError`]; the same for any split of the bytes.
+/// [`HelloError`]. The result does not depend on how the bytes are split.
 pub fn parse(bytes: &[u8]) -> Result<Option<ClientHello>, HelloError> {
-    // What stands beyond the bound counts for nothing, in however few reads it came.
+    // Bytes beyond the limit are ignored, so that the result does not depend on the size of reads.
     let bytes = &bytes[..bytes.len().min(HELLO_BYTES_MAX)];
     let mut head = [0; HANDSHAKE_HEAD_BYTES];
     let mut seen = 0;
-    // Unknown until the handshake's own head has arrived.
+    // Unknown until the handshake header has arrived.
     let mut needed = usize::MAX;
     for fragment in Fragments::new(bytes) {
         let fragment = fragment?;
@@ -80,7 +80,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<ClientHello>, HelloError> {
     if bytes.len() >= HELLO_BYTES_MAX { Err(HelloError::TooLong) } else { Ok(None) }
 }
 
-/// The handshake message alone, without the heads of its records.
+/// The handshake message without record headers.
 fn assemble(bytes: &[u8], needed: usize) -> Result<Vec<u8>, HelloError> {
     let mut message = Vec::with_capacity(needed);
     for fragment in Fragments::new(bytes) {
@@ -93,7 +93,7 @@ fn assemble(bytes: &[u8], needed: usize) -> Result<Vec<u8>, HelloError> {
     Ok(message)
 }
 
-/// What has arrived of the payloads of records, record by record.
+/// Payloads of the records received so far.
 struct Fragments<'a> {
     rest: &'a [u8],
 }
@@ -111,7 +111,7 @@ impl<'a> Fragments<'a> {
         }
         let Some(head) = self.rest.get(..RECORD_HEAD_BYTES) else { return Ok(None) };
         let length = usize::from(u16::from_be_bytes([head[3], head[4]]));
-        // No part of a handshake may be empty (RFC 8446 §5.1).
+        // Handshake fragments must not be empty (RFC 8446 §5.1).
         if length == 0 || length > RECORD_PAYLOAD_MAX {
             return Err(HelloError::Malformed);
         }
@@ -130,7 +130,7 @@ impl<'a> Iterator for Fragments<'a> {
     }
 }
 
-/// Reads the message; `None` where a length is wrong.
+/// Parses the message; `None` if a length is wrong.
 fn read(message: &[u8]) -> Option<ClientHello> {
     let mut rest = message.get(HANDSHAKE_HEAD_BYTES..)?;
     // legacy_version, random
@@ -162,7 +162,8 @@ fn read(message: &[u8]) -> Option<ClientHello> {
     Some(ClientHello { server_name })
 }
 
-/// The one host name of a server name list; the inner `None` is none that counts.
+/// Host name of a server name list. The outer `None` means malformed; the inner one means no usable
+/// name.
 fn read_names(mut content: &[u8]) -> Option<Option<String>> {
     let mut list = take_long(&mut content)?;
     if !content.is_empty() {
@@ -200,7 +201,7 @@ fn take_number(rest: &mut &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
-/// What has its length before it, in two bytes.
+/// Takes a field that is preceded by its length in two bytes.
 fn take_long<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = usize::from(take_number(rest)?);
     take(rest, length)

@@ -1,6 +1,7 @@
-//! The generator's clock: nanoseconds from one instant that all workers share, and a timer that keeps
-//! to it. The runtime's own timers round up to a millisecond, which is ten times the latency of a good
-//! answer on a fast network; intended starts therefore hang on the kernel's high-resolution timer.
+//! Clock of the load generator: nanoseconds since an instant that all workers share, and a timer of
+//! the same precision. The runtime's timers round up to a millisecond, ten times the latency of a
+//! good response on a fast network. Therefore intended start times use the kernel's high-resolution
+//! timer.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,19 +16,19 @@ use tokio::io::unix::AsyncFd;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A clock; copies tell the same time.
+/// A monotonic clock; copies share the same start.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     epoch: Instant,
 }
 
 impl Clock {
-    /// A clock that starts now.
+    /// Starts a clock at the current time.
     pub fn start() -> Self {
         Self { epoch: Instant::now() }
     }
 
-    /// Nanoseconds since the clock's start.
+    /// Nanoseconds since the start of the clock.
     #[inline]
     pub fn now_ns(&self) -> u64 {
         let elapsed = self.epoch.elapsed();
@@ -35,7 +36,7 @@ impl Clock {
     }
 }
 
-/// A timer on a [`Clock`], to be awaited by one task at a time.
+/// A timer on a [`Clock`]; at most one task may await it.
 #[derive(Debug)]
 pub struct PreciseTimer {
     clock: Clock,
@@ -43,10 +44,10 @@ pub struct PreciseTimer {
 }
 
 impl PreciseTimer {
-    /// A timer that is not set.
+    /// Creates a timer that is not set.
     ///
     /// # Errors
-    /// When the process has no descriptor left.
+    /// If the process has no file descriptor left.
     pub fn new(clock: Clock) -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -58,12 +59,12 @@ impl PreciseTimer {
         Ok(Self { clock, fd })
     }
 
-    /// Sets when [`elapsed`](Self::elapsed) returns; an instant in the past means at once.
+    /// Sets the time at which [`elapsed`](Self::elapsed) returns; a time in the past means at once.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// If the kernel refuses the timer.
     pub fn set(&self, at_ns: u64) -> io::Result<()> {
-        // Zero would disarm it.
+        // A value of zero would disarm the timer.
         let wait_ns = at_ns.saturating_sub(self.clock.now_ns()).max(1);
         let value = Itimerspec {
             it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
@@ -76,20 +77,21 @@ impl PreciseTimer {
         Ok(())
     }
 
-    /// Waits until the instant that was set last.
+    /// Waits until the time that was set last.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// If the reactor has shut down.
     pub async fn elapsed(&self) -> io::Result<()> {
-        // The next expiry is reported whether this one is read or not, and setting the timer clears it.
+        // Setting the timer clears an unread expiry, and the next one is reported even if this one
+        // is never read.
         self.fd.readable().await?.clear_ready();
         Ok(())
     }
 
-    /// Waits until an instant of the clock.
+    /// Waits until a time of the clock.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// If the timer cannot be set or awaited.
     pub async fn until(&self, at_ns: u64) -> io::Result<()> {
         if self.clock.now_ns() >= at_ns {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Opens connections to upstream nodes, and says whose fault it is when that fails.
+//! Connections to upstream nodes, and the classification of connection failures.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,27 +14,27 @@ use tokio::net::{TcpSocket, TcpStream};
 use crate::Stream;
 use crate::tls::Connector;
 
-/// Connects over TCP, with small writes sent at once: a request head must not wait for an
+/// Connects over TCP without Nagle's algorithm, because a request head must not wait for an
 /// acknowledgement.
 ///
 /// # Errors
-/// What the operating system says.
+/// Errors of the operating system.
 pub async fn connect(address: SocketAddr) -> io::Result<Stream> {
     connect_announced(address, &[]).await
 }
 
-/// The same where the node is to hear `header` before anything else (a PROXY header).
+/// Connects over TCP and sends `header`, a PROXY protocol header, before anything else.
 ///
 /// # Errors
-/// What the operating system says.
+/// Errors of the operating system.
 pub async fn connect_announced(address: SocketAddr, header: &[u8]) -> io::Result<Stream> {
     let tcp = open_tcp(address, header).await?;
     set_socket_linger(&tcp, None)?;
     Ok(Stream::from(tcp))
 }
 
-/// A socket that is reset where nobody waits for it any more, until it is known to be of use: one that has just
-/// been connected would keep its port for a minute (see [`Stream::reset_when_dropped`]).
+/// Opens a socket that is reset on drop until it is ready for use, because a socket closed in order
+/// after connecting would keep its local port for a minute (see [`Stream::reset_when_dropped`]).
 async fn open_tcp(address: SocketAddr, header: &[u8]) -> io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     set_socket_linger(&socket, Some(Duration::ZERO))?;
@@ -46,8 +46,8 @@ async fn open_tcp(address: SocketAddr, header: &[u8]) -> io::Result<TcpStream> {
     Ok(tcp)
 }
 
-/// Whether a failure says nothing about the node: the name for TLS, which may be a client's `Host`,
-/// is none or is not the node's, or this machine is out of descriptors, ports or memory.
+/// Whether a failure is not the node's: the TLS server name, which may come from a client's `Host`,
+/// is invalid or unknown to the node, or this machine lacks file descriptors, ports or memory.
 pub fn is_no_failure_of_node(error: &io::Error) -> bool {
     let of_system = Errno::from_io_error(error);
     error.kind() == io::ErrorKind::InvalidInput
@@ -65,7 +65,8 @@ pub fn is_no_failure_of_node(error: &io::Error) -> bool {
         })
 }
 
-/// Whether the node has answered the handshake, and does not serve that name, or has no certificate for it.
+/// Whether the node answered the handshake but does not serve the name or has no certificate for
+/// it.
 fn refuses_name(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match inner {
@@ -80,10 +81,11 @@ fn refuses_name(error: &io::Error) -> bool {
     }
 }
 
-/// Connects over TCP and TLS; `name` is sent as SNI when it is a DNS name.
+/// Connects over TCP and TLS; `name` is sent as SNI if it is a DNS name.
 ///
 /// # Errors
-/// What the operating system or the handshake says, or a name that is none.
+/// Errors of the operating system or the handshake; `InvalidInput` if `name` is not a valid server
+/// name.
 pub async fn connect_tls(
     address: SocketAddr,
     connector: &Connector,
@@ -92,7 +94,7 @@ pub async fn connect_tls(
     connect_tls_announced(address, connector, name, &[]).await
 }
 
-/// The same where the node is to hear `header` ahead of the handshake, in clear text.
+/// Connects like [`connect_tls`], and sends `header` in clear text before the handshake.
 ///
 /// # Errors
 /// As [`connect_tls`].

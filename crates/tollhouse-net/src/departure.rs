@@ -1,5 +1,5 @@
-//! Notices that a client has left while its socket is not read: what the reactor has seen of the socket, without a
-//! system call and without touching the bytes that wait there.
+//! Detection of clients that leave while their socket is not read. Uses the events that the reactor
+//! has seen, without a system call and without reading pending bytes.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -9,17 +9,18 @@ use tokio::net::TcpStream;
 
 use crate::Stream;
 
-/// Meaning of a client's FIN while its answer is pending. A RST always means that the client has left.
+/// Meaning of a client's FIN while its response is pending. A RST always means that the client has
+/// left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HalfClose {
     /// The client has left.
     #[default]
     Abort,
-    /// The client has said everything and still reads.
+    /// The client has sent everything and still reads.
     Wait,
 }
 
-/// A watch on one client's socket.
+/// Watch on one client's socket.
 #[derive(Debug)]
 pub struct Departure {
     socket: Arc<TcpStream>,
@@ -27,10 +28,10 @@ pub struct Departure {
 }
 
 impl Departure {
-    /// Watches the socket of `stream`.
+    /// Watches the socket of `stream`; `None` for a TLS stream to an upstream.
     pub fn watch(stream: &Stream, half_close: HalfClose) -> Option<Self> {
-        // Read as the reactor defines them: an error on the socket, which a RST sets, and with "priority" also the
-        // end of the client's direction. Neither depends on unread bytes, such as those of a pipelined request.
+        // The reactor reports `ERROR` after a RST, and `PRIORITY` also after a FIN. Neither depends
+        // on unread bytes, such as those of a pipelined request.
         let signals = match half_close {
             HalfClose::Abort => Interest::ERROR | Interest::PRIORITY,
             HalfClose::Wait => Interest::ERROR,
@@ -41,7 +42,7 @@ impl Departure {
     /// Returns once the client has left.
     pub async fn noticed(&self) {
         if self.socket.ready(self.signals).await.is_err() {
-            // The reactor shuts down; the drain ends what is under way.
+            // The reactor is shutting down; the drain ends the request.
             pending::<()>().await;
         }
     }
@@ -58,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    /// Longer than any of these waits: a hang fails with a name.
+    /// Longest duration of a wait, so that a hang fails with a name.
     const PATIENCE: Duration = Duration::from_secs(10);
 
     async fn pair() -> (Far, Stream) {
@@ -77,7 +78,7 @@ mod tests {
         tokio::time::timeout(PATIENCE, departure.noticed()).await.is_ok()
     }
 
-    /// Waits until the reactor has seen `far`'s last act, which `near` shows by being readable.
+    /// Waits until the reactor has seen the last action of `far`, which makes `near` readable.
     async fn is_pending_behind_a_read(stream: &Stream, departure: &Departure) -> bool {
         let mut noticed = std::pin::pin!(departure.noticed());
         let mut context = Context::from_waker(Waker::noop());
@@ -104,7 +105,7 @@ mod tests {
         assert!(notices(&departure).await);
         let departure = Departure::watch(&near, HalfClose::Wait).expect("a client's socket");
         assert!(is_pending_behind_a_read(&near, &departure).await);
-        // Only a RST ends the wait then.
+        // Only a RST ends the wait in this mode.
         reset(far);
         assert!(notices(&departure).await);
     }

@@ -1,5 +1,5 @@
-//! Failed logins by address, the one rule for every login of the process: a client that guesses passwords or keys has to
-//! wait, longer each time.
+//! Rate limit of failed logins by client address, shared by all logins of the process. A client
+//! that guesses passwords or keys must wait longer after each failure.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Failures that cost nothing: people mistype.
+/// Number of failures without a wait, because users mistype.
 const FREE_FAILURES: u32 = 2;
 
-/// Wait after the first failure that is not free; doubles with each further one.
+/// Wait after the first failure beyond the free ones; doubles with each further failure.
 const WAIT_MIN: Duration = Duration::from_secs(1);
 
-/// Longest wait: a thousand guesses take nine hours, and a person who erred takes a break.
+/// Longest wait. A thousand guesses take nine hours, while a user who mistyped waits half a minute.
 const WAIT_MAX: Duration = Duration::from_secs(32);
 
-/// A client is forgotten when it has not failed for so long.
+/// Time after the last failure when a client is forgotten.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// Clients that are remembered; beyond, the one goes that failed longest ago.
+/// Maximum number of remembered clients; beyond it, the one with the oldest failure is dropped.
 const CLIENTS_MAX: usize = 4_096;
 
-/// Clients that failed lately.
+/// Clients with recently failed logins.
 #[derive(Debug, Default)]
 pub struct FailedLogins(Mutex<HashMap<IpAddr, Failed>>);
 
@@ -44,14 +44,14 @@ impl Failed {
 }
 
 impl FailedLogins {
-    /// Whether a client may try now.
+    /// Whether a client may try to log in now.
     pub fn may_try(&self, address: IpAddr) -> bool {
         let clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = clients.get(&client_of(address));
         failed.is_none_or(|failed| failed.last.elapsed() >= failed.wait())
     }
 
-    /// Counts a failure.
+    /// Records a failed login.
     pub fn failed(&self, address: IpAddr) {
         let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         clients.retain(|_, failed| failed.last.elapsed() < KEPT);
@@ -66,14 +66,14 @@ impl FailedLogins {
         failed.last = Instant::now();
     }
 
-    /// Forgets the failures of a client that has logged in.
+    /// Clears the failures of a client that has logged in.
     pub fn succeeded(&self, address: IpAddr) {
         let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         clients.remove(&client_of(address));
     }
 }
 
-/// The client that an address belongs to: with version 6 a client has a whole network of them.
+/// Client that an address belongs to: the IPv4 address itself, or the IPv6 /64 network.
 pub fn client_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -1,12 +1,14 @@
-//! Hands listening sockets from a running process to its successor over a Unix socket.
+//! Hand-over of listening sockets from a running process to its successor, over a Unix socket.
 //!
-//! The successor connects to the file and says what it wants; the old process lets go of nothing
-//! before it has understood that and knows whom it talks to. Then come descriptors (`SCM_RIGHTS`,
-//! in as many messages as they need), and what else the old process has to leave, in a few bytes that this
-//! file does not understand. While the successor starts it says every few seconds that it
-//! lives; once it serves it says so, and is asked to go on; only then does the old process stop
-//! accepting. Since both hold the same sockets, connections waiting in their queues are lost at no
-//! moment.
+//! 1. The successor connects and sends a greeting. The old process checks the greeting and the
+//!    peer's user before it gives anything away.
+//! 2. The old process sends its file descriptors (`SCM_RIGHTS`, in several messages if needed) and
+//!    a short opaque `legacy`.
+//! 3. While the successor starts, it sends a sign of life every few seconds.
+//! 4. Once the successor serves, it says so, and the old process confirms and stops accepting.
+//!
+//! Both processes hold the same sockets meanwhile, so connections in their accept queues are never
+//! lost.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -25,52 +27,52 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketType, getsockname, recvmsg, sendmsg,
 };
 
-/// Descriptors in one message: the kernel's own bound (`SCM_MAX_FD`).
+/// File descriptors per message: the kernel's limit (`SCM_MAX_FD`).
 const SOCKETS_PER_MESSAGE: usize = 253;
 
-/// Sockets that a successor takes at most: more than any machine has cores times addresses.
+/// Maximum number of sockets; more than cores times addresses of any machine.
 const SOCKETS_MAX: u32 = 65_536;
 
-/// Bytes that come along with the sockets at most: keys, of which there are few.
+/// Maximum length of the legacy in bytes; it contains a few keys.
 const LEGACY_BYTES_MAX: u32 = 4_096;
 
-/// What a successor says first: the protocol with its version, and that it wants to take over.
+/// First bytes of a successor: the protocol with its version.
 const GREETING: &[u8; 10] = b"tollhouse2";
 
-/// How long the greeting may take; it is sent with the connection.
+/// Timeout of the greeting, which is sent together with the connection.
 const GREETING_TIME: Duration = Duration::from_secs(2);
 
-/// How long the old process may take to let go of what only one may hold.
+/// Longest time for the old process to release resources that only one process may hold.
 const RELEASE_TIME: Duration = Duration::from_secs(60);
 
-/// How often a successor that starts says that it lives.
+/// Interval of the successor's signs of life.
 const PULSE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// After this long without a word a successor has died or hangs.
+/// Silence after which a successor counts as dead or hanging.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// The longest start: of a million instances on a slow disk, several times over.
+/// Longest start of a successor; several times that of a million objects on a slow disk.
 const START_TIME_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// How long the old process may take to say that it goes.
+/// Timeout for the old process to confirm that it drains.
 const LEAVE_TIME: Duration = Duration::from_secs(10);
 
-/// Old side: the greeting was understood, sockets follow.
+/// From the old process: the greeting was accepted, sockets follow.
 const ACCEPTED: u8 = b'A';
-/// New side: it is still starting.
+/// From the new process: still starting.
 const ALIVE: u8 = b'L';
-/// New side: it serves.
+/// From the new process: serving.
 const SERVING: u8 = b'S';
-/// Old side: it drains now.
+/// From the old process: draining.
 const LEAVING: u8 = b'G';
-/// Old side: it has waited too long and goes on to serve itself.
+/// From the old process: gave up waiting and keeps serving.
 const GIVEN_UP: u8 = b'X';
 
-/// Longest path of a socket, in bytes: an address has room for 108, one of which ends it (`unix(7)`).
+/// Longest path of a Unix socket in bytes: 108 with the final NUL (`unix(7)`).
 const PATH_BYTES_MAX: usize = 107;
 
-/// A path that fits into an address: the file of a folder that lies too deep is reached by a handle on that folder,
-/// for as long as this lives.
+/// A path that fits into a socket address. A file in a deep folder is reached through an open
+/// handle of that folder, which lives as long as this value.
 struct ShortPath {
     path: PathBuf,
     _folder: Option<File>,
@@ -95,31 +97,31 @@ impl ShortPath {
     }
 }
 
-/// Opens the file that a successor connects to, replacing one left by a dead process.
+/// Opens the Unix socket for successors; a file left by a dead process is replaced.
 ///
 /// # Errors
-/// What the operating system says.
+/// Errors of the operating system.
 pub fn listen(path: &Path) -> io::Result<UnixListener> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let listener = UnixListener::bind(ShortPath::new(path)?.path())?;
-    // Whoever connects is given the listening sockets.
+    // Restricted to the owner, because any process that connects is given the listening sockets.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 
-/// The old side of a hand-over that has begun: somebody of the same user who wants to take over.
+/// The old process's side of a hand-over; the peer is a process of the same user.
 #[derive(Debug)]
 pub struct Successor(UnixStream);
 
 impl Successor {
-    /// Hears out who has connected.
+    /// Reads and checks the greeting of a connected process.
     ///
     /// # Errors
-    /// When that is another user's process, one that speaks another protocol, or one that says
-    /// nothing. Nothing has been let go of then.
+    /// If the process belongs to another user, speaks another protocol, or is silent. Nothing has
+    /// been given away then.
     pub fn greet(mut stream: UnixStream) -> io::Result<Self> {
         let peer = rustix::net::sockopt::socket_peercred(&stream)?.uid;
         if peer != rustix::process::geteuid() {
@@ -131,15 +133,16 @@ impl Successor {
         let mut greeting = [0; GREETING.len()];
         stream.read_exact(&mut greeting)?;
         if greeting != *GREETING {
-            return Err(io::Error::other("it speaks another protocol, of another version perhaps"));
+            return Err(io::Error::other("it speaks another protocol, or another version of it"));
         }
         Ok(Self(stream))
     }
 
-    /// Sends the sockets, and `legacy` behind them.
+    /// Sends the sockets, and `legacy` after them.
     ///
     /// # Errors
-    /// When there are none, or the successor is gone; the caller keeps serving.
+    /// If `sockets` is empty or too long, `legacy` is too long, or the successor is gone. The
+    /// caller keeps serving.
     pub fn give(&mut self, sockets: &[BorrowedFd<'_>], legacy: &[u8]) -> io::Result<()> {
         let count = u32::try_from(sockets.len()).unwrap_or(u32::MAX);
         if count == 0 || count > SOCKETS_MAX {
@@ -158,22 +161,22 @@ impl Successor {
         }
         let length = u32::try_from(legacy.len()).unwrap_or(u32::MAX);
         if length > LEGACY_BYTES_MAX {
-            return Err(io::Error::other("too much to leave to a successor"));
+            return Err(io::Error::other("the data for the successor are too long"));
         }
         self.0.write_all(&length.to_be_bytes())?;
         self.0.write_all(legacy)
     }
 
-    /// Waits until the successor serves, for as long as it lives, and informs it that this process
-    /// goes.
+    /// Waits until the successor serves, as long as it shows signs of life, and tells it that this
+    /// process drains.
     ///
     /// # Errors
-    /// When it died, hangs, or takes longer than any start does; it learns then that this process
-    /// stays, and the caller keeps serving.
+    /// If the successor died, hangs, or exceeds the longest start. The successor is told so, and
+    /// the caller keeps serving.
     pub fn await_serving(mut self) -> io::Result<()> {
         let outcome = self.hear_until_it_serves();
         let verdict = if outcome.is_ok() { LEAVING } else { GIVEN_UP };
-        // Whoever is gone does not want to know.
+        // Fails if the successor is gone, which `outcome` reports already.
         let sent = self.0.write_all(&[verdict]);
         outcome.and(sent)
     }
@@ -187,31 +190,31 @@ impl Successor {
             match word[0] {
                 ALIVE => {}
                 SERVING => return Ok(()),
-                _ => return Err(io::Error::other("it said something unknown")),
+                _ => return Err(io::Error::other("it sent an unknown byte")),
             }
         }
-        Err(io::Error::new(io::ErrorKind::TimedOut, "it has been starting for too long"))
+        Err(io::Error::new(io::ErrorKind::TimedOut, "it takes too long to start"))
     }
 }
 
-/// The successor's side of a hand-over that has begun. While this exists the predecessor is told
-/// that this process lives.
+/// The successor's side of a hand-over. While this value exists, signs of life are sent to the
+/// predecessor.
 #[derive(Debug)]
 pub struct Inheritance {
     predecessor: UnixStream,
-    /// The sockets received, non-blocking.
+    /// Received sockets, in non-blocking mode.
     pub sockets: Vec<OwnedFd>,
-    /// What else the predecessor has left.
+    /// Opaque state left by the predecessor.
     pub legacy: Vec<u8>,
-    /// Ends the pulse with the inheritance.
+    /// Stops the signs of life when dropped.
     pulse: Sender<()>,
 }
 
 impl Inheritance {
-    /// Asks the process behind `path` for its sockets.
+    /// Requests the sockets of the process that listens on `path`.
     ///
     /// # Errors
-    /// When nobody listens there, or the answer holds no sockets.
+    /// If no process listens there, or the reply is invalid.
     pub fn receive(path: &Path) -> io::Result<Inheritance> {
         let mut predecessor = UnixStream::connect(ShortPath::new(path)?.path())?;
         predecessor.set_read_timeout(Some(RELEASE_TIME))?;
@@ -229,7 +232,7 @@ impl Inheritance {
         if answer != ACCEPTED || count == 0 || count > SOCKETS_MAX {
             return Err(io::Error::other("the running process speaks another protocol"));
         }
-        // The kernel takes a bounded number of descriptors in a message.
+        // The kernel limits the number of descriptors per message.
         let mut sockets = Vec::new();
         while sockets.len() < count as usize {
             let more = receive_some(&predecessor)?;
@@ -250,12 +253,12 @@ impl Inheritance {
         Ok(Inheritance { predecessor, sockets, legacy, pulse })
     }
 
-    /// Takes the listening sockets that are bound to `address` out of the inheritance.
+    /// Removes and returns the received listening sockets that are bound to `address`.
     pub fn take(&mut self, address: SocketAddr) -> Vec<TcpListener> {
         self.take_kind(SocketType::STREAM, address).into_iter().map(TcpListener::from).collect()
     }
 
-    /// The same for sockets of datagrams, which may have the same address as listening ones.
+    /// Removes and returns the received UDP sockets that are bound to `address`.
     pub fn take_datagrams(&mut self, address: SocketAddr) -> Vec<UdpSocket> {
         self.take_kind(SocketType::DGRAM, address).into_iter().map(UdpSocket::from).collect()
     }
@@ -270,21 +273,21 @@ impl Inheritance {
         taken
     }
 
-    /// Tells the predecessor that this process serves; it drains and exits. A predecessor that has
-    /// died meanwhile is as good.
+    /// Tells the predecessor that this process serves, so that it drains and exits. A predecessor
+    /// that has died meanwhile is not an error.
     ///
     /// # Errors
-    /// The predecessor has waited too long and goes on to serve: this process must not.
+    /// If the predecessor has given up waiting and keeps serving. This process must then not serve.
     pub fn confirm(self) -> io::Result<()> {
         let Inheritance { mut predecessor, pulse, .. } = self;
         drop(pulse);
-        // Fails when the other side is closed; what it said before that can still be read.
+        // Fails if the other side has closed; its last byte can still be read.
         let _ = predecessor.write_all(&[SERVING]);
         predecessor.set_read_timeout(Some(LEAVE_TIME))?;
         let mut word = [0];
         match predecessor.read_exact(&mut word) {
             Ok(()) if word[0] == GIVEN_UP => Err(io::Error::other(
-                "the running process has waited too long for this one and goes on to serve",
+                "the running process has waited too long for this one and keeps serving",
             )),
             _ => Ok(()),
         }
@@ -306,13 +309,13 @@ fn receive_some(predecessor: &UnixStream) -> io::Result<Vec<OwnedFd>> {
     sockets.into_iter().collect()
 }
 
-/// Says every few seconds that this process lives, on a thread that ends with the sender.
+/// Starts a thread that sends signs of life until the returned sender is dropped.
 fn start_pulse(mut predecessor: UnixStream) -> io::Result<Sender<()>> {
     let (pulse, over) = channel();
     predecessor.set_write_timeout(Some(PULSE_INTERVAL))?;
     std::thread::Builder::new().name("handover-pulse".into()).spawn(move || {
         while matches!(over.recv_timeout(PULSE_INTERVAL), Err(RecvTimeoutError::Timeout)) {
-            // A predecessor that does not listen any more says so when it is asked.
+            // Errors are ignored; the hand-over detects a dead predecessor when it is confirmed.
             let _ = predecessor.write_all(&[ALIVE]);
         }
     })?;
@@ -330,7 +333,7 @@ mod tests {
 
     use super::*;
 
-    /// A file, and a thread that does the old side's part with whoever connects first.
+    /// A file, and a thread that acts as the old process for the first peer that connects.
     fn old_side<T: Send + 'static>(
         act: impl FnOnce(UnixStream) -> T + Send + 'static,
     ) -> (tempfile::TempDir, PathBuf, std::thread::JoinHandle<T>) {
@@ -440,7 +443,7 @@ mod tests {
         let inheritance = Inheritance::receive(&path).expect("sockets arrive");
         old.join().expect("no panic");
         let error = inheritance.confirm().expect_err("the old process stays");
-        assert!(error.to_string().contains("goes on to serve"), "{error}");
+        assert!(error.to_string().contains("keeps serving"), "{error}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Sockets: listeners, byte streams with and without TLS on either side, DNS, and handing listeners
-//! to a successor.
+//! Sockets: listeners, byte streams with and without TLS on either side, DNS, and the hand-over of
+//! listeners to a successor process.
 //!
-//! No protocol above TCP and TLS is parsed here but what proxies say ahead of a connection, and nothing
-//! here knows routes or upstreams.
+//! Above TCP and TLS, only the PROXY protocol is parsed here, and nothing depends on routes or
+//! upstreams.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Listening sockets: one per worker and address, so that the kernel spreads connections.
+//! Listening sockets: one per worker and address, so that the kernel distributes connections.
 //!
-//! Binding says plainly why it failed and what to do; accepting is the worker's business.
+//! Errors of binding explain the cause and a remedy; accepting is left to the workers.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -8,40 +8,39 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+/// Length of the accept queue; the kernel limits it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// Datagrams that the kernel may hold for a socket, in bytes, of which it takes twice as many for its own
-/// records: some ten thousand small ones, so that as many clients may come at once. It holds nothing while
-/// a core reads as fast as they come.
+/// Receive buffer of a UDP socket in bytes; the kernel allocates twice as much for its bookkeeping.
+/// Holds about ten thousand small datagrams, so that as many clients may send at once. Unused as
+/// long as a core reads as fast as datagrams arrive.
 const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
 
-/// Why an address cannot be listened on.
+/// Why an address cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {reason}; {hint}")]
 pub struct ListenError {
-    /// What was to be listened on.
     pub address: SocketAddr,
-    /// What the operating system says.
+    /// Error of the operating system.
     pub reason: io::Error,
-    /// What to do about it.
+    /// Suggested remedy.
     pub hint: String,
 }
 
-/// The sockets of one address, one for each worker.
+/// TCP sockets of one address, one per worker.
 #[derive(Debug)]
 pub struct Listeners {
-    /// The address bound, with the kernel's choice where port 0 was asked for.
+    /// Bound address, with the port chosen by the kernel if port 0 was requested.
     pub address: SocketAddr,
-    /// One socket for each worker.
+    /// Sockets, one per worker.
     pub sockets: Vec<TcpListener>,
 }
 
 impl Listeners {
-    /// Binds `workers` sockets to `address`. Port 0 lets the kernel choose one port for all.
+    /// Binds `workers` sockets to `address`. With port 0, the kernel chooses one port for all.
     ///
     /// # Errors
-    /// [`ListenError`] when the port is taken, even by a process that would share it.
+    /// [`ListenError`] if the port is in use, even by a process that shares it.
     pub fn bind(address: SocketAddr, workers: usize) -> Result<Listeners, ListenError> {
         refuse_if_taken(address).map_err(|reason| explain(address, reason))?;
         let first = bind_shared(address).map_err(|reason| explain(address, reason))?;
@@ -53,11 +52,10 @@ impl Listeners {
         Ok(Listeners { address: bound, sockets })
     }
 
-    /// Takes over sockets that a predecessor handed down, and binds or drops some until there is
-    /// one for each worker.
+    /// Takes over sockets of a predecessor, and binds more until each worker has one.
     ///
     /// # Errors
-    /// [`ListenError`] when a further socket cannot be bound.
+    /// [`ListenError`] if a further socket cannot be bound.
     pub fn adopt(
         address: SocketAddr,
         mut sockets: Vec<TcpListener>,
@@ -70,24 +68,25 @@ impl Listeners {
     }
 }
 
-/// The sockets for datagrams of one address, one for each worker. Which of them gets a client's
-/// datagrams depends on their number and order, which a hand-over keeps.
+/// UDP sockets of one address, one per worker. The kernel assigns a client to a socket by their
+/// number and order, which a hand-over preserves.
 #[derive(Debug)]
 pub struct DatagramSockets {
-    /// The address bound, with the kernel's choice where port 0 was asked for.
+    /// Bound address, with the port chosen by the kernel if port 0 was requested.
     pub address: SocketAddr,
-    /// One socket for each worker.
+    /// Sockets, one per worker.
     pub sockets: Vec<UdpSocket>,
 }
 
 impl DatagramSockets {
-    /// Binds `workers` sockets to `address`. Port 0 lets the kernel choose one port for all.
+    /// Binds `workers` sockets to `address`. With port 0, the kernel chooses one port for all.
     ///
     /// # Errors
-    /// [`ListenError`] when the port is taken, even by a process that would share it.
+    /// [`ListenError`] if the port is in use, even by a process that shares it.
     pub fn bind(address: SocketAddr, workers: usize) -> Result<Self, ListenError> {
         let explained = |reason| explain(address, reason);
-        // Alone first: sharing the port with somebody else would split the traffic silently.
+        // Bound exclusively first, because sharing the port with another process would silently
+        // split the traffic.
         let alone = datagram_socket(address).map_err(explained)?;
         alone.bind(&address.into()).map_err(explained)?;
         drop(alone);
@@ -96,11 +95,10 @@ impl DatagramSockets {
         Self::adopt(bound, vec![first], workers)
     }
 
-    /// Takes over sockets that a predecessor handed down, and binds some until there is one for each
-    /// worker.
+    /// Takes over sockets of a predecessor, and binds more until each worker has one.
     ///
     /// # Errors
-    /// [`ListenError`] when a further socket cannot be bound.
+    /// [`ListenError`] if a further socket cannot be bound.
     pub fn adopt(
         address: SocketAddr,
         mut sockets: Vec<UdpSocket>,
@@ -124,8 +122,8 @@ fn bind_shared_datagrams(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = datagram_socket(address)?;
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
-    // A burst of many clients arrives faster than a core that is busy reads. Who may not set what it likes
-    // (CAP_NET_ADMIN) gets as much as `net.core.rmem_max` allows, and a smaller one serves as well.
+    // A burst of many clients arrives faster than a busy core reads. Without CAP_NET_ADMIN, the
+    // size is limited to `net.core.rmem_max`; a smaller buffer works too.
     if set_socket_recv_buffer_size_force(&socket, DATAGRAM_BUFFER_BYTES).is_err() {
         let _ = socket.set_recv_buffer_size(DATAGRAM_BUFFER_BYTES);
     }
@@ -133,7 +131,8 @@ fn bind_shared_datagrams(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// Fails when anybody listens already: sharing the port would split the traffic silently.
+/// Fails if another process listens on the address, because sharing the port would silently split
+/// the traffic.
 fn refuse_if_taken(address: SocketAddr) -> io::Result<()> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
@@ -148,14 +147,14 @@ fn bind_shared(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuse_port(true)?;
     only_v6(&socket, address)?;
     socket.set_nonblocking(true)?;
-    // Inherited by every accepted socket: saves one system call a connection.
+    // Inherited by accepted sockets, which saves one system call per connection.
     socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
 
-/// `[::]` means IPv6 alone, so that `0.0.0.0` can be listed beside it.
+/// Restricts `[::]` to IPv6, so that `0.0.0.0` can be configured beside it.
 fn only_v6(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     if address.is_ipv6() { socket.set_only_v6(true) } else { Ok(()) }
 }

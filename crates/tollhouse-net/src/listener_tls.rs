@@ -1,6 +1,6 @@
-//! TLS of listeners for operators: one certificate out of files, with or without certificates of clients.
+//! TLS of operator listeners: one certificate from files, with or without client certificates.
 //!
-//! What clients of the data plane are shown, by the names that they ask for, is `server_tls.rs`.
+//! TLS of the data plane, with certificates by server name, is in `server_tls.rs`.
 
 use std::io;
 use std::sync::Arc;
@@ -17,24 +17,24 @@ use tokio_rustls::server::TlsStream;
 use crate::server_tls::{ClientVerifier, Strictness};
 use crate::trust::{PROVIDER, certified_key};
 
-/// How long a handshake may take: what costs a slot must not cost it for ever.
+/// Timeout of a handshake, so that a stalled client does not occupy its place forever.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Why a listener cannot speak TLS.
+/// Why a listener cannot use TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenerTlsError {
     /// The certificate cannot be read.
     #[error("read the certificate: {0}")]
     Certificate(String),
-    /// The private key cannot be read, or is not the certificate's.
+    /// The private key cannot be read or does not match the certificate.
     #[error("read the private key: {0}")]
     Key(String),
-    /// The certificates that sign those of clients cannot be read.
+    /// The authorities for client certificates cannot be read.
     #[error("read the certificates that sign those of clients: {0}")]
     Authorities(String),
 }
 
-/// How a listener speaks TLS; cheap to clone.
+/// TLS configuration of a listener; cheap to clone.
 #[derive(Clone)]
 pub struct ListenerTls(TlsAcceptor);
 
@@ -45,11 +45,11 @@ impl std::fmt::Debug for ListenerTls {
 }
 
 impl ListenerTls {
-    /// Of PEM texts: a certificate chain, its key, and, where clients must show certificates,
-    /// those that sign theirs.
+    /// Creates a configuration from PEM texts: a certificate chain, its key, and the authorities of
+    /// client certificates if these are required.
     ///
     /// # Errors
-    /// One of them cannot be read, or the key is not the certificate's.
+    /// If a text cannot be read, or the key does not match the certificate.
     pub fn from_pem(
         certificate: &[u8],
         key: &[u8],
@@ -76,23 +76,23 @@ impl ListenerTls {
         };
         let identity = certified_key(chain, key, &PROVIDER).map_err(unusable)?;
         let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
-        // These listeners speak HTTP/1.1 alone; a client must not be offered what fails after the handshake.
+        // These listeners speak only HTTP/1.1, so no other protocol is offered.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
     }
 
-    /// The same for a listener that speaks HTTP/2, which clients ask for by its name in the handshake
-    /// (RFC 9113 §3.2).
+    /// The same configuration for a listener that speaks only HTTP/2, announced by ALPN (RFC 9113
+    /// §3.2).
     pub fn for_http2(&self) -> Self {
         let mut config = ServerConfig::clone(self.0.config());
         config.alpn_protocols = vec![b"h2".to_vec()];
         Self(TlsAcceptor::from(Arc::new(config)))
     }
 
-    /// Goes through the handshake of a connection that was accepted.
+    /// Performs the handshake of an accepted connection.
     ///
     /// # Errors
-    /// It came to nothing, or not in time.
+    /// If the handshake fails or exceeds its timeout.
     pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         match tokio::time::timeout(HANDSHAKE_TIME_MAX, self.0.accept(stream)).await {
             Ok(accepted) => accepted,
@@ -104,7 +104,7 @@ impl ListenerTls {
 fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match chain {
-        Ok(chain) if chain.is_empty() => Err("there is none".to_owned()),
+        Ok(chain) if chain.is_empty() => Err("no certificate in PEM found".to_owned()),
         Ok(chain) => Ok(chain),
         Err(error) => Err(error.to_string()),
     }

@@ -1,15 +1,16 @@
-//! Names under which a machine is called by those who know it, and not by a website that has its
-//! name resolved to this machine's address so that browsers call here (DNS rebinding).
+//! Host names that can legitimately denote this machine, as opposed to the name of a website that
+//! resolves to its address so that browsers send requests here (DNS rebinding).
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-/// Endings of names that nobody can register.
+/// Endings of names that cannot be registered.
 const PRIVATE_ENDINGS: [&str; 7] =
     [".localhost", ".local", ".internal", ".lan", ".home.arpa", ".svc", ".test"];
 
-/// Whether an authority, with or without a port, is an address or a name that no website can have:
-/// one without a dot, or with an ending for private use. None at all is as good as one.
+/// Whether an authority, with or without a port, is an IP address or a name that a website cannot
+/// have: a name without a dot, or with an ending for private use. An empty authority counts as
+/// local.
 #[must_use]
 pub fn is_local(authority: &str) -> bool {
     if let Some(rest) = authority.strip_prefix('[') {
@@ -23,18 +24,19 @@ pub fn is_local(authority: &str) -> bool {
         || PRIVATE_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// Names under which a machine is called beside its addresses and the names that are local by their looks.
+/// Additional names of this machine, beside its addresses and the names that are local by their
+/// form.
 #[derive(Debug, Clone, Default)]
 pub struct HostNames(Arc<[String]>);
 
 impl HostNames {
-    /// These, in lower case.
+    /// Creates a set of names, given in lower case.
     pub fn new(names: &[String]) -> Self {
         Self(names.into())
     }
 
-    /// Whether a browser may have brought a call for a website: it comes under a name that the website can have
-    /// had resolved to this machine, or says that it comes from a page of another origin.
+    /// Whether a request may come from a website in a browser: its host is a name that the website
+    /// could control, or its `Origin` is another host.
     #[must_use]
     pub fn may_be_a_websites(&self, host: &str, origin: Option<&str>) -> bool {
         let is_same = |origin: &str| {
@@ -43,7 +45,8 @@ impl HostNames {
         !self.admits(host) || !origin.is_none_or(is_same)
     }
 
-    /// Whether an authority is one of these names, an address, or a name that no website can have.
+    /// Whether an authority is one of these names, an IP address, or a name that a website cannot
+    /// have.
     #[must_use]
     pub fn admits(&self, authority: &str) -> bool {
         let name = authority.rsplit_once(':').map_or(authority, |(name, _)| name);

@@ -1,8 +1,8 @@
-//! The PROXY protocol, versions 1 and 2: what a proxy before this one says about its client, ahead of
-//! the connection's own bytes (haproxy.org, "The PROXY protocol", 2020-03-05).
+//! PROXY protocol, versions 1 and 2: a proxy's statement about its client, ahead of the
+//! connection's own bytes (haproxy.org, "The PROXY protocol", 2020-03-05).
 //!
-//! Sans-IO: bytes in, addresses out. Who may send a header is decided elsewhere; it is never guessed
-//! from the bytes whether one is there.
+//! Sans-IO: bytes in, addresses out. The caller decides which peers may send a header; its presence
+//! is never guessed from the bytes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -11,74 +11,73 @@ mod write;
 
 pub use write::{Version, write, write_own};
 
-/// Longest header that is read, in bytes. Addresses take 36 (216 for Unix sockets); the rest is for the
-/// fields that follow them, of which a certificate is the longest; nginx stops here too.
+/// Longest accepted header in bytes; equals nginx's limit. Addresses take 36 bytes (216 for Unix
+/// sockets); the rest is for the fields after them, such as a certificate.
 pub const HEADER_BYTES_MAX: usize = 4096;
 
-/// Longest header of version 1, its line end included (§2.1).
+/// Longest header of version 1, line end included (§2.1).
 const V1_BYTES_MAX: usize = 107;
 
-/// How a header of version 1 begins.
+/// First bytes of a version 1 header.
 const V1_START: &[u8] = b"PROXY ";
 
-/// How a header of version 2 begins.
+/// First bytes of a version 2 header.
 const V2_START: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Bytes of version 2 before the addresses.
+/// Length of the fixed part of version 2, before the addresses.
 const V2_FIXED_BYTES: usize = 16;
 
 /// Longest `PP2_TYPE_UNIQUE_ID` (§2.2.5).
 const UNIQUE_ID_BYTES_MAX: usize = 128;
 
-/// What a header says.
+/// Content of a PROXY protocol header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Said {
-    /// Nothing about a client: the connection is the proxy's own (a health check), or came to it over
-    /// something without addresses. The peer of the connection stands.
+    /// No client: the proxy connects on its own behalf (a health check), or its client has no IP
+    /// address. The peer's address applies.
     Nothing,
-    /// Who connected to the proxy, and where.
+    /// Addresses of the proxied connection.
     Proxied {
-        /// The client.
+        /// Address of the client.
         source: SocketAddr,
-        /// What it connected to.
+        /// Address that the client connected to.
         destination: SocketAddr,
     },
 }
 
-/// A whole header.
+/// A complete header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What it says.
     pub said: Said,
-    /// Its length in bytes; the connection's own bytes follow.
+    /// Length of the header in bytes; the connection's own bytes follow.
     pub length: usize,
 }
 
-/// Why bytes are no header.
+/// Why bytes are not a valid header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// They begin as neither version does.
+    /// The bytes do not begin with a header of either version.
     #[error("no PROXY header")]
     Absent,
-    /// It is longer than any may be.
+    /// The header exceeds the limit of its version.
     #[error("PROXY header too long")]
     TooLong,
-    /// A version, command, family or transport that the protocol does not have.
+    /// The version, command, family or transport is unknown.
     #[error("PROXY header of an unknown kind")]
     UnknownKind,
-    /// An address, a port or a length that is none.
+    /// An address, port or length is invalid.
     #[error("malformed PROXY header")]
     Malformed,
-    /// The bytes are not those that were summed up.
+    /// The checksum does not match.
     #[error("PROXY header with a wrong checksum")]
     Checksum,
 }
 
-/// Reads a header from the front of `bytes`; `None` while its end has not arrived. However the bytes
-/// are split, the verdict is the same.
+/// Parses a header at the front of `bytes`; returns `None` until it is complete. The result does
+/// not depend on how the bytes are split.
 ///
 /// # Errors
-/// [`HeaderError`], at the first byte that leaves no header possible or as soon as the header is whole.
+/// [`HeaderError`], at the first byte that rules out a header or once the header is complete.
 pub fn parse(bytes: &[u8]) -> Result<Option<Header>, HeaderError> {
     match bytes.first() {
         None => Ok(None),
@@ -87,7 +86,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Header>, HeaderError> {
     }
 }
 
-/// Whether `bytes` may still become something that begins with `start`.
+/// Whether `bytes` is a prefix of `start` or begins with it.
 fn agrees(bytes: &[u8], start: &[u8]) -> bool {
     let common = bytes.len().min(start.len());
     bytes[..common] == start[..common]
@@ -107,7 +106,7 @@ fn parse_v1(bytes: &[u8]) -> Result<Option<Header>, HeaderError> {
     Ok(Some(Header { said, length: end + 1 }))
 }
 
-/// `PROXY TCP4 192.0.2.1 192.0.2.2 1234 443`, single spaces between.
+/// Parses `PROXY TCP4 192.0.2.1 192.0.2.2 1234 443`, with single spaces between.
 fn read_v1(line: &str) -> Result<Said, HeaderError> {
     let mut words = line.split(' ').skip(1);
     let family = words.next();
@@ -134,7 +133,7 @@ fn read_v1(line: &str) -> Result<Said, HeaderError> {
     })
 }
 
-/// Digits without leading zeros.
+/// Parses a port number: digits without leading zeros.
 fn read_port(text: &str) -> Result<u16, HeaderError> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let has_leading_zero = text.len() > 1 && text.starts_with('0');
@@ -158,12 +157,12 @@ fn parse_v2(bytes: &[u8]) -> Result<Option<Header>, HeaderError> {
         return Err(HeaderError::TooLong);
     }
     let Some(header) = bytes.get(..length) else { return Ok(None) };
-    // What a LOCAL header says of addresses is to be skipped, whatever it is.
+    // The addresses of a LOCAL header are ignored.
     let said = if command == 0x20 { Said::Nothing } else { read_v2(family, header)? };
     Ok(Some(Header { said, length }))
 }
 
-/// What addresses a header of version 2 has.
+/// Address family of a version 2 header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     Unspecified,
@@ -173,7 +172,7 @@ enum Family {
 }
 
 impl Family {
-    /// The high half is the family, the low one the transport: a stream or datagrams.
+    /// Decodes family (high four bits) and transport (low four bits: stream or datagram).
     fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             0x00 => Some(Self::Unspecified),
@@ -184,7 +183,7 @@ impl Family {
         }
     }
 
-    /// Bytes that both addresses and ports take.
+    /// Length of both addresses and ports in bytes.
     fn address_bytes(self) -> usize {
         match self {
             Self::Unspecified => 0,
@@ -201,7 +200,7 @@ fn read_v2(family: Family, header: &[u8]) -> Result<Said, HeaderError> {
         return Err(HeaderError::Malformed);
     }
     let (addresses, fields) = body.split_at(family.address_bytes());
-    // Nothing is said of what stands behind no addresses (§2.2).
+    // Bytes after an unspecified family have no defined meaning (§2.2).
     if family != Family::Unspecified {
         check_fields(header, fields)?;
     }
@@ -232,11 +231,11 @@ fn read_v2(family: Family, header: &[u8]) -> Result<Said, HeaderError> {
     })
 }
 
-/// Kinds of fields that are looked at; others are passed over.
+/// Types of the fields that are checked; others are skipped.
 const FIELD_CHECKSUM: u8 = 0x03;
 const FIELD_UNIQUE_ID: u8 = 0x05;
 
-/// Walks over the fields behind the addresses: a kind, a length of two bytes, that many bytes.
+/// Checks the fields after the addresses: a type, a length of two bytes, and the value.
 fn check_fields(header: &[u8], fields: &[u8]) -> Result<(), HeaderError> {
     let mut at = header.len() - fields.len();
     while at < header.len() {
@@ -255,7 +254,7 @@ fn check_fields(header: &[u8], fields: &[u8]) -> Result<(), HeaderError> {
     Ok(())
 }
 
-/// The sum is over the whole header, with zeros where it stands itself (§2.2.3).
+/// Checks the CRC-32C of the whole header, computed with zeros in place of the checksum (§2.2.3).
 fn check_sum(header: &[u8], start: usize, value: &[u8]) -> Result<(), HeaderError> {
     let &[a, b, c, d] = value else { return Err(HeaderError::Malformed) };
     let mut sum = crc32c::Sum::new();

@@ -1,9 +1,9 @@
-//! Names to addresses: every name in use has one shared cell that a background task keeps fresh.
+//! DNS resolution: each name in use has one shared cell, which a background task keeps up to date.
 //!
-//! Readers (the data side) load the cell without a lock and never wait for DNS; an answer that
-//! cannot be renewed stays in use. A cell lives as long as somebody holds it. Where answers come
-//! from is a [`Source`]: the system's resolver in [`system`], a script in tests. Which nodes an
-//! upstream makes of the records is decided in `tollhouse-upstream`.
+//! Readers load the cell without a lock and never wait for DNS. A result that cannot be renewed
+//! stays in use. A cell lives as long as it is referenced. The results come from a [`Source`]: the
+//! system's resolver in [`system`], or a script in tests. `tollhouse-upstream` turns records into
+//! nodes.
 
 pub mod system;
 
@@ -18,63 +18,61 @@ use arc_swap::ArcSwap;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
-/// Records kept of one answer: more than any sane name has, few enough to scan.
+/// Records kept per name; more than a sensible name has, few enough to scan.
 pub const RECORDS_PER_NAME_MAX: usize = 256;
 
-/// The soonest an answer is renewed: a time to live of 0 must not become a busy loop.
+/// Shortest time until a renewal, so that a time to live of 0 does not cause a busy loop.
 pub const REFRESH_MIN: Duration = Duration::from_secs(1);
 
-/// The latest an answer is renewed: an operator who lowered a long time to live sees it within
-/// this.
+/// Longest time until a renewal, so that a reduced time to live takes effect within an hour.
 pub const REFRESH_MAX: Duration = Duration::from_secs(3600);
 
-/// The longest pause between attempts after failures; the first pause is [`REFRESH_MIN`] and
-/// each further one twice as long.
+/// Longest pause between attempts after failures. The first pause is [`REFRESH_MIN`]; each further
+/// one doubles.
 pub const RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// How many times in a row the servers must deny a name before its last answer is given up: a
-/// name server that restarts is known to deny everything for a moment.
+/// Consecutive denials of a name after which its last result is dropped. A single denial is not
+/// trusted, because a restarting name server may deny all names for a moment.
 pub const DENIALS_MAX: u32 = 3;
 
-/// What is asked.
+/// A DNS question.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Question {
-    /// The addresses of a host: A, and AAAA where there is no A.
+    /// Addresses of a host: A records, or AAAA if no A record exists.
     Host(String),
-    /// The members of a service: SRV, and where there is none the addresses of the name.
+    /// Members of a service: SRV records, or the addresses of the name if none exist.
     Service(String),
 }
 
-/// One address in an answer.
+/// An address in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Record {
-    /// Where.
     pub address: IpAddr,
-    /// Port; only SRV records have one.
+    /// Port; only SRV records contain one.
     pub port: Option<u16>,
-    /// Lower is preferred, as in SRV; 0 for plain addresses.
+    /// Priority as in SRV: lower is preferred; 0 for plain addresses.
     pub priority: u16,
-    /// Share; 1 for plain addresses.
+    /// Weight as in SRV; 1 for plain addresses.
     pub weight: u16,
 }
 
 impl Record {
-    /// A plain address, without a port.
+    /// A plain address without a port.
     pub fn plain(address: IpAddr) -> Self {
         Self { address, port: None, priority: 0, weight: 1 }
     }
 }
 
-/// What a [`Source`] found.
+/// Answer of a [`Source`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The records, in any order.
+    /// Records in any order.
     pub records: Vec<Record>,
-    /// How long they may be used.
+    /// Time for which the records may be used.
     pub time_to_live: Duration,
 }
 
-/// Why there is no answer.
+/// Why a look-up failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// The servers say that the name, or a record of the kind, does not exist.
@@ -83,7 +81,7 @@ pub enum ResolveError {
     /// No usable reply.
     #[error("the name servers did not answer: {0}")]
     Unreachable(String),
-    /// No reply in time.
+    /// No reply before the timeout.
     #[error("the name servers did not answer in time")]
     TimedOut,
     /// The system's resolver configuration cannot be read.
@@ -91,23 +89,23 @@ pub enum ResolveError {
     Setup(String),
 }
 
-/// A look-up under way.
+/// A pending look-up.
 pub type Lookup<'a> = Pin<Box<dyn Future<Output = Result<Answer, ResolveError>> + Send + 'a>>;
 
-/// Where answers come from.
+/// Source of DNS answers.
 pub trait Source: Send + Sync + 'static {
-    /// Asks once; the caller bounds the time and repeats.
+    /// Asks once; the caller applies the timeout and repeats.
     fn lookup<'a>(&'a self, question: &'a Question) -> Lookup<'a>;
 }
 
-/// How names are looked up.
+/// Settings of the resolver.
 #[derive(Debug, Clone)]
 pub struct ResolverSettings {
-    /// Name servers to ask; none means those of the system.
+    /// Name servers to ask; if empty, those of the system.
     pub servers: Vec<SocketAddr>,
-    /// How long one look-up may take.
+    /// Timeout of one look-up.
     pub timeout: Duration,
-    /// Replaces every time to live (`dns_resolver_valid`).
+    /// Replaces every time to live, if set (`dns_resolver_valid`).
     pub valid: Option<Duration>,
 }
 
@@ -117,7 +115,7 @@ impl Default for ResolverSettings {
     }
 }
 
-/// Hands out [`ResolvedName`]s; one for the process.
+/// Creates and shares [`ResolvedName`]s; one per process.
 pub struct Resolver {
     source: Arc<dyn Source>,
     settings: ResolverSettings,
@@ -125,29 +123,29 @@ pub struct Resolver {
     names: Arc<Names>,
 }
 
-/// All names somebody holds.
+/// All names that are currently referenced.
 #[derive(Default)]
 struct Names(Mutex<HashMap<Question, Weak<ResolvedName>>>);
 
 impl Names {
     fn lock(&self) -> MutexGuard<'_, HashMap<Question, Weak<ResolvedName>>> {
-        // The map is whole between any two statements, so a panic elsewhere cannot have torn it.
+        // A panic elsewhere cannot leave the map inconsistent, so a poisoned lock is usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Resolver {
-    /// A resolver over the system's configuration and hosts file, or over the given servers.
-    /// Look-ups run on `runtime`, which is the control side's.
+    /// Creates a resolver with the system's configuration and hosts file, or with the given
+    /// servers. Look-ups run on `runtime`, the control side's.
     ///
     /// # Errors
-    /// When the system's configuration cannot be read.
+    /// If the system's configuration cannot be read.
     pub fn open(settings: ResolverSettings, runtime: Handle) -> Result<Arc<Self>, ResolveError> {
         let source = Arc::new(system::SystemSource::open(&settings)?);
         Ok(Self::with_source(source, settings, runtime))
     }
 
-    /// A resolver over any source.
+    /// Creates a resolver with any source.
     pub fn with_source(
         source: Arc<dyn Source>,
         settings: ResolverSettings,
@@ -156,7 +154,7 @@ impl Resolver {
         Arc::new(Self { source, settings, runtime, names: Arc::default() })
     }
 
-    /// The cell of a question, shared with everybody who asks the same; the first one starts the
+    /// Cell of a question, shared by all callers that ask the same; the first call starts the
     /// look-up. Needs no runtime around the caller.
     pub fn watch(&self, question: Question) -> Arc<ResolvedName> {
         let mut names = self.names.lock();
@@ -181,12 +179,12 @@ impl Resolver {
         name
     }
 
-    /// The runtime that look-ups run on.
+    /// Runtime of the look-ups.
     pub fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// How many names are in use.
+    /// Number of names in use.
     pub fn names_in_use(&self) -> usize {
         self.names.lock().len()
     }
@@ -198,46 +196,45 @@ impl std::fmt::Debug for Resolver {
     }
 }
 
-/// What is known of a name.
+/// Current result for a name.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// The first look-up has not ended.
+    /// The first look-up is pending.
     Pending,
-    /// Its records, sorted, without repetitions, never empty.
+    /// Records of the name, sorted and without duplicates; never empty.
     Known(Box<[Record]>),
-    /// No address; look-ups go on.
+    /// No address is known; look-ups continue.
     Failed,
 }
 
-/// A name and its present records; kept fresh while anybody holds it.
+/// A name and its current records, kept up to date while it is referenced.
 pub struct ResolvedName {
     question: Question,
     resolution: ArcSwap<Resolution>,
-    /// Counts changes of `resolution`.
+    /// Count of changes of `resolution`.
     changes: watch::Sender<u64>,
-    /// Ends the background task at once when nobody holds the name any more.
+    /// Ends the background task as soon as the name is dropped.
     dropped: Arc<Notify>,
     names: Arc<Names>,
 }
 
 impl ResolvedName {
-    /// What was asked.
     pub fn question(&self) -> &Question {
         &self.question
     }
 
-    /// What is known now. No lock, no allocation; hold it briefly.
+    /// Current result. No lock and no allocation; hold the guard only briefly.
     #[inline]
     pub fn resolution(&self) -> arc_swap::Guard<Arc<Resolution>> {
         self.resolution.load()
     }
 
-    /// Signals every change of the resolution.
+    /// Receiver that is notified of every change of the result.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Waits until the first look-up has ended, well or badly.
+    /// Waits until the first look-up has ended, with success or failure.
     pub async fn ready(&self) {
         let mut changes = self.changes();
         while matches!(**self.resolution(), Resolution::Pending) {
@@ -266,14 +263,14 @@ impl Drop for ResolvedName {
     fn drop(&mut self) {
         self.dropped.notify_one();
         let mut names = self.names.lock();
-        // Somebody may have asked again meanwhile: then the entry is another, living cell.
+        // A new cell for the same question may have been created meanwhile, and must stay.
         if names.get(&self.question).is_some_and(|name| name.strong_count() == 0) {
             names.remove(&self.question);
         }
     }
 }
 
-/// What the background task of one name works with.
+/// State of a name's background task.
 struct Refresh {
     source: Arc<dyn Source>,
     settings: ResolverSettings,
@@ -282,7 +279,7 @@ struct Refresh {
     name: Weak<ResolvedName>,
 }
 
-/// Failures since the last answer.
+/// Failures since the last successful answer.
 #[derive(Default)]
 struct Failures {
     all: u32,
@@ -299,14 +296,14 @@ async fn keep_fresh(refresh: Refresh) {
             }
             () = refresh.dropped.notified() => return,
         };
-        // Held for no longer than it is written: whoever drops the name ends this task.
+        // Upgraded only while it is written, so that dropping the name ends this task.
         let Some(name) = refresh.name.upgrade() else { return };
         let pause = match result {
             Ok(answer) if !answer.records.is_empty() => {
                 failures = Failures::default();
                 apply_answer(&name, answer, refresh.settings.valid)
             }
-            // An answer without addresses denies the name.
+            // An answer without addresses counts as a denial.
             Ok(_) => apply_failure(&name, &ResolveError::Denied, &mut failures),
             Err(error) => apply_failure(&name, &error, &mut failures),
         };
@@ -318,10 +315,10 @@ async fn keep_fresh(refresh: Refresh) {
     }
 }
 
-/// Publishes an answer; the pause until it must be renewed.
+/// Publishes an answer; returns the pause until its renewal.
 fn apply_answer(name: &ResolvedName, answer: Answer, valid: Option<Duration>) -> Duration {
     let mut records = answer.records;
-    // Servers rotate their answers; sorted, an equal answer is seen to be equal.
+    // Servers rotate their answers; sorting makes equal answers comparable.
     records.sort_unstable();
     records.dedup();
     records.truncate(RECORDS_PER_NAME_MAX);
@@ -329,7 +326,8 @@ fn apply_answer(name: &ResolvedName, answer: Answer, valid: Option<Duration>) ->
     valid.unwrap_or(answer.time_to_live).clamp(REFRESH_MIN, REFRESH_MAX)
 }
 
-/// Keeps the last answer, unless the name was denied for good; the pause until the next attempt.
+/// Keeps the last result unless the name was denied repeatedly; returns the pause until the next
+/// attempt.
 fn apply_failure(name: &ResolvedName, error: &ResolveError, failures: &mut Failures) -> Duration {
     failures.all = failures.all.saturating_add(1);
     failures.denials = match error {

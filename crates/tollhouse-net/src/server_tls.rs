@@ -1,8 +1,8 @@
-//! TLS that clients open towards us: certificates for names, certificates of clients, tickets, and
-//! the stream itself.
+//! TLS sessions opened by clients: certificates by server name, client certificates, session
+//! tickets, and the stream.
 //!
-//! Here: the terms on which a host is served. Which host a client means is the caller's business,
-//! who is asked once its first message is there ([`stream::ServerTls::poll_handshake`]).
+//! This file defines the TLS terms of a host. The caller selects the host once the ClientHello has
+//! arrived ([`stream::ServerTls::poll_handshake`]).
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use self::identity::Identities;
 use self::tickets::{PolicyTickets, TicketKeys};
 use crate::trust::PROVIDER;
 
-/// What is spoken over TLS, the preferred first.
+/// Protocols offered by ALPN, the preferred one first.
 const APPLICATION_PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
 /// Why a host cannot be served.
@@ -42,21 +42,21 @@ pub enum HostError {
     /// A key cannot be read.
     #[error("failed to parse key: {0}")]
     Key(String),
-    /// Key and certificate do not fit.
+    /// Key and certificate do not match.
     #[error("failed to handle cert-key pair: {0}")]
     Pair(rustls::Error),
-    /// The authorities for certificates of clients cannot be read.
+    /// The authorities of client certificates cannot be read.
     #[error("failed to validate client_cert: {0}")]
     Authorities(String),
-    /// None of the allowed versions of TLS is served.
+    /// Every allowed TLS version is unsupported.
     #[error("none of the versions in ssl_protocols is served: TLSv1.2 and TLSv1.3 are")]
     Versions,
-    /// None of the allowed cipher suites exists.
+    /// A cipher suite is unknown.
     #[error("no cipher suite is called {0:?}")]
     Cipher(String),
 }
 
-/// Versions of TLS that a host is served with.
+/// TLS versions of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Versions {
     /// TLS 1.2.
@@ -66,7 +66,7 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// All that are served.
+    /// All supported versions.
     pub const ALL: Self = Self { v1_2: true, v1_3: true };
 
     fn supported(self) -> Vec<&'static SupportedProtocolVersion> {
@@ -76,37 +76,38 @@ impl Versions {
     }
 }
 
-/// A certificate chain and its key, both PEM.
+/// A certificate chain and its key in PEM.
 #[derive(Clone, Copy)]
 pub struct PemPair<'a> {
-    /// The certificate first, then those between it and the root.
+    /// Certificate chain, leaf first.
     pub chain: &'a str,
     /// Private key.
     pub key: &'a str,
 }
 
-/// The algorithms that hosts are served with, and the keys of their tickets.
+/// Algorithms of all hosts, and the keys of session tickets.
 #[derive(Debug, Clone)]
 pub struct ServerTerms {
     provider: Arc<CryptoProvider>,
-    /// Versions, where a host does not say.
+    /// Versions of hosts that do not configure their own.
     pub versions: Versions,
-    /// Keys of session tickets; none are given without.
+    /// Keys of session tickets; `None` disables tickets.
     pub tickets: Option<Arc<TicketKeys>>,
 }
 
 impl Default for ServerTerms {
-    /// Every suite and version, no tickets.
+    /// All suites and versions, without tickets.
     fn default() -> Self {
         Self { provider: Arc::clone(&PROVIDER), versions: Versions::ALL, tickets: None }
     }
 }
 
 impl ServerTerms {
-    /// With the cipher suites of these names, OpenSSL's or IANA's; none named is all of them.
+    /// Creates terms with the given cipher suites, by OpenSSL or IANA names; an empty list means
+    /// all.
     ///
     /// # Errors
-    /// A name that no suite has.
+    /// If a name is unknown.
     pub fn new(
         ciphers: &[String],
         versions: Versions,
@@ -128,11 +129,11 @@ impl ServerTerms {
         Ok(Self { provider: Arc::new(provider), versions, tickets })
     }
 
-    /// The terms of a host: its certificates, one for each type of key, whom it takes as clients,
-    /// and the versions of TLS, where it says so.
+    /// TLS terms of a host: certificates, one per type of key, verification of client certificates,
+    /// and TLS versions if configured.
     ///
     /// # Errors
-    /// Something of it cannot be used.
+    /// If a certificate, a key or the set of versions is unusable.
     pub fn host(
         &self,
         pairs: &[PemPair<'_>],
@@ -151,7 +152,7 @@ impl ServerTerms {
         };
         let mut config = builder.with_cert_resolver(Arc::<Identities>::clone(&identities));
         config.alpn_protocols = APPLICATION_PROTOCOLS.iter().map(|name| name.to_vec()).collect();
-        // A table of sessions would have to be shared by all cores, and bounded; tickets are not.
+        // Session storage would have to be shared by all cores and bounded, which tickets avoid.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         match &self.tickets {
             Some(keys) => {
@@ -163,12 +164,13 @@ impl ServerTerms {
     }
 }
 
-/// `ECDHE-RSA-AES128-GCM-SHA256`, `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` and
-/// `TLS13_AES_128_GCM_SHA256` without what they spell differently.
+/// Normalises the name of a cipher suite, so that `ECDHE-RSA-AES128-GCM-SHA256`,
+/// `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` and `TLS13_AES_128_GCM_SHA256` lose their differences in
+/// spelling.
 fn plain_suite_name(name: &str) -> String {
     let upper = name.to_ascii_uppercase().replace(['-', '_'], "");
     let short = upper.strip_prefix("TLS13").or_else(|| upper.strip_prefix("TLS"));
-    // OpenSSL leaves out the hash of ChaCha20.
+    // OpenSSL omits the hash of the ChaCha20 suites.
     let short = short.unwrap_or(&upper).replace("WITH", "");
     match short.strip_suffix("SHA256").filter(|rest| rest.ends_with("CHACHA20POLY1305")) {
         Some(rest) => rest.to_owned(),
@@ -176,7 +178,7 @@ fn plain_suite_name(name: &str) -> String {
     }
 }
 
-/// The terms on which one host is served; cheap to clone.
+/// TLS terms of one host; cheap to clone.
 #[derive(Clone)]
 pub struct HostTerms {
     config: Arc<ServerConfig>,
@@ -184,19 +186,19 @@ pub struct HostTerms {
 }
 
 impl HostTerms {
-    /// The terms of handshakes that show one certificate to clients that speak one protocol, and no other:
-    /// such as certificate authorities, which come for the handshake alone.
+    /// Terms for handshakes with a single certificate and a single application protocol, such as
+    /// those of a certificate authority that validates a challenge.
     ///
     /// # Errors
-    /// The key cannot be used.
+    /// If the key is unusable.
     pub fn for_protocol(
         protocol: &[u8],
         certificate: CertificateDer<'static>,
         key: PrivateKeyDer<'static>,
     ) -> Result<Self, HostError> {
         let key = PROVIDER.key_provider.load_private_key(key).map_err(HostError::Pair)?;
-        // Not compared with each other: the certificate may have an extension that is critical and means
-        // nothing to the session layer.
+        // Key and certificate are not compared, because the certificate may have a critical
+        // extension that the session layer does not support.
         let identity = CertifiedKey::new(vec![certificate], key);
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
             .with_safe_default_protocol_versions()
@@ -209,8 +211,8 @@ impl HostTerms {
         Ok(Self { config: Arc::new(config), identities: Arc::default() })
     }
 
-    /// The same for listeners on which anything may be spoken: whatever a client offers by ALPN
-    /// (RFC 7301), nothing is agreed on. Costs a copy of the terms, small beside a handshake.
+    /// The same terms without ALPN (RFC 7301), for listeners that carry any protocol. Costs a copy
+    /// of the terms, which is small compared with a handshake.
     #[must_use]
     pub fn without_protocols(&self) -> Self {
         let mut config = ServerConfig::clone(&self.config);
@@ -218,12 +220,12 @@ impl HostTerms {
         Self { config: Arc::new(config), identities: Arc::clone(&self.identities) }
     }
 
-    /// For listeners that bring their own streams.
+    /// Session configuration, for listeners that use their own streams.
     pub fn config(&self) -> &Arc<ServerConfig> {
         &self.config
     }
 
-    /// The host's own certificates, with which staples are shown.
+    /// The host's certificates, to which OCSP staples can be attached.
     pub fn identities(&self) -> &[Arc<Identity>] {
         self.identities.all()
     }
@@ -235,7 +237,7 @@ impl std::fmt::Debug for HostTerms {
     }
 }
 
-/// The certificates of a PEM text; at least one.
+/// Reads the certificates of a PEM text; at least one.
 fn read_certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     match chain {
@@ -245,7 +247,8 @@ fn read_certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> 
     }
 }
 
-/// SHA-256 of all `parts`, each with its length, so that no two lists look alike.
+/// SHA-256 of all `parts`, each prefixed with its length, so that different lists never share an
+/// input.
 fn fingerprint_of<'a>(parts: impl Iterator<Item = &'a [u8]>) -> [u8; 32] {
     let mut text = Vec::new();
     for part in parts {

@@ -1,6 +1,7 @@
-//! A byte stream, plain or encrypted, polled by the task that owns it.
+//! Byte stream, plain or encrypted, polled by the task that owns it.
 //!
-//! An enum instead of a trait object: the plain arm is the hot path and costs one branch.
+//! An enum instead of a trait object, because the plain variant is the hot path and costs one
+//! branch.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::SocketAddr;
@@ -16,14 +17,15 @@ use tokio_rustls::client::TlsStream;
 
 use crate::server_tls::ServerTls;
 
-/// A connection's bytes.
+/// A connection's byte stream.
 #[derive(Debug)]
 pub enum Stream {
-    /// TCP. Shared, so that a [`Departure`](crate::Departure) can watch the socket while it is in use.
+    /// Plain TCP. Shared, so that a [`Departure`](crate::Departure) can watch the socket while it
+    /// is in use.
     Plain(Arc<TcpStream>),
-    /// TLS that we opened towards an upstream.
+    /// TLS session to an upstream.
     Tls(Box<TlsStream<TcpStream>>),
-    /// TLS that a client opened towards us.
+    /// TLS session opened by a client.
     ServerTls(Box<ServerTls>),
 }
 
@@ -47,8 +49,8 @@ impl Stream {
         }
     }
 
-    /// Whether there may be something to read; if not, the task is woken once there is. What is encrypted
-    /// shows that only when it is read.
+    /// Polls for readability; registers the task's waker if there is nothing to read. Always ready
+    /// for encrypted streams, which must be read to tell.
     #[inline]
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
@@ -57,7 +59,7 @@ impl Stream {
         }
     }
 
-    /// [`Self::poll_read`] right behind a [`Self::poll_readable`] that was ready.
+    /// Like [`Self::poll_read`], directly after [`Self::poll_readable`] returned ready.
     #[inline]
     pub fn poll_read_readable(
         &mut self,
@@ -81,7 +83,7 @@ impl Stream {
         context: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        // A plain send costs the kernel less than a vector of one.
+        // A plain send costs the kernel less than a vectored one.
         let mut filled = parts.iter().filter(|part| !part.is_empty());
         let only = filled.next().filter(|_| filled.next().is_none());
         match self {
@@ -94,7 +96,7 @@ impl Stream {
         }
     }
 
-    /// Pushes out what the TLS layer still holds.
+    /// Sends what the TLS layer still holds.
     #[inline]
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
@@ -104,7 +106,7 @@ impl Stream {
         }
     }
 
-    /// Ends our direction.
+    /// Shuts down the write direction.
     pub fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(tcp) => Poll::Ready(shut_down(tcp)),
@@ -113,27 +115,27 @@ impl Stream {
         }
     }
 
-    /// Tells the peer, if it takes it at once, that the stream ends here and was not cut off.
+    /// Signals an orderly end to the peer, if that is possible without waiting.
     pub fn try_say_end(&mut self) {
         if let Stream::ServerTls(tls) = self {
             tls.try_say_end(&mut Context::from_waker(Waker::noop()));
         }
     }
 
-    /// Has the connection end with a reset once it is dropped: nobody is there any more for what is on its way.
-    /// An orderly end keeps the local port for a minute, and whoever takes back requests as fast as they are
-    /// sent would use up all of them.
+    /// Makes the connection end with a reset when it is dropped. An orderly end would keep the
+    /// local port for a minute, so that a client which cancels requests as fast as it sends them
+    /// could use up all ports.
     pub fn reset_when_dropped(&self) {
         let tcp = match self {
             Stream::Plain(tcp) => tcp,
             Stream::Tls(tls) => tls.get_ref().0,
             Stream::ServerTls(tls) => tls.tcp(),
         };
-        // It ends in either case.
+        // The connection ends in either case.
         let _ = tcp.set_zero_linger();
     }
 
-    /// The TLS that a client has opened.
+    /// The client's TLS session, if any.
     #[inline]
     pub fn server_tls(&self) -> Option<&ServerTls> {
         match self {
@@ -142,7 +144,7 @@ impl Stream {
         }
     }
 
-    /// The same, to go on with its handshake.
+    /// The client's TLS session, to continue its handshake.
     pub fn server_tls_mut(&mut self) -> Option<&mut ServerTls> {
         match self {
             Stream::ServerTls(tls) => Some(tls),
@@ -150,7 +152,7 @@ impl Stream {
         }
     }
 
-    /// The socket of a stream that a client may have opened.
+    /// Socket of a stream that a client may have opened.
     pub(crate) fn client_socket(&self) -> Option<&Arc<TcpStream>> {
         match self {
             Stream::Plain(tcp) => Some(tcp),
@@ -159,7 +161,6 @@ impl Stream {
         }
     }
 
-    /// Whether what passes is encrypted.
     #[inline]
     pub fn is_encrypted(&self) -> bool {
         match self {
@@ -169,8 +170,8 @@ impl Stream {
         }
     }
 
-    /// Whether an idle connection is still of use: open, with nothing to read. Costs no system
-    /// call unless the reactor has seen something happen on the socket.
+    /// Whether an idle connection can be reused: open, with nothing to read. Costs no system call
+    /// unless the reactor has seen an event on the socket.
     #[inline]
     pub fn is_quiet(&mut self) -> bool {
         let mut byte = [0];
@@ -184,10 +185,10 @@ impl Stream {
         }
     }
 
-    /// The peer's address.
+    /// Address of the peer.
     ///
     /// # Errors
-    /// When the socket is no longer connected.
+    /// If the socket is no longer connected.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Stream::Plain(tcp) => tcp.peer_addr(),
@@ -197,8 +198,8 @@ impl Stream {
     }
 }
 
-/// Sends before the reactor is asked whether that can be done: a socket takes nearly every message of an
-/// exchange, and only where it does not must the reactor know whom to wake.
+/// Sends without polling the reactor first, because a socket accepts nearly every message at once.
+/// The reactor is needed only to be woken otherwise.
 #[inline]
 pub(crate) fn send(
     tcp: &TcpStream,
@@ -218,7 +219,8 @@ pub(crate) fn send_parts(
     parts: &[IoSlice<'_>],
 ) -> Poll<io::Result<usize>> {
     let sent = ready!(send_when_ready(tcp, context, || tcp.try_write_vectored(parts)))?;
-    // A part of it filled the socket: asking the kernel again would be a call for nothing.
+    // A partial write means that the socket is full, so another attempt would be a wasted system
+    // call.
     if sent > 0 && sent < parts.iter().map(|part| part.len()).sum() {
         forget_readiness(tcp, Interest::WRITABLE);
     }
@@ -239,12 +241,13 @@ fn send_when_ready(
     }
 }
 
-/// Has the reactor report the next change before the kernel is asked again.
+/// Clears the readiness, so that the reactor reports the next change before the kernel is asked
+/// again.
 fn forget_readiness(tcp: &TcpStream, interest: Interest) {
     let _ = tcp.try_io(interest, || Err::<(), _>(ErrorKind::WouldBlock.into()));
 }
 
-/// Ends our direction; a peer that has reset the connection needs no end.
+/// Shuts down the write direction; a connection that the peer has reset counts as ended.
 pub(crate) fn shut_down(tcp: &TcpStream) -> io::Result<()> {
     match rustix::net::shutdown(tcp, Shutdown::Write) {
         Err(Errno::NOTCONN) => Ok(()),
@@ -252,7 +255,7 @@ pub(crate) fn shut_down(tcp: &TcpStream) -> io::Result<()> {
     }
 }
 
-/// Receives once there is something.
+/// Receives once bytes are available.
 #[inline]
 pub(crate) fn receive(
     tcp: &TcpStream,
@@ -267,7 +270,7 @@ pub(crate) fn receive(
     }
 }
 
-/// Receives what there is; `None` where that is nothing, which the reactor then knows.
+/// Receives available bytes; `None` without any, after clearing the readiness.
 #[inline]
 fn receive_now(tcp: &TcpStream, buffer: &mut [u8]) -> Option<io::Result<usize>> {
     loop {
@@ -276,8 +279,8 @@ fn receive_now(tcp: &TcpStream, buffer: &mut [u8]) -> Option<io::Result<usize>> 
             Ok(bytes)
         });
         match received {
-            // Less than there was room for is all there was. The reactor tells of what comes next; asking
-            // the kernel before it does would be a call for nothing.
+            // A partial read means that nothing is left, so another attempt would be a wasted
+            // system call before the reactor reports more.
             Ok(bytes) if (1..buffer.len()).contains(&bytes) => {
                 forget_readiness(tcp, Interest::READABLE);
                 return Some(Ok(bytes));

@@ -1,7 +1,7 @@
-//! TLS towards upstreams: one connector per client certificate.
+//! TLS sessions to upstreams: one connector per client certificate.
 //!
-//! As in APISIX, certificates are verified where that is asked for: upstreams are named by address.
-//! Serving TLS lives elsewhere.
+//! Certificates of nodes are verified only if configured, as in APISIX, because upstreams are
+//! usually addressed by IP. The server side is in `server_tls.rs`.
 
 use std::sync::{Arc, LazyLock};
 
@@ -15,29 +15,29 @@ use crate::trust::{PROVIDER, certified_key};
 
 pub use crate::trust::ServerVerifier;
 
-/// HTTP/2 as ALPN names it (RFC 9113 §3.2).
+/// ALPN name of HTTP/2 (RFC 9113 §3.2).
 const HTTP2: &[u8] = b"h2";
 
 /// Why a client certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The certificate chain is not PEM, or empty.
+    /// The certificate chain is empty or not PEM.
     #[error("failed to parse cert: {0}")]
     Certificate(String),
     /// The key is not PEM.
     #[error("failed to parse key: {0}")]
     Key(String),
-    /// Key and certificate do not fit, or no protocol version is left.
+    /// Key and certificate do not match, or no protocol version is left.
     #[error("failed to handle cert-key pair: {0}")]
     Pair(#[from] rustls::Error),
 }
 
-/// Opens TLS sessions towards upstreams; cheap to clone.
+/// Opens TLS sessions to upstreams; cheap to clone.
 #[derive(Clone)]
 pub struct Connector(TlsConnector);
 
 impl Connector {
-    /// The same for nodes that are to speak HTTP/2: it is the one protocol that ALPN offers.
+    /// The same connector with HTTP/2 as the only ALPN protocol.
     #[must_use]
     pub fn for_http2(&self) -> Self {
         let mut config = ClientConfig::clone(self.0.config());
@@ -45,7 +45,6 @@ impl Connector {
         Self(TlsConnector::from(Arc::new(config)))
     }
 
-    /// The session layer's own connector.
     pub(crate) fn inner(&self) -> &TlsConnector {
         &self.0
     }
@@ -57,22 +56,22 @@ impl std::fmt::Debug for Connector {
     }
 }
 
-/// Whose certificates servers must show.
+/// Certificates that servers must present.
 #[derive(Debug, Clone, Copy)]
 pub enum Trust<'a> {
-    /// Anybody's, of which they have the key.
+    /// Any certificate, if the server has its key.
     Anybody,
-    /// What the system's authorities have signed, for the name that is asked for.
+    /// A certificate signed by the system's authorities for the requested name.
     System,
-    /// The same by these authorities, PEM.
+    /// A certificate signed by these authorities (PEM) for the requested name.
     Authorities(&'a str),
 }
 
 impl Trust<'_> {
-    /// Verifies the certificates of servers accordingly.
+    /// Verifier of server certificates.
     ///
     /// # Errors
-    /// When the authorities cannot be used.
+    /// If the authorities are unusable.
     pub fn verifier(self) -> Result<ServerVerifier, TlsError> {
         Ok(match self {
             Trust::Anybody => ServerVerifier::any(),
@@ -82,10 +81,11 @@ impl Trust<'_> {
     }
 }
 
-/// Opens TLS to servers that `trust` takes, with a client certificate (PEM chain, PEM key) or without.
+/// Creates a connector for servers that `trust` accepts, with or without a client certificate (PEM
+/// chain, PEM key).
 ///
 /// # Errors
-/// When the certificate, the key or the authorities cannot be used.
+/// If the certificate, the key or the authorities are unusable.
 pub fn connector(client: Option<(&str, &str)>, trust: Trust<'_>) -> Result<Connector, TlsError> {
     let client = match client {
         None => None,
@@ -95,10 +95,10 @@ pub fn connector(client: Option<(&str, &str)>, trust: Trust<'_>) -> Result<Conne
     Ok(Connector(TlsConnector::from(Arc::new(config))))
 }
 
-/// How sessions are opened to servers that `verifier` takes, with a client certificate or without.
+/// Session configuration for servers that `verifier` accepts, with or without a client certificate.
 ///
 /// # Errors
-/// When the key cannot be used, or is another certificate's.
+/// If the key is unusable or does not match the certificate.
 pub fn client_config(
     verifier: ServerVerifier,
     client: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
@@ -116,17 +116,18 @@ pub fn client_config(
     })
 }
 
-/// A connector whose handshakes all fail for the given reason: the settings of TLS cannot be honoured.
+/// Creates a connector whose handshakes all fail for the given reason, because its TLS settings
+/// cannot be applied.
 ///
 /// # Errors
-/// When no protocol version is left.
+/// If no protocol version is left.
 pub fn refusing_connector(reason: &'static str) -> Result<Connector, TlsError> {
     let config = client_config(ServerVerifier::refusing(reason), None)?;
     Ok(Connector(TlsConnector::from(Arc::new(config))))
 }
 
-/// The authorities that the system trusts, read once: that takes milliseconds. Where none can be read,
-/// no server is taken.
+/// Authorities trusted by the system, read once because that takes milliseconds. If none can be
+/// read, every server is refused.
 static SYSTEM_ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();

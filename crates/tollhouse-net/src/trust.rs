@@ -1,11 +1,13 @@
-//! Verifies the certificates of peers: servers that we connect to, and clients that connect to us.
+//! Verification of peer certificates: of servers that we connect to, and of clients that connect to
+//! us.
 //!
-//! Rules beyond those of webpki, which judges everything else:
-//! - Without verification nothing of a certificate is judged; its key must have signed the handshake.
-//! - A peer whose very certificate is in the list of trusted ones is trusted while that is in date, whatever its
-//!   basic constraints and its version.
-//! - A certificate of version 1 is good for a client if an authority of the list itself has signed it. It names no
-//!   hosts, so no server can be verified by one, and it never signs another.
+//! Rules beyond those of webpki, which checks everything else:
+//! - Without verification, only the handshake signature is checked with the certificate's key.
+//! - A peer whose own certificate is in the trusted list is accepted while the certificate is in
+//!   date, regardless of its basic constraints and version.
+//! - A version 1 certificate is accepted for a client if a listed authority has signed it directly.
+//!   It contains no host names, so it never verifies a server, and it never signs other
+//!   certificates.
 
 use std::sync::{Arc, LazyLock};
 
@@ -26,11 +28,11 @@ use rustls_pki_types::{
 use tollhouse_model::certificate::{CertificateParts, refuses_to_sign};
 use webpki::{KeyUsage, RawPublicKeyEntity};
 
-/// The algorithms; one set for all.
+/// Cryptographic algorithms, shared by the process.
 pub(crate) static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
 
-/// Reasons for a refusal that the session layer has no word for.
+/// Reasons for a refusal that the session layer does not define.
 #[derive(thiserror::Error)]
 enum Refusal {
     #[error("version 1 certificate: it names no hosts, so a server cannot be verified by it")]
@@ -46,7 +48,7 @@ enum Refusal {
 }
 
 impl std::fmt::Debug for Refusal {
-    /// The text, because the session layer writes errors that are not its own by `Debug`.
+    /// Writes the text, because the session layer formats foreign errors with `Debug`.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, out)
     }
@@ -58,16 +60,16 @@ impl From<Refusal> for CertificateError {
     }
 }
 
-/// A list of trusted certificates: authorities, and peers' own.
+/// List of trusted certificates: authorities, and certificates of peers themselves.
 #[derive(Debug)]
 pub(crate) struct TrustedCertificates {
     certificates: Vec<CertificateDer<'static>>,
-    /// All but those that refuse to sign others.
+    /// All listed certificates except those that may not sign others.
     authorities: Vec<TrustAnchor<'static>>,
     issuers: Vec<Issuer>,
 }
 
-/// An authority without constraints on names, which certificates of version 1 could not be measured by.
+/// An authority without name constraints, which could not be applied to version 1 certificates.
 #[derive(Debug)]
 struct Issuer {
     name: Box<[u8]>,
@@ -75,6 +77,8 @@ struct Issuer {
 }
 
 impl TrustedCertificates {
+    /// Reads a list of trusted certificates.
+    ///
     /// # Errors
     /// If one of them cannot be read.
     pub(crate) fn new(certificates: Vec<CertificateDer<'static>>) -> Result<Self, webpki::Error> {
@@ -95,7 +99,7 @@ impl TrustedCertificates {
         Ok(Self { certificates, authorities, issuers })
     }
 
-    /// Names of issuers by which a client recognises that a certificate of its own is wanted (RFC 8446 §4.2.4).
+    /// Issuer names by which a client selects its certificate (RFC 8446 §4.2.4).
     pub(crate) fn issuer_names(&self) -> Vec<DistinguishedName> {
         let name = |certificate: &CertificateDer<'_>| {
             let parts = CertificateParts::parse(certificate)?;
@@ -105,10 +109,10 @@ impl TrustedCertificates {
         self.certificates.iter().filter_map(name).collect()
     }
 
-    /// Whether the peer's very certificate is trusted, and in date.
+    /// Whether the peer's own certificate is in the list.
     ///
     /// # Errors
-    /// If it is in the list but out of date.
+    /// If it is in the list but not in date.
     pub(crate) fn holds(
         &self,
         certificate: &CertificateDer<'_>,
@@ -121,10 +125,11 @@ impl TrustedCertificates {
         Ok(is_listed)
     }
 
-    /// Verifies a client's certificate of version 1, which one of the authorities must have signed.
+    /// Verifies a client's version 1 certificate, which a listed authority must have signed
+    /// directly.
     ///
     /// # Errors
-    /// If none has, or the certificate is out of date.
+    /// If none has, or the certificate is not in date.
     pub(crate) fn check_version_one(
         &self,
         certificate: &CertificateParts<'_>,
@@ -148,11 +153,11 @@ impl TrustedCertificates {
         }
     }
 
-    /// Verifies a client's certificate with those behind it; returns the number of certificates between it and an
-    /// authority.
+    /// Verifies a client's certificate with its intermediates; returns the number of intermediate
+    /// certificates up to an authority.
     ///
     /// # Errors
-    /// If none of the rules of this file makes it good.
+    /// If no rule of this file accepts the certificate.
     pub(crate) fn check_client(
         &self,
         own: &CertificateDer<'_>,
@@ -226,23 +231,24 @@ enum Servers {
     },
 }
 
-/// Verifies the certificates that servers show.
+/// Verifier of server certificates.
 #[derive(Debug)]
 pub struct ServerVerifier(Servers);
 
 impl ServerVerifier {
-    /// Trusts every server that has the key of its certificate: for operators who ask for no verification.
+    /// Trusts every server that has the key of its certificate, for operators who disable
+    /// verification.
     pub fn any() -> Self {
         Self(Servers::Any)
     }
 
-    /// Refuses every server, for the given reason.
+    /// Refuses every server for the given reason.
     pub fn refusing(reason: &'static str) -> Self {
         Self(Servers::Refused(reason))
     }
 
-    /// Trusts the servers with one of these certificates, and those whose certificate one of them has signed; in
-    /// both cases the certificate must name the server.
+    /// Trusts servers that present one of these certificates, or one that they have signed; in both
+    /// cases, the certificate must contain the server's name.
     ///
     /// # Errors
     /// If one of the certificates cannot be read.
@@ -253,7 +259,7 @@ impl ServerVerifier {
         Ok(Self(Servers::Listed { list, below: webpki_verifier(Arc::new(roots))? }))
     }
 
-    /// Trusts the servers whose certificate an authority of `roots` has signed.
+    /// Trusts servers whose certificate is signed by an authority of `roots`.
     ///
     /// # Errors
     /// If the algorithms are unusable.
@@ -263,7 +269,7 @@ impl ServerVerifier {
         Ok(Self(Servers::Listed { list, below: webpki_verifier(roots)? }))
     }
 
-    /// Whether no server can be trusted, for want of authorities.
+    /// Whether every server is refused, because no authority is known.
     pub fn trusts_nothing(&self) -> bool {
         match &self.0 {
             Servers::Any => false,
@@ -303,7 +309,7 @@ impl ServerVerifier {
     }
 }
 
-/// `None` without authorities: webpki needs one.
+/// `None` without authorities, because webpki requires at least one.
 fn webpki_verifier(roots: Arc<RootCertStore>) -> Result<Option<Arc<WebPkiServerVerifier>>, Error> {
     if roots.is_empty() {
         return Ok(None);
@@ -348,7 +354,7 @@ impl ServerCertVerifier for ServerVerifier {
     }
 }
 
-/// Verifies the signature of a TLS 1.2 handshake by the bare key of a certificate of any version.
+/// Verifies the signature of a TLS 1.2 handshake with the key of a certificate of any version.
 pub(crate) fn verify_handshake_1_2(
     message: &[u8],
     certificate: &CertificateDer<'_>,
@@ -356,7 +362,8 @@ pub(crate) fn verify_handshake_1_2(
 ) -> Result<HandshakeSignatureValid, Error> {
     let key = public_key(certificate)?;
     let key = RawPublicKeyEntity::try_from(&key).map_err(certificate_error)?;
-    // A scheme of TLS 1.2 names no curve, so that several algorithms may be meant (RFC 5246 §7.4.1.4.1).
+    // A TLS 1.2 scheme does not name a curve, so several algorithms may apply (RFC 5246
+    // §7.4.1.4.1).
     let mut unfit = webpki::Error::InvalidSignatureForPublicKey;
     for algorithm in algorithms_of(signed.scheme)? {
         match key.verify_signature(*algorithm, message, signed.signature()) {
@@ -370,7 +377,7 @@ pub(crate) fn verify_handshake_1_2(
     Err(certificate_error(unfit).into())
 }
 
-/// Verifies the signature of a TLS 1.3 handshake by the bare key of a certificate of any version.
+/// Verifies the signature of a TLS 1.3 handshake with the key of a certificate of any version.
 pub(crate) fn verify_handshake_1_3(
     message: &[u8],
     certificate: &CertificateDer<'_>,
@@ -397,7 +404,7 @@ fn public_key(certificate: &CertificateDer<'_>) -> Result<SubjectPublicKeyInfoDe
 /// A certificate of any version with its key.
 ///
 /// # Errors
-/// If the key cannot be used, or is another certificate's.
+/// If the key is unusable or does not match the certificate.
 pub(crate) fn certified_key(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,

@@ -1,5 +1,5 @@
-//! Answers: how their heads are written and their bodies framed, what becomes of the client's
-//! connection, and those that the gateway gives itself. Each of these is decided in one file.
+//! Responses: their heads, the framing of their bodies, whether the client's connection is kept,
+//! and the responses that the gateway generates itself. Each of these is decided in one file.
 
 pub(crate) mod call;
 pub(crate) mod delivery;

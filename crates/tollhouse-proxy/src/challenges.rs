@@ -1,8 +1,8 @@
-//! Questions of the authority that issues certificates, answered while they are pending: over HTTP (RFC 8555
-//! §8.3), or by a certificate in a handshake (RFC 8737).
+//! ACME challenges: answers the certificate authority while an order is pending, over HTTP (RFC
+//! 8555 §8.3) or by a certificate in a TLS handshake (RFC 8737).
 //!
-//! The control side says which are; there are none but for a few seconds in two months. Until then, a
-//! request pays one load for them.
+//! The control side publishes the pending challenges, usually for a few seconds every two months.
+//! Without pending challenges, a request pays one atomic load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,50 +11,51 @@ use arc_swap::ArcSwap;
 use hashbrown::HashMap;
 use tollhouse_net::server_tls::{Hello, HostTerms};
 
-/// Where the authority asks over plain HTTP; the token follows.
+/// Path prefix of HTTP challenges; the token follows.
 const WELL_KNOWN: &[u8] = b"/.well-known/acme-challenge/";
 
-/// The only protocol that the authority offers in a handshake (RFC 8737 §3).
+/// The only ALPN protocol that an authority offers in a challenge handshake (RFC 8737 §3).
 const ACME_TLS: &[u8] = b"acme-tls/1";
 
-/// Longest token that is looked for, in bytes: authorities' have 22 to 43.
+/// Longest token that is looked up, in bytes; authorities send 22 to 43.
 const TOKEN_BYTES_MAX: usize = 128;
 
-/// What is asked for by a token, and what is answered. Few at a time: one for each name of an order.
+/// Responses by token. Few at a time: one per name of an order.
 type Tokens = HashMap<Box<[u8]>, Arc<str>>;
 
-/// How handshakes for names are answered.
+/// TLS terms of challenge handshakes, by server name.
 type Handshakes = HashMap<Box<str>, HostTerms>;
 
-/// What is pending.
+/// Pending ACME challenges.
 #[derive(Debug, Default)]
 pub struct Challenges {
-    /// Whether anything is over HTTP.
+    /// Whether any HTTP challenge is pending.
     is_any: AtomicBool,
     http: ArcSwap<Tokens>,
     tls: ArcSwap<Handshakes>,
 }
 
 impl Challenges {
-    /// These are pending over HTTP from now on and no others: tokens, and what is answered to each.
+    /// Replaces the pending HTTP challenges by `pending`: pairs of token and response.
     pub fn replace_http(&self, pending: impl IntoIterator<Item = (String, String)>) {
         let pending = pending.into_iter();
         let tokens: Tokens =
             pending.map(|(token, answer)| (token.into_bytes().into(), answer.into())).collect();
         let is_any = !tokens.is_empty();
         self.http.store(Arc::new(tokens));
-        // Behind what it announces.
+        // Stored after the tokens, so that a reader which sees the flag also sees the tokens.
         self.is_any.store(is_any, Ordering::Release);
     }
 
-    /// These names are asked for by handshakes from now on and no others, and so they are answered.
+    /// Replaces the pending TLS challenges by `pending`: pairs of server name and handshake terms.
     pub fn replace_tls(&self, pending: impl IntoIterator<Item = (String, HostTerms)>) {
         let handshakes: Handshakes =
             pending.into_iter().map(|(host, terms)| (host.into(), terms)).collect();
         self.tls.store(Arc::new(handshakes));
     }
 
-    /// The terms of a handshake in which an authority asks for a name; the connection ends with it.
+    /// Terms of a challenge handshake, or `None` for any other handshake. The connection ends after
+    /// the handshake.
     pub(crate) fn terms_for(&self, hello: &Hello<'_>) -> Option<HostTerms> {
         if hello.only_protocol != Some(ACME_TLS) {
             return None;
@@ -62,13 +63,13 @@ impl Challenges {
         self.tls.load().get(hello.server_name?).cloned()
     }
 
-    /// Whether anything is pending over HTTP; what every request asks.
+    /// Whether an HTTP challenge is pending; checked for every request.
     #[inline]
     pub(crate) fn are_pending(&self) -> bool {
         self.is_any.load(Ordering::Acquire)
     }
 
-    /// The answer to a request for this path, if it asks for a token that is pending.
+    /// Response to a request for `path`, if the path names a pending token.
     pub(crate) fn answer_to(&self, path: &[u8]) -> Option<Arc<str>> {
         let token = path.strip_prefix(WELL_KNOWN)?;
         if token.len() > TOKEN_BYTES_MAX {

@@ -52,51 +52,37 @@ pub use shenyu::ShenyuChange;
 use streams::Streams;
 use upstreams::Upstreams;
 
-/// One object that changed.
+/// A changed object of the configuration.
 #[derive(Debug)]
 pub enum Change {
-    /// It is new or has new content.
+    /// The object is new or has new content.
     Upsert {
-        /// What it is.
         kind: Kind,
-        /// Its id.
         id: Id,
-        /// Its content, or why that cannot be read.
+        /// Content of the object, or why it cannot be read.
         value: Result<Value, Problem>,
-        /// Where it stands, for problems.
+        /// Place in the configuration, for problem reports.
         path: String,
     },
-    /// It is there and cannot be read. A version of it that is in service stays; else it refuses what is its own, as far as
-    /// that can be told.
+    /// The object exists but cannot be read. A version in service is kept. Otherwise the requests
+    /// that the object would match are refused, as far as they can be determined.
     Withheld {
-        /// What it is.
         kind: Kind,
-        /// Its id.
         id: Id,
-        /// What can be told of it: `null` stands where something cannot.
+        /// Readable part of the object; `null` replaces every unreadable value.
         rest: Value,
-        /// Where it stands, for problems.
+        /// Place in the configuration, for problem reports.
         path: String,
     },
-    /// It stands elsewhere in the document; comes before anything that takes its old place.
-    Move {
-        /// What it is.
-        kind: Kind,
-        /// Its id.
-        id: Id,
-    },
-    /// It is gone.
-    Delete {
-        /// What it was.
-        kind: Kind,
-        /// Its id.
-        id: Id,
-    },
-    /// An object of ShenYu's.
+    /// The object has moved within the document. Sent before any change that takes its old place.
+    Move { kind: Kind, id: Id },
+    /// The object was deleted.
+    Delete { kind: Kind, id: Id },
+    /// A change of a ShenYu object.
     Shenyu(ShenyuChange),
 }
 
-/// The parsed objects and the snapshot made of them.
+/// Parsed objects and the snapshot compiled from them.
 #[derive(Debug)]
 pub struct Compiler {
     routes: HashMap<Id, Arc<Route>>,
@@ -109,7 +95,7 @@ pub struct Compiler {
     dependents: Dependents,
     streams: Streams,
     upstreams: Upstreams,
-    /// How hosts are served over TLS where their objects do not say.
+    /// TLS terms of hosts whose objects do not set their own.
     tls: ServerTerms,
     hosts: Hosts,
     certificates_version: u64,
@@ -122,7 +108,7 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// No objects; revision 0. Knows the plugins of `catalogue`.
+    /// Creates a compiler without objects, at revision 0. Plugins are looked up in `catalogue`.
     pub fn new(
         settings: &Settings,
         resolver: Arc<Resolver>,
@@ -139,8 +125,8 @@ impl Compiler {
             plugins: Plugins::new(catalogue, services),
             dependents: Dependents::default(),
             streams: Streams::new(settings.streams.listened.clone()),
-            // Health, counters and turns of balancing outlive every change of objects, so their
-            // owner is made here, once, and not with a snapshot.
+            // Health states, counters and balancer positions survive every change of objects, so
+            // their owner is created once and not per snapshot.
             upstreams: Upstreams::new(resolver, settings),
             tls: settings.tls.terms.clone(),
             hosts: Hosts::default(),
@@ -164,7 +150,7 @@ impl Compiler {
         }
     }
 
-    /// Applies `changes` and returns the next snapshot, whole.
+    /// Applies `changes` and returns the next complete snapshot.
     pub fn apply(&mut self, changes: impl IntoIterator<Item = Change>) -> Arc<Snapshot> {
         let mut touched = Touched::default();
         for change in changes {
@@ -186,8 +172,8 @@ impl Compiler {
                 Change::Shenyu(change) => self.shenyu.take(change),
             }
         }
-        // Only now: objects of one batch may name one another in any order, and a route that many of
-        // them touch is compiled once.
+        // Recompiled after the whole batch: objects of one batch may reference one another in any
+        // order, and a route touched several times is compiled once.
         self.recompile_users(&mut touched);
         if touched.global_rules {
             self.merge_global_rules();
@@ -204,50 +190,50 @@ impl Compiler {
         Arc::new(self.snapshot.clone())
     }
 
-    /// Every quarantined or only partly effective object, with what is wrong.
+    /// Every quarantined or only partly effective object, with its problems.
     pub fn problems(&self) -> impl Iterator<Item = (&(Kind, Id), &Problems)> {
         self.problems.iter()
     }
 
-    /// What is wrong with ShenYu's objects.
+    /// Problems of the ShenYu objects.
     pub fn shenyu_problems(&self) -> &Problems {
         self.shenyu.problems()
     }
 
-    /// When the certificates that clients are shown end: the id of each object, and the last second in
-    /// Unix time.
+    /// Expiry of the certificates in service: object id and last valid second in Unix time.
     pub fn certificate_ends(&self) -> impl Iterator<Item = (&Id, i64)> {
         self.hosts.ends()
     }
 
-    /// What clients may be shown, each host with the names that it is for.
+    /// TLS hosts in service, each with the server names that it serves.
     pub fn served_hosts(&self) -> impl Iterator<Item = (&Arc<TlsHost>, &[String])> {
         self.hosts.served()
     }
 
-    /// Rises when an object of certificates changes.
+    /// Rises with every change of a certificate object.
     pub fn certificates_version(&self) -> u64 {
         self.certificates_version
     }
 
-    /// The global rules, in the order of their ids.
+    /// Global rules, in the order of their ids.
     pub fn global_rules(&self) -> impl Iterator<Item = &GlobalRule> {
         self.global_rules.values()
     }
 
-    /// What has changed since the last call about the upstreams that somebody must drive beside
-    /// requests, inline ones and those of plugins included: with health checks, with slow start, or
-    /// with nodes of the registry.
+    /// Changes since the last call of upstreams that need work outside requests, because they have
+    /// health checks, slow start or nodes of the registry. Includes inline upstreams and those of
+    /// plugins.
     pub fn take_driven_changes(&mut self) -> Vec<UpstreamChange> {
         self.upstreams.take_driven_changes()
     }
 
-    /// Rises when the problems change.
+    /// Rises with every change of the problems.
     pub fn problems_version(&self) -> u64 {
         self.problems_version
     }
 
-    /// Takes a route out of the matcher to be put in again, behind those put in before it.
+    /// Removes a route from the matcher and marks it for insertion behind the routes inserted
+    /// before it.
     fn take_out(&mut self, kind: Kind, id: Id, touched: &mut Touched) {
         match kind {
             Kind::Route => {
@@ -278,7 +264,7 @@ impl Compiler {
         self.note_problems(key, problems);
     }
 
-    /// Notes what is wrong with an object; nothing where it is well, or gone.
+    /// Stores the problems of an object; an empty list clears them.
     fn note_problems(&mut self, key: (Kind, Id), problems: Problems) {
         let before = if problems.is_empty() {
             self.problems.remove(&key)
@@ -292,7 +278,7 @@ impl Compiler {
         }
     }
 
-    /// Brings the matcher in line with the route `id` and what it names.
+    /// Updates the matcher for the route `id` and the objects that it references.
     fn compile_route(&mut self, id: &Id) {
         let Some(route) = self.routes.get(id) else {
             self.snapshot.router.remove(id);
@@ -301,7 +287,8 @@ impl Compiler {
             return;
         };
         self.dependents.note(route);
-        // What is named and missing is kept as missing: the route refuses, and heals once it is there.
+        // A missing reference is kept as missing: the route refuses requests until the object
+        // exists.
         let service = reference(route.service_id.as_ref(), |id| self.services.get(id).cloned());
         let plugin_config = reference(route.plugin_config_id.as_ref(), |id| {
             self.plugin_configs.contains_key(id).then_some(())
@@ -322,7 +309,8 @@ impl Compiler {
         }
     }
 
-    /// Inline beats ids, and the route beats its service, as in APISIX.
+    /// Target of a route. An inline upstream takes precedence over an id, and the route over its
+    /// service, as in APISIX.
     fn target_of(&mut self, id: &Id, service: &Reference<Arc<Service>>) -> Target {
         let route = &self.routes[id];
         let slots = &mut self.snapshot.upstreams;
@@ -343,7 +331,8 @@ impl Compiler {
         }
     }
 
-    /// Route's own, then the plugin config's, then the service's; one of each name.
+    /// Plugins of a route: its own first, then those of its plugin config, then of its service. The
+    /// first of each name wins.
     fn chain_of(&self, route: &Route) -> Chain {
         let set = |kind, id: Option<&Id>| self.plugins.get(kind, id?);
         let sets = [
@@ -355,8 +344,8 @@ impl Compiler {
     }
 }
 
-/// What becomes of the requests or connections of a route that cannot be used, as far as they can be told; `None` for other
-/// kinds.
+/// Problem that says which requests or connections an invalid route refuses, as far as they can be
+/// determined; `None` for other kinds of objects.
 pub fn refusal_notice(kind: Kind, id: &Id, value: &Value, path: &str) -> Option<Problem> {
     match kind {
         Kind::Route => Some(match claim::route(id, value, path) {
@@ -371,11 +360,12 @@ pub fn refusal_notice(kind: Kind, id: &Id, value: &Value, path: &str) -> Option<
     }
 }
 
-/// Warns of a keeper of secrets that is none of Vault's: it is kept, and not asked.
+/// Warns of a secret manager other than Vault: the object is stored, but its secrets are not
+/// fetched.
 pub fn keeper_without_effect(id: &Id, path: &str) -> Option<Problem> {
     let (manager, _) = Secret::split_key(id.as_str()).filter(|(it, _)| *it != Manager::Vault)?;
     let reason = format!("secrets of {} are not fetched", manager.name());
-    let hint = "references to them have no value: what protects refuses; keep them in Vault or the environment";
+    let hint = "references to them have no value, so plugins that protect refuse requests; use Vault or environment variables";
     Some(Problem::warning(path, reason).with_hint(hint))
 }
 
@@ -394,7 +384,7 @@ fn websocket(route: &Route, service: &Reference<Arc<Service>>) -> bool {
     route.enable_websocket.or(of_service).unwrap_or(false)
 }
 
-/// What the matcher needs; a route without hosts has its service's.
+/// Matching conditions of a route. A route without hosts takes the hosts of its service.
 fn route_spec(entry: &RouteEntry) -> RouteSpec {
     let route = &entry.route;
     let hosts = match &entry.terms().service {
@@ -411,7 +401,7 @@ fn route_spec(entry: &RouteEntry) -> RouteSpec {
     }
 }
 
-/// What a batch of changes touched.
+/// Objects that a batch of changes touched.
 #[derive(Debug, Default)]
 struct Touched {
     routes: Vec<Id>,
@@ -424,8 +414,8 @@ struct Touched {
 }
 
 impl Touched {
-    /// The routes to compile, each once: changed ones in the order of the document, then those
-    /// that depend on something changed.
+    /// Routes to compile, each once: changed ones in document order, then those that depend on a
+    /// changed object.
     fn routes_in_order(self, dependents: &Dependents) -> Vec<Id> {
         let mut seen = hashbrown::HashSet::new();
         let of_services = self.services.iter().flat_map(|id| dependents.routes_by_service(id));

@@ -1,5 +1,4 @@
-//! A client's connection: its bytes and buffers, its deadline, and the requests that come over it
-//! one after another.
+//! A client's connection: its bytes and buffers, its deadline, and its requests one after another.
 
 pub(crate) mod after;
 pub(crate) mod buffer;

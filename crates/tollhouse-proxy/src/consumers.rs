@@ -1,6 +1,7 @@
-//! Who may ask, as the data plane finds it: by credential and by name, at any number of consumers.
+//! Index of consumers and their credentials for the data plane.
 //!
-//! Part of the snapshot: clones share structure, and a change of one consumer costs that consumer.
+//! Part of the snapshot: clones share structure, so that a change of one consumer costs only that
+//! consumer.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use tollhouse_stdx::CowMap;
 
 use crate::plugins::chain::Chain;
 
-/// Consumers, their credentials, their plugins.
+/// Consumers, their credentials and their plugins.
 #[derive(Debug, Clone, Default)]
 pub struct Consumers {
     by_key: CowMap<Key, Arc<Credential>>,
@@ -19,12 +20,12 @@ pub struct Consumers {
     groups: CowMap<Box<str>, Arc<Chain>>,
 }
 
-/// What a credential is found by.
+/// Look-up key of a credential.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The auth plugin.
+    /// Name of the auth plugin.
     pub plugin: &'static str,
-    /// The value of its look-up field.
+    /// Value of the plugin's look-up field, such as the API key.
     pub key: Box<[u8]>,
 }
 
@@ -52,32 +53,31 @@ impl ConsumerIndex for Consumers {
 }
 
 impl Consumers {
-    /// The plugins that a consumer brings.
+    /// Plugins of a consumer; `None` if it has none.
     pub fn chain(&self, username: &str) -> Option<&Chain> {
         self.chains.get(username).map(|chain| &**chain)
     }
 
-    /// The plugins of a consumer group; `None` when there is no such group.
+    /// Plugins of a consumer group; `None` if the group does not exist.
     pub fn group(&self, id: &str) -> Option<&Chain> {
         self.groups.get(id).map(|chain| &**chain)
     }
 
-    /// All consumers.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Consumer>> {
         self.by_name.values()
     }
 
-    /// How many consumers there are.
+    /// Number of consumers.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
 
-    /// Whether there are none.
+    /// Whether no consumer exists.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
-    /// Sets a consumer and what it brings.
+    /// Adds or replaces a consumer and its plugins.
     pub(crate) fn set(&mut self, consumer: Arc<Consumer>, chain: Chain) {
         let name = consumer.username.clone();
         if chain.is_empty() {
@@ -88,14 +88,12 @@ impl Consumers {
         self.by_name.insert(name, consumer);
     }
 
-    /// Removes a consumer.
     pub(crate) fn remove(&mut self, username: &str) {
         self.by_name.remove(username);
         self.chains.remove(username);
     }
 
-    /// Sets what a credential is found by; of two with one key the later counts, and the other is
-    /// given back.
+    /// Stores a credential under its key; returns the credential that had the key before.
     pub(crate) fn set_credential(
         &mut self,
         key: Key,
@@ -104,7 +102,7 @@ impl Consumers {
         self.by_key.insert(key, credential)
     }
 
-    /// Takes out whatever is found by a key.
+    /// Removes and returns the credential with a key.
     pub(crate) fn take_credential(&mut self, key: &Key) -> Option<Arc<Credential>> {
         let found = self.by_key.get(key).cloned();
         if found.is_some() {
@@ -113,7 +111,7 @@ impl Consumers {
         found
     }
 
-    /// Removes a credential, unless its key belongs to another by now; returns whether it did.
+    /// Removes the credential with `key` if `is_own` accepts it; returns whether it was removed.
     pub(crate) fn remove_credential(
         &mut self,
         key: &Key,
@@ -126,7 +124,6 @@ impl Consumers {
         removes
     }
 
-    /// Sets or removes a group.
     pub(crate) fn set_group(&mut self, id: &str, chain: Option<Chain>) {
         match chain {
             Some(chain) => drop(self.groups.insert(id.into(), Arc::new(chain))),

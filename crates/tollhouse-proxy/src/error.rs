@@ -1,12 +1,12 @@
-//! Why a request could not be served, as the data plane carries it until `rescue` answers it.
+//! Error that ends a request in the data plane, until `rescue` turns it into a response.
 
 use tollhouse_http::HeadError;
 use tollhouse_telemetry::ErrorCode;
 
-/// A request that ends without the upstream's answer.
+/// A request that ends without a response of the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GatewayError {
-    /// The stable code, which also knows the status.
+    /// Stable error code, which also determines the HTTP status.
     pub code: ErrorCode,
 }
 

@@ -1,8 +1,8 @@
-//! One request and its answer, from the head that has been read to the line in the log: what
-//! stages, plugins, answers and transfers speak of.
+//! An exchange: one request and its response, from the parsed head to the access log line. Stages,
+//! plugins, responses and transfers work on it.
 //!
-//! Nobody who holds one knows how its bytes travel. Whether they have a connection to themselves or
-//! share it with other requests, encrypted or not, is known in `connection::client` alone.
+//! An exchange does not know its transport. Only `connection::client` knows whether the bytes use
+//! their own connection or a shared one, encrypted or not.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -26,22 +26,22 @@ pub(crate) mod tls_variables;
 mod variables;
 
 pub(crate) struct Exchange<'e> {
-    /// The core that serves it.
+    /// The core that serves the exchange.
     pub worker: &'e Worker,
-    /// Who asks, and the way back there.
+    /// The client's side: addresses and byte transport.
     pub client: &'e mut Client,
-    /// What is known about the request, and what it leaves for log and metrics.
+    /// Facts about the request, and the record for log and metrics.
     pub state: &'e mut RequestState,
-    /// The request's body on its way to a node.
+    /// Pump that moves the request body to the node.
     pub body: &'e mut RequestPump,
-    /// Its route, once one is found.
+    /// Matched route, once found.
     pub route: Option<&'e Arc<RouteEntry>>,
-    /// Watch on the client's socket, where the exchange has a connection to itself.
+    /// Watch on the client's socket; `None` if the connection is shared.
     pub departure: Option<&'e Departure>,
 }
 
 impl<'e> Exchange<'e> {
-    /// A request whose head has been read.
+    /// Creates an exchange for a request whose head is parsed.
     #[inline]
     pub(crate) fn new(
         worker: &'e Worker,
@@ -52,7 +52,7 @@ impl<'e> Exchange<'e> {
         Self { worker, client, state, body, route: None, departure: None }
     }
 
-    /// The same exchange on a route, which may live for less long.
+    /// The same exchange with a route, which may have a shorter lifetime.
     #[inline]
     pub(crate) fn on_route<'r>(&'r mut self, route: Option<&'r Arc<RouteEntry>>) -> Exchange<'r> {
         Exchange {
@@ -67,38 +67,38 @@ impl<'e> Exchange<'e> {
 }
 
 impl Exchange<'_> {
-    /// The request's head, and what has arrived of its body: what the spans of the head point into.
+    /// Request head and the body bytes received so far. The spans of the parsed head index into
+    /// this slice.
     #[inline]
     pub(crate) fn request_bytes(&self) -> &[u8] {
         self.client.request_bytes()
     }
 
-    /// The method that the client asks with.
+    /// Method of the client's request.
     #[inline]
     pub(crate) fn client_method(&self) -> &[u8] {
         self.state.head.method.bytes_in(self.request_bytes())
     }
 
-    /// Whether the client asks with HEAD, which is what frames the answer that it gets.
+    /// Whether the client's method is HEAD, which determines the framing of the response.
     #[inline]
     pub(crate) fn is_head(&self) -> bool {
         self.client_method() == b"HEAD"
     }
 
-    /// Whether the request is about the server as a whole (`OPTIONS *`), so that no route can be
-    /// meant.
+    /// Whether the request is `OPTIONS *`, which concerns the whole server and matches no route.
     #[inline]
     pub(crate) fn asks_server(&self) -> bool {
         self.state.head.parts.is_asterisk(self.request_bytes())
     }
 
-    /// The path as the client sent it; empty where an absolute target has none.
+    /// Path as the client sent it; empty if an absolute target has no path.
     #[inline]
     pub(crate) fn sent_path(&self) -> &[u8] {
         self.state.head.parts.path.bytes_in(self.request_bytes())
     }
 
-    /// The path that routes are matched against.
+    /// Path that routes are matched against: the normalised one if it differs from the sent path.
     #[inline]
     pub(crate) fn matched_path(&self) -> &[u8] {
         if self.state.path_is_rewritten {
@@ -107,15 +107,15 @@ impl Exchange<'_> {
         self.sent_path()
     }
 
-    /// The query without its `?`.
+    /// Query without its `?`.
     #[inline]
     pub(crate) fn raw_query(&self) -> Option<&[u8]> {
         self.state.head.parts.query.map(|query| query.bytes_in(self.request_bytes()))
     }
 
-    /// The matched path and the query behind it, for whoever decides by them. What
-    /// is part of the path and would be read as something else stays escaped; usually there is
-    /// nothing of the kind, and the bytes are those sent.
+    /// Matched path with the query, for plugins and conditions. Bytes that belong to the path but
+    /// would be parsed as a delimiter stay escaped. Usually nothing needs escaping and the sent
+    /// bytes are borrowed.
     pub(crate) fn matched_uri(&self) -> Cow<'_, [u8]> {
         let query = self.raw_query();
         let is_as_sent =
@@ -132,14 +132,14 @@ impl Exchange<'_> {
         self.state.head.origin_form(self.request_bytes())
     }
 
-    /// The client's address after real-ip processing.
+    /// Client address after real-ip processing.
     #[inline]
     pub(crate) fn client_address(&self) -> IpAddr {
         let reported = self.state.reported_address.as_ref();
         reported.map_or_else(|| self.client.peer.address.ip().to_canonical(), |(ip, _)| *ip)
     }
 
-    /// The same as text.
+    /// Client address after real-ip processing, as text.
     #[inline]
     pub(crate) fn client_address_text(&self) -> &[u8] {
         let reported = self.state.reported_address.as_ref();
@@ -147,7 +147,7 @@ impl Exchange<'_> {
             .map_or_else(|| self.client.peer.address_text.as_bytes(), |(_, text)| text.as_bytes())
     }
 
-    /// Whether the client calls by gRPC: over HTTP/2, the one version that can carry it.
+    /// Whether the request is a gRPC call; requires HTTP/2, because gRPC needs its trailers.
     #[inline]
     pub(crate) fn is_grpc(&self) -> bool {
         self.client.link.stream.is_shared() && self.has_grpc_content()
@@ -158,11 +158,11 @@ impl Exchange<'_> {
         content_type.is_some_and(|kind| grpc::is_content_type(kind.bytes_in(self.request_bytes())))
     }
 
-    /// Takes on the time that the client of a call allows it, counted from the request's head, and how
-    /// long its messages may be.
+    /// Applies the limits of a gRPC call: the client's `grpc-timeout`, counted from the arrival of
+    /// the head, and the maximum length of messages.
     ///
     /// # Errors
-    /// When a message that has arrived is too long.
+    /// If a message that has arrived already is too long.
     #[inline]
     pub(crate) fn begin_call(&mut self) -> Result<(), PumpError> {
         if self.is_grpc() { self.keep_call_bounds() } else { Ok(()) }
@@ -182,14 +182,14 @@ impl Exchange<'_> {
         }
     }
 
-    /// What checks the messages of one direction of a call, where their length is limited.
+    /// Check of message lengths for one direction of a gRPC call; `None` without a limit.
     #[inline]
     pub(crate) fn message_meter(&self) -> Option<Box<MessageMeter>> {
         let bytes_max = self.worker.settings.limits.grpc_message_bytes?;
         self.is_grpc().then(|| MessageMeter::new(bytes_max))
     }
 
-    /// Whether the client of a call does not wait for it any longer.
+    /// Whether the deadline of the gRPC call has passed.
     #[inline]
     pub(crate) fn is_past_call_deadline(&self) -> bool {
         self.state
@@ -197,8 +197,8 @@ impl Exchange<'_> {
             .is_some_and(|deadline_ms| self.worker.clock.now_ms() >= deadline_ms)
     }
 
-    /// The same by the clock as it is now. A node keeps the same deadline, and may say so before this
-    /// side's timer goes off.
+    /// Like [`Self::is_past_call_deadline`], but refreshes the clock first. The node keeps the same
+    /// deadline and may report it before this side's timer fires.
     #[cold]
     pub(crate) fn is_past_call_deadline_by_now(&self) -> bool {
         self.state.call_deadline_ms.is_some() && {
@@ -207,7 +207,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Sets the client's deadline `after` from now; a call's own, where that is earlier.
+    /// Sets the client's deadline to `after` from now, or to that of the gRPC call if that is
+    /// earlier.
     #[inline]
     pub(crate) fn arm(&self, after: Duration) {
         match self.state.call_deadline_ms {
@@ -219,7 +220,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Whether that deadline has passed; to be asked once everything else is pending.
+    /// Whether the client's deadline has passed. Check after everything else is pending.
     #[inline]
     pub(crate) fn is_late(&self) -> bool {
         self.client.is_late(self.worker)

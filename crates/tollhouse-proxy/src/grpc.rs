@@ -1,25 +1,25 @@
-//! What gRPC over HTTP/2 asks of whoever stands between client and server: its content type, what an
-//! answer without a call's status means, and how long its messages are (PROTOCOL-HTTP2 of gRPC).
+//! Rules of gRPC over HTTP/2 for intermediaries: content type, the status implied by an HTTP
+//! response without a gRPC status, and message lengths (gRPC's PROTOCOL-HTTP2).
 
 use std::fmt;
 
 use tollhouse_http::grpc_status;
 use tollhouse_telemetry::ErrorCode;
 
-/// `Content-Type` of answers.
+/// `Content-Type` of gRPC responses.
 pub(crate) const CONTENT_TYPE: &str = "application/grpc";
 
-/// What came of a call.
+/// gRPC status code of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status(u8);
 
 impl Status {
     const DEADLINE_EXCEEDED: Self = Self(4);
     const RESOURCE_EXHAUSTED: Self = Self(8);
-    /// Nobody who could answer is there.
+    /// No server is available.
     pub(crate) const UNAVAILABLE: Self = Self(14);
 
-    /// What the gateway's own reason means, with the HTTP status that goes with it.
+    /// Status for an error of the gateway, or for the HTTP status if the error has none of its own.
     pub(crate) fn from_code(code: Option<ErrorCode>, status: u16) -> Self {
         match code {
             Some(ErrorCode::DeadlineExceeded) => Self::DEADLINE_EXCEEDED,
@@ -35,7 +35,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// Whether a `Content-Type` is one of gRPC: that of grpc-web is not.
+/// Whether a `Content-Type` denotes gRPC; grpc-web does not.
 #[inline]
 pub(crate) fn is_content_type(value: &[u8]) -> bool {
     let base = CONTENT_TYPE.len();
@@ -44,27 +44,28 @@ pub(crate) fn is_content_type(value: &[u8]) -> bool {
         && matches!(value.get(base), None | Some(b'+' | b';' | b' '))
 }
 
-/// Bytes in front of a message: whether it is compressed, and its length.
+/// Length of a message's prefix: the compression flag and four bytes of length.
 const PREFIX_BYTES: usize = 5;
 
-/// Reads along how long the messages of one direction are.
+/// Checks the message lengths in one direction of a call as its bytes pass.
 #[derive(Debug)]
 pub(crate) struct MessageMeter {
     bytes_max: u64,
-    /// As much of a prefix as has come.
+    /// Bytes of an incomplete prefix.
     prefix: [u8; PREFIX_BYTES],
     prefix_bytes: usize,
-    /// Bytes that the message under way still has.
+    /// Bytes left in the current message.
     left: u64,
 }
 
 impl MessageMeter {
-    /// Messages may have `bytes_max` bytes.
+    /// Creates a meter that admits messages of up to `bytes_max` bytes.
     pub(crate) fn new(bytes_max: u64) -> Box<Self> {
         Box::new(Self { bytes_max, prefix: [0; PREFIX_BYTES], prefix_bytes: 0, left: 0 })
     }
 
-    /// Whether no message that `data`, the next piece, belongs to is too long.
+    /// Whether all messages that `data`, the next piece of the stream, contains are within the
+    /// limit.
     pub(crate) fn admits(&mut self, mut data: &[u8]) -> bool {
         while !data.is_empty() {
             if self.left > 0 {

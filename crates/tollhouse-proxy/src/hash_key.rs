@@ -1,4 +1,4 @@
-//! What consistent hashing hashes, taken from a request.
+//! Input of consistent hashing, taken from a request.
 
 use std::borrow::Cow;
 
@@ -6,17 +6,16 @@ use tollhouse_model::template::Template;
 use tollhouse_model::upstream::{Balance, HashOn};
 use tollhouse_model::variable::{Lookup, Variable};
 
-/// A compiled `hash_on` and `key`.
+/// Compiled `hash_on` and `key` of an upstream.
 #[derive(Debug, Clone)]
 pub enum HashKey {
-    /// One variable.
     Variable(Variable),
-    /// Several, written one after another.
+    /// Several variables, written one after another.
     Combination(Template),
 }
 
 impl HashKey {
-    /// What `balance` hashes; `None` for a balance that does not hash.
+    /// Hash key of `balance`; `None` if its algorithm does not hash.
     pub fn compile(balance: &Balance) -> Option<HashKey> {
         Some(match balance.hash_on.as_ref()? {
             HashOn::Variable(name) => HashKey::Variable(Variable::parse(name)),
@@ -27,7 +26,7 @@ impl HashKey {
         })
     }
 
-    /// The bytes to hash; the client's address where the request has no such value.
+    /// Bytes to hash; the client's address if the request has no such value.
     pub fn value<'a>(&self, request: &'a dyn Lookup) -> Cow<'a, [u8]> {
         let value = match self {
             HashKey::Variable(variable) => request.variable(variable),

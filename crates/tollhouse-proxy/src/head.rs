@@ -1,9 +1,8 @@
-//! The heads that leave the gateway: requests to nodes, responses to clients.
+//! Heads written by the gateway: requests to nodes and responses to clients.
 //!
-//! Header lines that pass unchanged are copied in runs, straight from the bytes they were read
-//! from; only what the gateway owns (`Host`, forwarding headers, framing, `Server`) is written.
-//! Whatever is written is an element that `tollhouse-http` has checked: nothing here appends bare
-//! bytes.
+//! Unchanged header lines are copied in runs from the bytes they were read from. Only the gateway's
+//! own lines (`Host`, forwarding headers, framing, `Server`) are written anew. Every written
+//! element was checked by `tollhouse-http`; no unchecked bytes are appended.
 
 pub(crate) mod request;
 pub(crate) mod response;
@@ -17,7 +16,7 @@ pub(crate) use status::reason;
 
 const CONNECTION: FieldName<'_> = FieldName::literal("Connection");
 
-/// Writes the two lines of a switch to another protocol.
+/// Writes `Upgrade` and `Connection` for a switch to another protocol.
 fn write_switch(out: &mut HeadWriter<'_>, protocol: FieldValue<'_>) {
     const UPGRADE: FieldName<'_> = FieldName::literal("Upgrade");
     out.field(UPGRADE, protocol).field(CONNECTION, FieldValue::literal("upgrade"));

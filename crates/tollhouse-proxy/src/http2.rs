@@ -1,17 +1,17 @@
 //! HTTP/2 on both sides: many exchanges over one connection.
 //!
-//! The seam to the rest carries bytes in the shape of HTTP/1.1. A stream of HTTP/2 is a
-//! [`stream::Http2Stream`]: what the peer sends is read from it as a head and a body of HTTP/1.1, and
-//! what is written to it so becomes frames. Pipeline, plugins, bodies and tunnels know nothing of
-//! frames, and our own strict parser looks at every request once more.
+//! Streams are presented to the other modules as HTTP/1.1 bytes. Reading from a
+//! [`stream::Http2Stream`] yields the peer's message as an HTTP/1.1 head and body; bytes written to
+//! it in that form become frames. Pipeline, plugins, bodies and tunnels do not know about frames,
+//! and the strict HTTP/1.1 parser checks every request again.
 //!
-//! - `head` lays out decoded fields as a head; `inbound` is what a stream has received, `outbound`
-//!   takes apart what is written to it, and `request_head` opens a stream towards a node;
-//! - `session` is a connection as its streams share it: codec, streams, and who is to be woken;
-//! - `cancellations` counts what clients take back, by address;
-//! - `connection` moves bytes between a session and its socket; `server` is the clients' side, `nodes`
-//!   the nodes', and `liveness` says when a silent peer is gone;
-//! - `websocket` opens a WebSocket towards a node that speaks HTTP/1.1.
+//! - `head` formats decoded fields as a head; `inbound` holds what a stream has received,
+//!   `outbound` parses what is written to it, and `request_head` opens a stream to a node;
+//! - `session` is the state that the streams of a connection share: codec, streams, and wakers;
+//! - `cancellations` counts cancelled requests by client address;
+//! - `connection` moves bytes between a session and its socket; `server` drives client connections,
+//!   `nodes` drives node connections, and `liveness` detects peers that are gone;
+//! - `websocket` opens a WebSocket to a node that speaks HTTP/1.1.
 
 pub(crate) mod cancellations;
 mod connection;

@@ -1,8 +1,9 @@
-//! Connections below HTTP, and datagrams: taken on `listen.stream`, sent where a stream route says.
+//! TCP connections and UDP datagrams: accepted on `listen.stream` and sent to nodes by stream
+//! routes.
 //!
-//! `tcp.rs` is the life of a connection, `udp.rs` that of a session of datagrams. What both are to
-//! plugins, variables and the log is `connection.rs`. Nothing here knows requests; plugins, upstreams,
-//! balancing and health are those of HTTP.
+//! `tcp.rs` serves a connection, `udp.rs` a session of datagrams. `connection.rs` presents both to
+//! plugins, variables and the log. Nothing here knows HTTP requests; plugins, upstreams, balancing
+//! and health checks are shared with HTTP.
 
 mod connection;
 mod finish;

@@ -1,14 +1,16 @@
-//! The data plane: one thread per core takes requests from clients to nodes and answers back.
+//! Data plane: one thread per core takes requests from clients to upstream nodes and relays the
+//! responses.
 //!
-//! Start with `pipeline.rs`, the life of a request, and `compile.rs`, the life of a change. The
-//! rest serves one of the two:
+//! Start with `pipeline.rs`, the life of a request, and `compile.rs`, the life of a configuration
+//! change. The other modules serve one of the two:
 //!
-//! - `worker` is a core and `run` its loop, `connection` a client's side;
-//! - `exchange` is one request and its answer, which `stages` work on in the pipeline's order;
-//! - `l4` serves connections below HTTP and datagrams, by stream routes;
-//! - `http2` makes many exchanges of one connection;
-//! - `plugins` is what plugins see of it, `answer` what clients get, `transfer` the moving bytes, `turn` for how
-//!   long at a time.
+//! - `worker` is a core, `run` its event loop, and `connection` the client's side of a connection;
+//! - `exchange` holds one request and its response; the `stages` work on it in the pipeline's
+//!   order;
+//! - `l4` serves TCP connections and UDP datagrams by stream routes;
+//! - `http2` multiplexes many exchanges over one connection;
+//! - `plugins` is the view that plugins have of an exchange, `answer` writes responses to clients,
+//!   `transfer` moves bodies, and `turn` limits how long one task runs before it yields.
 //!
 //! Nothing here reads a file, an environment variable or a store, and no lock is shared with the
 //! control side.

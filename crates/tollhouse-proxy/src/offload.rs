@@ -1,7 +1,7 @@
-//! Looks into long bodies on threads of their own, so that no other request of the core waits.
+//! Processes long bodies on separate threads, so that other requests of the core do not wait.
 //!
-//! A few threads a process, of low priority: a long body can wait, a short request cannot. What
-//! waits for them is bounded by the budget that every body has taken its bytes from.
+//! A few threads per process with low priority, because a long body can wait and a short request
+//! cannot. The queue is bounded by the memory budget, from which every body has reserved its bytes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,29 +10,29 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::oneshot;
 use tollhouse_stdx::Reservation;
 
-/// Shorter work, in bytes to look at, is done at once: some hundred microseconds.
+/// Work on at most this many bytes is done inline; it takes a few hundred microseconds.
 pub(crate) const INLINE_BYTES_MAX: usize = 32 * 1024;
 
-/// From here on, in bytes, another thread gives memory back to the system: taking apart what maps 60 MB takes
+/// Buffers of at least this many bytes are freed on another thread, because unmapping 60 MB takes
 /// milliseconds.
 pub(crate) const DISCARDED_BYTES_MIN: usize = 1 << 20;
 
-/// Threads at most: more long bodies at once would only slow each other down.
+/// Maximum number of threads; more concurrent long bodies would only slow each other down.
 const THREADS_MAX: usize = 4;
 
-/// How much these threads step back where they share a core with serving ones.
+/// Niceness of the threads, which share cores with the serving threads.
 const NICENESS: i32 = 10;
 
-/// Room for nested schemas; it is not touched before it is needed.
+/// Stack size, sufficient for nested schemas; pages are not touched before they are needed.
 const STACK_BYTES: usize = 8 << 20;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Where jobs go.
+/// Queue of the threads; `None` if none could be started.
 static JOBS: OnceLock<Option<Mutex<Sender<Job>>>> = OnceLock::new();
 
-/// Runs `job` on a thread for long bodies, with what it looks at, which comes back beside its
-/// result; no result where it has panicked.
+/// Runs `job` with `body` on a thread for long bodies. Returns the body and the result, which is
+/// `None` after a panic.
 pub(crate) async fn run<B, T>(
     body: B,
     job: impl FnOnce(&mut B) -> T + Send + 'static,
@@ -45,14 +45,14 @@ where
     let job = move || {
         let mut body = body;
         let result = catch_unwind(AssertUnwindSafe(|| job(&mut body))).ok();
-        // Nobody waits for it any more: the client is gone, and so is its body.
+        // Fails if the receiver is gone because the client left; the body is dropped then.
         let _ = reply.send((body, result));
     };
     submit(Box::new(job));
     answer.await.ok()
 }
 
-/// Drops a body, and what it takes of the budget with it: elsewhere where it is long.
+/// Drops a body and its reservation, on another thread if the body is long.
 #[inline]
 pub(crate) fn give_back(bytes: Vec<u8>, reservation: Option<Reservation>) {
     if bytes.capacity() >= DISCARDED_BYTES_MIN {
@@ -60,7 +60,7 @@ pub(crate) fn give_back(bytes: Vec<u8>, reservation: Option<Reservation>) {
     }
 }
 
-/// Drops something that takes long to drop.
+/// Drops a large value on another thread.
 #[cold]
 pub(crate) fn discard(large: impl Send + 'static) {
     submit(Box::new(move || drop(large)));
@@ -75,13 +75,13 @@ fn submit(job: Job) {
         }
         None => Some(job),
     };
-    // Without threads, late is better than never.
+    // Without threads, the job runs inline.
     if let Some(job) = unsent {
         job();
     }
 }
 
-/// Starts the threads; `None` where there can be none.
+/// Starts the threads; `None` if none could be started.
 fn start() -> Option<Sender<Job>> {
     let (sender, receiver) = channel();
     let receiver = Arc::new(Mutex::new(receiver));
@@ -105,8 +105,8 @@ fn serve(jobs: &Mutex<Receiver<Job>>) {
     }
 }
 
-/// Lowers the priority of the calling thread, and lets it run on every core: it was started by a
-/// thread that is tied to one. Failing is harmless.
+/// Lowers the priority of the calling thread and lets it run on every core, because it inherits the
+/// affinity of a serving thread. Failures are harmless.
 fn step_back() {
     if let Err(error) = tollhouse_stdx::priority::stand_back(NICENESS) {
         tracing::debug!(%error, "priority of a thread for bodies cannot be lowered");

@@ -1,5 +1,5 @@
-//! The life of a request, there and back. Every stage is called from here, in this order, and none
-//! calls the next; a comment says why a step stands where it stands.
+//! Order of the stages of a request and its response. All stages are called from here, and none
+//! calls the next; comments give the reason for a stage's position.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,19 +27,19 @@ use crate::stages::{
 };
 use crate::worker::Worker;
 
-/// Serves a request whose head has been read, and says what becomes of the client's connection.
+/// Serves a request whose head is parsed; returns the fate of the client's connection.
 pub(crate) async fn serve(exchange: &mut Exchange<'_>) -> After {
     let _under_way = UnderWay::new(exchange.worker);
     let after = stages(exchange).await;
-    // Outside of every boundary: also a request that has panicked, or that its client took back, is counted
-    // and logged.
+    // Outside of the panic boundary, so that requests that panicked or were cancelled are counted
+    // and logged too.
     account::served(exchange);
     after
 }
 
-/// There, back, and what is left to be done once the answer is on its way.
+/// Runs all stages up to the response, and the log phase of plugins after it.
 async fn stages(exchange: &mut Exchange<'_>) -> After {
-    // The snapshot taken here is the one the request keeps: one revision answers all of it.
+    // The request keeps this snapshot, so that a single revision applies to all of it.
     let snapshot = exchange.worker.snapshot.take();
     let withdrawal = exchange.client.link.stream.withdrawal();
     let mut chains = None;
@@ -52,7 +52,8 @@ async fn stages(exchange: &mut Exchange<'_>) -> After {
             watch.check(context, polled)
         })
         .await;
-        // Whatever a stage was waiting for, it waits no longer: a node's connection is reset, a plugin's call ends.
+        // Dropping the future has cancelled the pending stage: a node's connection is reset, a
+        // plugin's call ends.
         served.unwrap_or_else(|Gone| Err(Failure::Withdrawn(ErrorCode::DownstreamGone)))
     };
     let failure = match served {
@@ -62,8 +63,8 @@ async fn stages(exchange: &mut Exchange<'_>) -> After {
                 Some(chains) => log(&mut cx, chains, after),
             };
         }
-        // A tunnel may last for days, during which the configuration changes a thousand times: it
-        // keeps its route and plugins, and lets go of the rest.
+        // A tunnel may last for days of configuration changes, so it keeps its route and plugins
+        // and releases the snapshot.
         Ok(Ok(Delivered::Switched(switched))) => {
             let kept = Kept { route: cx.route.map(Arc::clone), chains: chains.map(Chains::keep) };
             drop(snapshot);
@@ -75,18 +76,18 @@ async fn stages(exchange: &mut Exchange<'_>) -> After {
     Box::pin(fail(&mut cx, chains.as_ref(), failure)).await
 }
 
-/// Why a request was not served.
+/// Reason why a request was not served.
 enum Failure {
-    /// A stage says so.
+    /// A stage returned an error.
     Error(GatewayError),
-    /// A stage has panicked.
+    /// A stage panicked.
     Panic,
-    /// The client has left, or its stream has ended early; the code says why.
+    /// The client left, or its stream ended early; the code tells which.
     Withdrawn(ErrorCode),
 }
 
-/// Polls within the boundary of a request: a panic ends the request that met it, and no other of the core; and
-/// a client that has taken its request back is not worked for.
+/// Polls a request within its panic boundary, so that a panic ends only this request. Stops the
+/// request if its client has cancelled it.
 fn poll_guarded<F: Future>(
     future: Pin<&mut F>,
     context: &mut Context<'_>,
@@ -94,7 +95,7 @@ fn poll_guarded<F: Future>(
 ) -> Poll<Result<F::Output, Failure>> {
     match catch_unwind(AssertUnwindSafe(|| future.poll(context))) {
         Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-        // Asked last: what can still be said of the request is said.
+        // Checked after the poll, so that a response that is ready is still sent.
         Ok(Poll::Pending) => match withdrawal.and_then(Withdrawal::cause) {
             Some(code) => Poll::Ready(Err(Failure::Withdrawn(code))),
             None => Poll::Pending,
@@ -103,48 +104,49 @@ fn poll_guarded<F: Future>(
     }
 }
 
-/// Up to a node and back again; the answer's body has been sent when this returns.
+/// Runs the stages up to a node and back; the response body has been sent on return.
 ///
 /// # Errors
-/// When nothing has been sent to the client; [`fail`] answers.
+/// If nothing has been sent to the client; [`fail`] sends the response then.
 async fn there_and_back<'s>(
     cx: &mut Exchange<'s>,
     snapshot: &'s Snapshot,
     chains: &mut Option<Chains<'s>>,
 ) -> Result<Delivered, GatewayError> {
-    // Limits come first: a request that is too large costs nothing further.
+    // Limits are checked first, so that an oversized request costs nothing further.
     limits::check(cx)?;
 
-    // Normalised once, before anything looks at the path, the host or the client's address, so
-    // that every later step sees the same.
+    // Normalised before anything reads the path, the host or the client's address, so that all
+    // later stages use the same values.
     normalise::request(cx)?;
 
-    // The authority that issues certificates asks before there are any: ahead of every redirect, plugin
-    // and route, and of who may ask.
+    // ACME challenges come before redirects, plugins, routes and access checks, because they must
+    // work before a certificate exists.
     if cx.worker.snapshot.challenges().are_pending() && challenge::prepare(cx) {
         return Ok(Delivered::Answered(Box::pin(own::send_prepared(cx, None)).await));
     }
 
-    // Who may not ask this host, or not over this connection, learns nothing of its routes.
+    // Checked before routing, so that clients without access to the host learn nothing about its
+    // routes.
     connection_name::check(cx, snapshot)?;
     client_certificate::check(cx, snapshot)?;
 
-    // Which route, with every condition checked. Where a condition on the way asks for the body, it
-    // is read, and asked again; requests that meet none such stream on.
+    // Matches the route with all its conditions. If a condition needs the body, the body is read
+    // and the matching repeated; other requests stream their body.
     cx.route = route::find(cx, snapshot);
     if cx.state.held_body.is_asked() {
         Box::pin(request_body::read_for_variables(cx)).await?;
         cx.route = route::find(cx, snapshot);
     }
 
-    // Plugins, if there are any, see the request before a node does: one may answer it, or send it
-    // elsewhere. They are known before the route is entered, since a route that refuses is answered
-    // too.
+    // Plugins see the request before a node does, and may answer it or choose another upstream. The
+    // chains are created before the route is entered, because the log phase also runs for a route
+    // that refuses.
     *chains = Chains::new(snapshot, cx.route.map(|route| &**route));
     let next = match chains {
         None => route::enter(cx).and_then(|()| route::next(cx, snapshot))?,
-        // In memory of the core's for as long as it runs: few requests have plugins, and every one
-        // would have its room.
+        // The future lives in a room of the core while it runs, because few requests have plugins
+        // and every request would otherwise reserve its size.
         Some(chains) => {
             let worker = cx.worker;
             let room = worker.take_plugin_room();
@@ -160,20 +162,19 @@ async fn there_and_back<'s>(
         Next::Node(way) => way,
     };
 
-    // A node's head, of whichever of them has one to give. Nothing has been sent to the client yet.
+    // Obtains the response head of a node, with retries. Nothing has been sent to the client yet.
     let mut answer = forward::run(cx, way).await?;
 
-    // Plugins see the head before the client does: status, header lines and body are theirs to
-    // change.
+    // Plugins see the head before the client does, and may change status, header lines and body.
     if let Some(chains) = chains {
         plugins::on_answer(cx, chains, &mut answer)?;
     }
 
-    // Head and body go to the client, the node's connection back to its pool.
+    // Sends head and body to the client and returns the node's connection to its pool.
     deliver::run(cx, way, answer).await
 }
 
-/// Answers where nothing else has, and lets plugins see how it went.
+/// Sends a response if none was sent, and runs the log phase of plugins.
 async fn fail(cx: &mut Exchange<'_>, chains: Option<&Chains<'_>>, failure: Failure) -> After {
     let answered = match failure {
         Failure::Error(error) => {
@@ -196,7 +197,7 @@ async fn fail(cx: &mut Exchange<'_>, chains: Option<&Chains<'_>>, failure: Failu
     }
 }
 
-/// Runs the log phase: behind every answer, so that plugins log what the client got.
+/// Runs the log phase after the response, so that plugins log what the client received.
 fn log(cx: &mut Exchange<'_>, chains: &Chains<'_>, after: After) -> After {
     if catch_unwind(AssertUnwindSafe(|| log_phase::run(cx, chains))).is_ok() {
         return after;
@@ -205,7 +206,7 @@ fn log(cx: &mut Exchange<'_>, chains: &Chains<'_>, after: After) -> After {
     After::Close
 }
 
-/// What a tunnel needs of the configuration that it began with.
+/// Configuration that a tunnel keeps alive.
 struct Kept {
     route: Option<Arc<RouteEntry>>,
     chains: Option<KeptChains>,
@@ -228,7 +229,7 @@ impl Kept {
     }
 }
 
-/// Counts a request as under way until it is dropped, however it ends.
+/// Counts a request as open until the guard is dropped.
 struct UnderWay<'w>(&'w Worker);
 
 impl<'w> UnderWay<'w> {

@@ -1,7 +1,7 @@
-//! Runs plugins: which take part in a request, in which order, and what they may touch.
+//! Runs plugins: which ones take part in a request, in which order, and what they may change.
 //!
-//! A request whose route and global rules have no plugins never comes here. The plugins are
-//! elsewhere; here is the side of the data plane that the plugin contract asks for.
+//! Requests without plugins on their route and without global rules skip this module. It implements
+//! the data plane's side of the plugin contract; the plugins are in another crate.
 
 pub mod chain;
 pub(crate) mod chains;

@@ -1,4 +1,4 @@
-//! How a core runs: its listeners, its housekeeping, and how it drains.
+//! Main loop of a core: its listeners, its housekeeping and its drain.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -13,21 +13,21 @@ use crate::worker::{Phase, Transport, Worker, WorkerListener, WorkerParts};
 pub(crate) mod accept;
 mod housekeeping;
 
-/// What a core listens on.
+/// Listening sockets of a core.
 struct Sockets {
     http: Vec<WorkerListener>,
     proxied: Vec<WorkerListener>,
     streams: Vec<StreamListener>,
 }
 
-/// Begins to serve a connection.
+/// Starts serving an accepted connection.
 type Start = Box<dyn Fn(&Rc<Worker>, TcpStream, SocketAddr)>;
 
 impl Worker {
     /// Runs a core on the calling thread until it has drained.
     ///
     /// # Errors
-    /// When the thread's reactor cannot be made, or a listener not be registered.
+    /// If the thread's reactor cannot be created or a listener cannot be registered.
     pub fn run(parts: WorkerParts) -> std::io::Result<()> {
         let runtime: LocalRuntime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -87,7 +87,7 @@ impl Worker {
             acceptors.push(tokio::task::spawn_local(reading));
         }
         let ports = tokio::task::spawn_local(ports::follow(Rc::clone(&self), phase.clone()));
-        // An error means that the control side is gone, which also ends serving.
+        // An error means that the control side is gone, which also starts the drain.
         let _ = phase.wait_for(|phase| *phase != Phase::Serving).await;
         self.begin_drain();
         for acceptor in acceptors {
@@ -101,7 +101,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for what is under way, but not for ever.
+    /// Waits for open connections to end; cuts them after the drain time or a second signal.
     async fn drain(&self, mut phase: watch::Receiver<Phase>) {
         let cut = |reason| {
             tracing::warn!(connections = self.open.len(), reason, "connections are cut");

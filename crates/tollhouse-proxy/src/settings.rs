@@ -1,6 +1,7 @@
-//! What the data plane is given at the start and never again: limits, header policy, trust.
+//! Settings of the data plane, fixed at start: limits, header policy and trust.
 //!
-//! Filled in from the bootstrap file by the binary; the data plane reads no file and no variable.
+//! The binary fills them in from the bootstrap file; the data plane reads no files or environment
+//! variables.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,78 +16,79 @@ use tollhouse_plugin::Brand;
 use tollhouse_router::{AmbiguousPaths, Mode, NormalizeOptions};
 use tollhouse_stdx::MemoryBudget;
 
-/// The data plane's settings.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How routes are looked up.
+    /// Algorithm of route look-ups.
     pub router_mode: Mode,
-    /// How paths are normalised before they are matched.
+    /// Normalisation of paths before they are matched.
     pub normalize: NormalizeOptions,
-    /// Handling of paths that servers read in several ways, where something judges the path.
+    /// Treatment of paths that servers interpret differently, on routes whose plugins judge the
+    /// path.
     pub ambiguous_paths: AmbiguousPaths,
-    /// How TLS is served.
+    /// TLS terms of the listeners.
     pub tls: TlsSettings,
-    /// Bounds of what a client may send and hold.
+    /// Limits on what clients may send and occupy.
     pub limits: Limits,
-    /// The `Server` header.
+    /// Value of the `Server` header.
     pub server: String,
-    /// Whose name pages of errors show.
+    /// Product name shown on error pages.
     pub brand: Brand,
-    /// Whether `X-APISIX-Upstream-Status` is shown for every status, not only 5xx.
+    /// Whether `X-APISIX-Upstream-Status` is sent with every status, and not only with 5xx.
     pub show_upstream_status: bool,
-    /// Peers whose forwarding headers are believed; `None` is not configured.
+    /// Peers whose forwarding headers are trusted; `None` if not configured.
     pub trusted_addresses: Option<Vec<IpNet>>,
-    /// How the client's address is found behind other proxies.
+    /// Detection of the client's address behind other proxies.
     pub real_ip: RealIp,
-    /// Keep-alive pool of upstreams that have none of their own; per core.
+    /// Keep-alive pool of upstreams that do not configure one; per core.
     pub upstream_keepalive: KeepalivePool,
-    /// Meaning of a FIN of a client that waits for its answer.
+    /// Interpretation of a FIN from a client that waits for its response.
     pub on_client_half_close: HalfClose,
-    /// Whether health checks are switched off everywhere.
+    /// Whether all health checks are disabled.
     pub disable_health_checks: bool,
-    /// How long a request may wait for the first DNS answer of its upstream.
+    /// Longest wait of a request for the first DNS answer of its upstream.
     pub resolve_timeout: Duration,
-    /// How long a drain may take before connections are cut.
+    /// Longest duration of a drain before connections are cut.
     pub drain_time: Duration,
-    /// Connections below HTTP, and datagrams.
+    /// Settings of TCP connections and datagrams.
     pub streams: StreamSettings,
-    /// Who may say on whose behalf a connection comes.
+    /// Peers that may send PROXY protocol headers.
     pub proxy_protocol: ProxyProtocol,
-    /// Requests that ShenYu's objects take.
+    /// Settings of ShenYu's objects.
     pub shenyu: ShenyuSettings,
 }
 
-/// Requests that ShenYu's objects take.
+/// Settings of ShenYu's objects.
 #[derive(Debug, Clone, Default)]
 pub struct ShenyuSettings {
-    /// Statuses, times, namespace.
+    /// Statuses, timeouts and namespace.
     pub terms: tollhouse_shenyu_gateway::Terms,
-    /// Whether they are asked before routes are.
+    /// Whether ShenYu's objects are matched before routes.
     pub comes_first: bool,
-    /// What has connections for their plugins; without it, those that need one serve nobody.
+    /// Connections of ShenYu plugins to external systems; without it, rules that need one
+    /// are invalid.
     pub engines: Option<Arc<dyn tollhouse_shenyu_gateway::Engines>>,
-    /// Where ports of `tcp` are opened; none are without it.
+    /// Sockets for the ports of the `tcp` plugin; without it, none are opened.
     pub ports: Option<Arc<crate::l4::open_ports::OpenPorts>>,
-    /// Who writes objects for calls to the gateway's own interface.
+    /// Receiver of objects that are written by calls to the gateway's own interface.
     pub local: Option<Arc<dyn tollhouse_shenyu_gateway::LocalInterface>>,
 }
 
-/// Bounds of connections below HTTP and of datagrams; keys under `limits` in the bootstrap file.
+/// Limits of TCP connections and datagrams; set under `limits` in the bootstrap file.
 #[derive(Debug, Clone)]
 pub struct StreamSettings {
-    /// Without a byte in either direction.
+    /// Longest time without a byte in either direction.
     pub idle_time: Duration,
-    /// Without a byte in the direction that is left, once the other has ended.
+    /// Longest time without a byte in the remaining direction, after the other has ended.
     pub half_closed_time: Duration,
-    /// For the first bytes that the gateway looks at itself: a TLS hello, an MQTT CONNECT.
+    /// Longest wait for first bytes that the gateway reads itself: a TLS hello, an MQTT CONNECT.
     pub first_bytes_time: Duration,
-    /// A session of datagrams without one in either direction.
+    /// Longest time without a datagram in either direction before a UDP session ends.
     pub udp_idle_time: Duration,
-    /// Sessions of datagrams of one worker.
+    /// Maximum number of UDP sessions per worker.
     pub udp_sessions_per_worker: usize,
-    /// Sessions of datagrams of one client address to one worker.
+    /// UDP sessions per client address and worker.
     pub udp_sessions_per_address: usize,
-    /// Ports of the listeners, for warnings about stream routes that none of them serves.
+    /// Ports of the listeners, for warnings about stream routes that no listener serves.
     pub listened: ListenedPorts,
 }
 
@@ -105,12 +107,12 @@ impl Default for StreamSettings {
     }
 }
 
-/// Who may say on whose behalf a connection comes, where a listener asks for it.
+/// Peers that may send PROXY protocol headers on listeners that require one.
 #[derive(Debug, Clone)]
 pub struct ProxyProtocol {
-    /// The proxies; others are refused.
+    /// Trusted proxies; connections from other peers are refused.
     pub from: Vec<IpNet>,
-    /// For the whole header.
+    /// Maximum time until the PROXY protocol header is complete.
     pub header_time: Duration,
 }
 
@@ -120,84 +122,84 @@ impl Default for ProxyProtocol {
     }
 }
 
-/// How TLS is served.
+/// TLS terms of the listeners.
 #[derive(Debug, Clone, Default)]
 pub struct TlsSettings {
-    /// Algorithms, versions and tickets.
+    /// Algorithms, versions and session tickets.
     pub terms: ServerTerms,
-    /// The name that stands for none, lower-cased.
+    /// Server name assumed for clients that send none, in lower case.
     pub fallback_sni: Option<String>,
 }
 
-/// Bounds of what a client may send and hold. Every one is a key under `limits` in the bootstrap
-/// file, where its default and its reason stand.
+/// Limits on what clients may send and occupy. Each is a key under `limits` in the bootstrap file,
+/// which documents its default and reason.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Bounds of a request head.
+    /// Limits of a request head.
     pub head: HeadLimits,
-    /// Longest request body in bytes; `u64::MAX` is without limit.
+    /// Longest request body in bytes; `u64::MAX` means unlimited.
     pub body_bytes: u64,
-    /// Longest message of a call of gRPC, in bytes; `None` is without limit.
+    /// Longest gRPC message in bytes; `None` means unlimited.
     pub grpc_message_bytes: Option<u64>,
     /// Longest body read into memory for `post_arg` variables, in bytes.
     pub post_args_bytes: usize,
-    /// What bodies that are held whole take memory of, in all of the process.
+    /// Memory budget of the whole process for bodies that are held in memory.
     pub memory: Arc<MemoryBudget>,
-    /// For a whole head to arrive after its first byte.
+    /// Longest time from the first byte of a head to its end.
     pub header_read_time: Duration,
-    /// Between two requests on a connection.
+    /// Longest time between two requests on a connection.
     pub idle_time: Duration,
-    /// Between two reads of a request body.
+    /// Longest time between two reads of a request body.
     pub body_read_time: Duration,
-    /// Between two writes of a response.
+    /// Longest time between two writes of a response.
     pub send_time: Duration,
-    /// Requests over one connection.
+    /// Maximum number of requests per connection.
     pub requests_per_connection: u64,
-    /// Requests at a time over one connection of HTTP/2.
+    /// Maximum number of concurrent requests per HTTP/2 connection.
     pub http2_streams: u32,
-    /// Connections of one worker.
+    /// Maximum number of connections per worker.
     pub connections_per_worker: usize,
-    /// Connections of clients and to nodes together, of one worker: its part of the open files.
+    /// Connections of clients and to nodes together per worker: its share of the open-file limit.
     pub descriptors_per_worker: usize,
-    /// Connections of one client address to one worker; 0 is without limit.
+    /// Connections per client address and worker; 0 means unlimited.
     pub connections_per_address: usize,
-    /// Connections without a whole first message of TLS, at a time on one worker.
+    /// Connections per worker that have not sent a complete ClientHello.
     pub silent_connections_per_worker: usize,
-    /// The same of one client address.
+    /// The same per client address.
     pub silent_connections_per_address: usize,
-    /// TLS handshakes under way at a time on one worker, from the client's whole first message on.
+    /// Concurrent TLS handshakes per worker, counted from the complete ClientHello.
     pub handshakes_per_worker: i64,
-    /// For a TLS handshake, from the connection to its end.
+    /// Longest time from the accept to the end of the TLS handshake.
     pub handshake_time: Duration,
-    /// Longest first message of a TLS handshake, in bytes.
+    /// Longest ClientHello in bytes.
     pub client_hello_bytes: usize,
 }
 
-/// How the client's address is found behind other proxies.
+/// Detection of the client's address behind other proxies.
 #[derive(Debug, Clone)]
 pub struct RealIp {
-    /// The header that carries it, lower-cased.
+    /// Header that carries the address, in lower case.
     pub header: String,
-    /// Peers that may set it.
+    /// Peers that may set the header.
     pub from: Vec<IpNet>,
-    /// Whether trusted addresses inside of the header are passed over from the right.
+    /// Whether trusted addresses inside the header are skipped from the right.
     pub recursive: bool,
 }
 
-/// Bounds of a response head of a node: twice what clients may send, since cookies and policies
-/// grow on that side.
+/// Limits of a node's response head: twice those of requests, because cookies and security policies
+/// make responses longer.
 pub const RESPONSE_HEAD: HeadLimits =
     HeadLimits { line_bytes: 8 * 1024, head_bytes: 64 * 1024 - 1, header_count: 200 };
 
-/// Interim responses passed on for one request: a node that sends more is not making progress.
+/// Interim (1xx) responses passed on per request; a node that sends more is not making progress.
 pub const INTERIM_RESPONSES_MAX: u32 = 16;
 
-/// How long a closing connection is read from, so that a client still sending sees the answer
-/// instead of a reset.
+/// Longest time for which a closing connection is read, so that a client that still sends sees the
+/// response instead of a reset.
 pub const LINGER_TIME: Duration = Duration::from_secs(2);
 
-/// How long an idle connection lives on while draining: a request that is already on its way
-/// is still served.
+/// Time for which idle connections are kept during a drain, so that a request already on its way is
+/// served.
 pub const DRAIN_IDLE_TIME: Duration = Duration::from_secs(1);
 
 impl Default for Limits {

@@ -1,7 +1,7 @@
-//! The configuration as the data plane sees it: immutable, published whole, shared by all cores.
+//! Configuration of the data plane: immutable, published as a whole, shared by all cores.
 //!
-//! Clones share structure, so a snapshot that differs in one route costs that route. What must
-//! outlive a snapshot (pools, health, counters) is owned elsewhere and only referred to here.
+//! Clones share structure, so a snapshot that differs in one route costs only that route. State
+//! that outlives a snapshot (pools, health, counters) is owned elsewhere and referenced here.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -29,75 +29,72 @@ pub use certificates::TlsHost;
 pub use shenyu::{ShenyuTable, ShenyuTerms};
 pub use upstream::{NodeHost, UpstreamEntry, UpstreamTerms};
 
-/// One whole revision of the configuration.
+/// A complete revision of the configuration.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Counts up with every published change.
+    /// Number that rises with every published change.
     pub revision: u64,
-    /// Which route a request takes.
     pub router: Router<Arc<RouteEntry>>,
-    /// Upstream objects by slot, so that one change does not touch the routes that name it.
+    /// Upstream objects by slot, so that a change of one does not touch the routes that reference
+    /// it.
     pub upstreams: CowVec<Option<Arc<UpstreamEntry>>>,
     /// Plugins of all global rules.
     pub globals: Arc<Chain>,
-    /// Who may ask.
+    /// Consumers and credentials.
     pub consumers: Consumers,
-    /// Which certificates clients are shown.
+    /// Certificates by server name.
     pub certificates: Certificates,
-    /// The variables of the configuration that look into request bodies.
+    /// Body variables that the configuration uses.
     pub body_variables: Arc<[Variable]>,
-    /// Which stream route a connection below HTTP takes.
+    /// Stream routes.
     pub streams: StreamTable,
-    /// What ShenYu's objects do with requests; `None` where there are none.
+    /// ShenYu's objects; `None` if none are in effect.
     pub shenyu: Option<Arc<ShenyuTable>>,
 }
 
 impl Snapshot {
-    /// The upstream object in `slot`.
     #[inline]
     pub(crate) fn upstream(&self, slot: u32) -> Option<&UpstreamEntry> {
         self.upstreams.get(slot).and_then(Option::as_deref)
     }
 }
 
-/// A route, ready to serve. Among many routes, a request finds nothing of its own in the processor's caches: all
-/// that one without plugins reads stands in the first cache line.
+/// A compiled route. With many routes, a request finds its entry in no processor cache; therefore
+/// all fields that a route without plugins needs are in the first cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct RouteEntry {
-    /// Its id.
     pub id: Id,
-    /// Where its requests go.
+    /// Upstream of its requests.
     pub target: Target,
-    /// Its plugins, in the order in which they run.
+    /// Plugins of the route, in the order in which they run.
     pub chain: Chain,
-    /// What most routes have nothing of.
+    /// Properties that few routes have; `None` for a route without any.
     terms: Option<Box<RouteTerms>>,
-    /// What its requests are counted by.
+    /// Number of the route in request counters.
     pub number: u32,
-    /// Whether upgrades pass.
+    /// Whether WebSocket upgrades are passed on.
     pub websocket: bool,
     /// The route as configured.
     pub route: Arc<Route>,
 }
 
-/// All before the route as configured is in one cache line.
+/// All fields before `route` fit into one cache line.
 const _: () = assert!(std::mem::offset_of!(RouteEntry, route) <= 64);
 
-/// What most routes have nothing of.
+/// Rarely used properties of a route.
 #[derive(Debug, Default)]
 pub struct RouteTerms {
-    /// Its service.
     pub service: Reference<Arc<Service>>,
-    /// Its plugin config, whose absence answers 503.
+    /// Reference to the plugin config; if it is missing, requests get 503.
     pub plugin_config: Reference<()>,
-    /// Its own time-outs, which go before the upstream's.
+    /// Timeouts of the route, which take precedence over the upstream's.
     pub timeout: Option<Timeouts>,
-    /// How it repeats attempts and words failures, where it came of ShenYu's objects.
+    /// Retries and error responses, if the route was made from ShenYu objects.
     pub shenyu: Option<ShenyuTerms>,
 }
 
-/// The terms of a route that has none of its own.
+/// Terms of a route that has none of these properties.
 static NO_TERMS: RouteTerms = RouteTerms {
     service: Reference::Unnamed,
     plugin_config: Reference::Unnamed,
@@ -106,7 +103,7 @@ static NO_TERMS: RouteTerms = RouteTerms {
 };
 
 impl RouteEntry {
-    /// A route that goes to `target`, without upgrades.
+    /// Creates a route to `target` that does not pass upgrades.
     pub fn new(route: Arc<Route>, target: Target, terms: RouteTerms) -> Self {
         let is_plain = matches!(
             terms,
@@ -128,50 +125,48 @@ impl RouteEntry {
         }
     }
 
-    /// What most routes have nothing of.
+    /// Properties that few routes have; empty defaults for the others.
     #[inline]
     pub fn terms(&self) -> &RouteTerms {
         self.terms.as_deref().unwrap_or(&NO_TERMS)
     }
 }
 
-/// Something named by id.
+/// A reference to an object by its id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Reference<T> {
-    /// Nothing is named.
+    /// No id is configured.
     #[default]
     Unnamed,
-    /// An object is named that does not exist.
+    /// The object does not exist.
     Missing,
-    /// The object.
     Found(T),
 }
 
-/// Where a route's requests go.
+/// Destination of a route's requests.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// Nowhere: plugins answer, or nobody does.
+    /// No upstream: requests are answered by plugins or refused.
     None,
-    /// An upstream that stands in the route or its service.
+    /// Inline upstream of the route or its service.
     Inline(Arc<UpstreamEntry>),
-    /// An upstream object, by its slot in the snapshot.
     Slot(u32),
 }
 
-/// Where snapshots are published, and where every core finds the newest.
+/// Publishes snapshots to all cores.
 #[derive(Debug)]
 pub struct SnapshotCell {
     current: ArcSwap<Snapshot>,
     generation: AtomicU64,
-    /// Beside the generation, which every request reads.
+    /// Placed beside the generation, which every request reads.
     challenges: Challenges,
-    /// Earlier ones, until nobody else holds them: taking one apart is work for whoever publishes, and not for the core
-    /// whose request was the last to hold it.
+    /// Earlier snapshots that are still referenced. The publisher frees them, so that the core of
+    /// the last request does not pay for it.
     retired: Mutex<Vec<Arc<Snapshot>>>,
 }
 
 impl SnapshotCell {
-    /// Publishes the first one.
+    /// Creates the cell with the first snapshot.
     pub fn new(first: Arc<Snapshot>) -> Self {
         let current = ArcSwap::new(first);
         Self {
@@ -182,7 +177,7 @@ impl SnapshotCell {
         }
     }
 
-    /// Publishes `next` to every core's next request.
+    /// Publishes `next`; the next request of every core uses it.
     pub fn publish(&self, next: Arc<Snapshot>) {
         let before = self.current.swap(next);
         self.generation.fetch_add(1, Ordering::Release);
@@ -190,35 +185,36 @@ impl SnapshotCell {
         self.drop_retired();
     }
 
-    /// Drops those earlier snapshots that no core holds any more; says how many are left. It is for the control side, from
-    /// time to time: cores let go when they come to it.
+    /// Frees earlier snapshots that are no longer referenced; returns the number of those that
+    /// remain. Called periodically by the control side, because cores release snapshots at any
+    /// time.
     pub fn drop_retired(&self) -> usize {
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who has the only count has it here, and nobody else can get another.
+        // A count of one cannot rise, because the only reference is in this list.
         let (free, held): (Vec<_>, Vec<_>) = std::mem::take(&mut *retired)
             .into_iter()
             .partition(|snapshot| Arc::strong_count(snapshot) == 1);
         let left = held.len();
         *retired = held;
-        // Whoever publishes meanwhile does not wait for what is taken apart.
+        // The lock is released first, so that a concurrent publisher does not wait for the drop.
         drop(retired);
         drop(free);
         left
     }
 
-    /// What certificate authorities ask, and is answered by every core.
+    /// ACME challenges, answered by every core.
     pub fn challenges(&self) -> &Challenges {
         &self.challenges
     }
 
-    /// The newest.
+    /// Latest snapshot.
     pub fn load(&self) -> Arc<Snapshot> {
         self.current.load_full()
     }
 }
 
-/// One core's view of a [`SnapshotCell`]: taking it for a request costs one load and a count that
-/// no other core touches.
+/// A core's view of a [`SnapshotCell`]. Taking the snapshot for a request costs one atomic load
+/// and a reference count that no other core touches.
 #[derive(Debug)]
 pub struct SnapshotView {
     cell: Arc<SnapshotCell>,
@@ -228,27 +224,26 @@ pub struct SnapshotView {
 }
 
 impl SnapshotView {
-    /// A view of `cell`.
     pub fn new(cell: Arc<SnapshotCell>) -> Self {
         let generation = cell.generation.load(Ordering::Acquire);
         let held = RefCell::new(Rc::new(cell.load()));
         Self { cell, generation: Cell::new(generation), held }
     }
 
-    /// The newest snapshot, to be kept for one request.
+    /// Latest snapshot, to be held during one request.
     #[inline]
     pub fn take(&self) -> Rc<Arc<Snapshot>> {
         self.refresh();
         Rc::clone(&self.held.borrow())
     }
 
-    /// What certificate authorities ask.
     #[inline]
     pub(crate) fn challenges(&self) -> &Challenges {
         &self.cell.challenges
     }
 
-    /// Lets go of an old snapshot even when no request comes by.
+    /// Replaces an outdated snapshot; called also without requests, so that an idle core does not
+    /// keep it alive.
     #[inline]
     pub fn refresh(&self) {
         let generation = self.cell.generation.load(Ordering::Acquire);
@@ -289,12 +284,12 @@ mod tests {
         cell.publish(snapshot(2));
         view.refresh();
         assert_eq!(cell.drop_retired(), 1, "a request holds it");
-        // The last that a core has to do with it.
+        // Releases the core's last reference.
         drop(request);
         assert!(watched.upgrade().is_some());
         assert_eq!(cell.drop_retired(), 0);
         assert!(watched.upgrade().is_none());
-        // Each that is published does the same.
+        // Every publication does the same.
         let second = Arc::downgrade(&cell.load());
         cell.publish(snapshot(3));
         view.refresh();

@@ -1,9 +1,8 @@
-//! The steps of a request's life, one file each, in the order in which `pipeline.rs` calls them:
-//! limits, normalise, challenge (of certificate authorities), connection name, client certificate, route, plugins, forward (and
-//! `attempt`, one try of it), deliver or tunnel,
-//! account.
+//! Stages of a request, one file each, in the order in which `pipeline.rs` calls them: limits,
+//! normalise, challenge (ACME), connection name, client certificate, route, plugins, forward (with
+//! `attempt`, one try), deliver or tunnel, account.
 //!
-//! No step calls the next.
+//! No stage calls the next.
 
 pub(crate) mod access_log;
 pub(crate) mod account;

@@ -1,4 +1,4 @@
-//! What tests of this crate share: settings, and a worker that nobody runs.
+//! Shared by the tests of this crate: settings, and a worker without a running loop.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tollhouse_telemetry::Metrics;
 use crate::settings::{Limits, ProxyProtocol, RealIp, StreamSettings, TlsSettings};
 use crate::{Change, Compiler, Phase, Settings, SnapshotCell, Worker, WorkerParts};
 
-/// A resolver's source that knows no name; the tests need none.
+/// DNS source that resolves no name.
 pub(crate) struct NoNames;
 
 impl resolve::Source for NoNames {
@@ -24,7 +24,7 @@ impl resolve::Source for NoNames {
     }
 }
 
-/// Settings as they are by default, with nobody trusted.
+/// Default settings without trusted addresses.
 pub(crate) fn settings() -> Settings {
     Settings {
         router_mode: Mode::HostUri,
@@ -52,13 +52,13 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// What a worker without routes is made of.
+/// Parts of a worker without routes.
 fn parts(limits: Limits) -> WorkerParts {
     let settings = Settings { limits, ..settings() };
     parts_with(settings, Catalogue::new([]), [])
 }
 
-/// What a worker is made of that has these objects.
+/// Parts of a worker with these objects.
 pub(crate) fn parts_with(
     settings: Settings,
     catalogue: Catalogue,
@@ -83,8 +83,8 @@ pub(crate) fn parts_with(
     }
 }
 
-/// A worker without routes and without housekeeping: its clock stands still between requests, so
-/// that no deadline passes.
+/// A worker without routes and housekeeping. Its clock does not advance between requests, so no
+/// deadline passes.
 pub(crate) fn worker(limits: Limits) -> Rc<Worker> {
     Worker::new(parts(limits)).0
 }

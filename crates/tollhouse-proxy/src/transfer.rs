@@ -1,7 +1,7 @@
-//! The moving parts of one exchange: request bytes up, response bytes down, both at once.
+//! Data transfer of an exchange: request bytes up and response bytes down, concurrently.
 //!
-//! Each part is a poll function over the two streams, so that one task drives both directions
-//! without splitting or sharing them. What to send is decided elsewhere.
+//! Each part is a poll function over both streams, so that one task drives both directions without
+//! splitting them. The content to send is decided elsewhere.
 
 mod body_source;
 pub(crate) mod coding;
@@ -16,19 +16,18 @@ pub(crate) mod tunnel;
 use crate::connection::buffer::BufferPool;
 use crate::connection::link::Link;
 
-/// The two sides of an exchange, and where their buffers come from.
+/// Both sides of an exchange, and the buffer pool.
 #[derive(Debug)]
 pub(crate) struct Sides<'a> {
-    /// The client's.
+    /// Link to the client.
     pub downstream: &'a mut Link,
-    /// The node's.
+    /// Link to the node.
     pub upstream: &'a mut Link,
-    /// The buffers of the core.
+    /// Buffer pool of the core.
     pub buffers: &'a BufferPool,
 }
 
 impl<'a> Sides<'a> {
-    /// Both sides.
     #[inline]
     pub(crate) fn new(
         buffers: &'a BufferPool,
@@ -39,14 +38,14 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// Which side an exchange is waiting for; it decides which time-out applies.
+/// Side that an exchange waits for; it determines the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiting {
     /// The client, to send more of the request.
     DownstreamRead,
-    /// The client, to take more of the response.
+    /// The client, to read more of the response.
     DownstreamWrite,
-    /// The node, to take more of the request.
+    /// The node, to read more of the request.
     UpstreamWrite,
     /// The node, to send more of the response.
     UpstreamRead,

@@ -1,22 +1,22 @@
-//! How long one exchange keeps its core while it could go on: all exchanges of a core are tasks of one thread, and
-//! none of them is interrupted.
+//! Limit on how long one exchange occupies its core. All exchanges of a core are tasks of one
+//! thread and are not preempted.
 
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-/// Bytes that one request moves before the others of its core have their turn: a fraction of a
-/// millisecond.
+/// Bytes that a task may move before it yields to others; takes a fraction of a millisecond.
 pub(crate) const TURN_BYTES: usize = 256 * 1024;
 
-/// Ends a task's turn, although it could go on: it is polled again after whatever is ready now, what has just
-/// arrived at a socket included. The caller returns what this returns.
+/// Yields although the task could continue. The task is polled again after everything that is ready
+/// now, including what has just arrived at a socket. The caller returns this result.
 ///
-/// Waking the task instead would put it behind the tasks that are known to be ready, and the runtime looks at its
-/// sockets once in 61 tasks only: one long body alone would have the core for 61 turns.
+/// Waking the task directly would only place it behind other ready tasks, and the runtime polls its
+/// sockets just once in 61 tasks: a single long body would then occupy the core for 61 turns.
 #[inline]
 pub(crate) fn give_way<T>(context: &mut Context<'_>) -> Poll<T> {
-    // Polled once, it leaves the task's waker where the runtime wakes it after a look at the sockets.
+    // A single poll registers the task's waker with the runtime's deferred list, which is woken
+    // after the sockets are polled.
     let _ = pin!(tokio::task::yield_now()).poll(context);
     Poll::Pending
 }

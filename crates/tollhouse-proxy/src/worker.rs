@@ -1,7 +1,7 @@
-//! One core: the state of its thread. How it runs and drains is `run.rs`.
+//! State of one core, which belongs to its thread. Its main loop is `run.rs`.
 //!
-//! Everything here belongs to one thread. The control side reaches it by three things only: the
-//! snapshot cell, the phase, and counters that it reads.
+//! The control side communicates with a core only through the snapshot cell, the phase, and
+//! counters that it reads.
 
 pub(crate) mod failures;
 mod open;
@@ -37,59 +37,57 @@ use crate::l4::udp::sessions::Sessions;
 use crate::settings::Settings;
 use crate::snapshot::{SnapshotCell, SnapshotView};
 
-/// States of requests, and rooms for their futures, kept for reuse by one core; more requests than
-/// this at once on one core are rare.
+/// Request states and future rooms pooled per core; more concurrent requests on one core are rare.
 const STATES_KEPT_MAX: usize = 1024;
 
-/// Connections over the limit that are answered, and wait for the client to see it, at once on one
-/// core: each holds a descriptor meanwhile. More are closed without a word.
+/// Refused connections per core that may be open at once until their clients have read the
+/// response. Further ones are closed silently, because each occupies a file descriptor.
 pub const REFUSED_OPEN_MAX: usize = 64;
 
-/// How often it is logged that connections cannot be accepted.
+/// Minimum time between log lines about accept failures.
 const ACCEPT_FAILURE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What the control side asks of every core.
+/// Phase that the control side requests of every core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Accept and serve.
+    /// Accept and serve connections.
     Serving,
-    /// Accept no more, finish what is under way, end.
+    /// Accept no new connections, finish open requests, then end.
     Draining,
-    /// End now; what is under way is cut.
+    /// End now; open connections are cut.
     Ending,
 }
 
-/// What a core is made of.
+/// Parts that a core is created from.
 #[derive(Debug)]
 pub struct WorkerParts {
-    /// The settings of the data plane.
+    /// Settings of the data plane.
     pub settings: Arc<Settings>,
-    /// Where its requests find the configuration.
+    /// Source of configuration snapshots.
     pub snapshots: Arc<SnapshotCell>,
-    /// What it listens on.
+    /// HTTP listeners.
     pub listeners: Vec<WorkerListener>,
-    /// The same for connections that begin with a PROXY header.
+    /// HTTP listeners whose connections begin with a PROXY protocol header.
     pub proxied_listeners: Vec<WorkerListener>,
-    /// What it listens on for stream routes.
+    /// Listeners for stream routes.
     pub stream_listeners: Vec<StreamListener>,
-    /// Serving or draining.
+    /// Current phase.
     pub phase: watch::Receiver<Phase>,
-    /// Where it counts; it takes a block of its own.
+    /// Metrics; the core gets its own block of counters.
     pub metrics: Arc<Metrics>,
-    /// Its end of the access log; `None` when that is off.
+    /// The core's access log; `None` if disabled.
     pub log: Option<CoreLog>,
 }
 
-/// A socket that a core listens on.
+/// A listening socket of a core.
 #[derive(Debug)]
 pub struct WorkerListener {
-    /// Bound and listening.
+    /// Socket that is bound and listening.
     pub socket: TcpListener,
-    /// What clients speak there.
     pub transport: Transport,
 }
 
-/// What clients of a listener speak.
+/// Transport of a listener's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// HTTP over TCP.
@@ -98,49 +96,49 @@ pub enum Transport {
     Tls,
 }
 
-/// The state of one core.
+/// State of one core.
 #[derive(Debug)]
 pub struct Worker {
-    /// The settings of the data plane.
+    /// Settings of the data plane.
     pub settings: Arc<Settings>,
-    /// The configuration.
+    /// View of the current configuration.
     pub snapshot: SnapshotView,
-    /// The time.
+    /// Clock with millisecond resolution.
     pub clock: CoarseClock,
-    /// All deadlines.
+    /// Timer wheel of all deadlines.
     pub wheel: Wheel,
-    /// Read buffers nobody uses.
+    /// Pool of unused read buffers.
     pub(crate) buffers: BufferPool,
     /// Idle connections to nodes.
     pub pools: Pools,
-    /// Connections of HTTP/2 to nodes, which requests share.
+    /// HTTP/2 connections to nodes, which requests share.
     pub(crate) node_connections: NodeConnections,
-    /// Requests that clients of HTTP/2 take back.
+    /// Cancelled requests of HTTP/2 clients.
     pub(crate) cancellations: Cancellations,
-    /// What long transfers below HTTP pass through.
+    /// Kernel pipes for long TCP transfers.
     pub(crate) pipes: PipePool,
-    /// Sessions of datagrams.
+    /// UDP sessions.
     pub(crate) sessions: Sessions,
-    /// Counts.
+    /// Counters of the core.
     pub metrics: Rc<CoreHandle>,
-    /// The access log; `None` when it is off.
+    /// Access log; `None` if disabled.
     pub log: Option<CoreLog>,
-    /// What answers say of the gateway, and the second that was written in.
+    /// `Date` and `Server` lines, and the second for which they were written.
     server_lines: RefCell<ServerLines>,
     server_lines_second: Cell<u64>,
-    /// Reports requests that fail.
+    /// Log of failed requests.
     pub(crate) failures: Failures,
-    /// When the next request that goes well is kept for people to see.
+    /// Earliest time at which the next successful request is kept as a sample.
     pub(crate) next_sample_ms: Cell<u64>,
     pub(crate) open: OpenConnections,
-    /// Connections without a whole first message of TLS.
+    /// TLS connections without a complete ClientHello.
     pub(crate) silent: SilentConnections,
-    /// Connections over the limit that are open until their clients have seen the answer.
+    /// Number of refused connections that are open until their clients have read the response.
     pub(crate) refused_open: Cell<usize>,
     #[expect(clippy::vec_box, reason = "a state is handed to a connection without being copied")]
     states: RefCell<Vec<Box<RequestState>>>,
     rooms: RefCell<Vec<Room>>,
-    /// The same for what plugins do before a node is asked.
+    /// Rooms for the futures of plugin phases.
     plugin_rooms: RefCell<Vec<Room>>,
     random: RefCell<Random>,
     draining: Cell<bool>,
@@ -155,12 +153,13 @@ impl Worker {
         Self::with_clock(parts, CoarseClock::new())
     }
 
-    /// One whose time is that of `clock`.
+    /// Creates a worker with the given clock.
     pub(crate) fn with_clock(
         parts: WorkerParts,
         clock: CoarseClock,
     ) -> (Rc<Self>, Vec<WorkerListener>, watch::Receiver<Phase>) {
-        // Cyclic, because tasks that a worker spawns hold it, and it must be able to hand itself to them.
+        // Cyclic, because the worker must be able to hand an `Rc` of itself to the tasks that it
+        // spawns.
         let worker = Rc::new_cyclic(|this| Self {
             snapshot: SnapshotView::new(parts.snapshots),
             clock,
@@ -192,7 +191,8 @@ impl Worker {
         (worker, parts.listeners, parts.phase)
     }
 
-    /// Whoever learns of the phase first calls this: no listener closes before answers say so.
+    /// Begins the drain; called by the first task that learns of the phase, so that responses
+    /// announce the end of connections before any listener closes.
     pub(crate) fn begin_drain(&self) {
         if self.draining.replace(true) {
             return;
@@ -202,13 +202,14 @@ impl Worker {
         self.open.wake_all();
     }
 
-    /// Whether the core finishes what is under way and takes nothing new.
+    /// Whether the core finishes open requests and accepts no new ones.
     #[inline]
     pub fn is_draining(&self) -> bool {
         self.draining.get()
     }
 
-    /// Whether another connection to a node may be opened: at the limit one that idles makes room.
+    /// Whether another connection to a node may be opened; at the limit, an idle one is closed to
+    /// make room.
     pub fn may_connect(&self) -> bool {
         let to_nodes = usize::try_from(self.metrics.upstream_connections_open.value()).unwrap_or(0);
         let open = self.open.len() + to_nodes;
@@ -217,28 +218,28 @@ impl Worker {
             || self.node_connections.drop_one()
     }
 
-    /// Closes the connections to nodes that are kept under `key`.
+    /// Closes the pooled connections of `key`.
     pub(crate) fn close_kept(&self, key: &PoolKey) {
         self.pools.close(key);
         self.node_connections.close(key);
     }
 
-    /// The core, for a task of its own.
+    /// An `Rc` of the core, for a separate task.
     ///
     /// # Panics
-    /// Never: whoever asks runs on it.
+    /// Never, because the caller runs on the core.
     pub(crate) fn handle(&self) -> Rc<Self> {
         self.this.upgrade().expect("the core outlives what runs on it")
     }
 
-    /// Hands the log what the core has buffered of it.
+    /// Passes the core's buffered log lines to the log.
     pub(crate) fn flush_log(&self) {
         if let Some(log) = &self.log {
             log.flush();
         }
     }
 
-    /// What every answer says of the gateway and of the time; written once a second.
+    /// `Date` and `Server` lines of responses, updated once a second.
     #[inline]
     pub(crate) fn server_lines(&self) -> Ref<'_, ServerLines> {
         let second = self.clock.unix_ms() / 1_000;
@@ -256,13 +257,13 @@ impl Worker {
         self.random.borrow_mut().next_u64()
     }
 
-    /// The state of one request, as good as new.
+    /// A cleared state for one request.
     #[inline]
     pub(crate) fn take_state(&self) -> Box<RequestState> {
         self.states.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Takes the state back.
+    /// Returns a state to the pool.
     #[inline]
     pub(crate) fn give_state(&self, mut state: Box<RequestState>) {
         state.finish();
@@ -278,19 +279,17 @@ impl Worker {
         self.rooms.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Takes the memory back.
     #[inline]
     pub(crate) fn give_room(&self, room: Room) {
         keep(&self.rooms, room);
     }
 
-    /// Memory for the future of one request's plugins.
+    /// Memory for the future of one request's plugin phases.
     #[inline]
     pub(crate) fn take_plugin_room(&self) -> Room {
         self.plugin_rooms.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Takes that back.
     #[inline]
     pub(crate) fn give_plugin_room(&self, room: Room) {
         keep(&self.plugin_rooms, room);

@@ -1,8 +1,9 @@
-//! Finds a route again and again, for counting instructions: `find_cost <case> <times>`. The cases
-//! whose names begin with `change-` publish a changed route among 100,000 instead.
+//! Repeated route look-ups, for counting instructions: `find_cost <case> <times>`. Cases whose
+//! names begin with `change-` publish a changed route among 100,000 instead.
 //!
-//! Run it under `valgrind --tool=callgrind` with two numbers of times; the difference of the totals
-//! over the difference of the numbers is the cost of one look-up, start-up left out.
+//! Run it under `valgrind --tool=callgrind` with two values of `times`. The difference of the
+//! instruction totals divided by the difference of the values is the cost of one look-up, without
+//! start-up.
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -14,7 +15,7 @@ use tollhouse_router::{
     Captures, MatchRequest, Mode, NormalizeOptions, RouteSpec, Router, normalize_path,
 };
 
-/// A request of which nothing but host, path and method is known.
+/// A request with nothing but host, path and method.
 struct Bare;
 
 impl Lookup for Bare {
@@ -34,7 +35,7 @@ fn spec(uri: &str, hosts: &[&str]) -> RouteSpec {
     }
 }
 
-/// A matcher, and the path and host to find in it.
+/// A matcher, and the path and host to look up.
 fn case(name: &str) -> (Router<u32>, String, &'static str) {
     let mut router = Router::new(match name {
         "parameter" => Mode::UriWithParameter,
@@ -95,7 +96,7 @@ fn main() {
             continue;
         }
         if name.starts_with("change-") {
-            // As a snapshot is published: the next version is changed while readers hold this one.
+            // As for a snapshot: the next version is changed while readers hold this one.
             let mut next = router.clone();
             let number = 77_777;
             let uri = path.replace("/orders", "/*");

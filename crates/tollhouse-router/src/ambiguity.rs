@@ -1,7 +1,7 @@
-//! Spellings of a path that servers read in more than one way.
+//! Detection of paths that servers interpret in more than one way.
 //!
-//! Where something protects a node by the path, these are refused: the node might serve another
-//! resource than the one that was judged. Everything else that a path may hold is normalised instead
+//! Such paths are refused on routes with a plugin that judges the path, because the node might
+//! serve another resource than the judged one. All other irregularities of a path are normalised
 //! (`normalize.rs`).
 
 use crate::NormalizeOptions;
@@ -9,17 +9,18 @@ use crate::NormalizeOptions;
 #[cfg(test)]
 mod tests;
 
-/// Handling of ambiguous paths where a request is judged (`ambiguous_paths`).
+/// Treatment of ambiguous paths on routes that judge the path (`ambiguous_paths`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AmbiguousPaths {
-    /// Answered by 400.
+    /// The request is refused with 400.
     #[default]
     Refuse,
-    /// Passed on as sent: the operator knows that nodes read them as the gateway does.
+    /// The path is passed on as sent; the operator asserts that nodes interpret paths as the
+    /// gateway does.
     Allow,
 }
 
-/// Bytes that every ambiguous spelling has one of.
+/// Bytes of which every ambiguous spelling contains at least one.
 static MARKS: [bool; 256] = {
     let mut marks = [false; 256];
     marks[b'%' as usize] = true;
@@ -28,21 +29,22 @@ static MARKS: [bool; 256] = {
     marks
 };
 
-/// Whether a path may be ambiguous: it has an escape, a parameter or a backslash. One pass without
-/// branches.
+/// Whether a path may be ambiguous: it contains an escape, a parameter or a backslash. A single
+/// pass without branches.
 #[inline]
 pub fn may_be_ambiguous(path: &[u8]) -> bool {
     path.iter().fold(false, |any, &byte| any | MARKS[usize::from(byte)])
 }
 
-/// Whether servers read a path, as it was sent, in more than one way:
+/// Whether servers interpret a path, as it was sent, in more than one way:
 ///
-/// - an escaped slash is data to some, a slash to others. With `match_uri_encoded_slash` the operator
-///   says that it is data; dots between such slashes would still climb where it is not;
-/// - a backslash, escaped or not, is a slash on Windows and in browsers;
-/// - `;` begins parameters that servlet containers cut off before they look for the resource, which
-///   turns `/a;x/b` into `/a/b` and `..;` into `..`. With `normalize_uri_like_servlet` routes see the
-///   path without them, and an escaped `;` is ambiguous instead.
+/// - An escaped slash is data for some servers and a slash for others. With
+///   `match_uri_encoded_slash`, the operator declares it as data; dot segments between such slashes
+///   remain ambiguous.
+/// - A backslash, escaped or not, is a slash on Windows and in browsers.
+/// - `;` begins parameters, which servlet containers remove before they look up the resource:
+///   `/a;x/b` becomes `/a/b`, and `..;` becomes `..`. With `normalize_uri_like_servlet`, routes see
+///   the path without parameters, and an escaped `;` is ambiguous instead.
 pub fn is_ambiguous(sent: &[u8], options: &NormalizeOptions) -> bool {
     if !may_be_ambiguous(sent) {
         return false;
@@ -55,8 +57,8 @@ pub fn is_ambiguous(sent: &[u8], options: &NormalizeOptions) -> bool {
         || (has(b"%2f") && (!options.encoded_slash || climbs_by_escaped_slashes(sent)))
 }
 
-/// Whether any part between slashes, escaped ones included, would be a dot segment, and one of the
-/// slashes next to it is escaped.
+/// Whether a part between slashes, escaped ones included, is a dot segment with an escaped slash
+/// next to it.
 fn climbs_by_escaped_slashes(sent: &[u8]) -> bool {
     let (mut dots, mut is_dots, mut after_escape) = (0_u8, true, false);
     let mut rest = sent;

@@ -1,4 +1,4 @@
-//! Candidates that share a host level and a path or prefix, in the order they are tried.
+//! Candidates that share a host level and a path or prefix, in the order in which they are tried.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use crate::explain::Loss;
 use crate::pattern::Rest;
 use crate::spec::{MatchRequest, RouteSpec};
 
-/// A route as it was put in.
+/// A route as inserted.
 #[derive(Debug)]
 pub(crate) struct Origin<T> {
     pub(crate) id: Id,
     pub(crate) spec: RouteSpec,
     pub(crate) value: T,
-    /// Place in the order of insertion; kept when the route is replaced, and no two have the same.
+    /// Place in the order of insertion; unique, and kept when the route is replaced.
     pub(crate) sequence: u64,
 }
 
-/// One path pattern of a route under one of its hosts. What a look-up reads stands in it, so that
-/// a route without conditions is found without following a further pointer.
+/// Path pattern of a route under one of its hosts. Contains everything that a look-up reads, so
+/// that a route without conditions is found without another pointer.
 #[derive(Debug)]
 pub(crate) struct Candidate<T> {
     pub(crate) value: T,
@@ -31,7 +31,7 @@ pub(crate) struct Candidate<T> {
     pub(crate) origin: Arc<Origin<T>>,
     /// Index of the path pattern in the route.
     pub(crate) uri: u32,
-    /// Index of the host pattern in the route; `None` in the level of no host.
+    /// Index of the host pattern in the route; `None` in the level without hosts.
     pub(crate) host: Option<u32>,
 }
 
@@ -49,12 +49,13 @@ impl<T: Clone> Clone for Candidate<T> {
 }
 
 impl<T> Candidate<T> {
-    /// The path pattern as written.
+    /// Path pattern as written.
     pub(crate) fn uri(&self) -> &str {
         &self.origin.spec.uris[self.uri as usize]
     }
 
-    /// Whether `request`, whose path the key has found, takes this route; fills `captures` then.
+    /// Whether the route accepts `request`, whose path matches the key; fills `captures` if it
+    /// does.
     #[inline]
     pub(crate) fn admits(&self, request: &MatchRequest<'_>, captures: &mut Captures) -> bool {
         if let Some(conditions) = &self.conditions
@@ -70,7 +71,7 @@ impl<T> Candidate<T> {
         true
     }
 
-    /// Why `request` does not take this route, if it does not.
+    /// Reason why the route does not accept `request`, if so.
     pub(crate) fn refusal(&self, request: &MatchRequest<'_>) -> Option<Loss> {
         let by_conditions = self.conditions.as_ref().and_then(|held| held.refusal(request));
         let by_pattern = || match &self.rest {
@@ -82,7 +83,7 @@ impl<T> Candidate<T> {
         by_conditions.or_else(by_pattern)
     }
 
-    /// Which of two candidates of a bucket is tried first.
+    /// Order in which two candidates of a bucket are tried.
     fn order(&self, other: &Self) -> Ordering {
         let by_priority = other.origin.spec.priority.cmp(&self.origin.spec.priority);
         let by_length = other.uri().len().cmp(&self.uri().len());
@@ -91,12 +92,12 @@ impl<T> Candidate<T> {
     }
 }
 
-/// Candidates in the order they are tried. Most often there is one, which stands where the bucket does: among many
-/// routes, a look-up follows one pointer less.
+/// Candidates in the order in which they are tried. A single candidate, the most frequent case, is
+/// stored inline, which saves a pointer per look-up.
 #[derive(Debug)]
 pub(crate) enum Bucket<T> {
     One(Candidate<T>),
-    /// None, or more; shared between versions of the matcher.
+    /// No or several candidates; shared between versions of the matcher.
     Several(Arc<Vec<Candidate<T>>>),
 }
 
@@ -128,7 +129,7 @@ impl<T> Bucket<T> {
         self.candidates().is_empty()
     }
 
-    /// Whether both hold the same routes, not only such as are alike.
+    /// Whether both contain the same route objects, not merely equal ones.
     #[cfg(test)]
     pub(crate) fn is_shared_with(&self, other: &Self) -> bool {
         let origins = |bucket: &Self| -> Vec<_> {
@@ -153,7 +154,7 @@ impl<T: Clone> Bucket<T> {
         }
     }
 
-    /// Takes every candidate of a route out.
+    /// Removes every candidate of a route.
     pub(crate) fn remove(&mut self, sequence: u64) {
         let stays = |held: &Candidate<T>| held.origin.sequence != sequence;
         match self {

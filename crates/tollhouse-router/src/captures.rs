@@ -1,16 +1,17 @@
-//! What the winning pattern captured out of the path: one reusable value a connection.
+//! Captures of the winning pattern; one reusable value per connection.
 
 use std::sync::Arc;
 
 use crate::pattern::Wildcards;
 
-/// The name under which the remainder after a trailing or unnamed `*` is known.
+/// Name of the remainder after a trailing or unnamed `*`.
 pub(crate) const REMAINDER: &str = ":ext";
 
-/// Parts of the path that a pattern's parameters and wildcards stand for.
+/// Parts of the path that a pattern's parameters and wildcards matched.
 ///
-/// They are ranges of the path that was matched, which [`Captures::get`] is given again. Reused
-/// from request to request, it allocates only while the most captures so far grow.
+/// The captures are ranges of the matched path, which must be passed again to [`Captures::get`].
+/// The value is reused for every request, and allocates only if a request has more captures than
+/// any before.
 #[derive(Debug, Default, Clone)]
 pub struct Captures {
     source: Source,
@@ -18,25 +19,24 @@ pub struct Captures {
     ranges: Vec<(u32, u32)>,
 }
 
-/// What was captured.
+/// Kinds of captures of a matched pattern.
 #[derive(Debug, Default, Clone)]
 enum Source {
     #[default]
     Nothing,
-    /// What follows a prefix of so many bytes.
+    /// Everything after a prefix of this length.
     Remainder(u32),
-    /// Ranges by the names of this pattern.
+    /// Ranges whose names are those of this pattern.
     Ranges(Arc<Wildcards>),
 }
 
 impl Captures {
-    /// Forgets what was captured.
     #[inline]
     pub fn clear(&mut self) {
         self.source = Source::Nothing;
     }
 
-    /// What was captured as `name`, out of the path that was matched.
+    /// Capture with this name; `path` is the path that was matched.
     pub fn get<'p>(&self, name: &str, path: &'p [u8]) -> Option<&'p [u8]> {
         match &self.source {
             Source::Nothing => None,
@@ -49,13 +49,13 @@ impl Captures {
         }
     }
 
-    /// Keeps what follows a prefix.
+    /// Captures everything after a prefix.
     #[inline]
     pub(crate) fn set_remainder(&mut self, start: u32) {
         self.source = Source::Remainder(start);
     }
 
-    /// Matches `path` against `wildcards` and keeps what they stand for.
+    /// Matches `path` against `wildcards` and stores the captures; returns whether it matched.
     pub(crate) fn set_from(&mut self, wildcards: &Arc<Wildcards>, path: &[u8]) -> bool {
         let matched = wildcards.matches(path, &mut self.ranges);
         if matched {

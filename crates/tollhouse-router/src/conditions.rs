@@ -1,4 +1,4 @@
-//! What a route asks of a request beside its path, checked in a fixed order.
+//! Conditions of a route besides its path, checked in a fixed order.
 
 use ipnet::IpNet;
 use tollhouse_model::MethodSet;
@@ -8,19 +8,19 @@ use crate::explain::Loss;
 use crate::host::HostPattern;
 use crate::spec::{MatchRequest, Mode, RouteSpec};
 
-/// The conditions of a route, shared by all its candidates.
+/// Conditions of a route, shared by all its candidates.
 #[derive(Debug)]
 pub(crate) struct Conditions {
     methods: Option<MethodSet>,
     remote_addrs: Box<[IpNet]>,
-    /// Empty where the host level has settled the question.
+    /// Host patterns; empty if the host level has decided already.
     hosts: Box<[String]>,
     vars: Option<Expr>,
 }
 
 impl Conditions {
-    /// The conditions of `spec`; `None` when it has none, so that most candidates are taken
-    /// without looking any further.
+    /// Compiles the conditions of `spec`; `None` if it has none, so that most candidates are
+    /// accepted without further checks.
     pub(crate) fn compile(spec: &RouteSpec, mode: Mode) -> Option<Self> {
         let hosts = if mode == Mode::HostUri { &[][..] } else { &spec.hosts };
         let conditions = Self {
@@ -36,7 +36,7 @@ impl Conditions {
         is_needed.then_some(conditions)
     }
 
-    /// The first condition that `request` fails.
+    /// First condition that `request` fails.
     pub(crate) fn refusal(&self, request: &MatchRequest<'_>) -> Option<Loss> {
         if self.methods.is_some_and(|methods| !methods.contains(request.method)) {
             return Some(Loss::Method);
@@ -55,7 +55,7 @@ impl Conditions {
     }
 
     fn takes_client(&self, request: &MatchRequest<'_>) -> bool {
-        // A dual-stack socket shows IPv4 clients as mapped addresses.
+        // A dual-stack socket reports IPv4 clients as mapped addresses.
         let address = request.remote_addr.to_canonical();
         self.remote_addrs.iter().any(|network| network.contains(&address))
     }

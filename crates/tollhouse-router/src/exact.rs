@@ -1,4 +1,4 @@
-//! The table of exact paths of all host levels.
+//! Table of the exact paths of all host levels.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use tollhouse_stdx::{CowMap, Equivalent};
 
 use crate::bucket::{Bucket, Candidate};
 
-/// From level and path to candidates; a clone is one reference count.
+/// Candidates by level and path; a clone costs one reference count.
 #[derive(Debug)]
 pub(crate) struct ExactTable<T> {
     map: CowMap<ExactKey, Bucket<T>>,
 }
 
-/// What a change did to the number of paths in the table.
+/// Effect of a change on the number of paths in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     SamePaths,
-    /// One more, or one less.
+    /// The number rose or fell by one.
     PathsChanged,
 }
 
@@ -27,12 +27,11 @@ struct ExactKey {
     path: KeyPath,
 }
 
-/// Bytes of a path that stand in its key; with the rest of it as much room as a pointer to a longer one
-/// takes, and its length.
+/// Longest path in bytes that is stored inline; a short key then has the size of a long one.
 const SHORT_BYTES: usize = 22;
 
-/// The path of a key. A short one is compared without following a pointer, which among many routes would
-/// lead to memory that no cache holds.
+/// Path of a key. A short one is compared without following a pointer, which with many routes would
+/// cause a cache miss.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum KeyPath {
     Short(u8, [u8; SHORT_BYTES]),
@@ -74,7 +73,7 @@ impl Hash for ExactKey {
 impl Hash for ExactRef<'_> {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // One part of variable length needs no length before it.
+        // A single part of variable length needs no length prefix.
         state.write(self.path);
         state.write_u64(self.level);
     }
@@ -122,7 +121,7 @@ impl<T: Clone> ExactTable<T> {
         Effect::PathsChanged
     }
 
-    /// Takes every candidate of a route out of the bucket of one path.
+    /// Removes every candidate of a route from the bucket of one path.
     pub(crate) fn remove(&mut self, level: u64, path: &[u8], sequence: u64) -> Effect {
         let key = ExactRef { level, path };
         let is_left_empty = self.map.update(&key, |bucket| {

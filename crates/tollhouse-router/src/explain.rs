@@ -1,4 +1,4 @@
-//! Why a request takes the route it takes: every candidate in the order tried, and what it lost by.
+//! Explanation of a match: every candidate in the order tried, and why it lost.
 
 use tollhouse_model::Id;
 
@@ -8,30 +8,30 @@ use crate::pattern::Rest;
 use crate::router::Router;
 use crate::spec::MatchRequest;
 
-/// Why a candidate is not the answer; conditions are checked in this order.
+/// Why a candidate lost; conditions are checked in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     /// The method is not among the route's.
     Method,
     /// The client's address is in none of the route's networks.
     RemoteAddr,
-    /// The host is none of the route's.
+    /// The host does not match the route's hosts.
     Host,
     /// The `vars` do not hold.
     Vars,
     /// The rest of the pattern does not match the path.
     Path,
-    /// All of that holds, but an earlier candidate had won.
+    /// All conditions hold, but an earlier candidate has won.
     Later,
 }
 
 impl Loss {
-    /// The reason as a phrase.
+    /// The reason as a phrase for operators.
     pub fn text(self) -> &'static str {
         match self {
             Loss::Method => "the method is not among the route's",
             Loss::RemoteAddr => "the client's address is in none of the route's networks",
-            Loss::Host => "the host is none of the route's",
+            Loss::Host => "the host is not among the route's",
             Loss::Vars => "the vars do not hold",
             Loss::Path => "the pattern does not match the whole path",
             Loss::Later => "an earlier candidate had won",
@@ -39,40 +39,37 @@ impl Loss {
     }
 }
 
-/// The host level at which a candidate was tried.
+/// Host level at which a candidate was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostLevel {
-    /// Routes of exactly this host.
+    /// Routes for exactly this host.
     Exact,
-    /// Routes of a wildcard host.
+    /// Routes for a wildcard host.
     Wildcard,
-    /// Routes without a host; in the modes without host levels, all of them.
+    /// Routes without a host; in the modes without host levels, all routes.
     Any,
 }
 
-/// How a candidate's pattern was found.
+/// Way in which a candidate's pattern was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FoundBy {
-    /// It is the path itself.
+    /// The pattern equals the path.
     ExactPath,
-    /// Its text before the first wildcard or parameter begins the path.
+    /// The pattern's text before the first wildcard or parameter is a prefix of the path.
     Prefix,
 }
 
-/// What became of one candidate.
+/// Result for one candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// The route.
     pub id: Id,
-    /// The pattern that made it a candidate.
+    /// Pattern that made the route a candidate.
     pub uri: String,
-    /// The host pattern under which it was tried; `None` at the level of any host.
+    /// Host pattern under which it was tried; `None` at the level without hosts.
     pub host: Option<String>,
-    /// The host level at which it was tried.
+    /// Host level at which it was tried.
     pub level: HostLevel,
-    /// How its pattern was found.
     pub found_by: FoundBy,
-    /// Its priority.
     pub priority: i64,
     /// Why it lost; `None` for the winner.
     pub loss: Option<Loss>,

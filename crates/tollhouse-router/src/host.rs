@@ -2,34 +2,35 @@
 
 use crate::spec::MatchRequest;
 
-/// A host pattern, taken apart.
+/// A parsed host pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HostPattern<'a> {
     pub(crate) shape: Shape,
-    /// The whole host, or what stands after the `*`.
+    /// The whole host, or the text after the `*`.
     pub(crate) text: &'a [u8],
     pub(crate) port: Port,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// The host itself.
+    /// Matches exactly this host.
     Exact,
-    /// Any host that ends so, at any depth.
+    /// Matches any host with this ending, at any depth.
     Suffix,
 }
 
-/// What a pattern is compared with.
+/// Part of the request that a pattern is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Port {
-    /// The host without its port.
+    /// The host is matched without its port.
     Ignored,
-    /// The host as the client sent it.
+    /// The host with its port, as sent by the client.
     Compared,
 }
 
 impl Port {
-    /// Whether a pattern names a port. Colons within the brackets of an IPv6 address are none.
+    /// Determines whether a pattern contains a port. Colons within the brackets of an IPv6 address
+    /// do not count.
     pub(crate) fn in_pattern(text: &[u8]) -> Self {
         let colon_or_bracket = memchr::memrchr2(b':', b']', text);
         match colon_or_bracket.map(|at| text[at]) {

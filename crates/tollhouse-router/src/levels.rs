@@ -1,4 +1,4 @@
-//! Host levels: which sets of routes a host leads to, most specific first.
+//! Host levels: the sets of routes that a host selects, most specific first.
 
 use std::sync::Arc;
 
@@ -11,37 +11,37 @@ use crate::tree::Tree;
 #[cfg(test)]
 mod tests;
 
-/// The number of the level of routes without a host.
+/// Number of the level of routes without a host.
 const NO_HOST: u64 = 0;
 
-/// The routes of one host pattern.
+/// Routes of one host pattern.
 #[derive(Debug)]
 pub(crate) struct Level<T> {
-    /// Its part of the key in the table of exact paths; never used again for another.
+    /// Part of the key in the table of exact paths; never reused for another level.
     pub(crate) number: u64,
-    /// How many exact paths it has: most look-ups in levels without any are spared.
+    /// Number of exact paths; a level without any needs no look-up.
     pub(crate) exact_paths: usize,
     pub(crate) tree: Tree<T>,
 }
 
-/// All levels. A clone is a few reference counts.
+/// All host levels. A clone costs a few reference counts.
 #[derive(Debug)]
 pub(crate) struct Levels<T> {
     no_host: Level<T>,
     exact: CowMap<Arc<[u8]>, Level<T>>,
-    /// By what stands after the `*`.
+    /// Suffix levels by the text after the `*`.
     suffixes: CowMap<Arc<[u8]>, Level<T>>,
-    /// Which of those can be found: only these lengths are looked up.
+    /// Lengths of the suffixes in use; only these are looked up.
     lengths: Arc<[SuffixLength]>,
     next_number: u64,
 }
 
-/// How many suffixes have one length; in an order of falling length.
+/// Number of suffixes of one length; ordered by decreasing length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SuffixLength {
     bytes: usize,
     suffixes: usize,
-    /// How many of them do not begin with a dot, or are compared with the port.
+    /// Number of those that do not begin with a dot or contain a port.
     unusual: usize,
 }
 
@@ -84,7 +84,7 @@ impl<T> Levels<T> {
         }
     }
 
-    /// Shows the levels that the request's host leads to until `visit` returns something.
+    /// Calls `visit` with each level that the request's host selects, until it returns a value.
     #[inline]
     pub(crate) fn walk<'a, R>(
         &'a self,
@@ -128,17 +128,17 @@ impl<T> Levels<T> {
     fn suffix_level(&self, host: &[u8], length: &SuffixLength, port: Port) -> Option<&Level<T>> {
         let start = host.len().checked_sub(length.bytes)?;
         let suffix = &host[start..];
-        // Nearly all suffixes begin with a dot, and few hosts have one at the right place.
+        // Nearly all suffixes begin with a dot, and few hosts have a dot at the right place.
         let is_possible = length.unusual > 0 || suffix.first() == Some(&b'.');
-        // A suffix that names no port is not compared with one.
+        // A suffix without a port is not compared with a host that has one.
         let is_meant = || port == Port::Ignored || Port::in_pattern(suffix) == port;
         (is_possible && is_meant()).then(|| self.suffixes.get(suffix)).flatten()
     }
 }
 
 impl<T: Clone> Levels<T> {
-    /// Changes the level of `host`, which is made where there is none and goes when it is left
-    /// without routes.
+    /// Changes the level of `host`. The level is created if needed, and removed if it is left
+    /// empty.
     pub(crate) fn update(&mut self, host: Option<&str>, change: impl FnOnce(&mut Level<T>)) {
         let Some(host) = host else { return change(&mut self.no_host) };
         let pattern = HostPattern::parse(host);
@@ -170,9 +170,9 @@ impl<T: Clone> Levels<T> {
             return;
         }
         let bytes = pattern.text.len();
-        // The others begin at a dot and name no port, so that one byte rules most hosts out. While
-        // there is an unusual one of that length, every host is looked up, with its port and
-        // without.
+        // Ordinary suffixes begin with a dot and have no port, so one byte excludes most hosts.
+        // While an unusual suffix of that length exists, every host is looked up, with and without
+        // its port.
         let is_unusual = pattern.port == Port::Compared || pattern.text.first() != Some(&b'.');
         let mut lengths = self.lengths.to_vec();
         let found = lengths.binary_search_by(|held| bytes.cmp(&held.bytes));

@@ -1,24 +1,25 @@
-//! Which route a request takes: routes compiled to an immutable matcher that changes by sharing.
+//! Route matching: routes are compiled into an immutable matcher, whose changed versions share
+//! structure.
 //!
-//! The order of choice, which is that of APISIX's routers:
+//! The order of precedence follows APISIX's routers:
 //!
-//! 1. **Host level** ([`Mode::HostUri`]): routes of exactly this host (named with its port first),
-//!    then those of wildcard hosts, longest suffix first, then those that name no host. A level in
-//!    which nothing matches falls through to the next. In the other modes there is one level, and
-//!    hosts are a condition like the others.
-//! 2. **Path** within a level: the exact path first, whatever its priority; then patterns, longest
-//!    literal prefix (the text before the first `*` or `:name`) first. Priority never lifts a route
-//!    over a longer prefix.
-//! 3. **Candidates** that share a level and a path or prefix: higher priority first, then the longer
-//!    pattern, then the one inserted earlier; a replaced route keeps its place.
-//! 4. **Conditions** of each candidate in turn: methods, client addresses, hosts, `vars`, and last
-//!    what its pattern asks beyond the prefix. The first candidate to pass them all is the answer;
-//!    an exact path whose conditions fail does not keep prefixes from being tried.
+//! 1. **Host level** ([`Mode::HostUri`]): routes for exactly this host (with its port first), then
+//!    those for wildcard hosts, longest suffix first, then those without a host. If nothing matches
+//!    in a level, the next one is tried. The other modes have a single level, and hosts are an
+//!    ordinary condition.
+//! 2. **Path** within a level: the exact path first, regardless of its priority; then patterns,
+//!    longest literal prefix (the text before the first `*` or `:name`) first. Priority never lifts
+//!    a route over a longer prefix.
+//! 3. **Candidates** that share a level and a path or prefix: higher priority first, then the
+//!    longer pattern, then the one inserted earlier; a replaced route keeps its place.
+//! 4. **Conditions** of each candidate in turn: methods, client addresses, hosts, `vars`, and
+//!    finally the part of the pattern after the prefix. The first candidate that passes all of them
+//!    wins. If the conditions of an exact path fail, prefixes are still tried.
 //!
-//! Exact paths of all levels stand in one hash table, patterns in one radix tree a level, both
-//! shared between clones: a change copies the few nodes that it touches, however many routes there
-//! are. Finding a route costs the length of the host and path, not the number of routes. Nothing
-//! here does IO or knows a runtime.
+//! Exact paths of all levels are stored in one hash table, patterns in one radix tree per level.
+//! Clones share both: a change copies the few nodes that it touches, regardless of the number of
+//! routes. The cost of a look-up depends on the length of host and path, not on the number of
+//! routes. The crate does no IO and needs no runtime.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,10 @@
-//! Brings a path into the form that routes are matched against (RFC 3986 §6.2.2), as nginx does.
+//! Normalisation of a path for route matching (RFC 3986 §6.2.2), as in nginx.
 //!
-//! Percent-escapes are decoded once, repeated slashes merged, dot segments resolved, decoded ones
-//! included. A path that needs none of this is recognised in one scan and left where it is.
-//! The query string is not looked at: it is not part of a path.
+//! Percent-escapes are decoded once, repeated slashes are merged, and dot segments, decoded ones
+//! included, are resolved. A path that needs none of this is recognised in one scan and left in
+//! place. The query string is not part of the path and is not read.
 //!
-//! [`escaped_path`] writes the same path as it can travel in a request line.
+//! [`escaped_path`] writes the same path in the form of a request line.
 
 use std::borrow::Cow;
 
@@ -13,52 +13,51 @@ use thiserror::Error;
 #[cfg(test)]
 mod tests;
 
-/// What is done beside the ordinary.
+/// Optional steps of the normalisation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NormalizeOptions {
-    /// `;params` of segments are cut off, and segments that would become dots are refused
+    /// Removes `;params` of segments, and refuses segments that would become dot segments
     /// (`normalize_uri_like_servlet`).
     pub servlet_params: bool,
-    /// `%2F` stays escaped, in upper case (`match_uri_encoded_slash`).
+    /// Keeps `%2F` escaped, in upper case (`match_uri_encoded_slash`).
     pub encoded_slash: bool,
-    /// One trailing slash is cut off, unless it is all there is (`delete_uri_tail_slash`).
+    /// Removes one trailing slash, unless the path is `/` (`delete_uri_tail_slash`).
     pub delete_tail_slash: bool,
 }
 
-/// Where the normalised path is.
+/// Storage of the normalised path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Normalized {
-    /// The path was in order already.
+    /// The path was already normalised and is borrowed.
     Borrowed,
-    /// It was written to the output.
+    /// The path was written to the output.
     InOut,
 }
 
-/// Why a path is refused; the answer is 400.
+/// Why a path is refused with 400.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadPath {
-    /// It does not begin with a slash.
+    /// The path does not begin with a slash.
     #[error("path does not begin with a slash")]
     NotAbsolute,
-    /// Its dot segments lead above the root.
+    /// The dot segments lead above the root.
     #[error("path leads above its root")]
     AboveRoot,
     /// A `%` is not followed by two hexadecimal digits.
     #[error("path has an incomplete percent-escape")]
     Escape,
-    /// It has a NUL byte, which nothing behind us can be trusted to see alike.
+    /// The path contains a NUL byte, which servers interpret differently.
     #[error("path has a NUL byte")]
     Nul,
-    /// Cutting off the parameters of a segment would change what the other segments mean.
+    /// Removing the parameters of a segment would change the meaning of other segments.
     #[error("path hides a dot segment or a slash behind parameters")]
     HiddenSegment,
 }
 
-/// Normalises `path`. `out` is overwritten when something had to change, and unspecified after an
-/// error.
+/// Normalises `path`. `out` is overwritten if anything changes, and unspecified after an error.
 ///
 /// # Errors
-/// [`BadPath`]: the request is to be refused.
+/// [`BadPath`]: the request must be refused.
 #[inline]
 pub fn normalize_path(
     path: &[u8],
@@ -72,11 +71,11 @@ pub fn normalize_path(
 }
 
 /// Normalises `path` for a request line: escapes of unreserved characters are decoded (RFC 3986
-/// §6.2.2.2), all others stay, in upper case; bytes that have no place in a path are escaped. Decoded
-/// once, the result is what [`normalize_path`] returns for the same options.
+/// §6.2.2.2), all others are kept in upper case, and bytes that are not allowed in a path are
+/// escaped. Decoded once, the result equals that of [`normalize_path`] with the same options.
 ///
 /// # Errors
-/// [`BadPath`]: the request is to be refused.
+/// [`BadPath`]: the request must be refused.
 pub fn escaped_path<'p>(
     path: &'p [u8],
     options: &NormalizeOptions,
@@ -89,7 +88,7 @@ pub fn escaped_path<'p>(
     Ok(Cow::Owned(out))
 }
 
-/// Appends decoded bytes as they can stand in a path.
+/// Appends decoded bytes, escaped as needed in a path.
 pub fn escape_into(bytes: &[u8], out: &mut Vec<u8>) {
     for &byte in bytes {
         if is_path_byte(byte) {
@@ -101,7 +100,7 @@ pub fn escape_into(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 impl NormalizeOptions {
-    /// Whether an option changes a path that is otherwise in order.
+    /// Whether an option changes a path that is otherwise normalised.
     #[inline]
     fn concern(&self, path: &[u8]) -> bool {
         (self.delete_tail_slash && path.len() > 1 && path.ends_with(b"/"))
@@ -110,7 +109,7 @@ impl NormalizeOptions {
 }
 
 /// Whether `path` begins with a slash and has no escape, no empty segment, no NUL, and no segment
-/// that begins with a dot. One pass without branches, so that it runs many bytes at a time.
+/// that begins with a dot. A single pass without branches, so that the compiler vectorises it.
 #[inline]
 fn is_plain(path: &[u8]) -> bool {
     let Some((b'/', rest)) = path.split_first() else { return false };
@@ -120,12 +119,12 @@ fn is_plain(path: &[u8]) -> bool {
     !std::iter::zip(path, rest).fold(false, |any, (before, byte)| any | is_special(*before, *byte))
 }
 
-/// How a normalised path is written.
+/// Form of a normalised path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// For comparisons.
+    /// Decoded, for comparisons.
     Decoded,
-    /// For a request line.
+    /// Escaped, for a request line.
     Escaped,
 }
 
@@ -151,7 +150,7 @@ fn rewrite(
         };
         match byte {
             0 => return Err(BadPath::Nul),
-            // An encoded slash is part of its segment where the operator says so.
+            // With `encoded_slash`, an escaped slash is part of its segment.
             b'/' if first == b'%' && options.encoded_slash => escape_byte(b'/', out),
             b'/' => segment_start = end_segment(out, segment_start, Ending::Slash)?,
             byte if form == Form::Decoded || travels(byte, first == b'%') => out.push(byte),
@@ -168,8 +167,8 @@ fn rewrite(
     Ok(())
 }
 
-/// Whether a byte of a path travels as itself. Reserved characters mean one thing escaped and
-/// another one plain (RFC 3986 §2.2), so they stay as they were sent.
+/// Whether a byte is written unescaped. Reserved characters differ in meaning between escaped and
+/// plain (RFC 3986 §2.2), so they are kept as sent.
 fn travels(byte: u8, is_escaped: bool) -> bool {
     match is_escaped {
         true => byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~'),
@@ -177,7 +176,7 @@ fn travels(byte: u8, is_escaped: bool) -> bool {
     }
 }
 
-/// Whether a byte can stand in a path: what nginx leaves as it is when it escapes whole URIs.
+/// Whether a byte is allowed in a path; the bytes that nginx keeps when it escapes whole URIs.
 fn is_path_byte(byte: u8) -> bool {
     byte.is_ascii_graphic()
         && !matches!(
@@ -191,15 +190,15 @@ fn escape_byte(byte: u8, out: &mut Vec<u8>) {
     out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
 }
 
-/// What a segment ends with.
+/// End of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Slash,
     Path,
 }
 
-/// Ends the segment that begins at `start`, resolving it where it is empty or dots; returns where
-/// the next one begins.
+/// Ends the segment that begins at `start`, and resolves it if it is empty or a dot segment;
+/// returns the start of the next one.
 fn end_segment(out: &mut Vec<u8>, start: usize, ending: Ending) -> Result<usize, BadPath> {
     match &out[start..] {
         b"" => Ok(start),
@@ -208,7 +207,7 @@ fn end_segment(out: &mut Vec<u8>, start: usize, ending: Ending) -> Result<usize,
             Ok(start)
         }
         b".." => {
-            // The byte before a segment is its slash; the root's has nothing before it.
+            // Every segment is preceded by its slash; the root has no parent.
             let above = &out[..start - 1];
             let parent = above.iter().rposition(|&byte| byte == b'/').ok_or(BadPath::AboveRoot)?;
             out.truncate(parent + 1);
@@ -225,12 +224,12 @@ fn end_segment(out: &mut Vec<u8>, start: usize, ending: Ending) -> Result<usize,
 
 fn escape(after_percent: &[u8]) -> Option<(u8, u8)> {
     let [high, low, ..] = after_percent else { return None };
-    // At most 15, so the casts keep the values.
+    // The digits are at most 15, so the casts are lossless.
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|value| value as u8);
     digit(*high).zip(digit(*low))
 }
 
-/// Cuts `;…` off every segment of a path that is otherwise normal.
+/// Removes `;…` from every segment of a path that is otherwise normalised.
 fn cut_params(path: &mut Vec<u8>) -> Result<(), BadPath> {
     let mut segments = path.split(|&byte| byte == b'/').peekable();
     while let Some(segment) = segments.next() {
@@ -249,7 +248,7 @@ fn cut_params(path: &mut Vec<u8>) -> Result<(), BadPath> {
     Ok(())
 }
 
-/// Whether a segment is `.` or `..`, or would be after one more round of decoding.
+/// Whether a segment is `.` or `..`, or would be after another round of decoding.
 fn is_dots(segment: &[u8]) -> bool {
     let mut dots = 0;
     let mut rest = segment;
@@ -263,7 +262,7 @@ fn is_dots(segment: &[u8]) -> bool {
     (1..=2).contains(&dots)
 }
 
-/// Whether a segment has a slash or backslash after one more round of decoding.
+/// Whether a segment would contain a slash or backslash after another round of decoding.
 fn hides_slash(segment: &[u8]) -> bool {
     segment
         .windows(3)

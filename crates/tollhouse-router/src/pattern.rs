@@ -1,9 +1,9 @@
-//! Path patterns: the literal start that finds them, and what is matched after it.
+//! Path patterns: a literal prefix that finds them, and the rest that is matched after it.
 //!
-//! `/a` is exact; `/a*` and `/a/*` take everything that begins so; a `*` elsewhere takes anything,
-//! slashes too, as much as it can; `:name`, where parameters are on, takes one segment. Matching
-//! is deterministic but for the place of the texts between stars, which are laid from the right:
-//! that is what greedy stars mean, and it needs no backtracking.
+//! `/a` is exact; `/a*` and `/a/*` match every path with that prefix. A `*` elsewhere matches any
+//! text, slashes included, as long as possible. `:name`, if parameters are enabled, matches one
+//! segment. Texts between stars are searched from the right, which is equivalent to greedy stars
+//! and needs no backtracking.
 
 use std::sync::Arc;
 
@@ -12,34 +12,34 @@ use crate::captures::REMAINDER;
 #[cfg(test)]
 mod tests;
 
-/// A path pattern, taken apart.
+/// A parsed path pattern.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     pub(crate) key: Key,
     pub(crate) rest: Rest,
 }
 
-/// How a pattern is found.
+/// Key by which a pattern is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// By the whole path.
+    /// The whole path.
     Exact(Arc<[u8]>),
-    /// By the start of the path.
+    /// A prefix of the path.
     Prefix(Box<[u8]>),
 }
 
-/// What is left to match once the key has.
+/// Rest of a pattern after its key.
 #[derive(Debug, Clone)]
 pub(crate) enum Rest {
-    /// Nothing: the path was the key.
+    /// The key is the whole path, so nothing is left.
     Nothing,
-    /// Anything; the key was so many bytes.
+    /// Any text; the key has this length.
     Anything(u32),
     /// Wildcards and parameters.
     Wildcards(Arc<Wildcards>),
 }
 
-/// Whether `:name` stands for a segment.
+/// Support for `:name` parameters, each of which matches a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parameters {
     On,
@@ -62,31 +62,31 @@ impl Pattern {
     }
 }
 
-/// The part of a pattern from its first wildcard or parameter on: blocks of text and parameters,
-/// with a star between each two.
+/// Part of a pattern from its first wildcard or parameter on: blocks of text and parameters,
+/// separated by stars.
 #[derive(Debug)]
 pub(crate) struct Wildcards {
-    /// How many bytes of the path the key has settled.
+    /// Length of the literal prefix, which is the key in the tree.
     key_bytes: usize,
     first: Block,
-    /// Each stands after a star.
+    /// Blocks that are each preceded by a star.
     after_stars: Box<[Block]>,
     /// Names of all captures, in the order of the pattern.
     names: Box<[Box<str>]>,
 }
 
-/// Text and parameters without a star in between: where it begins decides where it ends.
+/// Text and parameters without a star in between; its start determines its end.
 #[derive(Debug, Default)]
 struct Block {
     pieces: Vec<Piece>,
-    /// Index of the capture of the star before it; meaningless in the first block.
+    /// Index of the capture of the preceding star; unused in the first block.
     star: usize,
 }
 
 #[derive(Debug)]
 enum Piece {
     Text(Vec<u8>),
-    /// A whole segment, and the index of its capture.
+    /// A whole segment, with the index of its capture.
     Segment(usize),
 }
 
@@ -102,8 +102,8 @@ impl Wildcards {
             at += letter.len_utf8();
             if letter == '*' {
                 blocks.push(Block { pieces: Vec::new(), star: names.len() });
-                // Only behind a slash is what follows a star its name; `/a*b` means any text, then
-                // `b`.
+                // Only after a slash is the text behind a star its name; `/a*b` means any text
+                // followed by `b`.
                 let is_named = starts_segment && is_name(word);
                 names.push(if is_named { word } else { REMAINDER }.into());
                 at += if is_named { word.len() } else { 0 };
@@ -125,7 +125,8 @@ impl Wildcards {
         &self.names
     }
 
-    /// Whether `path`, which begins with the key, matches; leaves each capture's range in `ranges`.
+    /// Whether `path`, which begins with the key, matches; stores the range of each capture in
+    /// `ranges`.
     pub(crate) fn matches(&self, path: &[u8], ranges: &mut Vec<(u32, u32)>) -> bool {
         ranges.clear();
         ranges.resize(self.names.len(), (0, 0));
@@ -151,7 +152,7 @@ impl Wildcards {
     }
 }
 
-/// Where a block has to end.
+/// Required end of a block.
 #[derive(Debug, Clone, Copy)]
 enum End {
     At(usize),
@@ -168,7 +169,7 @@ impl Block {
         }
     }
 
-    /// Where the block ends when it begins at `start`; `None` when it does not match there.
+    /// End of the block if it begins at `start`; `None` if it does not match there.
     #[inline]
     fn end_from(&self, start: usize, path: &[u8], ranges: &mut [(u32, u32)]) -> Option<usize> {
         let mut at = start;
@@ -187,8 +188,8 @@ impl Block {
         Some(at)
     }
 
-    /// Start and end of the block's last place in `path` that begins at `from` or later and ends
-    /// as `end` says. Costs at most the length of the path times that of the block.
+    /// Start and end of the block's last match in `path` that begins at or after `from` and ends as
+    /// `end` requires. Costs at most the length of the path times that of the block.
     fn find_last(
         &self,
         path: &[u8],
@@ -197,7 +198,7 @@ impl Block {
         ranges: &mut [(u32, u32)],
     ) -> Option<(usize, usize)> {
         let (End::At(limit) | End::Within(limit)) = end;
-        // Only a star or the end of the pattern follows an empty block.
+        // An empty block is followed only by a star or the end of the pattern.
         let Some(Piece::Text(text)) = self.pieces.first() else {
             return (from <= limit).then_some((limit, limit));
         };
@@ -217,13 +218,14 @@ impl Block {
     }
 }
 
-/// Whether the rest of a segment after `*` is a name, rather than text to be matched.
+/// Whether the rest of a segment after `*` is a name and not text to be matched.
 fn is_name(word: &str) -> bool {
     let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     !word.is_empty() && word.bytes().all(is_name_byte)
 }
 
-/// Paths and patterns are kilobytes; an offset that did not fit would only cut a capture short.
+/// Offset as stored in a capture. Paths and patterns have a few kilobytes; a greater offset would
+/// only shorten a capture.
 fn offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

@@ -1,12 +1,12 @@
-//! The normalised path with its query, as one text to decide by: `request_uri`.
+//! The normalised path with its query, as one text: `request_uri`.
 
-/// A normalised path and the query behind it. What is part of the path and would be read as more
-/// than that (`?`, `#`, `%`), and what can stand in no header, is escaped; an empty query is none.
+/// A normalised path followed by its query. Bytes of the path that would be read as a delimiter
+/// (`?`, `#`, `%`) or are not allowed in a header are escaped. An empty query is omitted.
 pub fn request_uri(path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
     let query = query.filter(|query| !query.is_empty());
     let mut out = Vec::with_capacity(path.len() + query.map_or(0, <[u8]>::len) + 1);
     for (index, &byte) in path.iter().enumerate() {
-        // Where slashes stay escaped, this is what they have been left as.
+        // A slash that normalisation has kept escaped.
         let is_slash = matches!(path[index..], [b'%', b'2', b'F' | b'f', ..]);
         if (matches!(byte, b'?' | b'#' | b'%') && !is_slash) || byte.is_ascii_control() {
             out.extend_from_slice(format!("%{byte:02X}").as_bytes());

@@ -1,4 +1,4 @@
-//! The matcher: puts routes in and out, and finds the one that a request takes.
+//! Matcher: inserts and removes routes, and finds the route of a request.
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ use crate::tree::Prefixes;
 #[cfg(test)]
 mod tests;
 
-/// An immutable matcher; a clone shares everything with its original until one of them changes.
+/// An immutable matcher; a clone shares everything with its original until one of them is changed.
 ///
-/// `T` is what a route stands for, cheap to clone: an `Arc` in practice.
+/// `T` is the value of a route and must be cheap to clone, such as an `Arc`.
 #[derive(Debug)]
 pub struct Router<T> {
     mode: Mode,
@@ -30,28 +30,28 @@ pub struct Router<T> {
     next_sequence: u64,
 }
 
-/// A route that was found.
+/// The route that matched a request.
 #[derive(Debug)]
 pub struct Found<'a, T> {
-    /// What was put in for the route.
+    /// Value of the route.
     pub value: &'a T,
     candidate: &'a Candidate<T>,
 }
 
 impl<'a, T> Found<'a, T> {
-    /// The path pattern that matched, as written.
+    /// Path pattern that matched, as written.
     pub fn uri(&self) -> &'a str {
         self.candidate.uri()
     }
 
-    /// Which of the route's path and host patterns matched; `None` where hosts are a condition
-    /// instead of a level, or the route names none. Read without following a pointer.
+    /// Indexes of the path and host patterns that matched. The host is `None` if hosts are a
+    /// condition instead of a level, or if the route has none. Read without following a pointer.
     #[inline]
     pub fn pattern_indexes(&self) -> (usize, Option<usize>) {
         (self.candidate.uri as usize, self.candidate.host.map(|host| host as usize))
     }
 
-    /// The host pattern that matched, as written; `None` where the route names no host.
+    /// Host pattern that matched, as written; `None` if the route has no hosts.
     pub fn host(&self, request: &MatchRequest<'_>) -> Option<&'a str> {
         let hosts = &self.candidate.origin.spec.hosts;
         let host = match self.candidate.host {
@@ -75,7 +75,7 @@ impl<T> Clone for Router<T> {
 }
 
 impl<T> Router<T> {
-    /// Without routes.
+    /// Creates a matcher without routes.
     pub fn new(mode: Mode) -> Self {
         Self {
             mode,
@@ -86,28 +86,27 @@ impl<T> Router<T> {
         }
     }
 
-    /// How many routes it holds.
+    /// Number of routes.
     pub fn len(&self) -> usize {
         self.origins.len()
     }
 
-    /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
         self.origins.is_empty()
     }
 
-    /// What was put in for the route `id`.
+    /// Value of the route `id`.
     pub fn get(&self, id: &Id) -> Option<&T> {
         self.origins.get(id).map(|origin| &origin.value)
     }
 
-    /// What was put in for every route, in no order.
+    /// Values of all routes, in no particular order.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.origins.values().map(|origin| &origin.value)
     }
 
-    /// The route that `request` takes; `captures` then holds what its pattern captured. Allocates
-    /// nothing, unless more captures or nested prefixes come together than ever before.
+    /// Finds the route of `request`; `captures` then contains the captures of its pattern.
+    /// Allocates only if a request has more captures or nested prefixes than any before.
     #[inline]
     pub fn find<'a>(
         &'a self,
@@ -120,7 +119,7 @@ impl<T> Router<T> {
         })
     }
 
-    /// Shows candidates in the order they are tried until `visit` returns something.
+    /// Calls `visit` with each candidate in the order of precedence, until it returns a value.
     #[inline]
     pub(crate) fn walk<'a, R>(
         &'a self,
@@ -149,7 +148,7 @@ impl<T> Router<T> {
         }
         let mut prefixes = Prefixes::new();
         level.tree.prefixes_of(request.path, &mut prefixes);
-        // The longest prefix was found last, and is the most specific.
+        // The longest prefix was found last and is the most specific.
         while let Some(bucket) = prefixes.pop() {
             let found = bucket.candidates().iter().find_map(&mut *visit);
             if found.is_some() {
@@ -161,10 +160,10 @@ impl<T> Router<T> {
 }
 
 impl<T: Clone> Router<T> {
-    /// Puts a route in, or replaces it at its place in the order of insertion.
+    /// Inserts a route, or replaces it at its place in the order of insertion.
     pub fn insert(&mut self, id: &Id, spec: RouteSpec, value: T) {
         let sequence = match self.origins.get(id).cloned() {
-            // A changed route keeps its place among routes that are alike in all else.
+            // A replaced route keeps its place among otherwise equal routes.
             Some(previous) => {
                 self.unlink(&previous);
                 previous.sequence
@@ -179,7 +178,7 @@ impl<T: Clone> Router<T> {
         self.origins.insert(id.clone(), origin);
     }
 
-    /// Takes a route out; `false` when there was none.
+    /// Removes a route; returns `false` if it did not exist.
     pub fn remove(&mut self, id: &Id) -> bool {
         let Some(origin) = self.origins.remove(id) else { return false };
         self.unlink(&origin);
@@ -187,7 +186,7 @@ impl<T: Clone> Router<T> {
     }
 
     fn link(&mut self, origin: &Arc<Origin<T>>) {
-        // Compiled once for all hosts and paths of a route, which share it.
+        // Compiled once and shared by all hosts and paths of the route.
         let conditions = Conditions::compile(&origin.spec, self.mode).map(Arc::new);
         let patterns = self.patterns(&origin.spec);
         for host in self.hosts(&origin.spec) {
@@ -242,7 +241,8 @@ impl<T: Clone> Router<T> {
         spec.uris.iter().map(|uri| Pattern::parse(uri, parameters)).collect()
     }
 
-    /// The levels that a route stands in, each once: the indexes of its hosts, or that of no host.
+    /// Levels of a route, each once: the indexes of its hosts, or `None` for the level without
+    /// hosts.
     fn hosts(&self, spec: &RouteSpec) -> Vec<Option<usize>> {
         if self.mode != Mode::HostUri || spec.hosts.is_empty() {
             return vec![None];
@@ -254,7 +254,8 @@ impl<T: Clone> Router<T> {
     }
 }
 
-/// A route's lists are bounded by the size of a document, far below where this would cut.
+/// Index as stored in a candidate. The lists of a route are limited by the size of a document, far
+/// below 2^32.
 fn index(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! A radix tree from path prefixes to candidates, changed by copying the nodes above the change.
+//! Radix tree from path prefixes to candidates; a change copies the nodes above it.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::bucket::{Bucket, Candidate};
 #[cfg(test)]
 mod tests;
 
-/// Prefixes of one path that a look-up holds without allocating; more than any sane set of routes
-/// nests.
+/// Prefixes of one path that a look-up holds without allocation; more than sensible sets of routes
+/// nest.
 const PREFIXES_INLINE: usize = 16;
 
-/// Children up to which a plain loop finds one in fewer instructions than a vectorised search.
+/// Number of children up to which a plain loop is cheaper than a vectorised search.
 const SCANNED_CHILDREN_MAX: usize = 12;
 
-/// The patterns of one host level.
+/// Patterns of one host level.
 #[derive(Debug)]
 pub(crate) struct Tree<T> {
     root: Option<Arc<Node<T>>>,
@@ -27,12 +27,12 @@ pub(crate) type Prefixes<'a, T> = SmallVec<[&'a Bucket<T>; PREFIXES_INLINE]>;
 
 #[derive(Debug)]
 struct Node<T> {
-    /// The bytes on the way to this node from its parent; empty only in the root.
+    /// Bytes between the parent and this node; empty only in the root.
     edge: Box<[u8]>,
-    /// What has the prefix that ends here.
+    /// Candidates with the prefix that ends here.
     bucket: Option<Bucket<T>>,
-    /// First byte of each child's edge, in rising order; kept apart, so that the search reads one
-    /// cache line instead of every child.
+    /// First byte of each child's edge, in ascending order. Stored separately, so that the search
+    /// reads one cache line instead of every child.
     first_bytes: SmallVec<[u8; 16]>,
     children: Vec<Arc<Node<T>>>,
 }
@@ -77,7 +77,7 @@ impl<T> Tree<T> {
             }
             let Some(child) = rest.first().and_then(|first| node.child(*first)) else { return };
             let edge = &*child.edge;
-            // The first byte has led here, and many edges have no other.
+            // The first byte has been compared already, and many edges have only one.
             if edge.len() > 1 && !rest.starts_with(edge) {
                 return;
             }
@@ -92,7 +92,7 @@ impl<T: Clone> Tree<T> {
         Arc::make_mut(root).bucket_at(prefix).insert(candidate);
     }
 
-    /// Takes every candidate of a route out of the bucket of one prefix.
+    /// Removes every candidate of a route from the bucket of one prefix.
     pub(crate) fn remove(&mut self, prefix: &[u8], sequence: u64) {
         let Some(root) = &mut self.root else { return };
         if Arc::make_mut(root).remove(prefix, sequence) == Left::Nothing {
@@ -101,7 +101,7 @@ impl<T: Clone> Tree<T> {
     }
 }
 
-/// What a removal left of a node.
+/// State of a node after a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
     Something,
@@ -126,7 +126,7 @@ impl<T> Node<T> {
 }
 
 impl<T: Clone> Node<T> {
-    /// The bucket of `prefix`, made where there is none; every node above it is copied if shared.
+    /// Bucket of `prefix`, created if needed; shared nodes above it are copied.
     fn bucket_at(&mut self, prefix: &[u8]) -> &mut Bucket<T> {
         let mut node = self;
         let mut rest = prefix;
@@ -149,7 +149,7 @@ impl<T: Clone> Node<T> {
         node.bucket.get_or_insert_with(Bucket::default)
     }
 
-    /// Cuts the edge after `at` bytes; what was here moves one level down.
+    /// Splits the edge after `at` bytes; the content of the node moves one level down.
     fn split(&mut self, at: usize) {
         let (upper, lower) = self.edge.split_at(at);
         let upper = Node::leaf(upper.into());
@@ -160,7 +160,8 @@ impl<T: Clone> Node<T> {
         self.children.push(Arc::new(below));
     }
 
-    /// Recursion is bounded by the length of a pattern: every level takes a byte of it.
+    /// Removes candidates of a route. The recursion is bounded by the length of a pattern, because
+    /// every level consumes a byte.
     fn remove(&mut self, prefix: &[u8], sequence: u64) -> Left {
         if let Some(first) = prefix.first() {
             self.remove_below(*first, prefix, sequence);
@@ -188,7 +189,8 @@ impl<T: Clone> Node<T> {
         }
     }
 
-    /// Takes the place of its only child, so that no node is without a reason.
+    /// Merges the node with its only child, because a node without bucket and siblings is
+    /// redundant.
     fn join_only_child(&mut self) {
         let Some(child) = self.children.pop() else { return };
         let mut child = Arc::unwrap_or_clone(child);

@@ -1,9 +1,9 @@
-//! Policies: how one of several nodes is chosen. A file here each, and a row in the table of policies
-//! of `tollhouse-model`, from which the dispatch below is made.
+//! Balancing policies. Each has a file here and a row in the table of policies of
+//! `tollhouse-model`, from which the dispatch below is generated.
 //!
-//! A `Table` covers the members of one priority group; it is immutable but for its counters and
-//! is narrowed, not changed, when nodes become unhealthy. Picking does not allocate or lock.
-//! Priorities, health and names are not decided here.
+//! A `Table` covers the members of one priority group. Apart from counters it is immutable; if
+//! nodes become unhealthy, a narrowed copy is made. Picking neither allocates nor locks.
+//! Priorities, health and DNS names are handled elsewhere.
 
 pub(crate) mod consistent_hash;
 pub(crate) mod ewma;
@@ -16,45 +16,45 @@ use tollhouse_model::upstream::Policy;
 use crate::node::Node;
 use crate::pick::{PickRequest, Tried};
 
-/// A node that takes part, by its number and its weight, which is not 0.
+/// A node that takes part in balancing: its index and its weight, which is not 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) index: u32,
     pub(crate) weight: u32,
 }
 
-/// What a policy may look at.
+/// Inputs of a policy.
 pub(crate) struct Choice<'a> {
     pub(crate) request: &'a PickRequest<'a>,
     pub(crate) tried: &'a Tried,
     pub(crate) nodes: &'a [Node],
 }
 
-/// The members of one priority group, prepared for picking by one policy.
+/// Members of one priority group, prepared for picking by one policy.
 pub(crate) trait PolicyTable: Sized {
-    /// What nodes keep count of for the sake of it.
+    /// Counters that the policy needs per node.
     const NEEDS: Needs = Needs { requests_under_way: false, response_time: false };
 
-    /// A table over these members of `nodes`.
+    /// Builds a table over these members of `nodes`.
     fn new(members: &[Member], nodes: &[Node]) -> Self;
 
-    /// The same table for fewer members, which shares with it what must not begin anew.
+    /// The same table for fewer members. State that must continue, such as a cursor, is shared.
     fn narrowed(&self, members: &[Member], nodes: &[Node]) -> Self {
         Self::new(members, nodes)
     }
 
-    /// A member that has not been tried.
+    /// Picks a member that has not been tried.
     fn pick(&self, choice: &Choice<'_>) -> Option<u32>;
 }
 
-/// What nodes keep count of for a policy; each costs every request that they serve.
+/// Counters that a policy needs per node; each adds a cost to every request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
     pub(crate) requests_under_way: bool,
     pub(crate) response_time: bool,
 }
 
-/// Makes an enum of the tables of all policies, and hands each call to the one that is there.
+/// Generates an enum of the tables of all policies, and dispatches each call to its variant.
 macro_rules! tables {
     ($(
         $(#[$doc:meta])*
@@ -63,28 +63,28 @@ macro_rules! tables {
             table: $module:ident::$table:ident
         }
     )+) => {
-        /// The members of one priority group, prepared for picking.
+        /// Members of one priority group, prepared for picking.
         #[derive(Debug)]
         pub(crate) enum Table {
             $($policy($module::$table),)+
         }
 
         impl Table {
-            /// A table over these members of `nodes`.
+            /// Builds a table over these members of `nodes`.
             pub(crate) fn new(policy: Policy, members: &[Member], nodes: &[Node]) -> Self {
                 match policy {
                     $(Policy::$policy => Self::$policy(PolicyTable::new(members, nodes)),)+
                 }
             }
 
-            /// The same table for fewer members; cursors and rings are shared with it.
+            /// The same table for fewer members; cursors and rings are shared.
             pub(crate) fn narrowed(&self, members: &[Member], nodes: &[Node]) -> Self {
                 match self {
                     $(Self::$policy(table) => Self::$policy(table.narrowed(members, nodes)),)+
                 }
             }
 
-            /// A member that has not been tried.
+            /// Picks a member that has not been tried.
             #[inline]
             pub(crate) fn pick(&self, choice: &Choice<'_>) -> Option<u32> {
                 match self {
@@ -93,7 +93,7 @@ macro_rules! tables {
             }
         }
 
-        /// What nodes keep count of for the sake of a policy.
+        /// Counters that a policy needs per node.
         pub(crate) fn needs(policy: Policy) -> Needs {
             match policy {
                 $(Policy::$policy => <$module::$table as PolicyTable>::NEEDS,)+
@@ -104,15 +104,15 @@ macro_rules! tables {
 
 tollhouse_model::balancing_policies!(tables);
 
-/// A "random" number that stands for the first of any list.
+/// A "random" number that selects the first element of any list.
 pub(crate) const FIRST: u64 = 0;
 
-/// A number below `count` from a random one, without a division; 0 when `count` is 0.
+/// Maps a random number to the range below `count` without a division; 0 if `count` is 0.
 pub(crate) fn below(random: u64, count: usize) -> usize {
     ((u128::from(random) * count as u128) >> 64) as usize
 }
 
-/// The greatest common divisor of all weights; 1 when there is none.
+/// Greatest common divisor of all weights; 1 if `members` is empty.
 fn common_divisor(members: &[Member]) -> u32 {
     let divide = |mut a: u32, mut b: u32| {
         while b != 0 {

@@ -1,25 +1,25 @@
-//! What those who change nodes beside requests are told of the upstreams in service.
+//! Notification of changed upstreams, for the parts that change nodes outside requests.
 
 use std::sync::Arc;
 
 use crate::state::UpstreamState;
 
-/// One upstream that is new, is another one now, or is gone.
+/// An upstream that is new, changed or removed.
 #[derive(Debug, Clone)]
 pub struct UpstreamChange {
-    /// Its key, such as `routes/1`.
+    /// Key of the upstream, such as `routes/1`.
     pub key: String,
-    /// Its state from now on; `None` when it is gone, or nobody need drive it any more.
+    /// New state; `None` if the upstream is removed or needs no such part any more.
     pub state: Option<Arc<UpstreamState>>,
 }
 
 impl UpstreamChange {
-    /// An upstream is in service in this state.
+    /// A change to this state.
     pub fn to(state: &Arc<UpstreamState>) -> Self {
         Self { key: state.key().to_owned(), state: Some(Arc::clone(state)) }
     }
 
-    /// The upstream of that key is gone.
+    /// Removal of the upstream with that key.
     pub fn gone(key: &str) -> Self {
         Self { key: key.to_owned(), state: None }
     }

@@ -1,6 +1,6 @@
-//! A node set that somebody else keeps: DNS here, any other registry through `publish`.
+//! A discovered node set: nodes from DNS, or from another registry through `publish`.
 //!
-//! The set is replaced whole while requests go on; nodes that stay keep their vitals.
+//! The set is replaced as a whole while requests continue; nodes that stay keep their vitals.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
@@ -14,12 +14,11 @@ use tollhouse_net::resolve::{Question, Record, Resolution, ResolvedName, Resolve
 
 use crate::node_set::{NodeSet, Recipe};
 
-/// A node as whoever keeps the set tells it.
+/// A node as published by its registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedNode {
-    /// The node.
     pub node: Node,
-    /// For how long it has been there, where that is known: for slow start.
+    /// Time since the node started, if known; used by slow start.
     pub age: Option<Duration>,
 }
 
@@ -29,7 +28,7 @@ impl From<Node> for PublishedNode {
     }
 }
 
-/// What a discovered set depends on; equal ones are shared across changes of the upstream.
+/// Properties of a discovered set; equal ones are shared across changes of the upstream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Terms {
     pub(crate) discovery: Discovery,
@@ -42,18 +41,18 @@ pub(crate) struct Terms {
 pub(crate) struct Discovered {
     terms: Terms,
     set: ArcSwapOption<NodeSet>,
-    /// Whether a first answer, good or bad, is there.
+    /// Whether a first look-up has ended, with success or failure.
     looked_up: watch::Sender<bool>,
     flips: Arc<AtomicU64>,
     resolver: Arc<Resolver>,
-    /// Held while a new set is made of the last one.
+    /// Held while a new set is built from the previous one.
     publishing: Mutex<()>,
     /// Ends the task that follows DNS.
     dropped: Arc<Notify>,
 }
 
 impl Discovered {
-    /// Starts to follow; until the first answer, the nodes of a predecessor serve.
+    /// Starts following the source. Until the first answer, the nodes of a predecessor are used.
     pub(crate) fn start(
         terms: Terms,
         previous: Option<Arc<NodeSet>>,
@@ -67,7 +66,7 @@ impl Discovered {
         let discovered = Arc::new(Self {
             terms,
             set: ArcSwapOption::empty(),
-            // Other registries publish when they have something; nobody waits for them.
+            // Other registries publish when they have nodes, so there is nothing to wait for.
             looked_up: watch::Sender::new(name_of_dns.is_none() || previous.is_some()),
             flips,
             resolver: Arc::clone(resolver),
@@ -108,11 +107,11 @@ impl Discovered {
 
     pub(crate) async fn looked_up(&self) {
         let mut looked_up = self.looked_up.subscribe();
-        // An error means that the sender is gone, which is ourselves.
+        // An error would mean that the sender is gone, but it is part of `self`.
         let _ = looked_up.wait_for(|done| *done).await;
     }
 
-    /// Replaces the nodes; equal ones change nothing but their ages.
+    /// Replaces the nodes; equal nodes only update their ages.
     pub(crate) fn publish(&self, published: Vec<PublishedNode>) {
         let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let ages: Vec<_> = published.iter().map(|published| published.age).collect();
@@ -149,7 +148,7 @@ impl Drop for Discovered {
     }
 }
 
-/// The task that turns answers of DNS into nodes.
+/// Task that turns DNS answers into nodes.
 struct Follow {
     name: Arc<ResolvedName>,
     port: u16,
@@ -186,12 +185,12 @@ fn node_of(record: &Record, port: u16) -> Node {
         host: address.ip().to_string(),
         port: address.port(),
         weight: u32::from(record.weight),
-        // In DNS the lower number is preferred.
+        // In DNS, a lower number is preferred.
         priority: -i32::from(record.priority),
     }
 }
 
-/// `name` or `name:port`.
+/// Splits `name` or `name:port`.
 fn split_service_name(service_name: &str) -> (&str, Option<u16>) {
     match service_name.rsplit_once(':') {
         Some((name, port)) => match port.parse() {

@@ -1,4 +1,4 @@
-//! What requests hold of an upstream: its state, and beside it all that a pick without a choice reads.
+//! Handle of an upstream for requests: its state, and the data of a pick without a choice.
 
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -8,15 +8,16 @@ use crate::node_set::NodeSet;
 use crate::pick::{Outcome, Pick, PickRequest, Picked, Tried};
 use crate::state::UpstreamState;
 
-/// A state and, where it is a single node with an address that nobody checks, that node. Most upstreams are such,
-/// and among ten thousand of them each line of memory that a request reads is one that no cache holds.
+/// A state and, if it consists of a single unchecked node with a literal address, that node. Most
+/// upstreams are of this kind; with ten thousand of them, every additional cache line that a
+/// request reads is a cache miss.
 #[derive(Debug, Clone)]
 pub struct UpstreamHandle {
     state: Arc<UpstreamState>,
     only: Option<Only>,
 }
 
-/// The only node of a set.
+/// The node of a set with a single node.
 #[derive(Debug, Clone)]
 pub(crate) struct Only {
     pub(crate) set: Arc<NodeSet>,
@@ -24,13 +25,12 @@ pub(crate) struct Only {
 }
 
 impl UpstreamHandle {
-    /// A handle to `state`.
+    /// Creates a handle of `state`.
     pub fn new(state: Arc<UpstreamState>) -> Self {
         let only = state.unchecked_only();
         Self { state, only }
     }
 
-    /// The state.
     pub fn state(&self) -> &Arc<UpstreamState> {
         &self.state
     }
@@ -44,7 +44,7 @@ impl UpstreamHandle {
         }
     }
 
-    /// See [`UpstreamState::report`]: there is nothing to learn of a node that is neither chosen nor checked.
+    /// See [`UpstreamState::report`]; does nothing for a single unchecked node.
     #[inline]
     pub fn report(&self, picked: &Picked<'_>, outcome: Outcome, now_ms: u64) {
         if self.only.is_none() {

@@ -1,7 +1,7 @@
-//! Health of nodes: the state machine, its shared cell, and the active checker.
+//! Node health: the state machine, its shared cell, and the active checker.
 //!
-//! Passive reports come in through [`UpstreamState::report`](crate::UpstreamState::report); what
-//! follows from a node's health for balancing is decided in `node_set.rs`.
+//! Passive reports arrive through [`UpstreamState::report`](crate::UpstreamState::report). The
+//! effect of health on balancing is defined in `node_set.rs`.
 
 pub(crate) mod cell;
 mod checker;

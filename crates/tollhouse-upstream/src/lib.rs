@@ -1,9 +1,10 @@
-//! Upstreams at run time: their nodes, how one is chosen for a request, and which are healthy.
+//! Upstreams at run time: their nodes, the choice of a node per request, and node health.
 //!
-//! [`UpstreamHandle`] is what the data side asks: [`UpstreamHandle::pick`] names a node and an
-//! address, [`UpstreamHandle::report`] tells how it went. [`UpstreamState`] is what it asks. [`HealthSupervisor`] sends the active
-//! probes and [`WarmUps`] lets the weights of fresh nodes rise, on the control side's runtime. Connections, their pools and the decision to try again
-//! live in `tollhouse-proxy`.
+//! The data plane uses an [`UpstreamHandle`]: [`UpstreamHandle::pick`] chooses a node and an
+//! address, [`UpstreamHandle::report`] records the outcome. The handle refers to an
+//! [`UpstreamState`]. On the control side's runtime, [`HealthSupervisor`] sends the active probes,
+//! and [`WarmUps`] raises the weights of new nodes (slow start). Connections, their pools and
+//! retries belong to `tollhouse-proxy`.
 
 #![forbid(unsafe_code)]
 

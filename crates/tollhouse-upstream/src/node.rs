@@ -1,6 +1,6 @@
-//! One node of an upstream: what the document says of it, where it is, and how it fares.
+//! Node of an upstream: its configuration, its address and its vitals.
 //!
-//! The [`Vitals`] outlive the node: they are carried to its successor when the upstream changes.
+//! [`Vitals`] outlive the node: its successor inherits them when the upstream changes.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use crate::health::cell::HealthCell;
 use crate::health::state::Health;
 use crate::ramp::{self, Ramp};
 
-/// A node, ready to be picked.
+/// A node that can be picked.
 #[derive(Debug)]
 pub struct Node {
     conf: upstream::Node,
     address: Address,
-    /// Its host as it stands in a `Host` field, without its port and with it.
+    /// Host in the form of a `Host` field, without and with the port.
     authorities: [Option<OwnedAuthority>; 2],
     vitals: Arc<Vitals>,
 }
 
-/// What is learnt of a node while it serves; atomics, shared by all cores, but for the start of its
-/// ramp, which only the control side asks for.
+/// State learnt about a node. Atomics shared by all cores, except for the ramp's start, which only
+/// the control side reads.
 #[derive(Debug, Default)]
 pub(crate) struct Vitals {
     pub(crate) health: HealthCell,
-    /// Requests under way; counted only where the policy reads it.
+    /// Open requests; counted only if the policy needs it.
     pub(crate) active: AtomicU32,
     pub(crate) response_time: Ewma,
     pub(crate) ramp: Ramp,
@@ -42,18 +42,18 @@ enum Address {
     Named(Arc<ResolvedName>),
 }
 
-/// Where a node is for one request.
+/// Address of a node for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Located {
     At(SocketAddr),
-    /// The first look-up of its name has not ended.
+    /// The first look-up of the name is pending.
     Pending,
-    /// Its name has no address.
+    /// No address of the name is known.
     Failed,
 }
 
 impl Node {
-    /// A node with vitals of its own or of its predecessor; a name starts being looked up.
+    /// Creates a node with new or inherited vitals; starts the look-up of a name.
     pub(crate) fn new(conf: upstream::Node, vitals: Arc<Vitals>, resolver: &Resolver) -> Self {
         let address = match conf.host.parse::<IpAddr>() {
             Ok(ip) => Address::Literal(SocketAddr::new(ip, conf.port)),
@@ -66,19 +66,19 @@ impl Node {
         Self { conf, address, authorities, vitals }
     }
 
-    /// Its host as it stands in a `Host` field, with its port or without; `None` for a host that could be
-    /// read in two ways.
+    /// Host in the form of a `Host` field, with or without the port; `None` if the host is
+    /// ambiguous.
     #[inline]
     pub fn authority(&self, with_port: bool) -> Option<Authority<'_>> {
         self.authorities[usize::from(with_port)].as_ref().map(OwnedAuthority::borrowed)
     }
 
-    /// Its host as configured: a name or an address.
+    /// Host as configured: a name or an address.
     pub fn host(&self) -> &str {
         &self.conf.host
     }
 
-    /// Its address; `None` while its name has none. Of several the first.
+    /// Address; `None` while the name has none. The first one if the name has several.
     pub fn address(&self) -> Option<SocketAddr> {
         match self.locate(crate::balance::FIRST) {
             Located::At(address) => Some(address),
@@ -86,22 +86,21 @@ impl Node {
         }
     }
 
-    /// Its port.
     pub fn port(&self) -> u16 {
         self.conf.port
     }
 
-    /// Its share of the traffic.
+    /// Weight as configured, in proportion to that of other nodes.
     pub fn weight(&self) -> u32 {
         self.conf.weight
     }
 
-    /// Its priority; higher is used first.
+    /// Priority; nodes with a higher one are used first.
     pub fn priority(&self) -> i32 {
         self.conf.priority
     }
 
-    /// Its host where that is a name.
+    /// The host, if it is a name.
     pub fn domain(&self) -> Option<&str> {
         match self.address {
             Address::Literal(_) => None,
@@ -109,17 +108,17 @@ impl Node {
         }
     }
 
-    /// Its health as seen by the checks so far.
+    /// Current health according to the checks.
     pub fn health(&self) -> Health {
         self.vitals.health.load()
     }
 
-    /// Requests under way; 0 unless the policy is least connections.
+    /// Open requests; always 0 unless the policy is least connections.
     pub fn active_requests(&self) -> u32 {
         self.vitals.active.load(Ordering::Relaxed)
     }
 
-    /// How much of its weight it has by now, in hundredths: less than 100 in slow start.
+    /// Share of its weight in percent; less than 100 during slow start.
     pub fn share_percent(&self) -> u8 {
         ramp::percent(self.vitals.ramp.share())
     }
@@ -128,7 +127,7 @@ impl Node {
         &self.vitals
     }
 
-    /// Its address where that needs no look-up.
+    /// The address, if it needs no look-up.
     pub(crate) fn literal(&self) -> Option<SocketAddr> {
         match self.address {
             Address::Literal(address) => Some(address),
@@ -136,7 +135,7 @@ impl Node {
         }
     }
 
-    /// Its name, where it has one.
+    /// The name's cell, if the host is a name.
     pub(crate) fn name(&self) -> Option<&Arc<ResolvedName>> {
         match &self.address {
             Address::Literal(_) => None,
@@ -144,7 +143,7 @@ impl Node {
         }
     }
 
-    /// One of its addresses, by chance where the name has several.
+    /// Address of the node, chosen by `random` if the name has several.
     pub(crate) fn locate(&self, random: u64) -> Located {
         let name = match &self.address {
             Address::Literal(address) => return Located::At(*address),

@@ -1,8 +1,8 @@
-//! The nodes of an upstream at one time, and who of them may be picked now.
+//! Nodes of an upstream at one time, and the subset that may be picked now.
 //!
-//! A set never changes; what follows from health and slow start (the tables of the serving nodes)
-//! is rebuilt on a flip or a step and published whole. Priorities are settled here, the choice among equals in
-//! `balance/`.
+//! A set is immutable. The tables of its serving nodes depend on health and slow start; they are
+//! rebuilt and published as a whole after each change. Priorities are resolved here, the choice
+//! among equals in `balance/`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +23,7 @@ use crate::node::{Located, Node, Vitals};
 use crate::pick::{NodeIndex, Pick, PickRequest, Picked, SetRef, Tried, WhenUnresolved};
 use crate::ramp::{self, Arrival};
 
-/// What a set is made of; two sets of equal recipes are interchangeable.
+/// Definition of a set; two sets with equal recipes are interchangeable.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Recipe {
     pub(crate) nodes: Vec<upstream::Node>,
@@ -35,33 +35,33 @@ pub(crate) struct Recipe {
 #[derive(Debug)]
 pub(crate) struct NodeSet {
     recipe: Recipe,
-    /// What nodes keep count of for the policy: nothing for a single node, which is no choice.
+    /// Counters that the policy needs; nothing for a single node.
     needs: Needs,
     nodes: Box<[Node]>,
-    /// Tells this set from all others of the process.
+    /// Number that identifies the set within the process.
     revision: u64,
-    /// Tables over all nodes that may ever be picked, highest priority first.
+    /// Groups of the nodes that may ever be picked, highest priority first.
     groups: Box<[Group]>,
     serving: ArcSwap<Serving>,
     /// Held while `serving` is rebuilt.
     rebuild: Mutex<()>,
-    /// Whether nodes may be fresh that nobody has looked at.
+    /// Whether the set may contain new nodes whose ramps have not been started.
     fresh: AtomicBool,
-    /// Flips of health of any node of the upstream, in this set or another one of it.
+    /// Count of health flips of any node of the upstream, in this set or another.
     flips: Arc<AtomicU64>,
 }
 
-/// The members of one priority.
+/// Members of one priority.
 #[derive(Debug)]
 struct Group {
     members: Box<[Member]>,
     all: Arc<Table>,
 }
 
-/// One table for each group, over its serving members.
+/// Tables of the groups, over their serving members.
 #[derive(Debug)]
 struct Serving {
-    /// The count of flips this was made at.
+    /// Count of flips for which the tables were built.
     flips: u64,
     /// Whether all nodes serve because none is healthy.
     for_want_of_healthy: bool,
@@ -71,8 +71,8 @@ struct Serving {
 // === impl NodeSet ===
 
 impl NodeSet {
-    /// A set; nodes that were in the previous one keep their vitals. `ages` are those of its
-    /// nodes, in their order, as far as they are known.
+    /// Creates a set; nodes of the previous set keep their vitals. `ages` belong to the nodes in
+    /// their order and may be incomplete.
     pub(crate) fn new(
         recipe: Recipe,
         ages: &[Option<Duration>],
@@ -88,7 +88,7 @@ impl NodeSet {
         };
         let nodes: Box<[Node]> = recipe.nodes.iter().map(node).collect();
         if previous.is_some_and(|previous| previous.recipe.checks.is_none()) {
-            // What an earlier checker had found is out of date.
+            // The findings of an earlier checker are outdated.
             nodes.iter().for_each(|node| node.vitals().health.reset());
         }
         if let Some(warm_up) = &recipe.warm_up {
@@ -138,7 +138,7 @@ impl NodeSet {
         self.revision
     }
 
-    /// The address of the only node, where it needs no look-up and no choice: the fast path.
+    /// Address of the only node, if it needs neither a look-up nor a choice: the fast path.
     pub(crate) fn only_address(&self) -> Option<SocketAddr> {
         match &*self.nodes {
             [node] if node.weight() > 0 => node.literal(),
@@ -146,7 +146,7 @@ impl NodeSet {
         }
     }
 
-    /// Chooses a node; one look at the tables, and no lock unless a node has just flipped.
+    /// Chooses a node. Reads the tables once; takes no lock unless a node has just flipped.
     pub(crate) fn pick<'a>(
         &self,
         request: &PickRequest<'_>,
@@ -162,10 +162,10 @@ impl NodeSet {
     }
 
     fn choose(&self, request: &PickRequest<'_>, tried: &Tried) -> Chosen {
-        // Nothing to choose from: neither health nor earlier attempts count.
+        // With a single node, neither health nor earlier attempts matter.
         let only = self.nodes.len() == 1;
         let before = if only { &Tried::new() } else { tried };
-        // Names without an address are passed over like tried nodes; the copy is rare.
+        // Names without an address are skipped like tried nodes; the copy is rarely needed.
         let mut passed: Option<Tried> = None;
         while let Some(index) = self.choose_index(request, passed.as_ref().unwrap_or(before)) {
             match self.nodes[index as usize].locate(request.random) {
@@ -185,7 +185,8 @@ impl NodeSet {
     fn choose_index(&self, request: &PickRequest<'_>, tried: &Tried) -> Option<u32> {
         let mut serving = self.serving.load();
         if serving.flips != self.flips.load(Ordering::Relaxed) {
-            // Flipped through another set of this upstream, such as that of the last snapshot.
+            // A node flipped through another set of this upstream, such as that of the previous
+            // snapshot.
             self.refresh();
             serving = self.serving.load();
         }
@@ -193,7 +194,7 @@ impl NodeSet {
         serving.tables.iter().find_map(|table| table.pick(&choice))
     }
 
-    /// Tells a node's health what was seen; a flip changes who serves, at once.
+    /// Applies a signal to a node's health; a flip takes effect at once.
     pub(crate) fn observe(&self, index: NodeIndex, signal: Signal, thresholds: &Thresholds) {
         let Some(node) = self.nodes.get(index.as_usize()) else { return };
         let shift = node.vitals().health.observe(signal, signal.limit(thresholds));
@@ -206,7 +207,8 @@ impl NodeSet {
         self.refresh();
     }
 
-    /// Tells nodes that stay how old they are: one may have been replaced where it stood.
+    /// Updates the ages of remaining nodes, because a node may have been replaced under the same
+    /// address.
     pub(crate) fn retell(&self, ages: &[Option<Duration>]) {
         let Some(warm_up) = &self.recipe.warm_up else { return };
         let share = |node: &Node| node.vitals().ramp.share();
@@ -214,7 +216,7 @@ impl NodeSet {
         for (node, age) in self.nodes.iter().zip(ages) {
             node.vitals().ramp.arrive(warm_up, Arrival::Stays, *age);
         }
-        // Telling never lets a share rise, so that equal sums mean equal shares.
+        // Ages can only lower a share, so equal sums mean equal shares.
         let after: u64 = self.nodes.iter().map(|node| u64::from(share(node))).sum();
         if before != after {
             self.fresh.store(true, Ordering::Release);
@@ -222,13 +224,13 @@ impl NodeSet {
         }
     }
 
-    /// Whether nodes may have become fresh since this was asked last.
+    /// Whether new nodes may have been added since the last call.
     pub(crate) fn take_fresh(&self) -> bool {
         self.fresh.swap(false, Ordering::AcqRel)
     }
 
-    /// Lets the weights of fresh nodes rise to what they are at this time. When to come again;
-    /// `None` once all have their own.
+    /// Raises the weights of new nodes to their value at `now`. Returns the time of the next step;
+    /// `None` once all nodes have their full weight.
     pub(crate) fn warm(&self, now: Instant, uptime: Duration) -> Option<Instant> {
         let warm_up = self.recipe.warm_up?;
         let mut rose = false;
@@ -244,17 +246,17 @@ impl NodeSet {
         warms.then(|| now + warm_up.interval)
     }
 
-    /// Makes the tables of the serving nodes anew. A lock, and an allocation for each group with
-    /// nodes that do not serve, or not with their whole weight; only after flips and steps.
+    /// Rebuilds the tables of the serving nodes, after flips and steps only. Takes a lock, and
+    /// allocates for each group with nodes that do not serve or have a reduced weight.
     fn refresh(&self) {
         let _rebuilding = self.rebuild.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read before the healths: a flip in between is then seen as one more to come.
+        // Read before the health states, so that a flip in between triggers another rebuild.
         let flips = self.flips.load(Ordering::Acquire);
         let members: Vec<Vec<Member>> = self.groups.iter().map(|g| g.members(self)).collect();
         let none_serves = members.iter().all(Vec::is_empty);
         let for_want_of_healthy = none_serves && !self.groups.is_empty();
         if for_want_of_healthy && !self.serving.load().for_want_of_healthy {
-            tracing::warn!(nodes = self.nodes.len(), "no node is healthy: all of them serve");
+            tracing::warn!(nodes = self.nodes.len(), "no node is healthy, so all nodes serve");
         }
         let table = |(group, members): (&Group, Vec<Member>)| {
             if none_serves { Arc::clone(&group.all) } else { group.table(&members, &self.nodes) }
@@ -274,10 +276,10 @@ impl NodeSet {
     }
 }
 
-/// Nodes by host and port.
+/// Vitals by host and port.
 type VitalsByName<'a> = HashMap<(&'a str, u16), &'a Arc<Vitals>>;
 
-/// Tells every node how it came.
+/// Starts the ramp of every node according to how it was added.
 fn arrive(
     nodes: &[Node],
     ages: &[Option<Duration>],
@@ -297,7 +299,7 @@ fn arrive(
     }
 }
 
-/// A [`Pick`] without its hold on the set.
+/// A [`Pick`] without a reference to the set.
 enum Chosen {
     Node(NodeIndex, SocketAddr),
     NoNodes,
@@ -308,7 +310,7 @@ enum Chosen {
 // === impl Group ===
 
 impl Group {
-    /// Its members that serve now, with the weights of now.
+    /// Members that serve now, with their current weights.
     fn members(&self, set: &NodeSet) -> Vec<Member> {
         let serving = self.members.iter().filter(|member| set.serves(member));
         let mut members: Vec<Member> = serving.copied().collect();
@@ -331,7 +333,7 @@ impl Group {
     }
 }
 
-/// The nodes by priority, without those of weight 0.
+/// Groups of the nodes by priority, without nodes of weight 0.
 fn groups(policy: Policy, nodes: &[Node]) -> Box<[Group]> {
     let mut by_priority: BTreeMap<Reverse<i32>, Vec<Member>> = BTreeMap::new();
     for (node, index) in nodes.iter().zip(0..) {

@@ -1,6 +1,6 @@
-//! The words of a pick: what is asked, what is answered, which nodes a request has tried.
+//! Types of a pick: request, result, and the nodes that a request has tried.
 //!
-//! How a node is chosen is in `node_set.rs` and `balance/`.
+//! The choice itself is in `node_set.rs` and `balance/`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,70 +13,69 @@ use crate::balance::Needs;
 use crate::node::Node;
 use crate::node_set::NodeSet;
 
-/// Words of a [`Tried`] kept in place: 128 nodes without an allocation, and a larger upstream
-/// allocates only for a request that has to try again.
+/// Words of a [`Tried`] stored inline: 128 nodes without an allocation. A larger upstream allocates
+/// only for requests that are retried.
 const TRIED_WORDS_INLINE: usize = 2;
 
-/// What a pick may look at.
+/// Inputs of a pick.
 #[derive(Debug, Clone, Copy)]
 pub struct PickRequest<'a> {
-    /// What consistent hashing hashes; other policies ignore it.
+    /// Bytes for consistent hashing; other policies ignore it.
     pub hash_key: Option<&'a [u8]>,
-    /// A fresh random number.
+    /// A new random number.
     pub random: u64,
-    /// The time, in milliseconds of any clock that never goes back and is common to all cores.
+    /// Current time in milliseconds, of any monotonic clock that all cores share.
     pub now_ms: u64,
-    /// Whether to wait for a name that is being looked up for the first time.
+    /// Behaviour for a name whose first look-up is pending.
     pub when_unresolved: WhenUnresolved,
 }
 
-/// What to do with a node whose name has never been looked up to the end.
+/// Treatment of a node whose name has never been resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenUnresolved {
-    /// Answer [`Pick::Unresolved`]: the caller awaits `ready` and asks again.
+    /// Return [`Pick::Unresolved`]: the caller awaits `ready` and picks again.
     Wait,
-    /// Take another node: the caller has waited long enough.
+    /// Choose another node, because the caller has waited long enough.
     Skip,
 }
 
-/// The answer to a pick.
+/// Result of a pick.
 #[derive(Debug)]
 pub enum Pick<'a> {
-    /// This node.
     Node(Picked<'a>),
-    /// There is none that could be used, now or in this request before: answer 503.
+    /// No usable node exists: answer 503.
     NoNodes,
     /// Every usable node has been tried in this request.
     AllTried,
-    /// Names are still being looked up: await `ready`, then ask again with
+    /// Names are still being resolved: await `ready`, then pick again with
     /// [`WhenUnresolved::Skip`].
     Unresolved,
 }
 
-/// Which node of its set; the same number may mean another node after a change of the upstream.
+/// Index of a node in its set; another set may assign it to a different node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeIndex(pub(crate) u32);
 
 impl NodeIndex {
-    /// As a position in the list of nodes.
+    /// The index as a position in the list of nodes.
     pub fn as_usize(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A picked node. While it lives, the request counts as under way for least connections, so keep
-/// it until the response has ended.
+/// A picked node. While it lives, the request counts as open for least connections, so keep it
+/// until the response has ended.
 #[derive(Debug)]
 pub struct Picked<'a> {
     set: SetRef<'a>,
     index: NodeIndex,
     address: SocketAddr,
-    /// What its set keeps count of.
+    /// Counters that the node set's policy needs.
     needs: Needs,
 }
 
-/// A fixed set is borrowed from its state; a discovered one may be replaced at any time and is
-/// held by a count.
+/// Reference to a node set. A fixed set is borrowed from its state; a discovered one may be
+/// replaced at any time and is reference-counted.
 #[derive(Debug)]
 pub(crate) enum SetRef<'a> {
     Fixed(&'a NodeSet),
@@ -104,7 +103,7 @@ impl<'a> Picked<'a> {
         Self { set, index, address, needs }
     }
 
-    /// The only node of `set`, which is not looked at: nothing is counted where there is no choice.
+    /// The only node of `set`. The set is not read, because nothing is counted without a choice.
     #[inline]
     pub(crate) fn only(set: &'a NodeSet, address: SocketAddr) -> Self {
         let needs = Needs::default();
@@ -116,19 +115,18 @@ impl<'a> Picked<'a> {
         self.needs
     }
 
-    /// Where to connect to.
+    /// Address to connect to.
     #[inline]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Which node of its set.
+    /// Index of the node in its set.
     #[inline]
     pub fn index(&self) -> NodeIndex {
         self.index
     }
 
-    /// The node.
     #[inline]
     pub fn node(&self) -> &Node {
         &self.set.get().nodes()[self.index.as_usize()]
@@ -148,42 +146,42 @@ impl Drop for Picked<'_> {
     }
 }
 
-/// How an attempt ended, for passive checks and the moving average.
+/// Outcome of an attempt, for passive checks and the moving average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The node answered with this status.
+    /// The node responded.
     Answered {
-        /// The status.
+        /// Status of the response.
         status: u16,
-        /// From the begin of the attempt, connecting included, to the head of the answer.
+        /// Time from the start of the attempt, connecting included, to the response head.
         response_time: Duration,
     },
-    /// The connection was refused or broken, or the answer was not valid.
+    /// The connection was refused or broken, or the response was invalid.
     Failed,
-    /// Connecting, sending or waiting took too long.
+    /// Connecting, sending or waiting timed out.
     TimedOut,
 }
 
-/// The nodes that one request has tried.
+/// Nodes that one request has tried.
 #[derive(Debug, Clone, Default)]
 pub struct Tried {
-    /// Of which set; the numbers mean nothing in another one.
+    /// Revision of the set that the indexes belong to.
     revision: u64,
     words: SmallVec<[u64; TRIED_WORDS_INLINE]>,
 }
 
 impl Tried {
-    /// None yet.
+    /// Creates an empty set.
     pub const fn new() -> Self {
         Self { revision: 0, words: SmallVec::new_const() }
     }
 
-    /// Counts a node as tried.
+    /// Marks a node as tried.
     pub fn insert(&mut self, picked: &Picked<'_>) {
         self.insert_index(picked.set().revision(), picked.index());
     }
 
-    /// Whether there is none.
+    /// Whether no node has been tried.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
@@ -206,7 +204,7 @@ impl Tried {
         self.words[word] |= 1 << (index.0 % 64);
     }
 
-    /// Itself as far as it speaks of this set.
+    /// The tried nodes of the set with this revision; empty if they belong to another.
     pub(crate) fn within(&self, revision: u64) -> &Self {
         static NONE: Tried = Tried::new();
         if self.revision == revision { self } else { &NONE }

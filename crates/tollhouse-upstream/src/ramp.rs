@@ -1,7 +1,7 @@
-//! Slow start of one node: the share of its weight that it has by now, and since when it serves.
+//! Slow start of one node: the share of its weight that is in effect, and the start of its service.
 //!
-//! Time is the caller's. Who steps the ramps is in `warm_up.rs`, what a share does to the tables in
-//! `node_set.rs`.
+//! The caller provides the time. `warm_up.rs` advances the ramps; `node_set.rs` applies the shares
+//! to the tables.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,51 +10,50 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollhouse_model::upstream::WarmUp;
 
-/// The share of a node that has its whole weight.
+/// Share of a node with its full weight.
 pub(crate) const WHOLE: u32 = 1 << 16;
 
-/// The least time that counts as served: a first step of a long window is worth something.
+/// Minimum time that counts as served, so that the first step of a long window has an effect.
 const SERVED_MIN: Duration = Duration::from_secs(1);
 
-/// By how much a later birth must differ from the one known to begin anew: births are told by
-/// another clock.
+/// Minimum difference between two start times of a node that counts as a restart, because the
+/// registry uses another clock.
 const REBIRTH: Duration = Duration::from_secs(2);
 
-/// See the module. Lives as long as the node is known, like its health.
+/// Slow-start state of a node; lives as long as the node is known, like its health.
 #[derive(Debug)]
 pub(crate) struct Ramp {
-    /// In parts of [`WHOLE`]; read by all cores when tables are made.
+    /// Share in parts of [`WHOLE`]; read by all cores when tables are built.
     share: AtomicU32,
     past: Mutex<Past>,
 }
 
-/// What is known of a node's past.
+/// History of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Past {
     begun: Begun,
-    /// When it was born, as told last.
+    /// Start time of the node as last reported.
     born: Option<Instant>,
 }
 
-/// Since when a node serves.
+/// Start of a node's service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Begun {
-    /// For so long that nobody counts.
+    /// Long ago: the node has its full weight.
     LongSince,
-    /// Since just now: the next step begins to count.
+    /// Just added; the ramp starts with the next step.
     Now,
-    /// Since then.
     At(Instant),
 }
 
-/// How a node came into the set.
+/// Time at which a node joined the set, relative to the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// With the first nodes that the upstream had.
+    /// With the first nodes of the upstream.
     First,
-    /// Later than others.
+    /// Added after other nodes were in service.
     Later,
-    /// It was there before.
+    /// Present before the change.
     Stays,
 }
 
@@ -68,13 +67,13 @@ impl Default for Ramp {
 }
 
 impl Ramp {
-    /// Takes note of how the node came, and of its age where that is known.
+    /// Starts the ramp according to the node's arrival and its age, if known.
     pub(crate) fn arrive(&self, warm_up: &WarmUp, arrival: Arrival, age: Option<Duration>) {
-        // Who was born before the beginning of time is old enough.
+        // An age beyond the range of `Instant` means a long-running node.
         let born = age.and_then(|age| Instant::now().checked_sub(age));
         let mut past = self.past();
         let begun = match arrival {
-            // What others already serve beside it tells that it is fresh, whatever its age.
+            // A node added to others counts as new, regardless of its age.
             Arrival::Later => Begun::Now,
             Arrival::First => begun_at(born, warm_up),
             Arrival::Stays if is_reborn(past.born, born) => begun_at(born, warm_up),
@@ -89,7 +88,7 @@ impl Ramp {
         self.set_share(share_after(served, warm_up));
     }
 
-    /// Lets the share rise to what it is at this time.
+    /// Raises the share to its value at `now`.
     pub(crate) fn step(&self, warm_up: &WarmUp, now: Instant, uptime: Duration) -> Step {
         let mut past = self.past();
         let start = match past.begun {
@@ -104,47 +103,47 @@ impl Ramp {
         Step { rose: self.set_share(share), warms: !is_done }
     }
 
-    /// In parts of [`WHOLE`].
+    /// Share of the full weight, in parts of [`WHOLE`].
     pub(crate) fn share(&self) -> u32 {
         self.share.load(Ordering::Acquire)
     }
 
-    /// Whether that is another one than before.
+    /// Stores the share; returns whether it changed.
     fn set_share(&self, share: u32) -> bool {
         self.share.swap(share, Ordering::AcqRel) != share
     }
 
     fn past(&self) -> MutexGuard<'_, Past> {
-        // Written in single statements: whole at any time.
+        // Written in single statements, so a poisoned lock is usable.
         self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// Whether the share is another one.
+    /// Whether the share changed.
     pub(crate) rose: bool,
-    /// Whether there are more to come.
+    /// Whether further steps follow.
     pub(crate) warms: bool,
 }
 
-/// What weights are multiplied by beside a node in slow start, so that a weight of 1 has parts.
+/// Factor for all weights of a group during slow start, so that a weight of 1 can be reduced.
 pub(crate) const PARTS: u32 = 100;
 
-/// A weight with that share of it left, times `parts`; only a weight of 0 becomes 0.
+/// `weight` times `parts`, reduced to `share`; only a weight of 0 yields 0.
 pub(crate) fn weighed(weight: u32, share: u32, parts: u32) -> u32 {
     let scaled = u128::from(weight) * u128::from(parts) * u128::from(share);
     let rounded = (scaled + u128::from(WHOLE / 2)) >> WHOLE.trailing_zeros();
     u32::try_from(rounded).unwrap_or(u32::MAX).max(weight.min(1))
 }
 
-/// The share as hundredths, for people.
+/// Converts a share to percent, for display.
 pub(crate) fn percent(share: u32) -> u8 {
     let percent = (u64::from(share) * 100) >> WHOLE.trailing_zeros();
     u8::try_from(percent).unwrap_or(100)
 }
 
-/// `max(minimum, (served / window) ^ (1 / aggression))`, of the whole.
+/// Share after a time of service: `max(minimum, (served / window) ^ (1 / aggression))`.
 fn share_after(served: Duration, warm_up: &WarmUp) -> u32 {
     if served >= warm_up.window {
         return WHOLE;
@@ -163,7 +162,7 @@ fn begun_at(born: Option<Instant>, warm_up: &WarmUp) -> Begun {
     }
 }
 
-/// Whether a node that stays has become another one than before.
+/// Whether a remaining node has been restarted.
 fn is_reborn(before: Option<Instant>, after: Option<Instant>) -> bool {
     after.is_some_and(|after| before.is_none_or(|before| after > before + REBIRTH))
 }

@@ -1,8 +1,8 @@
-//! The run-time side of one upstream, shared by all cores and carried from snapshot to snapshot.
+//! Run-time state of one upstream, shared by all cores and carried from snapshot to snapshot.
 //!
-//! Building one from a changed document keeps what has been learnt: a change that does not touch
-//! the nodes, the policy or the checks shares the whole node set with its predecessor; any other
-//! keeps the counts and the health of the nodes that stay.
+//! Building a state from a changed upstream keeps what was learnt. If nodes, policy and checks are
+//! unchanged, the whole node set is shared with the predecessor. Otherwise the remaining nodes keep
+//! their counters and health.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,21 +23,21 @@ use crate::node::Node;
 use crate::node_set::{NodeSet, Recipe};
 use crate::pick::{Outcome, Pick, PickRequest, Picked, SetRef, Tried, WhenUnresolved};
 
-/// See the module. What every pick reads comes first.
+/// Run-time state of an upstream. The fields that every pick reads come first.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct UpstreamState {
     members: Members,
-    /// The address of the only node, when the whole pick is that.
+    /// Address of the only node, if a pick needs nothing else.
     only: Option<SocketAddr>,
     checks: Option<Arc<Checks>>,
     key: String,
     warm_up: Option<WarmUp>,
     /// `Host` of probes to nodes without a name.
     probe_host: Option<String>,
-    /// Who signs the certificates of nodes, for probes; PEM.
+    /// Authorities (PEM) that verify the certificates of nodes, for probes.
     authorities: Option<Arc<str>>,
-    /// The header that connections begin with, those of probes too.
+    /// PROXY protocol header at the start of connections, probes included.
     proxy_protocol: Option<ProxyHeader>,
     ledger: Ledger,
 }
@@ -48,26 +48,26 @@ enum Members {
     Discovered(Arc<Discovered>),
 }
 
-/// What all states of one upstream share.
+/// State shared by all versions of one upstream.
 #[derive(Debug, Clone, Default)]
 struct Ledger {
-    /// Whether a request ever asked for a node: only then is it probed.
+    /// Whether a request has ever picked a node; probing starts only then.
     used: Arc<AtomicBool>,
-    /// Flips of health so far.
+    /// Count of health flips.
     flips: Arc<AtomicU64>,
 }
 
 impl UpstreamState {
-    /// The state of an upstream. `key` names the object that holds it, such as `routes/1`;
-    /// `previous` is the state of the same key in the snapshot before.
+    /// Builds the state of an upstream. `key` names the object that contains it, such as
+    /// `routes/1`; `previous` is the state of that key in the previous snapshot.
     pub fn build(
         conf: &Upstream,
         key: &str,
         previous: Option<&Arc<Self>>,
         resolver: &Arc<Resolver>,
     ) -> Arc<Self> {
-        // Counts of flips and the mark of use go on over changes: they are about the upstream, not
-        // about one version of its document.
+        // Flips and the mark of use belong to the upstream and not to one version of its
+        // configuration, so they are carried over.
         let ledger = previous.map(|previous| previous.ledger.clone()).unwrap_or_default();
         let checks = shared_checks(conf, previous);
         let policy = conf.balance.policy;
@@ -93,8 +93,7 @@ impl UpstreamState {
                 Members::Discovered(discovered(terms, previous, flips, resolver))
             }
         };
-        // Nodes that are discovered may become several at any time, so the fast path is not for
-        // them.
+        // Discovered nodes may increase at any time, so the fast path does not apply.
         let only = match &members {
             Members::Fixed(set) => set.only_address(),
             Members::Discovered(_) => None,
@@ -120,22 +119,21 @@ impl UpstreamState {
         })
     }
 
-    /// The key it was built with.
+    /// Key of the object that contains the upstream.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Its health checks.
     pub fn checks(&self) -> Option<&Arc<Checks>> {
         self.checks.as_ref()
     }
 
-    /// Its slow start.
+    /// Slow-start settings, if configured.
     pub fn warm_up(&self) -> Option<&WarmUp> {
         self.warm_up.as_ref()
     }
 
-    /// Who keeps its nodes, where they are not listed.
+    /// Source of the nodes, if they are discovered.
     pub fn discovery(&self) -> Option<&Discovery> {
         match &self.members {
             Members::Fixed(_) => None,
@@ -143,7 +141,7 @@ impl UpstreamState {
         }
     }
 
-    /// Its only node, where nothing is found out about it either.
+    /// The only node, if it is not checked.
     pub(crate) fn unchecked_only(&self) -> Option<Only> {
         let address = self.only.filter(|_| self.checks.is_none())?;
         match &self.members {
@@ -152,7 +150,7 @@ impl UpstreamState {
         }
     }
 
-    /// How many nodes it has now; one less is the default of further attempts.
+    /// Current number of nodes; one less is the default number of retries.
     #[inline]
     pub fn node_count(&self) -> usize {
         if self.only.is_some() {
@@ -166,8 +164,8 @@ impl UpstreamState {
         }
     }
 
-    /// Chooses a node for a request, other than those it has tried. No allocation; no lock unless
-    /// a node has just changed its health; for a single node with an address not even a shared
+    /// Chooses a node that the request has not tried. Never allocates; takes a lock only if a node
+    /// has just changed its health. A single node with a literal address needs not even a shared
     /// write.
     #[inline]
     pub fn pick(&self, request: &PickRequest<'_>, tried: &Tried) -> Pick<'_> {
@@ -196,19 +194,19 @@ impl UpstreamState {
     }
 
     fn mark_used(&self) {
-        // Read first: a line that all cores write is worth avoiding.
+        // Read first, because a cache line that all cores write is expensive.
         if !self.ledger.used.load(Ordering::Relaxed) {
             self.ledger.used.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether a request ever asked for a node; counted only for upstreams with checks.
+    /// Whether a request has ever picked a node; recorded only for upstreams with checks.
     pub fn is_used(&self) -> bool {
         self.ledger.used.load(Ordering::Relaxed)
     }
 
-    /// Tells how an attempt ended: moves the average of the response time and the passive checks.
-    /// `now_ms` is of the same clock as that of picks.
+    /// Records the outcome of an attempt for the average response time and the passive checks.
+    /// `now_ms` uses the same clock as picks.
     pub fn report(&self, picked: &Picked<'_>, outcome: Outcome, now_ms: u64) {
         if picked.needs().response_time
             && let Outcome::Answered { response_time, .. } = outcome
@@ -241,7 +239,7 @@ impl UpstreamState {
         }
     }
 
-    /// Waits until [`is_ready`](Self::is_ready) or the time is over; tells which. Needs a runtime
+    /// Waits for [`is_ready`](Self::is_ready); returns `false` after `timeout`. Needs a runtime
     /// with a timer; look-ups run elsewhere.
     pub async fn ready(&self, timeout: Duration) -> bool {
         let ready = async {
@@ -257,32 +255,33 @@ impl UpstreamState {
         tokio::time::timeout(timeout, ready).await.is_ok()
     }
 
-    /// Replaces the nodes of an upstream whose nodes the registry keeps; upstreams that list their
-    /// nodes ignore it, and DNS brings its own. Equal nodes change nothing but their ages.
+    /// Replaces the nodes of an upstream with nodes of the registry; equal nodes only update their
+    /// ages. Upstreams with listed nodes ignore the call, and DNS publishes its own nodes.
     pub fn publish_nodes(&self, nodes: Vec<PublishedNode>) {
         if let Members::Discovered(discovered) = &self.members {
             discovered.publish(nodes);
         }
     }
 
-    /// Shows every node that it has now.
+    /// Calls `show` with each current node.
     pub fn each_node(&self, show: impl FnMut(&Node)) {
         if let Some(set) = self.node_set() {
             set.nodes().iter().for_each(show);
         }
     }
 
-    /// Whether nodes may have come since this was asked last.
+    /// Whether new nodes may have been added since the last call.
     pub(crate) fn take_fresh(&self) -> bool {
         self.node_set().is_some_and(|set| set.take_fresh())
     }
 
-    /// Lets the weights of fresh nodes rise; when to come again, `None` once all have their own.
+    /// Raises the weights of new nodes; returns the time of the next step, `None` once all have
+    /// their full weight.
     pub(crate) fn warm(&self, now: Instant, uptime: Duration) -> Option<Instant> {
         self.node_set()?.warm(now, uptime)
     }
 
-    /// The nodes of now; `None` while a discovered set has none.
+    /// Current node set; `None` while a discovered set is empty.
     pub(crate) fn node_set(&self) -> Option<Arc<NodeSet>> {
         match &self.members {
             Members::Fixed(set) => Some(Arc::clone(set)),
@@ -298,13 +297,12 @@ impl UpstreamState {
         self.authorities.clone()
     }
 
-    /// The header that connections to its nodes begin with.
     pub(crate) fn proxy_protocol(&self) -> Option<ProxyHeader> {
         self.proxy_protocol
     }
 }
 
-/// The predecessor's checks where they are equal, so that comparing them later is cheap.
+/// Checks of the upstream; the predecessor's if equal, so that later comparisons are cheap.
 fn shared_checks(conf: &Upstream, previous: Option<&Arc<UpstreamState>>) -> Option<Arc<Checks>> {
     let checks = conf.checks.as_ref()?;
     let earlier = previous.and_then(|previous| previous.checks.as_ref());

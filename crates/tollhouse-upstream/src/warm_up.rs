@@ -1,7 +1,7 @@
-//! Steps the weights of fresh nodes, on the control side's runtime: tables are made anew at most
-//! once an interval for each upstream, and never by a request.
+//! Advances the slow start of new nodes on the control side's runtime. Tables are rebuilt at most
+//! once per interval and upstream, and never by a request.
 //!
-//! What a step is worth is in `ramp.rs`.
+//! `ramp.rs` defines the value of a step.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,22 +13,22 @@ use tokio::time::{Instant, MissedTickBehavior};
 use crate::change::UpstreamChange;
 use crate::state::UpstreamState;
 
-/// How often upstreams with slow start are looked at: the shortest interval of a step.
+/// Interval between checks of the upstreams with slow start; the shortest interval of a step.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
-/// See the module.
+/// Upstreams with slow start.
 #[derive(Debug)]
 pub struct WarmUps {
     started: Instant,
     upstreams: Mutex<HashMap<String, Warming>>,
-    /// Wakes the task when there is something to look at again.
+    /// Wakes the task when upstreams are added.
     arrived: Notify,
 }
 
 #[derive(Debug)]
 struct Warming {
     state: Arc<UpstreamState>,
-    /// When the next step is due; `None` while no node is fresh.
+    /// Time of the next step; `None` while no node is new.
     due: Option<Instant>,
 }
 
@@ -39,13 +39,12 @@ impl Default for WarmUps {
 }
 
 impl WarmUps {
-    /// None yet; the gateway starts now.
+    /// Creates an empty set; the gateway's uptime starts now.
     pub fn new() -> Self {
         Self { started: Instant::now(), upstreams: Mutex::default(), arrived: Notify::new() }
     }
 
-    /// What the snapshot that is about to serve changes; upstreams without slow start are passed
-    /// over.
+    /// Applies the changes of the next snapshot; upstreams without slow start are ignored.
     pub fn change_upstreams(&self, changes: &[UpstreamChange]) {
         let mut held = self.lock();
         for UpstreamChange { key, state } in changes {
@@ -54,7 +53,7 @@ impl WarmUps {
                 continue;
             };
             let due = before.and_then(|warming| {
-                // Another state may have nodes that nobody has looked at.
+                // A new state may contain new nodes.
                 if Arc::ptr_eq(&warming.state, state) { warming.due } else { Some(self.started) }
             });
             held.insert(key.clone(), Warming { state: Arc::clone(state), due });
@@ -64,7 +63,7 @@ impl WarmUps {
         }
     }
 
-    /// Steps for ever; sleeps while no upstream has slow start.
+    /// Advances the upstreams; never returns. Sleeps while no upstream has slow start.
     pub async fn run(&self) {
         let mut ticks = tokio::time::interval(LOOK_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -77,7 +76,7 @@ impl WarmUps {
         }
     }
 
-    /// Takes the steps that are due.
+    /// Performs the steps that are due.
     pub(crate) fn step(&self, now: Instant) {
         let uptime = now.saturating_duration_since(self.started);
         for warming in self.lock().values_mut() {
@@ -89,7 +88,8 @@ impl WarmUps {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Warming>> {
-        // Whole between any two statements; what is left out comes with the next snapshot.
+        // A panic elsewhere cannot leave the map inconsistent; a lost change is repaired by the
+        // next snapshot.
         self.upstreams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

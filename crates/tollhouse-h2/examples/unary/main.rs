@@ -1,5 +1,5 @@
-//! Unary calls between two connections in memory, so many as the argument says: what instructions are
-//! counted on, by the slope between two runs of different length under callgrind.
+//! Unary calls between two in-memory connections; the argument gives the number of calls. Run it
+//! twice under callgrind with different numbers: the slope is the instruction count per call.
 
 mod pair;
 

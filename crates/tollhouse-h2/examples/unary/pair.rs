@@ -3,7 +3,7 @@
 use tollhouse_h2::{Connection, Event, Field, Limits, RequestLine};
 use tollhouse_stdx::MemoryBudget;
 
-/// Bytes of the message of a request and of an answer, about those of a heartbeat.
+/// Size of a request and response message in bytes, roughly that of a heartbeat.
 const MESSAGE: [u8; 100] = [b'm'; 100];
 
 const LINE: RequestLine<'_> = RequestLine {
@@ -18,12 +18,12 @@ const LINE: RequestLine<'_> = RequestLine {
 pub struct Pair {
     client: Connection,
     server: Connection,
-    /// What travels; a stand-in for both sockets.
+    /// Bytes in transit; stands in for both sockets.
     wire: Vec<u8>,
 }
 
 impl Pair {
-    /// Both with the default limits, preface and settings exchanged.
+    /// Creates both ends with default limits, and exchanges the preface and settings.
     pub fn new() -> Self {
         let budget = MemoryBudget::unlimited();
         let client = Connection::client(Limits::default(), &budget, 0);
@@ -31,8 +31,8 @@ impl Pair {
         Self { client, server, wire: Vec::new() }
     }
 
-    /// One call: request with a message, answer with a message and trailers; gives how many bytes of
-    /// messages and frames travelled.
+    /// Makes one call: a request with a message, a response with a message and trailers. Returns
+    /// the number of bytes of messages and frames sent.
     pub fn call(&mut self, now_ms: u64) -> usize {
         let fields = [
             Field::new(b"content-type", b"application/grpc"),

@@ -1,4 +1,4 @@
-//! DATA that arrives (RFC 9113 §6.1): judged by its header, handed on in the pieces it comes in.
+//! Received DATA (RFC 9113 §6.1): checked by its header, and passed on in pieces as it arrives.
 
 use super::{Connection, Ending};
 use crate::event::{Event, ResetCause};
@@ -7,11 +7,11 @@ use crate::frame::{self, FrameHeader, flag};
 use crate::stream::{Half, Reset};
 use crate::{ConnectionError, ErrorCode, StreamId};
 
-/// A DATA frame of which not everything came yet.
+/// A DATA frame that has not fully arrived.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DataFrame {
     stream: StreamId,
-    /// Bytes of data that are still to come; with the padding, while its length is not known.
+    /// Bytes of data still to come; includes the padding until its length is known.
     left: u32,
     padding: u32,
     ends: bool,
@@ -20,24 +20,24 @@ pub(super) struct DataFrame {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// The octet that gives the length of the padding comes next.
+    /// The pad length octet comes next.
     PadLength,
-    /// Lengths are known and not yet judged.
+    /// Lengths are known but not yet checked.
     Check,
     Data,
 }
 
-/// Whom a DATA frame is for.
+/// The recipient of a DATA frame.
 enum Recipient {
     Stream(StreamId),
     Nobody,
-    /// Nobody, and the stream is reset for it.
+    /// No recipient, and the stream is reset.
     Fault(StreamId, ErrorCode),
 }
 
 impl Connection {
-    /// Takes a frame's bytes from the windows, whoever it is for (RFC 9113 §5.2.2, §6.9), and goes on
-    /// with its payload.
+    /// Takes a frame's bytes from the windows, also if it has no recipient (RFC 9113 §5.2.2, §6.9),
+    /// and starts reading its payload.
     pub(super) fn begin_data(&mut self, header: FrameHeader) -> Result<(), ConnectionError> {
         if header.stream == 0 {
             return Err(ConnectionError::protocol("DATA without a stream"));
@@ -46,8 +46,8 @@ impl Connection {
         if is_padded && header.length == 0 {
             return Err(ConnectionError::frame_size("DATA too short for its flags"));
         }
-        // Before it is known who the frame is for: frames of streams that are gone count too, or
-        // the two sides' windows would drift apart.
+        // Done before the recipient is known: frames of closed streams count too, otherwise the two
+        // sides' windows would drift apart.
         self.charge_connection(header.length)?;
         match self.recipient(header)? {
             Recipient::Stream(stream) => {
@@ -86,15 +86,16 @@ impl Connection {
         let Some(stream) = self.streams.get_mut(id) else { return Ok(Recipient::Nobody) };
         match (stream.reset, stream.receiving) {
             (Reset::ByUs, _) => Ok(Recipient::Nobody),
-            (Reset::ByPeer, _) => closed("DATA behind RST_STREAM"),
-            (Reset::None, Half::Closed) if is_strict => closed("DATA behind END_STREAM"),
+            (Reset::ByPeer, _) => closed("DATA after RST_STREAM"),
+            (Reset::None, Half::Closed) if is_strict => closed("DATA after END_STREAM"),
             (Reset::None, Half::Closed) => Ok(Recipient::Fault(id, ErrorCode::STREAM_CLOSED)),
             (Reset::None, Half::Idle) => {
                 self.note_malformed(Malformed::Sequence);
                 Ok(Recipient::Fault(id, ErrorCode::PROTOCOL_ERROR))
             }
             (Reset::None, Half::Body) => {
-                // Until our settings are known, a smaller window than the default is not.
+                // Until the peer acknowledges our settings, it may still use the larger default
+                // window.
                 let slack = if stream.is_early { self.local.early_slack() } else { 0 };
                 stream.receive_window -= header.length as i32;
                 if stream.receive_window < -slack {
@@ -105,7 +106,7 @@ impl Connection {
         }
     }
 
-    /// Goes on with a DATA frame; `None` where more bytes are needed.
+    /// Continues with a DATA frame; `None` when it needs more bytes.
     #[inline]
     pub(super) fn read_data<'a>(
         &mut self,
@@ -114,7 +115,7 @@ impl Connection {
     ) -> Result<Option<Option<Event<'a>>>, ConnectionError> {
         let is_there = |stream: &crate::stream::Stream| stream.receiving == Half::Body;
         if !self.streams.get(frame.stream).is_some_and(is_there) {
-            // It was reset or released meanwhile.
+            // It was reset or released in the meantime.
             self.skip(frame.left + frame.padding);
             return Ok(Some(None));
         }
@@ -140,7 +141,7 @@ impl Connection {
         }
         let (data, rest) = input.split_at((frame.left as usize).min(input.len()));
         frame.left -= data.len() as u32;
-        // Padding that has arrived goes with the data, so that the end is told at once.
+        // Padding that has arrived is taken with the data, so that the end is reported at once.
         let padding = if frame.left == 0 { (frame.padding as usize).min(rest.len()) } else { 0 };
         frame.padding -= padding as u32;
         *input = &rest[padding..];
@@ -165,8 +166,8 @@ impl Connection {
         Ok(Some(Some(Event::Data { stream: frame.stream, data, ends })))
     }
 
-    /// Judges a frame when its lengths are known: against `content-length`, and as one that may carry
-    /// nothing.
+    /// Checks a frame once its lengths are known, against `content-length` and the limit on empty
+    /// frames.
     fn check_data(&mut self, frame: &DataFrame) -> Result<Option<Event<'static>>, ConnectionError> {
         if frame.left == 0 && !frame.ends {
             self.counters.empty_data += 1;
@@ -186,7 +187,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Books a piece as handed out; `false` where there is no memory for it.
+    /// Records a piece as handed out; `false` when memory is too low for it.
     fn hand_out(&mut self, id: StreamId, length: u32, ends: bool) -> bool {
         let Some(stream) = self.streams.get_mut(id) else { return true };
         stream.unread += length;
@@ -196,7 +197,7 @@ impl Connection {
         self.book_unread(length)
     }
 
-    /// Resets a stream whose bytes find no room: not a fault of the peer.
+    /// Resets a stream because memory is too low for its data, which is not the peer's fault.
     #[cold]
     fn reset_for_memory(&mut self, id: StreamId) -> Event<'static> {
         let code = ErrorCode::ENHANCE_YOUR_CALM;

@@ -1,4 +1,4 @@
-//! Frames that carry no message: SETTINGS, PING, GOAWAY, windows, resets, priorities.
+//! Frames that carry no message: SETTINGS, PING, GOAWAY, WINDOW_UPDATE, RST_STREAM, priorities.
 
 use super::Connection;
 use crate::event::{Event, ResetCause};
@@ -10,13 +10,13 @@ use crate::{ConnectionError, ErrorCode, Priority, Role, StreamId};
 type Taken = Result<Option<Event<'static>>, ConnectionError>;
 
 impl Connection {
-    /// Whether faults of a stream end the connection.
+    /// Whether stream errors end the connection.
     pub(super) fn fails_on_faults(&self) -> bool {
         self.limits.faults == FaultScope::Connection
     }
 
-    /// A fault of one stream: the connection ends, or the stream; a stream that has not begun cannot
-    /// be reset (RFC 9113 §5.1).
+    /// Handles a stream error by ending the connection or resetting the stream. A stream that has
+    /// not begun cannot be reset (RFC 9113 §5.1).
     fn fault(&mut self, number: u32, code: ErrorCode, reason: &'static str) -> Taken {
         if self.fails_on_faults() || self.is_idle(number) {
             return Err(ConnectionError::new(code, reason));
@@ -24,7 +24,7 @@ impl Connection {
         self.fault_of_stream(number, code)
     }
 
-    /// One that ends the stream wherever it is held, and never the connection but by their number.
+    /// Resets the stream; the connection ends only if there are too many resets.
     fn fault_of_stream(&mut self, number: u32, code: ErrorCode) -> Taken {
         let open = self
             .streams
@@ -45,10 +45,10 @@ impl Connection {
 
     pub(super) fn take_reset(&mut self, header: FrameHeader, payload: &[u8]) -> Taken {
         let Ok(code) = <[u8; 4]>::try_from(payload) else {
-            return Err(ConnectionError::frame_size("RST_STREAM of a length that is none"));
+            return Err(ConnectionError::frame_size("RST_STREAM with an invalid length"));
         };
         if header.stream == 0 || self.is_idle(header.stream) {
-            return Err(ConnectionError::protocol("RST_STREAM of a stream that has not begun"));
+            return Err(ConnectionError::protocol("RST_STREAM for a stream that has not begun"));
         }
         self.counters.resets_received += 1;
         self.take_reset_token()?;
@@ -62,7 +62,7 @@ impl Connection {
         Ok(Some(Event::Reset { stream: id, code, cause: ResetCause::Peer }))
     }
 
-    /// Ends both directions of a stream that stays with the application.
+    /// Closes both directions of a stream that the application keeps holding.
     pub(super) fn close_stream(&mut self, id: StreamId, reset: Reset) {
         let Some(stream) = self.streams.get_mut(id) else { return };
         stream.close(reset);
@@ -71,7 +71,7 @@ impl Connection {
 
     pub(super) fn take_settings(&mut self, header: FrameHeader, payload: &[u8]) -> Taken {
         if header.stream != 0 {
-            return Err(ConnectionError::protocol("SETTINGS of a stream"));
+            return Err(ConnectionError::protocol("SETTINGS on a stream"));
         }
         if header.has(flag::ACK) {
             return self.take_settings_ack(payload).map(|()| None);
@@ -99,14 +99,14 @@ impl Connection {
             return Err(ConnectionError::protocol("the first frame acknowledges SETTINGS"));
         }
         self.take_acknowledgement()?;
-        // Ours are sent once; what else is acknowledged was never sent and means nothing.
+        // Our SETTINGS are sent once; further acknowledgements mean nothing.
         let Some(sent_ms) = self.settings_sent_ms.take() else { return Ok(()) };
         self.round_trip_ms = self.now_ms.saturating_sub(sent_ms).max(1);
         self.decoder.set_limit(self.local.header_table_bytes);
         Ok(())
     }
 
-    /// Counts an acknowledgement, whether it answers something or not.
+    /// Counts an acknowledgement, whether or not it was expected.
     fn take_acknowledgement(&mut self) -> Result<(), ConnectionError> {
         if self.buckets.acknowledgements.take(self.limits.acknowledgements, self.now_ms) {
             return Ok(());
@@ -114,7 +114,7 @@ impl Connection {
         Err(ConnectionError::calm("too many acknowledgements"))
     }
 
-    /// Shifts the window of every stream by the change of the setting (RFC 9113 §6.9.2).
+    /// Shifts the window of every stream by the change in the setting (RFC 9113 §6.9.2).
     fn shift_send_windows(&mut self, before: u32) -> Result<(), ConnectionError> {
         let shift = self.peer.initial_window_bytes as i32 - before as i32;
         if shift == 0 {
@@ -124,7 +124,7 @@ impl Connection {
         for (id, stream) in streams.iter_mut() {
             let window = stream.send_window.checked_add(shift);
             stream.send_window = window.ok_or(ConnectionError::flow_control(
-                "SETTINGS_INITIAL_WINDOW_SIZE makes a window larger than any may be",
+                "SETTINGS_INITIAL_WINDOW_SIZE makes a window exceed the maximum",
             ))?;
             if stream.waiting == Waiting::ForWindow && stream.send_window > 0 {
                 stream.waiting = Waiting::Ready;
@@ -136,10 +136,10 @@ impl Connection {
 
     pub(super) fn take_ping(&mut self, header: FrameHeader, payload: &[u8]) -> Taken {
         if header.stream != 0 {
-            return Err(ConnectionError::protocol("PING of a stream"));
+            return Err(ConnectionError::protocol("PING on a stream"));
         }
         let Ok(payload) = <[u8; 8]>::try_from(payload) else {
-            return Err(ConnectionError::frame_size("PING of a length that is none"));
+            return Err(ConnectionError::frame_size("PING with an invalid length"));
         };
         if header.has(flag::ACK) {
             self.take_acknowledgement()?;
@@ -156,10 +156,10 @@ impl Connection {
 
     pub(super) fn take_goaway(&mut self, header: FrameHeader, payload: &[u8]) -> Taken {
         if header.stream != 0 {
-            return Err(ConnectionError::protocol("GOAWAY of a stream"));
+            return Err(ConnectionError::protocol("GOAWAY on a stream"));
         }
         let Some((&[l0, l1, l2, l3, c0, c1, c2, c3], _)) = payload.split_first_chunk::<8>() else {
-            return Err(ConnectionError::frame_size("GOAWAY of a length that is none"));
+            return Err(ConnectionError::frame_size("GOAWAY with an invalid length"));
         };
         if !self.buckets.goaways.take(self.limits.goaways, self.now_ms) {
             return Err(ConnectionError::calm("too many GOAWAYs"));
@@ -184,7 +184,7 @@ impl Connection {
 
     pub(super) fn take_window_update(&mut self, header: FrameHeader, payload: &[u8]) -> Taken {
         let Ok(increment) = <[u8; 4]>::try_from(payload) else {
-            return Err(ConnectionError::frame_size("WINDOW_UPDATE of a length that is none"));
+            return Err(ConnectionError::frame_size("WINDOW_UPDATE with an invalid length"));
         };
         let increment = (u32::from_be_bytes(increment) & frame::U31_MAX) as i32;
         self.counters.window_updates += 1;
@@ -197,12 +197,12 @@ impl Connection {
             }
             let window = self.windows.send.checked_add(increment);
             self.windows.send = window.ok_or(ConnectionError::flow_control(
-                "the connection's window is larger than any may be",
+                "the connection's window exceeds the maximum",
             ))?;
             return Ok(None);
         }
         if self.is_idle(header.stream) {
-            return Err(ConnectionError::protocol("WINDOW_UPDATE of a stream that has not begun"));
+            return Err(ConnectionError::protocol("WINDOW_UPDATE for a stream that has not begun"));
         }
         let Some(id) = self.streams.find(header.stream) else { return Ok(None) };
         self.widen_stream(id, increment)
@@ -217,7 +217,7 @@ impl Connection {
             return self.fault(id.number(), ErrorCode::PROTOCOL_ERROR, "WINDOW_UPDATE of 0");
         }
         let Some(window) = stream.send_window.checked_add(increment) else {
-            // The one fault of its kind for which RST_STREAM is demanded (RFC 9113 §6.9.1).
+            // The only error of this kind that requires RST_STREAM (RFC 9113 §6.9.1).
             return self.fault_of_stream(id.number(), ErrorCode::FLOW_CONTROL_ERROR);
         };
         stream.send_window = window;
@@ -234,7 +234,7 @@ impl Connection {
         }
         self.take_priority_token()?;
         let Ok(priority) = <[u8; 5]>::try_from(payload) else {
-            let reason = "PRIORITY of a length that is none";
+            let reason = "PRIORITY with an invalid length";
             return self.fault(header.stream, ErrorCode::FRAME_SIZE_ERROR, reason);
         };
         if super::heads::dependency(&priority) == header.stream {
@@ -252,18 +252,18 @@ impl Connection {
         Err(ConnectionError::calm("too many priorities"))
     }
 
-    /// RFC 9218 §7.1. A stream that has not begun gets its priority when it does, the last one of
-    /// them only.
+    /// Handles RFC 9218 §7.1. A priority for a stream that has not begun is kept until it does;
+    /// only the latest is kept.
     pub(super) fn take_priority_update(&mut self, header: FrameHeader, payload: &[u8]) -> Taken {
         if self.role == Role::Client || header.stream != 0 {
-            return Err(ConnectionError::protocol("PRIORITY_UPDATE where there is none"));
+            return Err(ConnectionError::protocol("PRIORITY_UPDATE is not allowed here"));
         }
         let Some((target, text)) = payload.split_first_chunk::<4>() else {
-            return Err(ConnectionError::frame_size("PRIORITY_UPDATE of a length that is none"));
+            return Err(ConnectionError::frame_size("PRIORITY_UPDATE with an invalid length"));
         };
         let target = u32::from_be_bytes(*target) & frame::U31_MAX;
         if target == 0 || target.is_multiple_of(2) {
-            return Err(ConnectionError::protocol("PRIORITY_UPDATE of no stream of the client's"));
+            return Err(ConnectionError::protocol("PRIORITY_UPDATE for an invalid stream"));
         }
         self.take_priority_token()?;
         let priority = Priority::parse(text);
@@ -275,7 +275,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// A new stream with the windows that both sides have agreed on.
+    /// Inserts a new stream with the windows that both sides agreed on.
     pub(super) fn insert_stream(&mut self, number: u32) -> StreamId {
         let id = self.streams.insert(number);
         self.buckets.window_updates.pay(UPDATES_PER_STREAM);

@@ -1,4 +1,5 @@
-//! Header blocks: gathered, decoded, checked, and made events (RFC 9113 §4.3, §6.2, §6.10, §8.1).
+//! Header blocks: collected, decoded, checked and turned into events (RFC 9113 §4.3, §6.2, §6.10,
+//! §8.1).
 
 use super::{Connection, Ending};
 use crate::event::{Event, FieldSink, ResetCause};
@@ -8,7 +9,7 @@ use crate::message::{Ends, HeadKind, Method};
 use crate::stream::{Half, Reset};
 use crate::{ConnectionError, ErrorCode, Priority, Role, StreamId};
 
-/// A header block under way.
+/// A header block in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     pub(super) number: u32,
@@ -17,19 +18,19 @@ pub(super) struct Block {
     continuations: u32,
 }
 
-/// What becomes of a block.
+/// The handling of a header block.
 enum Admission {
-    /// It opens a stream.
+    /// Open a stream.
     Open,
-    /// It belongs to a stream that is held.
+    /// Deliver it to a stream that is held.
     Message(StreamId, HeadKind),
-    /// It is decoded, and nothing else.
+    /// Decode it and drop it.
     Discard,
-    /// The same, and its stream is refused with this code.
+    /// Decode it, drop it and reset its stream with this code.
     Refuse(ErrorCode),
 }
 
-/// `:status` 400, and 431, encoded without any table.
+/// `:status` 400 and 431, encoded without the dynamic table.
 const ANSWER_BAD_REQUEST: &[u8] = b"\x08\x03400";
 const ANSWER_TOO_LARGE: &[u8] = b"\x08\x03431";
 
@@ -50,8 +51,8 @@ impl Connection {
             let (&length, after) = rest.split_first().ok_or(too_short)?;
             (padding, rest) = (usize::from(length), after);
         }
-        // Priorities of RFC 7540 are read only to find the one form of them that is still an error,
-        // and that is the stream's: the block must be decoded first, for the table's sake.
+        // RFC 7540 priorities are read only to detect the one form that is still an error. It is a
+        // stream error: the block must be decoded first to keep the table in sync.
         let mut depends_on_itself = false;
         if header.has(flag::PRIORITY) {
             let (priority, after) = rest.split_first_chunk::<5>().ok_or(too_short)?;
@@ -82,7 +83,7 @@ impl Connection {
         let block = self.input.block.as_mut().ok_or(no_block)?;
         block.continuations += 1;
         if block.continuations > self.limits.continuation_frames {
-            return Err(ConnectionError::calm("a header block goes on over too many frames"));
+            return Err(ConnectionError::calm("a header block spans too many frames"));
         }
         let block = *block;
         self.gather(payload)?;
@@ -105,7 +106,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Decodes a whole block, whatever becomes of it: the tables must stay in step.
+    /// Decodes a complete block even if it will be dropped, so that the tables stay in sync.
     fn take_block<S: FieldSink>(
         &mut self,
         block: Block,
@@ -137,7 +138,7 @@ impl Connection {
         }
     }
 
-    /// Decides by the stream's number and state what becomes of a block.
+    /// Decides what to do with a block by the stream's number and state.
     fn admit(&mut self, block: Block) -> Result<Admission, ConnectionError> {
         let number = block.number;
         if block.depends_on_itself && self.fails_on_faults() {
@@ -154,10 +155,10 @@ impl Connection {
             Some(Ending::Complete | Ending::ByPeer) => {
                 Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, "HEADERS on a closed stream"))
             }
-            // What we reset ourselves is closed for a while before it is forgotten; trailers may
-            // still be in flight to a client, new heads to a server are not.
+            // Streams that we reset are remembered for a while. Afterwards trailers may still be in
+            // flight to a client, but new heads to a server cannot be.
             None if self.role == Role::Client => Ok(Admission::Discard),
-            None => Err(ConnectionError::protocol("a stream that was skipped is opened")),
+            None => Err(ConnectionError::protocol("HEADERS for a stream that was skipped")),
         }
     }
 
@@ -168,10 +169,10 @@ impl Connection {
             (Reset::None, Half::Body) => Ok(Admission::Message(id, HeadKind::Trailers)),
             (Reset::None, Half::Idle) => Ok(Admission::Message(id, HeadKind::Response)),
             (Reset::ByPeer, _) => {
-                Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, "HEADERS behind RST_STREAM"))
+                Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, "HEADERS after RST_STREAM"))
             }
             (Reset::None, Half::Closed) if self.fails_on_faults() => {
-                Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, "HEADERS behind END_STREAM"))
+                Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, "HEADERS after END_STREAM"))
             }
             (Reset::None, Half::Closed) => Ok(Admission::Refuse(ErrorCode::STREAM_CLOSED)),
         }
@@ -214,7 +215,7 @@ impl Connection {
         outcome.map_err(|error| ConnectionError::new(ErrorCode::COMPRESSION_ERROR, error.reason()))
     }
 
-    /// A new stream of a client.
+    /// Opens a new stream for a client's request.
     fn open_stream<S: FieldSink>(
         &mut self,
         block: Block,
@@ -241,7 +242,7 @@ impl Connection {
         Ok(Some(Event::Request { stream: id, ends }))
     }
 
-    /// Bytes of DATA that a request promises; CONNECT carries a tunnel and promises nothing.
+    /// The DATA bytes that a request declares; none for CONNECT, which carries a tunnel.
     fn request_body(&self, ends: bool) -> Result<Option<u64>, Malformed> {
         let length = self.check.content_length.filter(|_| self.check.method != Method::Connect);
         if ends && length.is_some_and(|length| length > 0) {
@@ -250,8 +251,8 @@ impl Connection {
         Ok(length)
     }
 
-    /// Answers a request that is none: two kinds with a status that helps an honest client, all with
-    /// a reset (RFC 9113 §8.1.1).
+    /// Refuses a malformed request with a reset (RFC 9113 §8.1.1). Two kinds also get a status
+    /// code, which helps honest clients.
     fn refuse_request(
         &mut self,
         id: StreamId,
@@ -276,7 +277,8 @@ impl Connection {
         };
         frame::write_header(&mut self.output.bytes, header);
         self.output.bytes.extend_from_slice(answer);
-        // Who is still sending learns that it need not, and keeps the answer (RFC 9113 §8.1).
+        // A client that is still sending learns that it can stop, and keeps the response (RFC 9113
+        // §8.1).
         let code = if ends { ErrorCode::PROTOCOL_ERROR } else { ErrorCode::NO_ERROR };
         self.reset_unheld(id.number(), code)
     }
@@ -289,7 +291,7 @@ impl Connection {
         }
     }
 
-    /// A response, or trailers of either side.
+    /// Handles a response, or trailers from either side.
     fn take_message(
         &mut self,
         id: StreamId,
@@ -311,7 +313,7 @@ impl Connection {
         if self.check.is_interim() {
             return Ok(Some(Event::Interim { stream: id, status }));
         }
-        // `Content-Length` of these says nothing about what follows (RFC 9110 §8.6).
+        // Here `Content-Length` says nothing about the body that follows (RFC 9110 §8.6).
         let is_tunnel = stream.method == Method::Connect && (200..300).contains(&status);
         let is_bodiless = stream.method == Method::Head || matches!(status, 204 | 304);
         stream.body_left = match self.check.content_length {
@@ -327,7 +329,6 @@ impl Connection {
         Ok(Some(Event::Response { stream: id, status, ends }))
     }
 
-    /// Resets a stream whose message is malformed.
     pub(super) fn reset_malformed(
         &mut self,
         id: StreamId,
@@ -337,7 +338,7 @@ impl Connection {
         self.reset_held(id, ErrorCode::PROTOCOL_ERROR)
     }
 
-    /// Resets a stream for a fault of the peer's, which counts as a reset of its own.
+    /// Resets a stream for an error of the peer, and counts it as one of the peer's resets.
     pub(super) fn reset_held(
         &mut self,
         id: StreamId,
@@ -348,7 +349,7 @@ impl Connection {
         Ok(Event::Reset { stream: id, code, cause: ResetCause::Fault })
     }
 
-    /// The same for a stream that never reached the application, or is released.
+    /// Like `reset_held`, for a stream that never reached the application or was released.
     pub(super) fn reset_unheld(
         &mut self,
         number: u32,
@@ -358,7 +359,7 @@ impl Connection {
         self.write_caused_reset(number, code)
     }
 
-    /// Writes a reset that the peer caused, and counts it as one of its own.
+    /// Writes a reset that the peer caused, and counts it as one of the peer's resets.
     pub(super) fn write_caused_reset(
         &mut self,
         number: u32,
@@ -371,7 +372,7 @@ impl Connection {
     }
 }
 
-/// The stream that five octets of priority name.
+/// The stream number in the five priority octets.
 pub(super) fn dependency(priority: &[u8; 5]) -> u32 {
     let [d0, d1, d2, d3, _] = *priority;
     u32::from_be_bytes([d0, d1, d2, d3]) & frame::U31_MAX

@@ -1,4 +1,4 @@
-//! How a connection ends: by failure, or drained (RFC 9113 §6.8); and the deadlines that it has.
+//! The end of a connection, by failure or by draining (RFC 9113 §6.8), and its deadlines.
 
 use super::Connection;
 use crate::event::{Event, ResetCause};
@@ -6,23 +6,24 @@ use crate::frame;
 use crate::stream::{Reset, Waiting};
 use crate::{ConnectionError, ErrorCode, Role, StreamId};
 
-/// What the PING between the two GOAWAYs carries.
+/// Payload of the PING between the two GOAWAYs.
 const DRAIN_PING: [u8; 8] = *b"draining";
 
-/// How far a server that is to end has come.
+/// Progress of draining a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Drain {
     No,
-    /// The first GOAWAY and a PING are out since then; streams that are in flight are still taken.
+    /// The first GOAWAY and a PING were sent at this time; new streams in flight are still
+    /// accepted.
     Announced(u64),
-    /// The last stream that is dealt with is named.
+    /// The final GOAWAY, with this last stream, was sent.
     Final(u32),
 }
 
 impl Connection {
-    /// Ends the connection without losing anything: a server announces it, waits for what is in flight
-    /// (a PING), names the last stream it takes, and serves what it has; a client opens no more streams.
-    /// Done when [`Connection::is_finished`].
+    /// Ends the connection without losing requests. A server announces the end, waits for streams
+    /// in flight (using a PING), names the last stream it accepts, and serves those it has; a
+    /// client opens no more streams. Done when [`Connection::is_finished`].
     pub fn drain(&mut self) {
         if self.drain != Drain::No || self.failure.is_some() {
             return;
@@ -42,13 +43,13 @@ impl Connection {
         }
     }
 
-    /// Whether it has begun to drain.
+    /// Whether draining has begun.
     pub fn is_draining(&self) -> bool {
         self.drain != Drain::No
     }
 
-    /// Whether nothing is left to do: all was written, and either nobody holds a stream of a connection
-    /// that drains or that the peer leaves, or it failed.
+    /// Whether the connection can be closed: all output is written, and either it failed, or it is
+    /// draining (or the peer sent GOAWAY) and no streams are held.
     pub fn is_finished(&self) -> bool {
         let is_leaving = matches!(self.drain, Drain::Final(_))
             || (self.role == Role::Client && self.peer_last.is_some());
@@ -56,7 +57,7 @@ impl Connection {
         is_over && self.output.len() == 0
     }
 
-    /// Ends the connection now, with a GOAWAY that names `code`.
+    /// Ends the connection now, with a GOAWAY that carries `code`.
     pub fn close(&mut self, code: ErrorCode, reason: &'static str) {
         if self.failure.is_none() {
             self.fail(ConnectionError::new(code, reason));
@@ -70,7 +71,7 @@ impl Connection {
         error
     }
 
-    /// Sends a PING; its answer comes as [`Event::Pong`].
+    /// Sends a PING; its reply arrives as [`Event::Pong`].
     pub fn ping(&mut self, payload: [u8; 8]) {
         if self.failure.is_none() {
             frame::write_ping(&mut self.output.bytes, 0, payload);
@@ -92,15 +93,15 @@ impl Connection {
         self.drain = Drain::Final(last);
     }
 
-    /// Whether a stream is one that the peer opened after it was told to open no more.
+    /// Whether the peer opened a stream after the final GOAWAY.
     pub(super) fn is_beyond_goaway(&self, number: u32) -> bool {
         matches!(self.drain, Drain::Final(last) if number > last)
     }
 
-    /// Looks at the deadlines, about once a second: call it until it gives `None`.
+    /// Checks the deadlines. Call it about once a second until it returns `None`.
     ///
     /// # Errors
-    /// One has passed that ends the connection.
+    /// A deadline passed that ends the connection.
     pub fn tick(&mut self, now_ms: u64) -> Result<Option<Event<'static>>, ConnectionError> {
         if let Some(failure) = self.failure {
             return Err(failure);
@@ -120,13 +121,13 @@ impl Connection {
         let passed = |since_ms: u64, limit_ms: u64| self.now_ms.saturating_sub(since_ms) > limit_ms;
         let timeout = |reason| Err(ConnectionError::new(ErrorCode::SETTINGS_TIMEOUT, reason));
         if !self.has_peer_settings && passed(self.started_ms, limits.preface_ms) {
-            return timeout("preface and SETTINGS did not come in time");
+            return timeout("preface and SETTINGS did not arrive in time");
         }
         if self.settings_sent_ms.is_some_and(|sent| passed(sent, limits.settings_ack_ms)) {
             return timeout("SETTINGS were not acknowledged in time");
         }
         if self.input.incomplete_since_ms.is_some_and(|since| passed(since, limits.frame_ms)) {
-            return Err(ConnectionError::calm("a frame did not become whole in time"));
+            return Err(ConnectionError::calm("a frame did not arrive completely in time"));
         }
         if matches!(self.drain, Drain::Announced(since) if passed(since, limits.settings_ack_ms)) {
             self.finish_drain();
@@ -134,8 +135,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether one of the deadlines that [`Connection::tick`] looks at may be under way. While there is
-    /// none, nobody need wake for it.
+    /// Whether any deadline that [`Connection::tick`] checks may be pending. If not, the caller
+    /// need not wake up for it.
     pub fn has_deadlines(&self) -> bool {
         self.failure.is_none()
             && (!self.has_peer_settings
@@ -145,7 +146,7 @@ impl Connection {
                 || self.streams.len() > 0)
     }
 
-    /// A stream with DATA that the peer has kept waiting too long.
+    /// A stream with pending DATA that the peer has blocked for too long.
     fn stalled_stream(&self) -> Option<StreamId> {
         let is_stalled = |stream: &crate::stream::Stream| {
             let is_closed = stream.waiting == Waiting::ForWindow

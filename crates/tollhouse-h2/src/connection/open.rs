@@ -1,4 +1,4 @@
-//! How a client opens streams: the head of a request, encoded, or as it was encoded before.
+//! Opening streams as a client: encoding a request head, or reusing a previous encoding.
 
 use super::{Connection, SendError};
 use crate::field::Field;
@@ -7,7 +7,7 @@ use crate::message::Method;
 use crate::stream::Half;
 use crate::{Role, StreamId};
 
-/// What a request begins with.
+/// The pseudo-header fields of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestLine<'a> {
     /// A token.
@@ -18,15 +18,15 @@ pub struct RequestLine<'a> {
     pub authority: &'a [u8],
     /// An origin form or `*`; empty for a plain CONNECT.
     pub path: &'a [u8],
-    /// Of an extended CONNECT (RFC 8441); empty for all others.
+    /// The protocol of an extended CONNECT (RFC 8441); empty otherwise.
     pub protocol: &'a [u8],
 }
 
-/// A head that was sent before, as it was encoded last.
+/// A head that was sent before, with its last encoding.
 #[derive(Default)]
 pub(super) struct RepeatedHead {
     key: u64,
-    /// [`crate::hpack::Encoder::changes`] at that time; `None` where it would be encoded differently again.
+    /// [`crate::hpack::Encoder::changes`] at that time; `None` when the head must be encoded again.
     changes: Option<u64>,
     block: Vec<u8>,
 }
@@ -38,7 +38,7 @@ impl RepeatedHead {
 }
 
 impl Connection {
-    /// Whether [`Connection::open`] would find a stream.
+    /// Whether [`Connection::open`] could open a stream now.
     pub fn can_open(&self) -> bool {
         self.role == Role::Client
             && self.failure.is_none()
@@ -48,8 +48,8 @@ impl Connection {
             && self.streams.len() < self.peer.concurrent_streams
     }
 
-    /// Opens a stream with the head of a request. The application holds the stream until it releases
-    /// it. Names of fields are made lower case; a field's kind is not looked at.
+    /// Opens a stream with a request head. The application holds the stream until it releases it.
+    /// Field names are lower-cased; the kind of a field is ignored.
     ///
     /// # Errors
     /// No stream was opened.
@@ -66,9 +66,10 @@ impl Connection {
         Ok(self.begin_request(line.method, ends))
     }
 
-    /// The same for a head that is sent over and over on this connection: once its fields are remembered
-    /// by both sides it is not encoded again, but sent as it was the last time. `key` is the caller's name
-    /// for it: the same key goes with the same line and fields. One head a connection is kept.
+    /// Like [`Connection::open`], for a head that is sent repeatedly on this connection: once both
+    /// sides have its fields in their tables, the previous encoding is sent again. `key` identifies
+    /// the head: the same key must always come with the same line and fields. Each connection keeps
+    /// one head.
     ///
     /// # Errors
     /// No stream was opened.
@@ -96,7 +97,8 @@ impl Connection {
         let start = self.output.bytes.len() + HEADER_BYTES;
         self.write_request(line, fields, ends)?;
         let block = &self.output.bytes[start..];
-        // Whole in one frame, whatever the peer's limit, and not to be encoded differently next time.
+        // Only keep a head that fits into one frame whatever the peer's limit, and that would not
+        // be encoded differently next time.
         let is_steady = self.encoder.changes() == changes;
         self.repeated.changes = None;
         if is_steady && block.len() <= frame::PAYLOAD_BYTES_DEFAULT as usize {
@@ -108,7 +110,6 @@ impl Connection {
         Ok(self.begin_request(line.method, ends))
     }
 
-    /// Writes the head of the next request.
     fn write_request<'f>(
         &mut self,
         line: &RequestLine<'_>,
@@ -126,7 +127,7 @@ impl Connection {
         self.write_head(self.next_own, present, fields, ends)
     }
 
-    /// The stream of the request whose head was just written.
+    /// Creates the stream for the request head that was just written.
     fn begin_request(&mut self, method: &[u8], ends: bool) -> StreamId {
         let number = self.next_own;
         self.next_own += 2;

@@ -1,5 +1,5 @@
-//! Bytes to frames: whole ones are taken where they lie, cut ones are kept until they are whole, DATA
-//! passes in pieces.
+//! Turns bytes into frames. Complete frames are read in place, partial ones are buffered until
+//! complete, and DATA is passed on in pieces.
 
 use super::Connection;
 use super::body::DataFrame;
@@ -8,34 +8,35 @@ use crate::event::{Event, FieldSink};
 use crate::frame::{FrameHeader, HEADER_BYTES, PREFACE, kind};
 use crate::{ConnectionError, ErrorCode, Role};
 
-/// Bytes of buffers for cut frames and blocks that are kept; longer ones come rarely.
+/// Largest capacity to keep in the buffers for partial frames and blocks; larger ones are rarely
+/// needed.
 const BUFFER_BYTES_KEPT: usize = 4096;
 
-/// Where in the stream of bytes the connection is.
+/// The part of the input that is read next.
 #[derive(Debug, Clone, Copy)]
 enum Reading {
-    /// So many bytes of the client's preface came.
+    /// The client's preface, of which this many bytes have arrived.
     Preface(usize),
-    /// The next header, of which some bytes may be kept.
+    /// The next frame header, part of which may be buffered.
     Header,
-    /// The payload of a frame that is dealt with when it is whole.
+    /// The payload of a frame that is handled once complete.
     Payload(FrameHeader),
     Data(DataFrame),
-    /// So many bytes that are for nobody.
+    /// This many bytes to be ignored.
     Skip(u32),
 }
 
-/// What of the input is kept between two calls.
+/// Input kept between two calls.
 pub(super) struct Input {
     reading: Reading,
     header: [u8; HEADER_BYTES],
     header_bytes: usize,
-    /// The first bytes of a payload that is not whole.
+    /// The first bytes of an incomplete payload.
     payload: Vec<u8>,
-    /// A header block that goes on in CONTINUATION.
+    /// A header block that continues in CONTINUATION frames.
     pub(super) block: Option<Block>,
     pub(super) block_bytes: Vec<u8>,
-    /// Since when a frame or block has been incomplete.
+    /// Time at which the current frame or block became incomplete.
     pub(super) incomplete_since_ms: Option<u64>,
 }
 
@@ -79,11 +80,13 @@ impl Input {
 }
 
 impl Connection {
-    /// Takes bytes from the front of `input` up to the next event, or all of them where there is none:
-    /// call it until it gives `None`. Fields go to `sink`; `now_ms` is any clock that does not go back.
+    /// Reads bytes from the front of `input` up to the next event, or all of them if they contain
+    /// no event; call it until it returns `None`. Fields go to `sink`. `now_ms` is the time of any
+    /// monotonic clock.
     ///
     /// # Errors
-    /// The connection is over: what is left of the output, a GOAWAY at its end, is still to be written.
+    /// The connection has failed. The remaining output, which ends with a GOAWAY, should still be
+    /// written.
     #[inline]
     pub fn receive<'a, S: FieldSink>(
         &mut self,
@@ -112,7 +115,7 @@ impl Connection {
                 }
                 Reading::Payload(header) => {
                     match self.read_payload(header, input, sink)? {
-                        // The payload is not whole yet.
+                        // The payload is not complete yet.
                         None => break,
                         Some(event) => event,
                     }
@@ -146,7 +149,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Remembers since when something has been incomplete, for its deadline.
+    /// Updates the time since which input has been incomplete, for its deadline.
     #[inline]
     fn note_incomplete(&mut self) {
         if self.input.is_between_frames() {
@@ -185,14 +188,14 @@ impl Connection {
         (kept + length == HEADER_BYTES).then(|| FrameHeader::parse(&self.input.header))
     }
 
-    /// What the header alone decides.
+    /// Checks a frame by its header alone, and starts reading its payload.
     fn begin_frame(&mut self, header: FrameHeader) -> Result<(), ConnectionError> {
         self.counters.frames += 1;
         if header.length > self.local.frame_bytes {
             return Err(ConnectionError::frame_size("a frame is larger than was allowed"));
         }
-        // Nothing may come between the parts of a block (RFC 9113 §4.3): the decoder's table is in
-        // the middle of it.
+        // Nothing may come between the parts of a header block (RFC 9113 §4.3): the decoder's table
+        // is in an intermediate state.
         if let Some(block) = &self.input.block
             && (header.kind != kind::CONTINUATION || header.stream != block.number)
         {
@@ -202,7 +205,7 @@ impl Connection {
             return Err(ConnectionError::protocol("the first frame is not SETTINGS"));
         }
         match header.kind {
-            // DATA is passed on as it arrives; everything else is gathered whole, within a bound.
+            // DATA is passed on as it arrives; every other frame is collected first, up to a limit.
             kind::DATA => self.begin_data(header),
             kind::CONTINUATION if self.input.block.is_none() => {
                 Err(ConnectionError::protocol("CONTINUATION without a header block"))
@@ -219,15 +222,15 @@ impl Connection {
         }
     }
 
-    /// Counts a frame that carries nothing for anybody.
+    /// Counts a frame that carries nothing.
     pub(super) fn take_empty_frame(&mut self) -> Result<(), ConnectionError> {
         if self.buckets.empty_frames.take(self.limits.empty_frames, self.now_ms) {
             return Ok(());
         }
-        Err(ConnectionError::calm("too many frames that carry nothing"))
+        Err(ConnectionError::calm("too many empty or unknown frames"))
     }
 
-    /// Goes on behind so many bytes that are for nobody.
+    /// Skips the next `bytes` bytes.
     pub(super) fn skip(&mut self, bytes: u32) {
         self.input.reading = if bytes == 0 { Reading::Header } else { Reading::Skip(bytes) };
     }
@@ -236,7 +239,7 @@ impl Connection {
         self.input.reading = Reading::Data(frame);
     }
 
-    /// Deals with a frame once its payload is whole; `None` until then.
+    /// Handles a frame once its payload is complete; `None` until then.
     #[inline]
     fn read_payload<S: FieldSink>(
         &mut self,
@@ -285,11 +288,11 @@ impl Connection {
             kind::GOAWAY => self.take_goaway(header, payload),
             kind::WINDOW_UPDATE => self.take_window_update(header, payload),
             kind::PRIORITY_UPDATE => self.take_priority_update(header, payload),
-            _ => Err(ConnectionError::new(ErrorCode::INTERNAL_ERROR, "a frame of no known type")),
+            _ => Err(ConnectionError::new(ErrorCode::INTERNAL_ERROR, "a frame of unknown type")),
         }
     }
 
-    /// Keeps a buffer of blocks unless it grew unusually.
+    /// Keeps the header block buffer unless it grew too large.
     pub(super) fn keep_block_buffer(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() <= BUFFER_BYTES_KEPT {
             buffer.clear();

@@ -1,4 +1,4 @@
-//! What the application sends: heads, DATA, trailers, resets; and whose turn it is.
+//! Sending heads, DATA, trailers and resets, and choosing the stream that sends next.
 
 use std::fmt;
 
@@ -9,20 +9,21 @@ use crate::limits::UPDATES_PER_DATA_FRAME;
 use crate::stream::{Half, Reset, Waiting};
 use crate::{ErrorCode, Role, StreamId};
 
-/// Every so many turns the stream that has waited longest sends, whatever its priority: nobody
-/// starves (RFC 9218 §10).
+/// Once in this many turns the stream that waited longest sends, whatever its priority, so that no
+/// stream starves (RFC 9218 §10).
 const STARVATION_TURNS: u32 = 8;
 
-/// Why something could not be sent. Nothing was written then.
+/// Why something could not be sent. Nothing was written in this case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendError {
-    /// The stream was reset, has ended in this direction, or was released; or the connection ended.
+    /// The stream was reset, already ended in this direction or was released, or the connection
+    /// ended.
     Closed,
-    /// A head was sent twice, or DATA before a head.
+    /// A head was sent twice, or DATA was sent before a head.
     OutOfOrder,
-    /// A field that no message may have.
+    /// A field that is not allowed in the message.
     Field(Malformed),
-    /// No stream may be opened now: the peer allows no more, or is going away.
+    /// No stream can be opened now: the peer's limit is reached, or the connection is closing.
     NoStream,
 }
 
@@ -30,9 +31,9 @@ impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Closed => "the stream is closed",
-            Self::OutOfOrder => "a message is sent out of order",
+            Self::OutOfOrder => "part of a message is sent out of order",
             Self::Field(malformed) => malformed.reason(),
-            Self::NoStream => "the peer takes no more streams",
+            Self::NoStream => "the peer accepts no more streams",
         })
     }
 }
@@ -45,7 +46,7 @@ fn status_digits(status: u16) -> [u8; 3] {
 }
 
 impl Connection {
-    /// Sends the head of a response; 100 to 199 are interim and leave the stream as it is.
+    /// Sends a response head; statuses 100 to 199 are interim and do not change the stream's state.
     ///
     /// # Errors
     /// Nothing was sent.
@@ -88,8 +89,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends as much of `data` as windows and output have room for, and gives how much that was; with
-    /// the last byte the message ends where `ends` says so. What is left is to be sent when
+    /// Sends as much of `data` as the windows and the output have room for, and returns how much
+    /// that was. If `ends`, the last byte also ends the message. Send the rest when
     /// [`Connection::next_ready`] names the stream.
     ///
     /// # Errors
@@ -104,7 +105,7 @@ impl Connection {
         let frame_bytes = self.peer.frame_bytes as usize;
         let mut allowed = data.len().min(window).min(room);
         if !self.ready.is_empty() {
-            // Others wait: a frame each.
+            // Other streams are waiting: one frame each.
             allowed = allowed.min(frame_bytes);
         }
         stream.send_window -= allowed as i32;
@@ -127,9 +128,10 @@ impl Connection {
                 break;
             }
         }
-        // Each frame pays for the updates that it will bring: a short answer brings as many as a long one.
+        // Each frame allows for the window updates it will cause: a short response causes as many
+        // as a long one.
         self.buckets.window_updates.pay(frames * UPDATES_PER_DATA_FRAME);
-        // Peers measure the path with a PING for what they receive, gRPC's own among them.
+        // Peers, gRPC among them, measure the path with a PING for data they receive.
         self.buckets.pings.refund(frames);
         if is_all {
             self.forget_waiting(id);
@@ -149,7 +151,7 @@ impl Connection {
         self.output_room().min(window as usize)
     }
 
-    /// Puts a stream with DATA where it will be found when there is room.
+    /// Queues a stream whose DATA could not be sent completely.
     fn wait(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id) else { return };
         stream.waiting_since_ms.get_or_insert(self.now_ms);
@@ -164,12 +166,12 @@ impl Connection {
         }
     }
 
-    /// The stream whose turn it is to send the DATA that [`Connection::send_data`] did not take. To be
-    /// called after bytes were received or written, until it gives `None`; who is named sends, or is
-    /// not named again.
+    /// The stream that should now send the DATA that [`Connection::send_data`] did not accept. Call
+    /// it after receiving or writing bytes, until it returns `None`. A stream that it names should
+    /// send; otherwise it is not named again.
     ///
-    /// The most urgent goes first (RFC 9218 §10); of those alike, the ones that are not incremental
-    /// by their number, the others in turn.
+    /// The most urgent stream comes first (RFC 9218 §10). Among streams of equal urgency,
+    /// non-incremental ones are ordered by their number, incremental ones take turns.
     pub fn next_ready(&mut self) -> Option<StreamId> {
         if self.ready.is_empty() || self.windows.send <= 0 || self.output_room() == 0 {
             return None;
@@ -195,7 +197,7 @@ impl Connection {
         Some(id)
     }
 
-    /// Lets DATA of a stream wait no longer: none of it will be sent.
+    /// Stops waiting to send a stream's DATA, because none will be sent.
     pub fn forget_waiting(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id) else { return };
         stream.waiting_since_ms = None;
@@ -204,7 +206,7 @@ impl Connection {
         }
     }
 
-    /// Ends both directions of a stream with RST_STREAM; it is still to be released.
+    /// Closes both directions of a stream with RST_STREAM; the stream must still be released.
     pub fn reset(&mut self, id: StreamId, code: ErrorCode) {
         let Some(stream) = self.streams.get(id) else { return };
         if !stream.is_closed() && self.failure.is_none() {
@@ -213,9 +215,9 @@ impl Connection {
         }
     }
 
-    /// Lets go of a stream: no event names it any more, and its place is free. A stream that has not
-    /// ended is reset: without an error where a server's answer is complete, which only stops the
-    /// upload (RFC 9113 §8.1), else as cancelled.
+    /// Releases a stream: it appears in no further event and no longer counts as open. A stream
+    /// that has not ended is reset: with NO_ERROR if a server's response is complete, which only
+    /// stops the upload (RFC 9113 §8.1), otherwise with CANCEL.
     pub fn release(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(id) else { return };
         let is_answered = self.role == Role::Server && stream.sending == Half::Closed;
@@ -242,7 +244,7 @@ impl Connection {
         );
     }
 
-    /// How far this side of the stream has come, unless it can send nothing any more.
+    /// The state of our side of the stream, or an error if it can send nothing more.
     fn sending(&self, id: StreamId) -> Result<Half, SendError> {
         let stream = self.streams.get(id).filter(|_| self.failure.is_none());
         let sending = stream.map(|stream| stream.sending).filter(|half| *half != Half::Closed);
@@ -255,7 +257,7 @@ impl Connection {
         }
     }
 
-    /// Writes a header block, in as many frames as the peer's limit asks for.
+    /// Writes a header block in as many frames as the peer's limit requires.
     pub(super) fn write_head<'p, 'f>(
         &mut self,
         number: u32,
@@ -306,7 +308,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Cuts the block that was written from `start` on into HEADERS and CONTINUATION.
+    /// Splits the block written from `start` on into HEADERS and CONTINUATION frames.
     #[cold]
     fn write_long_head(&mut self, start: usize, number: u32, flags: u8) {
         let out = &mut self.output.bytes;
@@ -325,7 +327,7 @@ impl Connection {
     }
 }
 
-/// The name in lower case, eight bytes at a time, in room that is kept from name to name.
+/// Lower-cases a name eight bytes at a time, in a buffer that is reused between names.
 #[inline]
 fn in_lower_case<'r>(name: &[u8], room: &'r mut Vec<u8>) -> &'r [u8] {
     if room.len() < name.len() {
@@ -339,7 +341,8 @@ fn in_lower_case<'r>(name: &[u8], room: &'r mut Vec<u8>) -> &'r [u8] {
     if rest.is_empty() {
         return room;
     }
-    // What is left is written with bytes before it, once more, which costs less than each byte alone.
+    // Lower-cases the last bytes together with some of those before them, which is cheaper than one
+    // byte at a time.
     if let (Some(last), Some(to)) = (name.last_chunk::<8>(), room.last_chunk_mut::<8>()) {
         *to = lower_word(u64::from_le_bytes(*last)).to_le_bytes();
     } else if let (Some(first), Some(last)) = (name.first_chunk::<4>(), name.last_chunk::<4>()) {
@@ -357,15 +360,15 @@ fn in_lower_case<'r>(name: &[u8], room: &'r mut Vec<u8>) -> &'r [u8] {
     room
 }
 
-/// Eight bytes, those of `A` to `Z` in lower case.
+/// Lower-cases the ASCII letters in eight bytes.
 #[inline]
 fn lower_word(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    // In the high bit of each byte: whether it is `A` or more, and whether it is more than `Z`.
+    // The high bit of each byte: whether it is at least `A`, and whether it is above `Z`.
     let low = word & (EACH * 0x7f);
     let from_a = low + EACH * (0x80 - b'A' as u64);
     let beyond_z = low + EACH * (0x7f - b'Z' as u64);
-    // Bytes outside of ASCII stay.
+    // Leave non-ASCII bytes unchanged.
     let is_upper = from_a & !beyond_z & !word & (EACH * 0x80);
     word | (is_upper >> 2)
 }

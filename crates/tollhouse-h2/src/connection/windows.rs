@@ -1,8 +1,9 @@
-//! Flow control of what arrives (RFC 9113 §5.2, §6.9): credit returned, windows widened.
+//! Flow control of received DATA (RFC 9113 §5.2, §6.9): returns credit and widens windows.
 //!
-//! The connection's credit is returned on arrival, that of a stream when the application has dealt
-//! with its bytes: who is slow with one stream stops that one. A stream's window doubles when its
-//! peer used half of it up in less than two round trips, as far as the budget goes.
+//! The connection's credit is returned when DATA arrives, a stream's when the application has
+//! consumed it; so an application that is slow with one stream only stops that stream. A stream's
+//! window doubles when the peer uses up half of it in less than two round trips, if the budget
+//! allows.
 
 use super::Connection;
 use crate::frame;
@@ -10,20 +11,20 @@ use crate::settings::{Settings, WINDOW_BYTES_DEFAULT};
 use crate::stream::Half;
 use crate::{ConnectionError, Role, StreamId};
 
-/// Steps in which unread bytes take from the budget.
+/// Step size in which unread bytes are reserved from the budget.
 const BUDGET_STEP_BYTES: u64 = 64 << 10;
 
 impl Settings {
-    /// What a peer that does not know our initial window yet may send beyond it.
+    /// Bytes by which a peer that does not know our initial window yet may exceed it.
     pub(super) fn early_slack(&self) -> i32 {
         WINDOW_BYTES_DEFAULT.saturating_sub(self.initial_window_bytes) as i32
     }
 }
 
 impl Connection {
-    /// Takes back `bytes` of DATA that the application has dealt with; the peer may send as many more.
-    /// To be called for every byte of every [`crate::Event::Data`], sooner or later; releasing the
-    /// stream does it for what is left.
+    /// Reports `bytes` of DATA as consumed, so that the peer may send as many more. Call this for
+    /// every byte of every [`crate::Event::Data`] at some point; releasing the stream does it for
+    /// the rest.
     pub fn consume(&mut self, stream: StreamId, bytes: usize) {
         let Some(held) = self.streams.get_mut(stream) else { return };
         let bytes = (bytes as u64).min(held.unread.into()) as u32;
@@ -35,7 +36,7 @@ impl Connection {
         self.return_connection_credit();
     }
 
-    /// Makes the connection's window as large as the limits say.
+    /// Widens the connection's window to the size in the limits.
     pub(super) fn widen_connection(&mut self) {
         let missing = self.limits.connection_window_bytes.saturating_sub(WINDOW_BYTES_DEFAULT);
         let missing = missing.min(frame::U31_MAX - WINDOW_BYTES_DEFAULT);
@@ -45,7 +46,7 @@ impl Connection {
         }
     }
 
-    /// Takes a DATA frame from the connection's window; whatever becomes of it, its credit is returned.
+    /// Charges a DATA frame to the connection's window; its credit is returned in any case.
     pub(super) fn charge_connection(&mut self, length: u32) -> Result<(), ConnectionError> {
         self.windows.receive -= length as i32;
         if self.windows.receive < 0 {
@@ -69,7 +70,8 @@ impl Connection {
         self.windows.receive += credit as i32;
     }
 
-    /// Padding is read by nobody: its credit is due at once, with the octet that gives its length.
+    /// Returns the credit for padding and its length octet at once, because the application never
+    /// consumes them.
     pub(super) fn credit_padding(&mut self, id: StreamId, padding: u32) {
         let Some(stream) = self.streams.get_mut(id) else { return };
         if padding > 0 {
@@ -80,7 +82,7 @@ impl Connection {
 
     fn return_stream_credit(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id) else { return };
-        // Who ended the stream has no use for a window.
+        // A closed direction needs no window.
         if stream.receiving == Half::Closed || stream.credit * 2 < stream.window_target {
             return;
         }
@@ -95,7 +97,7 @@ impl Connection {
         frame::write_window_update(&mut self.output.bytes, id.number(), increment);
     }
 
-    /// Bytes that a stream's window may grow by, taken from the budgets.
+    /// The number of bytes to widen a stream's window by, reserved from the budgets.
     fn widening(&mut self, id: StreamId) -> u32 {
         let Some(stream) = self.streams.get(id) else { return 0 };
         let most = self.limits.stream_window_bytes_max.min(frame::U31_MAX / 2);
@@ -114,24 +116,24 @@ impl Connection {
         wanted
     }
 
-    /// Gives back what the window of a stream that ends had grown by.
+    /// Releases the reservation for a stream's widened window when the stream ends.
     pub(super) fn narrow(&mut self, target: u32) {
         let grown = target.saturating_sub(self.limits.stream_window_bytes);
         if grown > 0 {
             let growth = self.windows.growth - grown.min(self.windows.growth);
             self.windows.growth = growth;
-            // Giving back cannot fail.
+            // Shrinking a reservation cannot fail.
             let _ = self.reserve(growth);
         }
     }
 
-    /// Takes from the budget what windows that have grown by `growth` and unread bytes need.
+    /// Reserves from the budget what windows grown by `growth` and unread bytes need.
     fn reserve(&mut self, growth: u32) -> bool {
         let wanted = u64::from(growth).max(self.unread_beyond_free());
         wanted == self.windows.budget.bytes() || self.windows.budget.resize(wanted)
     }
 
-    /// Unread bytes that are taken from the budget, in steps, so that it is asked seldom.
+    /// Unread bytes to reserve from the budget, rounded up to steps so that it changes rarely.
     fn unread_beyond_free(&self) -> u64 {
         if self.role == Role::Client {
             return 0;
@@ -140,16 +142,16 @@ impl Connection {
         beyond.next_multiple_of(BUDGET_STEP_BYTES)
     }
 
-    /// Books bytes as unread; `false` where the budget has no room for them.
+    /// Adds unread bytes; `false` if the budget has no room for them.
     pub(super) fn book_unread(&mut self, bytes: u32) -> bool {
         self.windows.unread += u64::from(bytes);
         self.reserve(self.windows.growth)
     }
 
-    /// Gives back what unread bytes have taken from the budget, once it is enough to ask for it.
+    /// Releases the reservation for unread bytes once a whole step is free.
     pub(super) fn give_back_unread(&mut self) {
         if self.windows.budget.bytes() > u64::from(self.windows.growth) {
-            // Giving back cannot fail.
+            // Shrinking a reservation cannot fail.
             let _ = self.reserve(self.windows.growth);
         }
     }

@@ -1,27 +1,27 @@
-//! The receiving side: header blocks to fields (RFC 7541 §3, §6).
+//! The receiving side: decodes header blocks into fields (RFC 7541 §3, §6).
 
 use super::dynamic_table::DynamicTable;
 use super::{HpackError, TABLE_BYTES_DEFAULT, TABLE_BYTES_MAX, huffman, integer, static_table};
 use crate::field::{Field, FieldKind, classify};
 
-/// Updates of the table size that one block may begin with: the least in between, and the last
-/// (RFC 7541 §4.2).
+/// Maximum number of table size updates at the start of a block: the smallest size in between and
+/// the final one (RFC 7541 §4.2).
 const SIZE_UPDATES_MAX: u32 = 2;
 
-/// Bytes of scratch that are kept from block to block; longer strings come rarely.
+/// Largest scratch buffers kept between blocks; longer strings are rare.
 const SCRATCH_BYTES_KEPT: usize = 4096;
 
-/// Turns header blocks into fields; one a connection.
+/// Decodes header blocks into fields; one per connection.
 pub struct Decoder {
     table: DynamicTable,
-    /// Largest table that the peer may ask for.
+    /// Largest table the peer may request.
     limit: u32,
-    /// Whether the next block must begin with a size update, since the limit was lowered.
+    /// Whether the next block must begin with a size update, because the limit was lowered.
     must_shrink: bool,
     scratch: Scratch,
 }
 
-/// Room for a name and a value that do not stand in the block as they are.
+/// Buffers for names and values that cannot be read from the block directly.
 #[derive(Default)]
 struct Scratch {
     name: Vec<u8>,
@@ -39,29 +39,29 @@ impl Default for Decoder {
     }
 }
 
-/// A part of a literal, and how many bytes of the block it took.
+/// Part of a literal, and the number of block bytes it used.
 struct Text<'a> {
     bytes: &'a [u8],
     taken: usize,
 }
 
 impl Decoder {
-    /// Sets the largest table, as soon as the peer has acknowledged it.
+    /// Sets the maximum table size; call this when the peer acknowledges the setting.
     pub fn set_limit(&mut self, bytes: u32) {
         self.limit = bytes.min(TABLE_BYTES_MAX);
         self.must_shrink = self.table.size_max() > self.limit as usize;
     }
 
-    /// Bytes of memory that it holds.
+    /// Heap memory it holds, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes() + self.scratch.name.capacity() + self.scratch.value.capacity()
     }
 
-    /// Hands every field of a whole block to `visit`, malformed ones too. The work is bounded by the
-    /// block's bytes; what the fields add up to is for the visitor to count.
+    /// Passes every field of a complete block to `visit`, including malformed ones. The work is
+    /// bounded by the block's length; the visitor must limit the total size of the fields.
     ///
     /// # Errors
-    /// The tables no longer agree: the connection must end.
+    /// The tables are no longer in sync: the connection must end.
     pub fn decode(
         &mut self,
         block: &[u8],
@@ -74,7 +74,7 @@ impl Decoder {
             } else if first & 0x40 != 0 {
                 self.read_literal(rest, 6, visit)?
             } else if first & 0x20 != 0 {
-                // A size update behind a field.
+                // A size update after a field.
                 return Err(HpackError::BadTableSize);
             } else {
                 self.read_literal(rest, 4, visit)?
@@ -123,8 +123,8 @@ impl Decoder {
         entry.map(|entry| (entry.name, entry.value, entry.kind)).ok_or(HpackError::BadIndex)
     }
 
-    /// A literal whose index of the name has a prefix of `prefix_bits`: six where it is to be
-    /// remembered, four where not (RFC 7541 §6.2).
+    /// Reads a literal whose name index has a prefix of `prefix_bits`: six if the field is added to
+    /// the table, otherwise four (RFC 7541 §6.2).
     fn read_literal(
         &mut self,
         bytes: &[u8],
@@ -153,7 +153,7 @@ impl Decoder {
         } else if let Some(entry) = static_table::ENTRIES.get(index as usize - 1) {
             entry.name
         } else {
-            // The entry may be the one that this field pushes out: its name is copied first.
+            // Inserting this field may evict the entry, so its name is copied first.
             let (name, ..) = self.entry(index)?;
             scratch.name.clear();
             scratch.name.extend_from_slice(name);
@@ -171,7 +171,7 @@ impl Decoder {
     }
 }
 
-/// Reads a string (RFC 7541 §5.2): in place, or decoded into `scratch`.
+/// Reads a string (RFC 7541 §5.2), in place or decoded into `scratch`.
 #[inline]
 fn read_text<'a>(bytes: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Text<'a>, HpackError> {
     let first = *bytes.first().ok_or(HpackError::Truncated)?;
@@ -190,7 +190,7 @@ fn read_text<'a>(bytes: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Text<'a>, 
 }
 
 impl Scratch {
-    /// Gives back what an unusually long string took.
+    /// Frees buffers that an unusually long string enlarged.
     fn trim(&mut self) {
         for text in [&mut self.name, &mut self.value] {
             if text.capacity() > SCRATCH_BYTES_KEPT {

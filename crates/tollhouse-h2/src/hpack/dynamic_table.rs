@@ -1,16 +1,16 @@
 //! The dynamic table (RFC 7541 §2.3.2, §4): names and values in one buffer, places in a ring.
 //!
-//! Bytes are appended; when the buffer is full, those of living entries move to its start. It has
-//! twice the room of the table, so that a byte moves once on average at most, and an entry always
-//! lies in one piece. Both buffers grow with use: a table that nobody fills costs nothing.
+//! Bytes are appended; when the buffer is full, those of live entries move to its start. The buffer
+//! is twice as large as the table, so each byte moves at most once on average, and an entry is
+//! always contiguous. Both buffers grow on demand: an unused table costs nothing.
 
 use super::FIELD_OVERHEAD_BYTES;
 use crate::field::FieldKind;
 
-/// Places that the ring begins with; a power of two, as all its sizes.
+/// Initial size of the ring; all sizes are powers of two.
 const PLACES_MIN: usize = 16;
 
-/// Where an entry lies, and what it is known as.
+/// Position and kind of an entry.
 #[derive(Clone, Copy)]
 struct Place {
     start: u32,
@@ -30,15 +30,15 @@ pub(crate) struct Entry<'a> {
     pub(crate) kind: FieldKind,
 }
 
-/// Fields that both sides remember.
+/// The fields known to both sides.
 pub(crate) struct DynamicTable {
     bytes: Vec<u8>,
-    /// A ring; entry number `n` lies at `n` modulo its length.
+    /// A ring; entry number `n` is at index `n` modulo the length.
     places: Vec<Place>,
-    /// Number of the next entry; the newest is one less.
+    /// Number of the next entry; the newest has one less.
     next: u32,
     length: u32,
-    /// Sum of the sizes of all entries, as the protocol counts them.
+    /// Sum of the sizes of all entries, as defined by the protocol.
     size: usize,
     size_max: usize,
 }
@@ -53,30 +53,29 @@ impl DynamicTable {
         self.size_max
     }
 
-    /// Bytes of memory that it holds.
+    /// Heap memory it holds, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.places.capacity() * size_of::<Place>()
     }
 
-    /// Gives it another maximum, and drops what is over it.
+    /// Sets the maximum size, and evicts entries to fit.
     pub(crate) fn set_size_max(&mut self, size_max: u32) {
         self.size_max = size_max as usize;
         self.evict(0);
     }
 
-    /// Number that the next entry will have.
     pub(crate) fn next_number(&self) -> u32 {
         self.next
     }
 
-    /// How old entry `number` is, the newest 0; `None` when it was dropped.
+    /// The age of entry `number`, 0 for the newest; `None` if it was evicted.
     #[inline]
     pub(crate) fn age(&self, number: u32) -> Option<u32> {
         let age = self.next.wrapping_sub(number).wrapping_sub(1);
         (age < self.length).then_some(age)
     }
 
-    /// The entry that is so old, the newest 0.
+    /// The entry with this age, 0 for the newest.
     #[inline]
     pub(crate) fn get(&self, age: u32) -> Option<Entry<'_>> {
         if age >= self.length {
@@ -94,8 +93,8 @@ impl DynamicTable {
         })
     }
 
-    /// Adds a field, dropping the oldest ones for it; one that is larger than the table empties it
-    /// (RFC 7541 §4.4).
+    /// Adds a field and evicts the oldest ones to make room; a field larger than the table empties
+    /// it (RFC 7541 §4.4).
     pub(crate) fn insert(&mut self, name: &[u8], value: &[u8], kind: FieldKind) {
         let size = name.len() + value.len() + FIELD_OVERHEAD_BYTES;
         if size > self.size_max {
@@ -121,7 +120,7 @@ impl DynamicTable {
         self.size += size;
     }
 
-    /// Drops the oldest entries until `size` more fit.
+    /// Evicts the oldest entries until `size` more bytes fit.
     fn evict(&mut self, size: usize) {
         while self.length > 0 && self.size + size > self.size_max {
             let oldest = self.next.wrapping_sub(self.length);
@@ -136,7 +135,8 @@ impl DynamicTable {
         }
     }
 
-    /// Moves the bytes of living entries to the start of the buffer; they lie in order, without gaps.
+    /// Moves the bytes of live entries, which are contiguous and in order, to the start of the
+    /// buffer.
     fn compact(&mut self) {
         let Some(oldest) = self.length.checked_sub(1) else { return };
         let mask = self.places.len() - 1;

@@ -1,60 +1,61 @@
-//! The sending side: fields to header blocks (RFC 7541 §6).
+//! The sending side: encodes fields into header blocks (RFC 7541 §6).
 //!
-//! A field is remembered when it comes the second time: what differs in every message (an id, a
-//! length, a date) would push out what is worth remembering. Look-ups are tables that a hash points
-//! into, one place each: who collides with another loses a hit and never correctness.
+//! A field is added to the table when it is sent for the second time: values that differ in every
+//! message (an id, a length, a date) would otherwise evict useful entries. Lookups use hash tables
+//! with one slot per hash; a collision loses a hit, but never correctness.
 //!
-//! What is remembered is referred to as a whole, and never for its name alone: some peers remember of a
-//! value that they could not read that they could not, and take every field for unreadable whose name is
-//! referred to there. On a connection that many share, one could spoil a name for all others.
+//! Entries are only referenced as a whole, never just for their names. Some peers record that they
+//! could not read a value, and then treat every field whose name refers to that entry as
+//! unreadable; on a shared connection one client could break a name for all others.
 
 use super::dynamic_table::DynamicTable;
 use super::{FIELD_OVERHEAD_BYTES, TABLE_BYTES_DEFAULT, huffman, integer, static_table};
 use crate::field::FieldKind;
 
-/// Places that hashes of whole fields point to: about twice the entries that a table of 4 KiB has.
+/// Slots for hashes of whole fields: about twice the number of entries in a 4 KiB table.
 const FIELD_PLACES: usize = 128;
-/// Fields that were seen and not yet remembered.
+/// Slots for fields that were sent once and are not in the table yet.
 const SEEN_PLACES: usize = 64;
 
-/// Cookies shorter than this are guessed too easily by whoever sees sizes (RFC 7541 §7.1.3): they are
-/// never remembered.
+/// Cookies shorter than this are too easy to guess for someone who can see sizes (RFC 7541 §7.1.3);
+/// they are never added to the table.
 const SHORT_COOKIE_BYTES: usize = 20;
 
-/// Whether literals are Huffman-coded.
+/// Use of Huffman coding for literals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HuffmanUse {
-    /// Never: some instructions a byte less, for bytes that are sent once or twice a connection,
-    /// since whatever repeats is remembered.
+    /// Never. This saves instructions and costs few bytes: a literal is sent once or twice per
+    /// connection, since repeated fields are in the table.
     #[default]
     Never,
-    /// Where it is shorter.
+    /// Use it if the result is shorter.
     IfShorter,
 }
 
-/// Turns fields into header blocks; one a connection.
+/// Encodes fields into header blocks; one per connection.
 pub struct Encoder {
     table: DynamicTable,
-    /// The largest table that this side wants, whatever the peer offers.
+    /// The largest table this side wants, whatever the peer offers.
     own_limit: u32,
     huffman: HuffmanUse,
-    /// Sizes to announce at the start of the next block: the least since the last one, and the last.
+    /// Sizes to announce at the start of the next block: the smallest since the last block, and the
+    /// final one.
     updates: Option<(u32, u32)>,
     lookup: Option<Box<Lookup>>,
     /// See [`Encoder::changes`].
     changes: u64,
 }
 
-/// Where hashes lead; made when the first field is sent.
+/// Hash tables, created when the first field is sent.
 struct Lookup {
-    /// Numbers of entries.
+    /// Entry numbers, by field hash.
     fields: [u32; FIELD_PLACES],
     /// Hashes of fields that were sent as literals.
     seen: [u32; SEEN_PLACES],
 }
 
 impl Encoder {
-    /// With the table of 4 KiB that every peer has, or a smaller one.
+    /// Creates an encoder with the 4 KiB table that every peer supports, or a smaller one.
     pub fn new(own_limit: u32, huffman: HuffmanUse) -> Self {
         let mut encoder = Self {
             table: DynamicTable::new(TABLE_BYTES_DEFAULT),
@@ -68,7 +69,7 @@ impl Encoder {
         encoder
     }
 
-    /// Takes over SETTINGS_HEADER_TABLE_SIZE of the peer.
+    /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE.
     pub fn set_peer_limit(&mut self, bytes: u32) {
         let size = bytes.min(self.own_limit);
         if size as usize == self.table.size_max() {
@@ -80,13 +81,13 @@ impl Encoder {
         self.table.set_size_max(size);
     }
 
-    /// Bytes of memory that it holds.
+    /// Heap memory it holds, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes() + self.lookup.as_ref().map_or(0, |_| size_of::<Lookup>())
     }
 
-    /// Forgets all fields, since a block that was begun will not be sent: the next one tells the peer
-    /// to empty its table (RFC 7541 §4.2).
+    /// Clears the table, because a partly encoded block will not be sent. The next block tells the
+    /// peer to clear its table as well (RFC 7541 §4.2).
     pub fn forget(&mut self) {
         let size = self.table.size_max() as u32;
         self.table.set_size_max(0);
@@ -95,14 +96,14 @@ impl Encoder {
         self.changes += 1;
     }
 
-    /// Goes up whenever the same fields may be encoded differently from then on: a field is remembered,
-    /// or will be when it comes again, or the table has changed its size, or that was announced.
+    /// A counter that increases whenever the same fields may be encoded differently from then on: a
+    /// field was added or will be when it is repeated, or a table size changed or was announced.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// What every block begins with.
+    /// Starts a block by writing pending table size updates.
     #[inline]
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if let Some((least, last)) = self.updates.take() {
@@ -114,11 +115,11 @@ impl Encoder {
         }
     }
 
-    /// Appends a field whose name is in lower case. `check` is asked before it is sent as a literal,
-    /// so that a field that is remembered is not checked again.
+    /// Appends a field whose name is in lower case. `check` is called only before a field is sent
+    /// as a literal, so fields in the table are not checked again.
     ///
     /// # Errors
-    /// That of `check`; nothing was appended then.
+    /// The error of `check`; nothing was appended.
     #[inline]
     pub fn field<E>(
         &mut self,
@@ -165,12 +166,12 @@ impl Encoder {
         let name_index = static_table::name_index(name);
         let index = name_index.unwrap_or(0);
         let seen = &mut lookup.seen[field_hash as usize % SEEN_PLACES];
-        // Never indexed, here or further on: in a shared table, guesses could be told from hits by
-        // their length.
+        // Never indexed, here or at later hops: in a shared table, the length of a block would
+        // reveal whether a guessed value is correct.
         if is_sensitive || is_secret(name, value) {
             integer::encode(out, 4, 0x10, index);
-        // Kept on its second appearance: most fields that come once, come once only, and would push
-        // out what is worth its place. A false hit of the hash costs a place, nothing else.
+        // Added when sent for the second time: most fields that are sent once never come again, and
+        // would evict useful entries. A hash collision only wastes a slot.
         } else if *seen == field_hash && fits(&self.table, name, value) {
             self.changes += 1;
             integer::encode(out, 6, 0x40, index);
@@ -190,18 +191,19 @@ impl Encoder {
 
 impl Lookup {
     fn boxed() -> Box<Self> {
-        // Numbers count from 0, so that these are of entries that are long gone.
+        // Entry numbers start at 0, so this number refers to no entry.
         let none = u32::MAX;
         Box::new(Self { fields: [none; FIELD_PLACES], seen: [0; SEEN_PLACES] })
     }
 }
 
-/// Whether a field is no more than three quarters of the table: a larger one would push out too much.
+/// Whether a field takes up at most three quarters of the table; a larger one would evict too much.
 fn fits(table: &DynamicTable, name: &[u8], value: &[u8]) -> bool {
     (name.len() + value.len() + FIELD_OVERHEAD_BYTES) * 4 <= table.size_max() * 3
 }
 
-/// Credentials, which no table remembers even where nobody said that they are sensitive.
+/// Whether a field is a credential. Those are never added to a table, even if not marked as
+/// sensitive.
 fn is_secret(name: &[u8], value: &[u8]) -> bool {
     match name {
         b"authorization" | b"proxy-authorization" => true,
@@ -223,7 +225,7 @@ fn write_text(huffman: HuffmanUse, text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text);
 }
 
-/// A hash of eight bytes at a time: quick, and without a secret, since colliding on purpose gains
+/// Hashes eight bytes at a time. It is fast and uses no secret, since a deliberate collision gains
 /// nothing but longer blocks.
 #[inline]
 fn hash(seed: u32, text: &[u8]) -> u32 {
@@ -234,7 +236,7 @@ fn hash(seed: u32, text: &[u8]) -> u32 {
         sum = (sum.rotate_left(5) ^ u64::from_le_bytes(*chunk)).wrapping_mul(FACTOR);
     }
     if !rest.is_empty() {
-        // The last eight bytes, those of the chunk before it again where there are any.
+        // The last eight bytes, overlapping the previous chunk if there is one.
         let last = match text.last_chunk::<8>() {
             Some(last) => u64::from_le_bytes(*last),
             None => rest.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)),

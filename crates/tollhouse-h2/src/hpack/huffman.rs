@@ -1,12 +1,13 @@
 //! The Huffman code of RFC 7541 §5.2 and appendix B.
 //!
-//! The code is canonical: within a length, codes rise with their symbols. So the lengths say all, and
-//! the tables are made of them when the program is compiled. Decoding looks up eight bits at a time,
-//! which hold every letter, digit and common mark; longer codes are found by their length.
+//! The code is canonical: codes of the same length increase with their symbols. The lengths
+//! therefore define the code, and the tables are computed from them at compile time. Decoding looks
+//! up eight bits at a time, which covers all letters, digits and common punctuation; longer codes
+//! are found by their length.
 
 use super::HpackError;
 
-/// Bits of the code of each symbol; the last is EOS.
+/// Code length of each symbol in bits; the last one is EOS.
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, //
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, //
@@ -27,27 +28,27 @@ const LENGTHS: [u8; 257] = [
     30,
 ];
 
-/// The symbol that ends nothing: a string that holds it is refused.
+/// The end-of-string symbol: a string that contains it is rejected.
 const EOS: usize = 256;
-/// Bits of the longest code.
+/// Length of the longest code in bits.
 const LENGTH_MAX: usize = 30;
-/// Bits that the first look-up takes.
+/// Number of bits used in the first lookup.
 const SHORT_BITS: u32 = 8;
-/// Bits of the least code that the first look-up does not find.
+/// Length of the shortest code that the first lookup does not find, in bits.
 const LONG_LENGTH_MIN: usize = 10;
 
-/// Everything that is made of the lengths.
+/// All tables computed from the lengths.
 struct Code {
-    /// By symbol.
+    /// The code of each symbol.
     codes: [u32; 257],
     /// Symbols in the order of their codes.
     symbols: [u16; 257],
-    /// By length: the first code, and its position in `symbols`.
+    /// The first code of each length, and below, its position in `symbols`.
     first_code: [u32; LENGTH_MAX + 1],
     first_position: [u16; LENGTH_MAX + 1],
-    /// By length: one more than the last code.
+    /// The end of each length's codes: the last code plus one.
     end_code: [u32; LENGTH_MAX + 1],
-    /// By the next eight bits: length and symbol, or 0 where the code is longer.
+    /// Length and symbol for the next eight bits; 0 if the code is longer.
     short: [u16; 256],
 }
 
@@ -83,7 +84,7 @@ const fn make() -> Code {
         code.end_code[length] = next;
         length += 1;
     }
-    // A complete code leaves none unused.
+    // A complete code leaves no code unused.
     assert!(next == 1 << LENGTH_MAX && position == 257);
     code
 }
@@ -101,15 +102,15 @@ const fn fill_short(short: &mut [u16; 256], code: u32, length: u32, symbol: u16)
     }
 }
 
-/// Bytes that a string of `encoded_bytes` decodes to at most: no code is shorter than five bits.
+/// Maximum decoded length of a string of `encoded_bytes`: no code is shorter than five bits.
 pub(crate) fn decoded_bytes_max(encoded_bytes: usize) -> usize {
     encoded_bytes * 8 / 5
 }
 
-/// Decodes `input` into `out`, which has at least [`decoded_bytes_max`] bytes, and gives how many
-/// bytes came of it.
+/// Decodes `input` into `out`, which must have at least [`decoded_bytes_max`] bytes, and returns
+/// the number of bytes written.
 pub(crate) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, HpackError> {
-    // Bits not yet decoded, from the top; below them zeros.
+    // Bits not yet decoded, from the top; the bits below are zero.
     let mut window = 0_u64;
     let mut bits = 0_u32;
     let mut rest = input;
@@ -136,7 +137,7 @@ pub(crate) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, HpackError> 
         window <<= length;
         bits -= length;
     }
-    // What is left pads the last byte: less than eight bits, all of them ones.
+    // The remaining bits are padding: fewer than eight bits, all ones.
     let padding = if bits == 0 { 0 } else { window >> (64 - bits) };
     if bits > 7 || padding != (1 << bits) - 1 {
         return Err(HpackError::Huffman);
@@ -144,7 +145,7 @@ pub(crate) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, HpackError> 
     Ok(written)
 }
 
-/// Takes as many whole bytes into the window as it has room for.
+/// Reads as many whole bytes into the window as fit.
 #[inline(always)]
 fn refill(window: &mut u64, bits: &mut u32, rest: &mut &[u8]) {
     if let Some(chunk) = rest.first_chunk::<8>() {
@@ -152,7 +153,7 @@ fn refill(window: &mut u64, bits: &mut u32, rest: &mut &[u8]) {
         let taken = (63 - *bits) / 8;
         *rest = &rest[taken as usize..];
         *bits += taken * 8;
-        // The bits of a byte that was taken in part will come again.
+        // A partly read byte will be read again, so its bits are cleared.
         *window &= !0 << (64 - *bits);
         return;
     }
@@ -164,12 +165,12 @@ fn refill(window: &mut u64, bits: &mut u32, rest: &mut &[u8]) {
     }
 }
 
-/// Length and symbol of the code of ten bits or more at the top of `window`.
+/// Length and symbol of the code at the top of `window`, which has at least ten bits.
 fn long_code(window: u64) -> (u32, u16) {
     let mut length = LONG_LENGTH_MIN;
     loop {
         let code = (window >> (64 - length)) as u32;
-        // The code is complete, so that some length has it.
+        // The code is complete, so it is found at some length.
         if code < CODE.end_code[length] || length == LENGTH_MAX {
             let offset = code - CODE.first_code[length];
             let position = usize::from(CODE.first_position[length]) + offset as usize;
@@ -179,15 +180,15 @@ fn long_code(window: u64) -> (u32, u16) {
     }
 }
 
-/// Bytes that `text` takes when encoded.
+/// Length of `text` when encoded, in bytes.
 pub(crate) fn encoded_bytes(text: &[u8]) -> usize {
     let bits: usize = text.iter().map(|&byte| usize::from(LENGTHS[usize::from(byte)])).sum();
     bits.div_ceil(8)
 }
 
-/// Appends `text`, encoded.
+/// Appends `text`, Huffman-coded.
 pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
-    // Bits not yet written, at the bottom; less than 32 between two symbols.
+    // Bits not yet written, at the bottom; fewer than 32 between symbols.
     let mut window = 0_u64;
     let mut bits = 0_u32;
     for &byte in text {
@@ -258,12 +259,13 @@ mod tests {
 
     #[test]
     fn bad_endings_are_refused() {
-        // `0` is five zeros: eight bits of padding, padding of zeros, EOS whole and in part.
+        // `0` is five zero bits. Cases: eight bits of padding, zero padding, a complete EOS and a
+        // partial one.
         for input in
             [&[0x07, 0xff][..], &[0x00], &[0x00, 0x00], &[0xff, 0xff, 0xff, 0xff], &[0xff], &[0xfe]]
         {
             let is_refused = decoded(input) == Err(HpackError::Huffman);
-            // Two bytes of zeros are three times `0` and a bit of zero.
+            // Two zero bytes are three times `0`, followed by a zero bit.
             assert!(is_refused, "{input:x?}");
         }
         assert_eq!(decoded(&[0x07]), Ok(b"0".to_vec()));

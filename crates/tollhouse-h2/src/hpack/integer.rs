@@ -2,12 +2,12 @@
 
 use super::HpackError;
 
-/// Most octets behind the prefix: 28 bits, far beyond any length or index that is accepted. More of
-/// them are an overflow or zeros that stretch a number (RFC 7541 §5.1 lets both be refused).
+/// Maximum number of octets after the prefix: 28 bits, far more than any accepted length or index.
+/// Longer encodings overflow or pad with zeros (RFC 7541 §5.1 allows rejecting both).
 const CONTINUATION_OCTETS_MAX: usize = 4;
 
-/// Reads the integer that starts in the low `prefix_bits` of the first byte: its value, and how many
-/// bytes it takes.
+/// Reads the integer that starts in the low `prefix_bits` of the first byte. Returns its value and
+/// length in bytes.
 #[inline]
 pub(crate) fn decode(bytes: &[u8], prefix_bits: u32) -> Result<(u32, usize), HpackError> {
     let mask = (1_u32 << prefix_bits) - 1;

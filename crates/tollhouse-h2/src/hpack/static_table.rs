@@ -2,10 +2,10 @@
 
 use crate::field::FieldKind;
 
-/// Entries of the static table; the first of the dynamic one follows.
+/// Number of static entries; the dynamic table's indices follow.
 pub(crate) const LENGTH: usize = 61;
 
-/// An entry, with what its name is known as.
+/// An entry, with the kind of its name.
 pub(crate) struct Entry {
     pub(crate) name: &'static [u8],
     pub(crate) value: &'static [u8],
@@ -20,8 +20,8 @@ const fn plain(name: &'static str) -> Entry {
     entry(name, "", FieldKind::Regular)
 }
 
-/// By index, from 1; the kind of an entry without a value is that of its name, and what stands for
-/// `transfer-encoding` is the only one that no message may have.
+/// All entries, in the order of their indices from 1. An entry whose empty value is not allowed,
+/// such as that of `host`, is malformed.
 pub(crate) static ENTRIES: [Entry; LENGTH] = [
     entry(":authority", "", FieldKind::Malformed),
     entry(":method", "GET", FieldKind::Method),
@@ -89,7 +89,7 @@ pub(crate) static ENTRIES: [Entry; LENGTH] = [
 /// Index of the first entry with this name.
 #[inline]
 pub(crate) fn name_index(name: &[u8]) -> Option<u32> {
-    // A match compiles to comparisons by length and words; a map would hash every name.
+    // A `match` compiles to comparisons by length and word; a map would hash every name.
     Some(match name {
         b":authority" => 1,
         b":method" => 2,
@@ -147,7 +147,7 @@ pub(crate) fn name_index(name: &[u8]) -> Option<u32> {
     })
 }
 
-/// Index of the entry of a pseudo-header field with this value.
+/// Index of the entry for a pseudo-header field with this value.
 #[inline]
 pub(crate) fn pseudo_index(name: &[u8], value: &[u8]) -> Option<u32> {
     Some(match (name, value) {

@@ -127,10 +127,10 @@ fn padding_is_no_data_but_counts_in_windows() {
 fn what_comes_behind_the_end_is_an_error() {
     let done = || start().get(1);
     check(vec![
-        ("HEADERS behind END_STREAM", done().get(1), SC),
-        ("DATA behind END_STREAM", done().data(1, 0, b"x"), SC),
-        ("DATA behind RST_STREAM", start().post(1, &[]).reset(1).data(1, 0, b"x"), SC),
-        ("HEADERS behind RST_STREAM", start().post(1, &[]).reset(1).get(1), SC),
+        ("HEADERS after END_STREAM", done().get(1), SC),
+        ("DATA after END_STREAM", done().data(1, 0, b"x"), SC),
+        ("DATA after RST_STREAM", start().post(1, &[]).reset(1).data(1, 0, b"x"), SC),
+        ("HEADERS after RST_STREAM", start().post(1, &[]).reset(1).get(1), SC),
         ("RST_STREAM twice", start().post(1, &[]).reset(1).reset(1), Reaction::Fine),
         (
             "WINDOW_UPDATE behind it",
@@ -190,8 +190,8 @@ fn faults_of_a_stream_reset_it_where_that_is_configured() {
             start().post(1, &[]).frame(kind::PRIORITY, 0, 1, &itself),
             stream(ErrorCode::PROTOCOL_ERROR),
         ),
-        ("HEADERS behind the end", start().get(1).get(1), stream(ErrorCode::STREAM_CLOSED)),
-        ("DATA behind the end", start().get(1).data(1, 0, b"x"), stream(ErrorCode::STREAM_CLOSED)),
+        ("HEADERS after the end", start().get(1).get(1), stream(ErrorCode::STREAM_CLOSED)),
+        ("DATA after the end", start().get(1).data(1, 0, b"x"), stream(ErrorCode::STREAM_CLOSED)),
     ] {
         let (subject, found) = run(|| Subject::server(limits), &script);
         assert_eq!(found, expected, "{name}");

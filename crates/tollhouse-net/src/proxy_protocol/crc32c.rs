@@ -1,6 +1,6 @@
-//! CRC-32C (Castagnoli), a byte at a time: headers are short and few carry it.
+//! CRC-32C (Castagnoli), bytewise, because headers are short and rarely contain a checksum.
 
-/// The polynomial, its bits reversed.
+/// Polynomial in reversed bit order.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
 static TABLE: [u32; 256] = {
@@ -19,7 +19,7 @@ static TABLE: [u32; 256] = {
     table
 };
 
-/// A sum over bytes that come in pieces.
+/// Incremental checksum.
 pub(super) struct Sum(u32);
 
 impl Sum {
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_rfc_3720() {
-        // Appendix B.4.
+        // Test vectors of RFC 3720, appendix B.4.
         let ascending: Vec<u8> = (0..32).collect();
         for (bytes, expected) in
             [(vec![0; 32], 0x8a91_36aa), (vec![0xff; 32], 0x62a8_ab43), (ascending, 0x46dd_794e)]

@@ -1,26 +1,26 @@
-//! Writes headers for nodes.
+//! Writes PROXY protocol headers.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use super::{V2_START, crc32c};
 
-/// In which form a header is sent.
+/// Version of a written header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// A line of text.
+    /// Text line.
     V1,
     /// Binary, for a stream.
     V2,
-    /// Binary, for datagrams; version 1 has no word for them.
+    /// Binary, for datagrams, which version 1 does not support.
     V2Datagram,
 }
 
-/// A field of kind CRC-32C and its length.
+/// Type and length of the CRC-32C field.
 const CHECKSUM_FIELD: [u8; 3] = [0x03, 0, 4];
 
-/// Appends a header that says that `source` connected to `destination`. Addresses of two families are
-/// both written as IPv6.
+/// Appends a header for a connection from `source` to `destination`. If the families differ, both
+/// addresses are written as IPv6.
 pub fn write(version: Version, source: SocketAddr, destination: SocketAddr, out: &mut Vec<u8>) {
     let (from, to) = (source.ip().to_canonical(), destination.ip().to_canonical());
     let ports = (source.port(), destination.port());
@@ -30,7 +30,7 @@ pub fn write(version: Version, source: SocketAddr, destination: SocketAddr, out:
                 (IpAddr::V4(_), IpAddr::V4(_)) => ("TCP4", from, to),
                 _ => ("TCP6", IpAddr::V6(as_v6(from)), IpAddr::V6(as_v6(to))),
             };
-            // Writing to a vector does not fail.
+            // Writing to a vector cannot fail.
             let _ = write!(out, "PROXY {family} {from} {to} {} {}\r\n", ports.0, ports.1);
         }
         Version::V2 | Version::V2Datagram => {
@@ -61,13 +61,13 @@ pub fn write(version: Version, source: SocketAddr, destination: SocketAddr, out:
     }
 }
 
-/// Appends a header that says that the connection is the gateway's own, and comes for nobody.
+/// Appends a header for a connection that the gateway opens on its own behalf.
 pub fn write_own(version: Version, out: &mut Vec<u8>) {
     match version {
         Version::V1 => out.extend_from_slice(b"PROXY UNKNOWN\r\n"),
         Version::V2 | Version::V2Datagram => {
             out.extend_from_slice(V2_START);
-            // LOCAL, of no family, without anything behind it.
+            // Command LOCAL, unspecified family, no fields.
             out.extend([0x20, 0, 0, 0]);
         }
     }

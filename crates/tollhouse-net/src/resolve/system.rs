@@ -1,6 +1,6 @@
-//! The system's resolver as a source of answers: hosts file first, then the name servers.
+//! The system's resolver as a source of answers: the hosts file first, then the name servers.
 //!
-//! Caching, repetition and stale answers are not here; every look-up asks anew.
+//! Caching, retries and stale results are handled by the caller; every look-up asks again.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ use super::{
     Answer, Lookup, Question, RECORDS_PER_NAME_MAX, Record, ResolveError, ResolverSettings, Source,
 };
 
-/// Look-ups to the name servers before one counts as failed; the time of all together is bounded
-/// by the caller.
+/// Attempts per look-up; the caller limits their total time.
 const ATTEMPTS: usize = 2;
 
-/// SRV targets looked up of one answer, one after the other: more would not end in time.
+/// Maximum number of SRV targets resolved per answer, one after the other, because more would
+/// exceed the timeout.
 const SRV_TARGETS_MAX: usize = 64;
 
-/// See the module.
+/// Resolver with the system's configuration or given servers.
 pub struct SystemSource {
     resolver: TokioResolver,
 }
@@ -33,7 +33,7 @@ impl SystemSource {
     /// Reads the system's configuration, unless servers are given.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the configuration cannot be read.
     pub fn open(settings: &ResolverSettings) -> Result<Self, ResolveError> {
         let setup = |error: NetError| ResolveError::Setup(error.to_string());
         let mut builder = if settings.servers.is_empty() {
@@ -59,7 +59,8 @@ impl SystemSource {
             Ok(found) => found,
             Err(error) => match reason(error) {
                 ResolveError::Denied => return self.addresses(name).await,
-                // Not asked is not denied: plain addresses would replace the members.
+                // A failed look-up is not a denial: falling back to plain addresses would replace
+                // the members.
                 failure => return Err(failure),
             },
         };
@@ -84,7 +85,7 @@ impl SystemSource {
                 address: record.address,
                 port: (member.port != 0).then_some(member.port),
                 priority: member.priority,
-                // RFC 2782: weight 0 still has a small share.
+                // Weight 0 still receives a small share (RFC 2782).
                 weight: member.weight.max(1),
             }));
         }
@@ -107,16 +108,16 @@ impl Source for SystemSource {
 }
 
 fn tune(options: &mut ResolverOpts, timeout: Duration) {
-    // The cells above are the cache; a second one would only serve older answers.
+    // The cells are the cache; a second one would only serve older answers.
     options.cache_size = 0;
     options.use_hosts_file = ResolveHosts::Always;
-    // An IPv6 address is of use only where no IPv4 address is given: many hosts have no route.
+    // IPv6 addresses are used only without IPv4 addresses, because many hosts have no IPv6 route.
     options.ip_strategy = LookupIpStrategy::Ipv4thenIpv6;
     options.attempts = ATTEMPTS;
     options.timeout = timeout / u32::try_from(ATTEMPTS + 1).unwrap_or(u32::MAX);
 }
 
-/// A name server on a port of its own.
+/// A name server with a given port.
 fn name_server(address: SocketAddr) -> NameServerConfig {
     let mut server = NameServerConfig::udp_and_tcp(address.ip());
     for connection in &mut server.connections {
@@ -146,7 +147,7 @@ mod tests {
 
     #[tokio::test]
     async fn names_of_the_hosts_file_and_literals_need_no_server() {
-        // A server that cannot answer: the documentation network of RFC 5737.
+        // A server that cannot reply: the documentation network of RFC 5737.
         let servers = vec!["192.0.2.1:53".parse().unwrap()];
         let settings = ResolverSettings { servers, ..ResolverSettings::default() };
         let source = SystemSource::open(&settings).unwrap();

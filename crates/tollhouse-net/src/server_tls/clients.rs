@@ -1,4 +1,4 @@
-//! Verifies the certificates of clients: against the authorities of a host, up to a depth.
+//! Verification of client certificates against the authorities of a host, up to a maximum depth.
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -10,20 +10,20 @@ use super::failure::certificate_failure;
 use super::{HostError, fingerprint_of, read_certificates};
 use crate::trust::{PROVIDER, TrustedCertificates, verify_handshake_1_2, verify_handshake_1_3};
 
-/// What becomes of a client without a good certificate.
+/// Treatment of a client without a valid certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strictness {
-    /// The handshake fails.
+    /// A client without a valid certificate fails the handshake.
     Required,
-    /// It gets its connection; whoever serves its requests asks [`ClientVerifier::verify`].
+    /// The handshake succeeds; the server of its requests calls [`ClientVerifier::verify`].
     Asked,
 }
 
-/// Whom a host takes as clients.
+/// Verifier of the client certificates of a host.
 #[derive(Debug)]
 pub struct ClientVerifier {
     trusted: TrustedCertificates,
-    /// Names of issuers, as clients are told.
+    /// Issuer names sent to clients.
     subjects: Vec<DistinguishedName>,
     depth_max: u32,
     strictness: Strictness,
@@ -31,11 +31,11 @@ pub struct ClientVerifier {
 }
 
 impl ClientVerifier {
-    /// Of authorities, and clients' own certificates, in PEM; at most `depth_max` certificates between a client's
-    /// own and an authority's.
+    /// Creates a verifier from PEM: authorities and trusted client certificates, with at most
+    /// `depth_max` intermediate certificates.
     ///
     /// # Errors
-    /// The authorities cannot be read.
+    /// If the certificates cannot be read.
     pub fn new(ca_pem: &str, depth_max: u32, strictness: Strictness) -> Result<Self, HostError> {
         let certificates = read_certificates(ca_pem).map_err(HostError::Authorities)?;
         let terms = [&depth_max.to_be_bytes()[..], &[u8::from(strictness == Strictness::Asked)]];
@@ -47,15 +47,15 @@ impl ClientVerifier {
         Ok(Self { trusted, subjects, depth_max, strictness, fingerprint })
     }
 
-    /// The same for the same authorities and terms, and for no other.
+    /// Fingerprint of the authorities and terms; equal only if both are equal.
     pub(super) fn fingerprint(&self) -> [u8; 32] {
         self.fingerprint
     }
 
-    /// Whether the chain that a client has shown, its own certificate first, is good now.
+    /// Verifies a client's certificate chain, leaf first, at the current time.
     ///
     /// # Errors
-    /// Why it is not.
+    /// The reason why the chain is not accepted.
     pub fn verify(&self, chain: &[CertificateDer<'_>]) -> Result<(), HandshakeFailure> {
         let (own, rest) = chain.split_first().ok_or(HandshakeFailure::ClientCertificateMissing)?;
         self.check(own, rest, UnixTime::now()).map_err(|error| certificate_failure(&error))
@@ -89,7 +89,8 @@ impl ClientCertVerifier for ClientVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        // Where paths are exempt, those who ask for them may show whatever they have.
+        // Accepted unverified, because requests to exempt paths may come with any certificate;
+        // other requests are verified later.
         if self.strictness == Strictness::Required {
             self.check(end_entity, intermediates, now)?;
         }

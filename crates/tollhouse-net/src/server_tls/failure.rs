@@ -1,9 +1,9 @@
-//! What a failed handshake is called.
+//! Classification of handshake failures.
 
 use rustls::{CertificateError, Error, PeerIncompatible};
 use tollhouse_telemetry::HandshakeFailure;
 
-/// The stable word for an error of the handshake.
+/// Stable failure word for an error of the session layer.
 pub fn failure_of(error: &Error) -> HandshakeFailure {
     match error {
         Error::InvalidCertificate(error) => certificate_failure(error),
@@ -17,7 +17,7 @@ pub fn failure_of(error: &Error) -> HandshakeFailure {
             | PeerIncompatible::SupportedVersionsExtensionRequired => HandshakeFailure::Version,
             _ => HandshakeFailure::Cipher,
         },
-        // What the session layer says where no certificate of the host suits the client.
+        // The session layer reports `General` if no certificate of the host suits the client.
         Error::General(_) => HandshakeFailure::Cipher,
         _ => HandshakeFailure::Broken,
     }

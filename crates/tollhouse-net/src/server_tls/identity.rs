@@ -1,7 +1,7 @@
-//! The certificates of one host, which of them a client is shown, and what an authority's responder says of
-//! each, which is shown with it (a staple: RFC 6066 §8, RFC 8446 §4.4.2.1).
+//! Certificates of a host, their selection per client, and their OCSP staples (RFC 6066 §8, RFC
+//! 8446 §4.4.2.1).
 //!
-//! Staples come and go while a host is served; asking for them is nothing of this file.
+//! Staples are replaced while a host is in service; they are fetched elsewhere.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,32 +18,32 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use super::{HostError, PemPair, read_certificates};
 use crate::trust::certified_key;
 
-/// Certificates for the same names, of different types of keys.
+/// Certificates for the same names with different types of keys.
 #[derive(Debug, Default)]
 pub(super) struct Identities(Vec<Arc<Identity>>);
 
-/// A certificate, and what is shown with it.
+/// A certificate with its key and its staple.
 #[derive(Debug)]
 pub struct Identity {
     plain: Arc<CertifiedKey>,
-    /// SHA-256 of the certificate, once somebody has asked for it.
+    /// SHA-256 of the certificate, computed on first use.
     fingerprint: OnceLock<[u8; 32]>,
     stapled: ArcSwapOption<Stapled>,
 }
 
-/// A certificate with a staple.
+/// A certificate with its stapled OCSP response.
 #[derive(Debug)]
 struct Stapled {
     shown: Arc<CertifiedKey>,
     until_unix_s: i64,
 }
 
-/// What a responder says of a certificate, to be shown with it.
+/// OCSP response for a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staple {
-    /// The answer as the responder has signed it.
+    /// Response in DER, as signed by the responder.
     pub answer: Arc<[u8]>,
-    /// Until when it holds, in Unix time.
+    /// End of its validity, in Unix time.
     pub until_unix_s: i64,
 }
 
@@ -56,12 +56,12 @@ impl Identity {
         })
     }
 
-    /// The certificate first, then those between it and the root.
+    /// Certificate chain, leaf first.
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.plain.cert
     }
 
-    /// SHA-256 of the certificate: zeros where there is none. Computed once.
+    /// SHA-256 of the leaf certificate, computed once; zeros if the chain is empty.
     pub fn fingerprint(&self) -> &[u8; 32] {
         self.fingerprint.get_or_init(|| {
             let mut fingerprint = [0; 32];
@@ -72,7 +72,7 @@ impl Identity {
         })
     }
 
-    /// Shows `staple` with it from the next handshake on; nothing where there is none.
+    /// Sets or removes the staple, from the next handshake on.
     pub fn set_staple(&self, staple: Option<&Staple>) {
         self.stapled.store(staple.map(|staple| {
             let mut shown = CertifiedKey::clone(&self.plain);
@@ -81,8 +81,8 @@ impl Identity {
         }));
     }
 
-    /// What a client is shown at `now_unix_s`: never a staple that is over, which clients take for worse
-    /// than none.
+    /// Certificate to present at `now_unix_s`, without an expired staple, because clients reject an
+    /// expired one but accept a missing one.
     fn current(&self, now_unix_s: i64) -> Arc<CertifiedKey> {
         match &*self.stapled.load() {
             Some(stapled) if now_unix_s < stapled.until_unix_s => Arc::clone(&stapled.shown),
@@ -92,7 +92,7 @@ impl Identity {
 }
 
 impl Identities {
-    /// RSA goes last: signing with it costs ten times as much as with the others.
+    /// Reads the certificates; RSA is sorted last, because its signatures cost ten times as much.
     pub(super) fn new(pairs: &[PemPair<'_>], provider: &CryptoProvider) -> Result<Self, HostError> {
         let mut identities = Vec::with_capacity(pairs.len());
         for pair in pairs {
@@ -113,7 +113,7 @@ impl Identities {
 }
 
 impl ResolvesServerCert for Identities {
-    /// The first with which the client can verify a signature.
+    /// First certificate whose signature the client can verify.
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let offered = hello.signature_schemes();
         let fits = |it: &&Arc<Identity>| it.plain.key.choose_scheme(offered).is_some();

@@ -1,9 +1,9 @@
-//! A TLS stream that a client has opened: the handshake and the bytes after it, polled by the task
-//! that owns it.
+//! TLS stream opened by a client: the handshake and the data after it, polled by the task that owns
+//! the stream.
 //!
-//! What is read goes through a buffer that all streams of a thread share, and what is written leaves
-//! at once in one call, however many records it takes: a stream that idles holds its session and
-//! what the session layer keeps for the start of the next record, 4 KiB.
+//! All streams of a thread share one read buffer, and written data is sent at once in a single
+//! call, even if it takes several records. An idle stream therefore holds only its session and 4
+//! KiB that the session layer keeps for the next record.
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -21,44 +21,44 @@ use super::alert;
 use super::failure::failure_of;
 use crate::stream::{receive, send, send_parts, shut_down};
 
-/// Ciphertext read at a time: two whole records, so that a fast sender costs half the calls.
+/// Ciphertext read per call: two full records, which halves the calls for a fast sender.
 const READ_BYTES: usize = 32 * 1024;
 
-/// Plaintext that may wait in a session before no more ciphertext is given to it: one record. The
-/// session layer refuses more beyond that.
+/// Plaintext that may wait in a session before more ciphertext is passed to it: one record. The
+/// session layer refuses more.
 const PLAINTEXT_WAITING_MAX: usize = 16 * 1024;
 
-/// Plaintext whose ciphertext may wait in a session for a client that does not read.
+/// Ciphertext in bytes that a session may hold for a client that does not read.
 const HELD_BYTES_MAX: usize = 64 * 1024;
 
-/// What a TLS connection begins with: the record of a handshake (RFC 8446 §5.1).
+/// Content type of a handshake record, the first byte of a TLS connection (RFC 8446 §5.1).
 const HANDSHAKE_RECORD: u8 = 22;
 
-/// Bytes of a connection up to the version that a client speaks: head of the record, head of the message, version.
+/// First bytes of a connection up to the client's version: record header, message header, version.
 const HELLO_HEAD_BYTES: usize = 11;
 
 thread_local! {
     static READ_ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
-/// A client's stream.
+/// TLS stream of a client.
 #[derive(Debug)]
 pub struct ServerTls {
     tcp: Arc<TcpStream>,
     session: Session,
-    /// What was read and has not been given to the session: before its first message all of it, later
-    /// ciphertext whose turn comes once the plaintext before it has been fetched; empty but for fast
+    /// Bytes read but not passed to the session: everything before the end of the ClientHello,
+    /// later ciphertext that must wait until earlier plaintext is fetched. Empty except for fast
     /// senders.
     waiting: Vec<u8>,
     has_said_end: bool,
 }
 
 enum Session {
-    /// The client's first message is on its way.
+    /// The ClientHello is incomplete.
     Hello { acceptor: Acceptor, received: usize, head: HelloHead },
-    /// The handshake goes on, or has ended.
+    /// The handshake continues or has ended.
     Open(ServerConnection),
-    /// The client does not speak TLS: bytes pass as they are, for an answer that says so.
+    /// The client does not speak TLS: bytes are passed unencrypted, for an error response.
     Plain,
 }
 
@@ -67,14 +67,15 @@ enum Session {
 struct HelloHead([u8; HELLO_HEAD_BYTES]);
 
 impl HelloHead {
-    /// Takes in bytes that arrived behind the first `received`.
+    /// Stores bytes that arrived after the first `received`.
     fn take(&mut self, received: usize, bytes: &[u8]) {
         for (place, byte) in self.0.iter_mut().skip(received).zip(bytes) {
             *place = *byte;
         }
     }
 
-    /// Bytes of the whole message, as its head says; 0 where the first record does not hold that head.
+    /// Length of the whole message from its header; 0 if the first record does not contain the
+    /// header.
     fn message_bytes(&self) -> usize {
         let [_, _, _, high, low, _, length @ .., _, _] = self.0;
         match u16::from_be_bytes([high, low]) {
@@ -83,22 +84,23 @@ impl HelloHead {
         }
     }
 
-    /// Refuses a message that announces too many bytes. A client that has sent nonsense may not read the alert; nothing
-    /// depends on it.
+    /// Refuses a message whose announced length exceeds the limit. Errors of sending the alert are
+    /// ignored, because the client may not read it.
     fn refuse_length(&self, socket: &mut Socket<'_, '_>) -> HandshakeError {
         let _ = socket.write(&alert::record(AlertDescription::IllegalParameter));
-        let cause = format!("it announces {} bytes", self.message_bytes());
+        let cause = format!("announced length of {} bytes", self.message_bytes());
         HandshakeError::new(HandshakeFailure::HelloTooLong, cause)
     }
 
-    /// Refuses a message that the session layer cannot take, with its alert or a better one.
+    /// Refuses a message that the session layer cannot process, with its alert or a more precise
+    /// one.
     fn refuse(
         &self,
         error: &rustls::Error,
         mut alert: AcceptedAlert,
         socket: &mut Socket<'_, '_>,
     ) -> HandshakeError {
-        // As above.
+        // Errors of sending the alert are ignored.
         let failure = if self.is_older_than_tls_1_2() {
             let _ = socket.write(&alert::record(AlertDescription::ProtocolVersion));
             HandshakeFailure::Version
@@ -109,7 +111,7 @@ impl HelloHead {
         HandshakeError::new(failure, error.to_string())
     }
 
-    /// Whether the client speaks TLS 1.1 or older (RFC 8446 §4.1.2).
+    /// Whether the client offers only TLS 1.1 or older (RFC 8446 §4.1.2).
     fn is_older_than_tls_1_2(&self) -> bool {
         let [.., major, minor] = self.0;
         (1..0x0303).contains(&u16::from_be_bytes([major, minor]))
@@ -126,35 +128,34 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// What a client says first, as far as it decides who answers.
+/// Properties of a ClientHello that select the host.
 #[derive(Debug, Clone, Copy)]
 pub struct Hello<'a> {
-    /// The name that it asks for (SNI), lower-cased, without an ending dot.
+    /// Server name (SNI) in lower case, without a final dot.
     pub server_name: Option<&'a str>,
-    /// The only application protocol that it offers.
+    /// The ALPN protocol, if the client offers exactly one.
     pub only_protocol: Option<&'a [u8]>,
 }
 
-/// Why the terms of a host are not given.
+/// Why no terms are given for a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// No host has that name.
+    /// No host has the server name.
     UnknownName,
-    /// As many handshakes as allowed are under way.
+    /// The limit of concurrent handshakes is reached.
     Limit,
 }
 
-/// How a handshake came to nothing.
+/// A failed handshake.
 #[derive(Debug)]
 pub struct HandshakeError {
-    /// Its stable word.
+    /// Stable failure word.
     pub failure: HandshakeFailure,
-    /// What the session layer or the system says.
+    /// Message of the session layer or the operating system.
     pub cause: String,
 }
 
 impl HandshakeError {
-    /// With what the session layer or the system says.
     pub fn new(failure: HandshakeFailure, cause: impl Into<String>) -> Self {
         Self { failure, cause: cause.into() }
     }
@@ -165,23 +166,24 @@ impl HandshakeError {
 }
 
 impl ServerTls {
-    /// A connection just accepted.
+    /// Wraps an accepted connection.
     pub fn new(tcp: impl Into<Arc<TcpStream>>) -> Self {
         let (acceptor, head) = (Acceptor::default(), HelloHead::default());
         let session = Session::Hello { acceptor, received: 0, head };
         Self { tcp: tcp.into(), session, waiting: Vec::new(), has_said_end: false }
     }
 
-    /// The same where something of what the client says has been read already.
+    /// Wraps a connection of which bytes were read already.
     pub fn behind(tcp: Arc<TcpStream>, received: Vec<u8>) -> Self {
         Self { waiting: received, ..Self::new(tcp) }
     }
 
-    /// Goes on with the handshake. `choose` is asked once, with the client's whole first message, for the terms of
-    /// the host that it means; an unknown name is refused with the alert `unrecognized_name`. That message may be `hello_bytes_max` long, with everything that came along.
+    /// Continues the handshake. `choose` is called once, with the complete ClientHello, for the
+    /// terms of the requested host; an unknown name is refused with the alert `unrecognized_name`.
+    /// The ClientHello may have `hello_bytes_max` bytes, including everything received with it.
     ///
     /// # Errors
-    /// The handshake has come to nothing. An alert has been sent where one could be.
+    /// If the handshake fails. An alert has been sent if possible.
     pub fn poll_handshake(
         &mut self,
         context: &mut Context<'_>,
@@ -195,7 +197,7 @@ impl ServerTls {
                     self.accept(context, accepted, choose)?;
                 }
                 Session::Open(session) => {
-                    // What is to be sent goes first: the client may be waiting for it, and says nothing until then.
+                    // Pending output is sent first, because the client may be waiting for it.
                     let (wants_write, goes_on) = (session.wants_write(), session.is_handshaking());
                     if wants_write {
                         let sent = ready!(self.poll_send(context));
@@ -203,20 +205,20 @@ impl ServerTls {
                     } else if !goes_on {
                         return Poll::Ready(Ok(()));
                     } else if !ready!(self.poll_receive(context)).map_err(handshake_error)? {
-                        let cause = "it closed the connection";
+                        let cause = "the client closed the connection";
                         let error = HandshakeError::new(HandshakeFailure::ClientGone, cause);
                         return Poll::Ready(Err(error));
                     }
                 }
                 Session::Plain => {
-                    let error = HandshakeError::new(HandshakeFailure::NoTls, "its first byte");
+                    let error = HandshakeError::new(HandshakeFailure::NoTls, "not TLS");
                     return Poll::Ready(Err(error));
                 }
             }
         }
     }
 
-    /// Reads until the client's first message is whole.
+    /// Reads until the ClientHello is complete.
     fn poll_hello(
         &mut self,
         context: &mut Context<'_>,
@@ -239,7 +241,7 @@ impl ServerTls {
                     return Poll::Ready(Err(error));
                 };
                 let Some(first) = bytes.first() else {
-                    let cause = "it closed the connection";
+                    let cause = "the client closed the connection";
                     let error = HandshakeError::new(HandshakeFailure::ClientGone, cause);
                     return Poll::Ready(Err(error));
                 };
@@ -280,7 +282,7 @@ impl ServerTls {
                     }
                 }
                 if is_too_long {
-                    let cause = format!("more than {bytes_max} bytes, and not at its end");
+                    let cause = format!("longer than {bytes_max} bytes");
                     let error = HandshakeError::new(HandshakeFailure::HelloTooLong, cause);
                     return Poll::Ready(Err(error));
                 }
@@ -288,7 +290,7 @@ impl ServerTls {
         })
     }
 
-    /// Begins the session on the terms of the host that the client means.
+    /// Starts the session with the terms of the requested host.
     fn accept(
         &mut self,
         context: &mut Context<'_>,
@@ -306,15 +308,15 @@ impl ServerTls {
         let terms = match terms {
             Ok(terms) => terms,
             Err(Refusal::Limit) => {
-                let cause = "as many as limits.handshakes_per_worker allows are under way";
+                let cause = "limits.handshakes_per_worker is reached";
                 return Err(HandshakeError::new(HandshakeFailure::Limit, cause));
             }
             Err(Refusal::UnknownName) => {
-                // As above.
+                // Errors of sending the alert are ignored.
                 let _ = socket.write(&alert::record(AlertDescription::UnrecognisedName));
                 let cause = match name {
-                    Some(name) => format!("it asks for {name:?}"),
-                    None => "it names no host".to_owned(),
+                    Some(name) => format!("unknown server name {name:?}"),
+                    None => "the client sent no server name".to_owned(),
                 };
                 return Err(HandshakeError::new(HandshakeFailure::NoCertificate, cause));
             }
@@ -330,7 +332,7 @@ impl ServerTls {
                 })
             }
             Err((error, mut alert)) => {
-                // A client that is gone does not want to know.
+                // Errors of sending the alert are ignored.
                 let _ = match alert::instead(&error, None) {
                     Some(own) => socket.write(&own),
                     None => alert.write(&mut socket),
@@ -340,7 +342,7 @@ impl ServerTls {
         }
     }
 
-    /// Takes in what the client has sent; `false` at the end of its stream.
+    /// Reads bytes of the client into the session; `false` at the end of its stream.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
         if !self.waiting.is_empty() {
             let waiting = std::mem::take(&mut self.waiting);
@@ -361,7 +363,7 @@ impl ServerTls {
     fn feed(&mut self, context: &mut Context<'_>, mut bytes: &[u8]) -> io::Result<()> {
         let Session::Open(session) = &mut self.session else { return Ok(()) };
         while !bytes.is_empty() {
-            // What comes behind the client's farewell is nothing.
+            // Bytes after the client's close_notify are ignored.
             if session.read_tls(&mut bytes)? == 0 {
                 return Ok(());
             }
@@ -380,7 +382,7 @@ impl ServerTls {
         Ok(())
     }
 
-    /// Tells the client why the handshake, or the session, ends. A client that is gone does not want to know.
+    /// Sends the alert for a failed handshake or session; errors are ignored.
     fn send_alert(&mut self, context: &mut Context<'_>, error: &rustls::Error) {
         if let Session::Open(session) = &mut self.session
             && let Some(own) = alert::instead(error, session.protocol_version())
@@ -392,7 +394,7 @@ impl ServerTls {
         let _ = self.poll_send(context);
     }
 
-    /// Sends what the session holds.
+    /// Sends the session's pending output.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Session::Open(session) = &mut self.session else { return Poll::Ready(Ok(())) };
         while session.wants_write() {
@@ -416,7 +418,8 @@ impl ServerTls {
             match &mut self.session {
                 Session::Open(session) => match session.reader().read(buffer) {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                    // Without a farewell: whether that cuts a message off, its framing says.
+                    // The stream ended without close_notify; the framing of the message tells
+                    // whether it is truncated.
                     Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                         return Poll::Ready(Ok(0));
                     }
@@ -426,22 +429,22 @@ impl ServerTls {
                 Session::Hello { .. } => return Poll::Ready(Ok(0)),
             }
             ready!(self.poll_receive(context))?;
-            // Answers of the protocol itself, to an update of keys for instance; one that finds no
-            // room goes out with whatever is written next.
+            // Replies of the TLS protocol, for example to a key update. If they cannot be sent now,
+            // they leave with the next write.
             if let Poll::Ready(sent) = self.poll_send(context) {
                 sent?;
             }
         }
     }
 
-    /// As [`Stream::poll_write`](crate::Stream::poll_write). What is taken is on its way, though
-    /// perhaps not all of it has left: [`Self::poll_flush`] waits for that.
+    /// Like [`Stream::poll_write`](crate::Stream::poll_write). Accepted bytes may not have left
+    /// yet; [`Self::poll_flush`] waits for that.
     pub(crate) fn poll_write(
         &mut self,
         context: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        // What was taken before goes first, so that a slow client has no more than one buffer.
+        // Earlier bytes are sent first, so that a slow client has at most one buffer.
         ready!(self.poll_send(context))?;
         let taken = match &mut self.session {
             Session::Open(session) => session.writer().write_vectored(parts)?,
@@ -458,17 +461,18 @@ impl ServerTls {
         self.poll_send(context)
     }
 
-    /// Says the farewell, which tells an end from a stream that was cut, and ends our direction.
+    /// Sends close_notify, which distinguishes an orderly end from a truncation, and shuts down the
+    /// write direction.
     pub(crate) fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.say_end();
         ready!(self.poll_send(context))?;
         Poll::Ready(shut_down(&self.tcp))
     }
 
-    /// Says the farewell if there is room for it now.
+    /// Sends close_notify if that is possible without waiting.
     pub(crate) fn try_say_end(&mut self, context: &mut Context<'_>) {
         self.say_end();
-        // Whoever does not read does not learn of it.
+        // A client that does not read misses it, which is harmless.
         let _ = self.poll_send(context);
     }
 
@@ -491,12 +495,12 @@ impl ServerTls {
         }
     }
 
-    /// Whether what passes is encrypted: not where the client has turned out not to speak TLS.
+    /// Whether the stream is encrypted; `false` if the client turned out not to speak TLS.
     pub fn is_encrypted(&self) -> bool {
         !matches!(self.session, Session::Plain)
     }
 
-    /// The version, as web servers write it: `TLSv1.3`.
+    /// TLS version as nginx writes it: `TLSv1.3`.
     pub fn protocol(&self) -> Option<&'static str> {
         match self.session()?.protocol_version()? {
             ProtocolVersion::TLSv1_2 => Some("TLSv1.2"),
@@ -505,34 +509,34 @@ impl ServerTls {
         }
     }
 
-    /// The cipher suite under the name that OpenSSL gives it: `ECDHE-RSA-AES128-GCM-SHA256`.
+    /// Cipher suite by its OpenSSL name: `ECDHE-RSA-AES128-GCM-SHA256`.
     pub fn cipher(&self) -> Option<&'static str> {
         cipher_name(self.session()?.negotiated_cipher_suite()?.suite())
     }
 
-    /// The name that the client has asked for.
+    /// Server name (SNI) sent by the client.
     pub fn server_name(&self) -> Option<&str> {
         self.session()?.server_name()
     }
 
-    /// The application protocol agreed on.
+    /// Protocol agreed on by ALPN.
     pub fn application_protocol(&self) -> Option<&[u8]> {
         self.session()?.alpn_protocol()
     }
 
-    /// Whether the client came back with a ticket.
+    /// Whether the client resumed a session with a ticket.
     pub fn is_resumed(&self) -> bool {
         let kind = self.session().and_then(|session| session.handshake_kind());
         kind == Some(rustls::HandshakeKind::Resumed)
     }
 
-    /// What the client has shown, its own certificate first; empty when it has shown none.
+    /// Client certificate chain, leaf first; empty if none was sent.
     pub fn client_certificates(&self) -> &[CertificateDer<'static>] {
         self.session().and_then(|session| session.peer_certificates()).unwrap_or_default()
     }
 }
 
-/// Lower-cased, without the dot that may end it.
+/// The name in lower case, without a final dot.
 fn plain_name(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
@@ -559,7 +563,7 @@ fn cipher_name(suite: rustls::CipherSuite) -> Option<&'static str> {
     })
 }
 
-/// The socket as the session layer writes to it: at once, or not at all.
+/// The socket for the session layer; writes never wait.
 struct Socket<'a, 'c> {
     tcp: &'a TcpStream,
     context: &'a mut Context<'c>,
@@ -571,7 +575,7 @@ impl Write for Socket<'_, '_> {
     }
 
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        // A plain send costs the kernel less than a vector of one.
+        // A plain send costs the kernel less than a vectored one.
         match parts {
             [part] => self.write(part),
             _ => now(send_parts(self.tcp, self.context, parts)),

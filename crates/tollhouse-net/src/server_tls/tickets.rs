@@ -1,9 +1,9 @@
-//! Session tickets: what lets a client come back without a full handshake (RFC 8446 §2.2,
-//! RFC 5077).
+//! Session tickets, which let clients resume a session without a full handshake (RFC 8446 §2.2, RFC
+//! 5077).
 //!
-//! One ring of keys serves all cores, and a successor takes it over. A ticket opens only under the
-//! terms for certificates of clients that it was given under: one of a host that asks for none is
-//! of no use at a host that does.
+//! All cores share one ring of keys, which is handed over to a successor process. A ticket is bound
+//! to the client-certificate terms of its host: a ticket from a host without client certificates is
+//! not valid for a host that requires them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,33 +13,33 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::error::Unspecified;
 use rustls::server::ProducesTickets;
 
-/// How long a key makes tickets, in seconds; it opens them for as long again.
+/// Time for which a key seals tickets, in seconds; it opens them for as long again.
 const ROTATION_S: u64 = 6 * 3600;
 
-/// Bytes of a key's name, which a ticket begins with.
+/// Length of a key's name, the first bytes of a ticket.
 const NAME_BYTES: usize = 16;
 
-/// Bytes of a key of AES-256.
+/// Length of an AES-256 key.
 const SECRET_BYTES: usize = 32;
 
-/// A key as it is handed to a successor: name, secret, second of its making.
+/// Length of an exported key: name, secret and creation time.
 const EXPORTED_BYTES: usize = NAME_BYTES + SECRET_BYTES + 8;
 
-/// Keys that a hand-over holds at most: that in use and the one before it.
+/// Maximum number of keys in a ring: the current one and its predecessor.
 const KEYS_MAX: usize = 2;
 
-/// Most bytes that [`TicketKeys::export`] gives.
+/// Longest result of [`TicketKeys::export`], in bytes.
 pub const EXPORT_BYTES_MAX: usize = KEYS_MAX * EXPORTED_BYTES;
 
-/// The ring of keys that tickets are sealed with.
+/// Ring of keys that seal session tickets.
 #[derive(Debug)]
 pub struct TicketKeys {
     ring: ArcSwap<Ring>,
-    /// Held while the ring turns; never for a ticket that is opened or sealed otherwise.
+    /// Held while the ring rotates; not taken for sealing or opening otherwise.
     turning: Mutex<()>,
 }
 
-/// The keys in use, the newest first.
+/// Keys in use, the newest first.
 #[derive(Debug)]
 struct Ring(Vec<Arc<Key>>);
 
@@ -73,17 +73,17 @@ impl Key {
         Self::new(name, secret, now_unix_s)
     }
 
-    /// A clock that was set back makes no key older than it is.
+    /// Age of the key; 0 if the clock was set back.
     fn age_s(&self, now_unix_s: u64) -> u64 {
         now_unix_s.saturating_sub(self.made_unix_s)
     }
 }
 
 impl TicketKeys {
-    /// A ring of one fresh key.
+    /// Creates a ring with one new key.
     ///
     /// # Errors
-    /// The system has no randomness to give.
+    /// If the system's random number generator is unavailable.
     pub fn new() -> Result<Self, Unspecified> {
         let key = Key::random(unix_s())?;
         Ok(Self::from_keys(vec![Arc::new(key)]))
@@ -93,7 +93,8 @@ impl TicketKeys {
         Self { ring: ArcSwap::from_pointee(Ring(keys)), turning: Mutex::new(()) }
     }
 
-    /// The keys for a successor; at most [`EXPORT_BYTES_MAX`] bytes, all of them secret.
+    /// Exports the keys for a successor process; at most [`EXPORT_BYTES_MAX`] bytes, which are
+    /// secret.
     pub fn export(&self) -> Vec<u8> {
         let ring = self.ring.load();
         let mut bytes = Vec::with_capacity(EXPORT_BYTES_MAX);
@@ -105,7 +106,7 @@ impl TicketKeys {
         bytes
     }
 
-    /// The ring that a predecessor has exported; `None` where it is none.
+    /// Imports a ring that a predecessor exported; `None` if the bytes are invalid.
     pub fn import(bytes: &[u8]) -> Option<Self> {
         let (keys, rest) = bytes.as_chunks::<EXPORTED_BYTES>();
         if keys.is_empty() || keys.len() > KEYS_MAX || !rest.is_empty() {
@@ -120,7 +121,7 @@ impl TicketKeys {
         keys.iter().map(key).collect::<Option<Vec<_>>>().map(Self::from_keys)
     }
 
-    /// The key that seals at `now_unix_s`; the ring turns first where its time has come.
+    /// Key for sealing at `now_unix_s`; rotates the ring first if due.
     fn sealing(&self, now_unix_s: u64) -> Option<Arc<Key>> {
         let fresh =
             |ring: &Ring| ring.0.first().filter(|key| key.age_s(now_unix_s) < ROTATION_S).cloned();
@@ -129,7 +130,7 @@ impl TicketKeys {
         }
         let _turning = self.turning.lock().unwrap_or_else(PoisonError::into_inner);
         let ring = self.ring.load();
-        // Another core may have been first.
+        // Another core may have rotated the ring meanwhile.
         if let Some(key) = fresh(&ring) {
             return Some(key);
         }
@@ -140,7 +141,7 @@ impl TicketKeys {
         Some(key)
     }
 
-    /// Name, nonce, and what is sealed.
+    /// Seals a ticket: key name, nonce, ciphertext.
     fn seal(&self, plain: &[u8], policy: &[u8], now_unix_s: u64) -> Option<Vec<u8>> {
         let key = self.sealing(now_unix_s)?;
         let mut sealed = plain.to_vec();
@@ -172,7 +173,7 @@ fn unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Tickets of one host: the ring of all, bound to whom the host takes as clients.
+/// Tickets of one host: the shared ring, bound to the host's client-certificate terms.
 #[derive(Debug)]
 pub(super) struct PolicyTickets {
     keys: Arc<TicketKeys>,
@@ -191,7 +192,7 @@ impl ProducesTickets for PolicyTickets {
     }
 
     fn lifetime(&self) -> u32 {
-        // A ticket of a key's last second is good for as long as the key goes on to open.
+        // A ticket sealed in a key's last second stays valid as long as the key opens tickets.
         u32::try_from(ROTATION_S).unwrap_or(u32::MAX)
     }
 

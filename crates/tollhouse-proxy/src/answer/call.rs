@@ -1,5 +1,5 @@
-//! What a client of gRPC gets where the gateway answers instead of a server: a status in trailers, so
-//! that its caller sees what came of the call and not an HTTP answer that it cannot read.
+//! Translation of the gateway's own responses for gRPC clients: the status goes into trailers,
+//! because a gRPC client cannot read an HTTP error response.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use crate::exchange::Exchange;
 use crate::grpc::Status;
 use crate::head::reason;
 
-/// Longest `grpc-message` made of an answer's body, in bytes.
+/// Longest `grpc-message` taken from a response body, in bytes.
 const MESSAGE_BYTES_MAX: usize = 512;
 
-/// An answer of the gateway's own.
+/// A response that the gateway generated itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Refusal<'a> {
     pub status: u16,
@@ -23,14 +23,15 @@ pub(crate) struct Refusal<'a> {
     pub body: &'a [u8],
 }
 
-/// Whether an answer must be put into trailers: the client calls by gRPC, and the answer says nothing
-/// that it would understand.
+/// Whether a response must be translated into trailers: the client speaks gRPC, the status is an
+/// error or a redirect, and the response has no `grpc-status`.
 #[inline]
 pub(crate) fn is_to_be_translated(cx: &Exchange<'_>, status: u16, headers: &HeaderEdits) -> bool {
     cx.is_grpc() && status >= 300 && headers.find(b"grpc-status").is_none()
 }
 
-/// Header lines that say to a caller what the answer says.
+/// `grpc-status` and `grpc-message` equivalent to this HTTP response, behind the headers that it
+/// has.
 pub(crate) fn lines(cx: &Exchange<'_>, headers: &HeaderEdits, refusal: Refusal<'_>) -> HeaderEdits {
     let status = Status::from_code(cx.state.record.code, refusal.status);
     let mut lines = HeaderEdits::default();
@@ -42,7 +43,7 @@ pub(crate) fn lines(cx: &Exchange<'_>, headers: &HeaderEdits, refusal: Refusal<'
     lines
 }
 
-/// What stands behind the body of a call that breaks off for `code`: the last chunk and its trailers.
+/// Last chunk of a gRPC response that is cut off by `code`, with the trailers that report it.
 pub(crate) fn last_chunk(code: ErrorCode) -> Vec<u8> {
     let status = match code {
         ErrorCode::DeadlineExceeded | ErrorCode::GrpcMessageTooLarge => {
@@ -54,7 +55,8 @@ pub(crate) fn last_chunk(code: ErrorCode) -> Vec<u8> {
     format!("0\r\ngrpc-status: {status}\r\ngrpc-message: {message}\r\n\r\n").into_bytes()
 }
 
-/// The body as one line of text; what a page says is the reason of its status.
+/// The body as one line of text: the `message` or `error_msg` of a JSON object, or the text itself.
+/// An HTML page or an empty body yields the reason phrase of the status.
 fn message(Refusal { status, content_type, body }: Refusal<'_>) -> Cow<'_, str> {
     let is_page = content_type == page::HTML;
     let Some(text) =

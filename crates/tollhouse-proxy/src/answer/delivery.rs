@@ -1,9 +1,9 @@
-//! How the body of an answer goes out: decided here alone, after plugins have spoken, for answers
-//! of nodes and of the gateway's own.
+//! Delivery of a response body: framing and presence of the body are decided here alone, after
+//! plugins have run, for responses of nodes and of the gateway.
 //!
-//! A client takes an answer apart by its own request's method and the status it gets, so nothing
-//! else decides whether a body follows: not the node's status, and not the method the node was
-//! asked with.
+//! A client parses a response by the method of its own request and the status that it receives, so
+//! nothing else decides whether a body follows: neither the node's status nor the method that was
+//! sent to the node.
 
 use tollhouse_http::element::Status;
 use tollhouse_http::{BodyLength, Framing, Version};
@@ -11,36 +11,34 @@ use tollhouse_http::{BodyLength, Framing, Version};
 use crate::exchange::Exchange;
 use crate::transfer::coding::Coding;
 
-/// An answer about to go out.
+/// A response about to be sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outgoing {
-    /// Whether the client asked with HEAD.
     pub is_head: bool,
-    /// What the client speaks.
+    /// HTTP version of the client's request.
     pub version: Version,
-    /// The status that the client gets.
+    /// Status sent to the client.
     pub status: Status,
-    /// How the body arrives.
+    /// Length of the body as it arrives from its source.
     pub body: BodyLength,
-    /// The length that the head declares, also where no body arrives.
+    /// Value of `Content-Length`, also if no body arrives (HEAD).
     pub declared: Option<u64>,
-    /// Whether plugins rewrite the body, so that its length is not known beforehand.
+    /// Whether plugins rewrite the body, so that its length is not known in advance.
     pub is_rewritten: bool,
 }
 
-/// How its body goes out.
+/// Method of sending a response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Delivery {
-    /// What the head says about its length.
+    /// Declaration of the body length in the head.
     pub framing: Framing,
-    /// Whether any of it is sent.
     pub has_body: bool,
-    /// Whether the end of the connection is the end of the body.
+    /// Whether the body ends when the connection closes.
     pub ends_by_close: bool,
 }
 
 impl Outgoing {
-    /// A node's answer as it goes out with `status`, as long as nobody rewrites its body.
+    /// A node's response as it is sent with `status`, if no plugin rewrites its body.
     #[inline]
     pub(crate) fn from_node(cx: &Exchange<'_>, status: Status) -> Self {
         Self {
@@ -72,15 +70,14 @@ impl Outgoing {
 }
 
 impl Delivery {
-    /// How the body is written.
     #[inline]
     pub(crate) fn coding(&self) -> Coding {
         if self.framing == Framing::Chunked { Coding::Chunked } else { Coding::Plain }
     }
 }
 
-/// The status that an answer ends with. What cannot be one, such as an interim status that a
-/// configuration or a policy server names, is an error of whoever named it.
+/// Final status of a response: 500 if `number` is not a valid final status, such as an interim
+/// (1xx) status that a configuration or a policy server names.
 #[inline]
 pub(crate) fn final_status(number: u16) -> Status {
     Status::new(number).filter(|status| status.is_final()).unwrap_or(Status::INTERNAL_ERROR)
@@ -96,7 +93,7 @@ mod tests {
         Outgoing { is_head: false, version, status, body, declared, is_rewritten: false }
     }
 
-    /// What the head says, whether a body follows, whether the connection must close.
+    /// Expected framing, presence of a body, and whether the connection must close.
     fn decided(outgoing: Outgoing) -> (Framing, bool, bool) {
         let Delivery { framing, has_body, ends_by_close } = outgoing.delivery();
         (framing, has_body, ends_by_close)

@@ -1,4 +1,4 @@
-//! The one place that turns an error into an answer: status, body, headers.
+//! Responses for errors: the one place that turns an error into status, headers and body.
 
 use tollhouse_http::Framing;
 use tollhouse_model::Id;
@@ -19,7 +19,7 @@ use crate::transfer::pump::RequestPump;
 
 const JSON: &str = "application/json";
 
-/// Answers a request that failed before anything was sent to the client; plugins see the answer.
+/// Answers a request that failed before anything was sent to the client. Plugins see the response.
 pub(crate) async fn answer(
     cx: &mut Exchange<'_>,
     chains: Option<&Chains<'_>>,
@@ -41,7 +41,7 @@ pub(crate) async fn answer(
             (code.status(), content_type, page)
         }
     };
-    // What nodes have said before the gateway gave up, as APISIX shows it.
+    // Statuses of the nodes that were tried before the gateway gave up, as in APISIX.
     let statuses = cx.state.record.upstream_statuses();
     let mut headers = HeaderEdits::default();
     if !statuses.is_empty() {
@@ -58,7 +58,8 @@ pub(crate) async fn answer(
     own::send(cx, chains, answer).await
 }
 
-/// Status and body as ShenYu has them, where its objects have taken the request and nodes have failed it.
+/// Status and body as ShenYu writes them, if a ShenYu object routed the request and its nodes
+/// failed.
 fn in_shenyus_words(cx: &Exchange<'_>, code: ErrorCode) -> Option<(u16, String)> {
     let terms = cx.route?.terms().shenyu.as_ref()?;
     let is_late = matches!(
@@ -76,14 +77,14 @@ fn in_shenyus_words(cx: &Exchange<'_>, code: ErrorCode) -> Option<(u16, String)>
             | ErrorCode::RetryBudgetExceeded
     );
     let attempts = cx.state.record.attempts.len();
-    // What is neither late nor a node's doing is the gateway's own refusal, for which ShenYu has no
-    // words. Of what is left, ShenYu tells a second try at the same node from one at another.
+    // Any other code is the gateway's own refusal, which ShenYu does not have. ShenYu distinguishes
+    // retries on the same node from failover to another node.
     let failure = match code {
         ErrorCode::NoNodes | ErrorCode::UpstreamUnresolved => Failure::NoNodes,
         _ if !is_late && !is_nodes => return None,
         _ if attempts > 1 && terms.again == Again::Elsewhere => Failure::FailoverExhausted,
         _ if attempts > 1 => Failure::RetriesExhausted { is_late },
-        // ShenYu counts the first attempt among those that are exhausted.
+        // ShenYu counts the first attempt as one of the exhausted retries.
         _ if is_late && terms.again != Again::Elsewhere => Failure::RetriesExhausted { is_late },
         _ if is_late => Failure::TimedOut(terms.timeout),
         _ => Failure::Broken,
@@ -91,21 +92,22 @@ fn in_shenyus_words(cx: &Exchange<'_>, code: ErrorCode) -> Option<(u16, String)>
     Some(describe_failure(failure, terms.statuses))
 }
 
-/// Answers a request whose stages have panicked, if none of them had begun to.
+/// Answers a request whose stages panicked, unless a response had already begun.
 pub(crate) async fn answer_panic(cx: &mut Exchange<'_>) -> After {
     if cx.state.record.status != 0 {
         cx.state.record.code = Some(ErrorCode::InternalPanic);
         return After::Close;
     }
-    // Where the body stood when the panic came, nobody knows: none of it is looked at any more.
+    // The position in the request body is unknown after a panic, so the rest of the body is
+    // ignored.
     let received = cx.body.received;
     *cx.body = RequestPump::none();
     cx.body.received = received;
     answer(cx, None, ErrorCode::InternalPanic.into()).await
 }
 
-/// Notes that a request ended early, because its client left or its stream was cut; the status stays the one that was
-/// sent.
+/// Records that a request ended early, because its client left or its stream was cancelled. A
+/// status that was already sent is kept.
 pub(crate) fn note_withdrawn(cx: &mut Exchange<'_>, code: ErrorCode) {
     let record = &mut cx.state.record;
     record.code = Some(code);
@@ -114,7 +116,8 @@ pub(crate) fn note_withdrawn(cx: &mut Exchange<'_>, code: ErrorCode) {
     }
 }
 
-/// Refuses bytes that are no request: nothing in the head can be relied on.
+/// Refuses bytes that are not a valid request. The connection closes, because nothing in the head
+/// can be relied on.
 pub(crate) async fn refuse(cx: &mut Exchange<'_>, error: GatewayError) {
     note(cx, error.code);
     let (content_type, page) = page::for_code(cx.worker, error.code);
@@ -136,7 +139,7 @@ pub(crate) async fn refuse(cx: &mut Exchange<'_>, error: GatewayError) {
     }
 }
 
-/// Prepares the answer to a request that a plugin sends to an upstream that does not exist, in
+/// Prepares the response to a request that a plugin sends to an upstream that does not exist, in
 /// APISIX's words.
 pub(crate) fn prepare_missing_upstream(cx: &mut Exchange<'_>, id: &Id) {
     let code = ErrorCode::PluginUpstreamNotFound;
@@ -150,7 +153,8 @@ fn note(cx: &mut Exchange<'_>, code: ErrorCode) {
     cx.state.record.status = code.status();
 }
 
-/// Errors about the request's own bytes leave in doubt where the next request would begin.
+/// Whether an error leaves the position of the next request unknown, so that the connection must
+/// close.
 fn leaves_bytes_in_doubt(code: ErrorCode) -> bool {
     matches!(
         code,

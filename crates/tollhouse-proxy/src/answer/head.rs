@@ -1,5 +1,5 @@
-//! Writes the heads that clients get, all of them: what the gateway says of itself and of the
-//! connection, and what plugins change about the rest. The wording is in `crate::head::response`.
+//! Writes every response head that clients receive, including the gateway's own header lines and
+//! the edits of plugins. The wording is in `crate::head::response`.
 
 use tollhouse_http::element::{FieldValue, Status};
 use tollhouse_http::field::list_elements;
@@ -16,20 +16,21 @@ use crate::head::response::{
 use crate::plugins::overlay::{self, Side};
 use crate::worker::Worker;
 
-/// What is decided about the head of a node's answer.
+/// Decisions about the head of a relayed response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RelayedHead {
-    /// How the body follows.
+    /// Framing of the body.
     pub delivery: Delivery,
-    /// What becomes of the client's connection.
+    /// State of the client's connection after the response.
     pub after: After,
-    /// What becomes of the node's trailers.
+    /// Treatment of the node's trailers.
     pub trailers: Trailers,
-    /// The status, where plugins have changed it.
+    /// Status set by plugins, if they changed it.
     pub status: Option<Status>,
 }
 
-/// Writes a node's head as the client gets it; `node` is what the node's own was parsed from.
+/// Writes a node's response head for the client; `node` holds the bytes that the head was parsed
+/// from.
 #[inline]
 pub(crate) fn write_relayed(cx: &mut Exchange<'_>, node: &[u8], decided: &RelayedHead) {
     let worker = cx.worker;
@@ -37,7 +38,8 @@ pub(crate) fn write_relayed(cx: &mut Exchange<'_>, node: &[u8], decided: &Relaye
     let lines = worker.server_lines();
     let shows_status = state.response.status >= 500 || worker.settings.show_upstream_status;
     let statuses = shows_status.then(|| state.record.upstream_statuses());
-    // The two lines of a switch say all there is to say about the connection.
+    // A switch of protocols (101) carries its own `Connection` and `Upgrade` lines, so nothing is
+    // added.
     let (connection, framing) = if state.response.status == 101 {
         (ConnectionNote::None, Framing::Omitted)
     } else {
@@ -58,24 +60,24 @@ pub(crate) fn write_relayed(cx: &mut Exchange<'_>, node: &[u8], decided: &Relaye
     apply_edits(out, &state.plugins.response_edits);
 }
 
-/// The head of an answer that the gateway gives itself.
+/// Head of a response that the gateway generates itself.
 #[derive(Debug)]
 pub(crate) struct OwnHead<'a> {
     pub status: Status,
-    /// `Content-Type`; empty for none.
+    /// `Content-Type`; omitted if empty.
     pub content_type: &'a str,
-    /// What is said about the body's length, also where none is sent (HEAD).
+    /// Declared length of the body, also if no body is sent (HEAD).
     pub framing: Framing,
-    /// What is said about the connection.
+    /// Value of the `Connection` header.
     pub connection: ConnectionNote,
-    /// Further header lines, in place of those of the same name.
+    /// Further header lines, which replace those of the same name.
     pub edits: [&'a HeaderEdits; 2],
 }
 
-/// Writes it into `out`, which is emptied before.
+/// Writes `head` into `out`, replacing its content.
 pub(crate) fn write_own(worker: &Worker, out: &mut Vec<u8>, head: &OwnHead<'_>) {
     let lines = worker.server_lines();
-    // What has no body and no length has no type either.
+    // A response that may not declare a length has no body, so it has no type either.
     let content_type = if head.status.is_lengthless() { "" } else { head.content_type };
     out.clear();
     LocalResponse {
@@ -97,9 +99,9 @@ fn apply_edits(out: &mut Vec<u8>, edits: &HeaderEdits) {
     }
 }
 
-/// What becomes of a node's trailers: they pass to a client that has asked for them (RFC 9110
-/// §6.5.1), and to every call of gRPC: what came of it stands in them, and proxies in front may have taken
-/// the client's `te` off.
+/// Treatment of a node's trailers. They are passed on to clients that asked for them (RFC 9110
+/// §6.5.1), and to every gRPC call, because its status is in the trailers and a proxy in front may
+/// have removed the client's `te`.
 #[inline]
 pub(crate) fn trailers(cx: &Exchange<'_>, delivery: Delivery) -> Trailers {
     let may_pass =

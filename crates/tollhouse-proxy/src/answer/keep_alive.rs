@@ -1,5 +1,5 @@
-//! Whether a client's connection goes on behind an answer, and what the head says of it: decided
-//! here alone, for answers of nodes, of plugins and of the gateway's own.
+//! Persistence of a client's connection after a response, and the header that announces it: decided
+//! here alone, for responses of nodes, of plugins and of the gateway.
 
 use tollhouse_http::Version;
 
@@ -7,10 +7,10 @@ use crate::connection::after::After;
 use crate::exchange::Exchange;
 use crate::head::response::ConnectionNote;
 
-/// What becomes of the connection behind an answer; `must_close` where the answer itself ends it.
+/// Whether the connection is kept after a response; `must_close` forces its end.
 #[inline]
 pub(crate) fn after(cx: &Exchange<'_>, must_close: bool) -> After {
-    // What the client has not sent yet of its body would be taken for its next request.
+    // The unread rest of a request body would be taken for the next request.
     let goes_on = cx.body.is_received()
         && cx.state.head.keep_alive
         && !must_close
@@ -19,7 +19,7 @@ pub(crate) fn after(cx: &Exchange<'_>, must_close: bool) -> After {
     if goes_on { After::KeepAlive } else { After::Linger }
 }
 
-/// What the head says of that to a client that speaks `version`.
+/// `Connection` header that announces `after` to a client of HTTP `version`.
 #[inline]
 pub(crate) fn note(after: After, version: Version) -> ConnectionNote {
     match (after, version) {

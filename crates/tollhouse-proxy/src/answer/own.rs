@@ -1,4 +1,4 @@
-//! Sends an answer of the gateway's own: a plugin's, or the page for an error.
+//! Sends a response of the gateway's own: a plugin's, or the page for an error.
 
 use std::borrow::Cow;
 
@@ -19,29 +19,28 @@ use crate::plugins::prepared::Kind;
 use crate::plugins::response_phase::{self, HeadView, PreparedHead};
 use crate::transfer::relay::RelayError;
 
-/// Longest body that is copied behind its head.
+/// Longest body that is copied behind its head, in bytes; a longer one is sent from its own buffer.
 const COPIED_BYTES_MAX: usize = 4 * 1024;
 
-/// An answer of the gateway's own.
+/// A response that the gateway generates itself.
 #[derive(Debug)]
 pub(crate) struct OwnAnswer<'a> {
     pub status: u16,
-    /// `Content-Type`; empty where `headers` has it, or there is none.
+    /// `Content-Type`; empty if `headers` contains it or none is sent.
     pub content_type: &'a str,
-    /// Further header lines.
     pub headers: &'a HeaderEdits,
     pub body: &'a [u8],
-    /// Its length as the head has it; `None` where nobody knows what HEAD leaves out.
+    /// Length declared in the head; `None` if the length that HEAD leaves out is unknown.
     pub declared_bytes: Option<u64>,
-    /// Whether the connection ends here, whatever the client asks.
+    /// Whether the connection closes after this response, even if the client asked to keep it.
     pub must_close: bool,
 }
 
-/// Sends the answer that is prepared in the exchange's state.
+/// Sends the response that is prepared in the exchange's state.
 pub(crate) async fn send_prepared(cx: &mut Exchange<'_>, chains: Option<&Chains<'_>>) -> After {
-    // Taken out for as long as it is sent from.
+    // Moved out of `cx` while it is sent, and put back afterwards so that its buffers are reused.
     let mut prepared = std::mem::take(&mut cx.state.plugins.prepared);
-    // Where only a status is given, an error gets the gateway's page.
+    // An error with only a status gets the gateway's error page.
     let is_page = prepared.kind == Kind::StatusOnly && prepared.status >= 400;
     if is_page {
         prepared.body = page::html(cx.worker, prepared.status);
@@ -60,18 +59,18 @@ pub(crate) async fn send_prepared(cx: &mut Exchange<'_>, chains: Option<&Chains<
     after
 }
 
-/// Sends `answer`, after plugins have seen it.
+/// Sends `answer` after plugins have seen and possibly changed it.
 pub(crate) async fn send(
     cx: &mut Exchange<'_>,
     chains: Option<&Chains<'_>>,
     answer: OwnAnswer<'_>,
 ) -> After {
-    // What has arrived of the body belongs to this request, read or not.
+    // Body bytes already received belong to this request, whether they were read or not.
     let is_framed = cx.body.admit(&mut cx.client.link.buffer).is_ok();
-    // Asked before plugins are: they see the connection's fate no more than they decide it.
+    // Decided before plugins run: they neither see nor influence whether the connection is kept.
     let after = keep_alive::after(cx, answer.must_close || !is_framed);
-    // Plugins see one answer of a request: a node's that has broken before it began is not seen
-    // again.
+    // Plugins see one response per request: if they saw a node's response that then broke before it
+    // was sent, they do not see this one.
     let seen_by = chains.filter(|chains| chains.see_answers());
     let asked = match seen_by.filter(|_| !cx.state.plugins.has_seen_answer) {
         Some(chains) => ask_plugins(cx, chains, &answer),
@@ -108,7 +107,7 @@ pub(crate) async fn send(
             must_close: answer.must_close,
         };
         write(cx, after, &translated, 200, Cow::Borrowed(&[])).await;
-        // Logs and metrics go on to say what kind of failure it was.
+        // Logs and metrics keep the HTTP status, because it tells the kind of failure.
         cx.state.record.status = status;
     } else {
         write(cx, after, &answer, status, body).await;
@@ -116,7 +115,6 @@ pub(crate) async fn send(
     after
 }
 
-/// Writes head and body.
 async fn write(
     cx: &mut Exchange<'_>,
     after: After,
@@ -143,8 +141,8 @@ async fn write(
     state.record.status = outgoing.status.number();
     state.record.body_bytes_sent = body.len() as u64;
     state.record.bytes_sent = (state.out_down.len() + body.len()) as u64;
-    // A short body is copied behind its head, which costs less than a vector of two pieces; a long
-    // one is sent from where it is, be it held by a cache and a hundred other clients.
+    // A short body is copied behind its head, which is cheaper than a vectored write. A long one is
+    // sent from its own buffer, which a cache and other clients may share.
     let rest = if body.len() <= COPIED_BYTES_MAX { &[] } else { body };
     if rest.is_empty() {
         state.out_down.extend_from_slice(body);
@@ -154,7 +152,7 @@ async fn write(
     }
 }
 
-/// An answer whose whole body is there, or is left out: its length, and what the head says of that.
+/// Delivery facts of a response whose body is complete, or is left out for HEAD.
 fn outgoing(cx: &Exchange<'_>, status: u16, bytes: usize, declared: Option<u64>) -> Outgoing {
     let is_head = cx.is_head();
     let filters = &cx.state.plugins.filters;
@@ -164,16 +162,16 @@ fn outgoing(cx: &Exchange<'_>, status: u16, bytes: usize, declared: Option<u64>)
         version: cx.state.head.version,
         status: final_status(status),
         body: if bytes == 0 { BodyLength::None } else { BodyLength::Known(bytes) },
-        // To HEAD, the length is what GET would get, unless plugins would have had their say.
+        // HEAD declares the length that GET would get, unless plugins would have changed it.
         declared: declared.filter(|_| is_head),
         is_rewritten: is_head && filters.iter().any(|(effect, _)| *effect == Effect::Rewrites),
     }
 }
 
-/// Shows the answer to plugins; returns status and body as they go out.
+/// Runs the response phase of plugins; returns status and body to send.
 ///
 /// # Errors
-/// A plugin has to read the body, and cannot.
+/// If a plugin must read the body and cannot.
 fn ask_plugins<'a>(
     cx: &mut Exchange<'_>,
     chains: &Chains<'_>,
@@ -189,7 +187,7 @@ fn ask_plugins<'a>(
         client_is_http11: cx.state.head.version == Version::Http11,
     };
     let head = PreparedHead { content_type: answer.content_type, headers: answer.headers };
-    // Plugins may ask for the status as a variable.
+    // Plugins may read the status as a variable.
     cx.state.record.status = answer.status;
     let facts = response_phase::run(cx, chains, HeadView::Other(&head), facts)?;
     let mut body = Cow::Borrowed(answer.body);

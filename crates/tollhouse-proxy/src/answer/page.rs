@@ -1,18 +1,18 @@
-//! What stands in the bodies of error answers: APISIX's words, so that pages and scripts which look for them go on.
+//! Bodies of error responses: APISIX's words, because scripts and dashboards compare them.
 
 use tollhouse_telemetry::ErrorCode;
 
 use crate::head::reason;
 use crate::worker::Worker;
 
-/// What a request gets that no route takes; with its line end, as APISIX sends it.
+/// Body of the 404 response for a request that no route matches, with the line end that APISIX
+/// sends.
 const ROUTE_NOT_FOUND: &[u8] = b"{\"error_msg\":\"404 Route Not Found\"}\n";
 
 const TEXT: &str = "text/plain; charset=utf-8";
-/// What the gateway's pages are.
+/// Content type of the gateway's error pages.
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
 
-/// Content type and body for `code`.
 pub(crate) fn for_code(worker: &Worker, code: ErrorCode) -> (&'static str, Vec<u8>) {
     if code == ErrorCode::RouteNotFound {
         return (TEXT, ROUTE_NOT_FOUND.to_vec());
@@ -24,7 +24,7 @@ pub(crate) fn for_code(worker: &Worker, code: ErrorCode) -> (&'static str, Vec<u
     (HTML, html(worker, code.status()))
 }
 
-/// The page of an error status.
+/// HTML error page for a status.
 pub(crate) fn html(worker: &Worker, status: u16) -> Vec<u8> {
     let title = format!("{status} {}", reason(status));
     worker.settings.brand.error_page(&title).into_bytes()

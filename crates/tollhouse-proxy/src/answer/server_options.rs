@@ -1,13 +1,14 @@
-//! The answer to `OPTIONS *` (RFC 9110 §9.3.7): the gateway is there, and speaks HTTP/1.1.
+//! Response to `OPTIONS *` (RFC 9110 §9.3.7).
 
 use crate::plugins::state::PluginState;
 
-/// Methods that some route could take.
+/// Methods that a route can match.
 const ALLOW: &str = "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, PURGE";
 
-/// Prepares it: 200 without a body.
+/// Prepares a 200 response without a body.
 pub(crate) fn prepare(plugins: &mut PluginState) {
-    // What is prepared is forgotten with what plugins leave, also where there are none.
+    // Marks the plugin state as used, so that the prepared response is cleared after the request
+    // even if the route has no plugins.
     plugins.is_active = true;
     plugins.prepared.clear();
     plugins.prepared.status = 200;

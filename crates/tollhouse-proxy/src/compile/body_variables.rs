@@ -1,8 +1,8 @@
-//! Which variables of the configuration look into request bodies: a body that is read is looked
-//! into once, for all that may be asked.
+//! Variables of the configuration that read request bodies. A body is parsed once, for all
+//! variables that may be needed.
 //!
-//! They are taken from the texts of objects, wherever those stand: in conditions of routes, in
-//! filters and confs of plugins. A text that only looks like one costs a look-up and nothing more.
+//! The variables are collected from every text of the objects: route conditions, plugin filters and
+//! plugin configurations. A text that only looks like a variable costs an unused look-up.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use tollhouse_model::template::Template;
 use tollhouse_model::variable::Variable;
 use tollhouse_model::{Id, Kind};
 
-/// Variables by the object that names them.
+/// Body variables, by the object that names them.
 #[derive(Debug, Default)]
 pub(super) struct BodyVariables {
     objects: HashMap<(Kind, Id), Vec<Variable>>,
-    /// All of them once, until an object changes.
+    /// All variables without duplicates; `None` after a change until they are collected again.
     all: Option<Arc<[Variable]>>,
 }
 
 impl BodyVariables {
-    /// Notes those that an object names. One that is missing here, such as of the last good version
-    /// of an object that is no good now, is looked up by itself when it is asked for.
+    /// Records the variables that an object names. A variable that is not recorded, such as one of
+    /// an older version that is still in service, is looked up separately when it is needed.
     pub(super) fn note(&mut self, key: &(Kind, Id), object: &Value) {
         let mut named = self.objects.remove(key).unwrap_or_default();
         let had_any = !named.is_empty();
@@ -36,14 +36,13 @@ impl BodyVariables {
         }
     }
 
-    /// Forgets an object.
     pub(super) fn forget(&mut self, key: &(Kind, Id)) {
         if self.objects.remove(key).is_some() {
             self.all = None;
         }
     }
 
-    /// All of them, each once.
+    /// All variables, each once.
     pub(super) fn all(&mut self) -> Arc<[Variable]> {
         let all = self.all.get_or_insert_with(|| {
             let mut all: Vec<Variable> = Vec::new();
@@ -67,7 +66,8 @@ fn collect(value: &Value, named: &mut Vec<Variable>) {
     }
 }
 
-/// A text may be a variable's name, with or without `$`, or a template.
+/// Collects the variables of a text, which may be a variable name, with or without `$`, or a
+/// template.
 fn collect_text(text: &str, named: &mut Vec<Variable>) {
     if !text.contains("post_arg") && !text.contains("graphql_") {
         return;

@@ -1,6 +1,7 @@
-//! Objects of certificates, compiled for the hosts that they name.
+//! Compiles certificate objects for the host names that they list.
 //!
-//! Where several objects have the same name, that of the lowest id serves it, whichever came first.
+//! If several objects list the same name, the object with the lowest id serves it, regardless of
+//! their order of arrival.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,22 +18,23 @@ use tollhouse_net::server_tls::{
 
 use crate::snapshot::certificates::{Answer, Certificates, ClientTerms, TlsHost, is_name};
 
-/// The certificates of the configuration.
+/// Certificate objects of the configuration.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
     objects: HashMap<Id, Compiled>,
-    /// Which objects have a name; the first of them serves it.
+    /// Ids of the objects that list a name; the first of them serves it.
     owners: HashMap<String, BTreeSet<Id>>,
 }
 
-/// What an object came to.
+/// A compiled certificate object.
 #[derive(Debug)]
 struct Compiled {
-    /// The names that it serves; none where it is off, or for the way to nodes.
+    /// Server names; empty if the object is disabled or holds a client certificate for connections
+    /// to nodes.
     names: Vec<String>,
-    /// Who answers for them.
+    /// The host that serves the names, or the refusal of their handshakes.
     answer: Option<Answer>,
-    /// The last second of the certificate that ends first, in Unix time.
+    /// Earliest expiry of the certificates: last valid second in Unix time.
     not_after_unix_s: i64,
 }
 
@@ -43,7 +45,7 @@ impl Compiled {
 }
 
 impl Hosts {
-    /// Takes an object in; on an error the one before it stays.
+    /// Compiles and publishes an object; after an error the previous version stays.
     pub(super) fn set(
         &mut self,
         ssl: Ssl,
@@ -61,8 +63,9 @@ impl Hosts {
         Ok(())
     }
 
-    /// Has nobody answer for the names of an object that asks clients for certificates and cannot be used: a
-    /// broader one would let them in without. `false` where a last good version goes on.
+    /// Refuses handshakes for the names of an invalid object that requires client certificates,
+    /// because a broader object would admit clients without one. Returns `false` if a last good
+    /// version stays in service.
     pub(super) fn refuse(
         &mut self,
         id: &Id,
@@ -89,23 +92,22 @@ impl Hosts {
         names.iter().for_each(|name| self.publish(name, certificates));
     }
 
-    /// Forgets the object `id`.
     pub(super) fn remove(&mut self, id: &Id, certificates: &mut Certificates) {
         self.take_out(id, certificates);
     }
 
-    /// When the certificates that clients are shown end: the object's id, and the Unix time.
+    /// Expiry of the certificates in service: object id and last valid second in Unix time.
     pub(super) fn ends(&self) -> impl Iterator<Item = (&Id, i64)> {
         let serving = self.objects.iter().filter(|(_, compiled)| compiled.host().is_some());
         serving.map(|(id, compiled)| (id, compiled.not_after_unix_s))
     }
 
-    /// What clients may be shown, each host with the names that it is for.
+    /// TLS hosts in service, each with the server names that it serves.
     pub(super) fn served(&self) -> impl Iterator<Item = (&Arc<TlsHost>, &[String])> {
         self.objects.values().filter_map(|compiled| Some((compiled.host()?, &*compiled.names)))
     }
 
-    /// Warns of names that another object serves already, or that no client can ask for.
+    /// Warns of names that another object serves already, or that a client cannot ask for.
     pub(super) fn warn_of_names(&self, ssl: &Ssl, path: &str, problems: &mut Problems) {
         if !ssl.enabled || ssl.kind == SslKind::Client {
             return;
@@ -116,14 +118,14 @@ impl Hosts {
                     format!("{path}.snis"),
                     format!("no client can ask for {name}"),
                 );
-                let hint = "write a whole name, \"*.\" before one, or \"*\"";
+                let hint = "use a whole name, \"*.\" before one, or \"*\"";
                 problems.push(problem.with_hint(hint));
             }
             let owners = self.owners.get(name).into_iter().flatten();
             let Some(other) = owners.into_iter().find(|owner| **owner != ssl.id) else { continue };
             let reason = format!("{name} stands in ssl {other} too");
             let problem = Problem::warning(format!("{path}.snis"), reason);
-            problems.push(problem.with_hint("the one of the lowest id is shown to clients"));
+            problems.push(problem.with_hint("clients get the one with the lowest id"));
         }
     }
 
@@ -170,14 +172,16 @@ fn host(ssl: &Ssl, terms: &ServerTerms) -> Result<TlsHost, HostError> {
 }
 
 fn client_terms(client: &ClientVerification) -> Result<ClientTerms, HostError> {
-    // Where some paths need no certificate, nothing can be refused before the path is known.
+    // If some paths are exempt from client certificates, the handshake cannot require one, because
+    // the path is not known yet.
     let strictness = match client.skip_mtls_uri_regex.is_empty() {
         true => Strictness::Required,
         false => Strictness::Asked,
     };
     let verifier = ClientVerifier::new(&client.ca, client.depth, strictness)?;
     let patterns = client.skip_mtls_uri_regex.iter();
-    // Each was compiled when the object was read; one that is not would exempt nothing.
+    // Every pattern was validated when the object was parsed; one that failed here would exempt no
+    // path.
     let exempt = patterns
         .filter_map(|pattern| {
             Expr::parse(&json!([["uri", "~~", pattern]]), "", &mut Problems::new())

@@ -1,11 +1,12 @@
-//! What can be read of a route that cannot be read as a whole: which requests or connections are its own, so that
-//! it can refuse them. Left out, it would leave them to a broader one, which may protect less.
+//! Claim of an invalid route: the readable conditions that tell which requests or connections the
+//! route would match, so that they can be refused. Otherwise a broader route with less protection
+//! could take them.
 //!
-//! Paths and hosts are claimed one by one: what cannot be read among them is no path and no host of a request.
-//! Any other condition that cannot be read is left out, so that all requests are claimed that it may have been
-//! meant for; a priority that cannot be read is the highest. Where nothing says where requests or connections come
-//! in (no path and no host; none of a stream route's conditions), nothing is claimed: it would be the whole
-//! gateway.
+//! Paths and hosts are claimed one by one; an unreadable path or host is skipped. Any other
+//! unreadable condition is ignored, so that the claim covers every request that it might have
+//! matched. An unreadable priority counts as the highest. A route without a readable path or host,
+//! or a stream route without a readable condition, claims nothing, because the claim would cover
+//! the whole gateway.
 
 use serde_json::{Map, Value, json};
 use tollhouse_model::encryption::Keyring;
@@ -13,7 +14,7 @@ use tollhouse_model::{Id, Problem, Route, StreamRoute};
 
 use super::plugins::Unreadable;
 
-/// The fields beside paths and hosts that say which requests or connections are a route's own.
+/// Conditions of a route or stream route other than paths and hosts.
 const FURTHER: [&str; 9] = [
     "priority",
     "methods",
@@ -26,25 +27,25 @@ const FURTHER: [&str; 9] = [
     "sni",
 ];
 
-/// The same with those that take no part where they cannot be read.
+/// Names of the path fields. Unreadable paths and hosts are skipped.
 const PATHS: [&str; 2] = ["uri", "uris"];
 const HOSTS: [&str; 2] = ["host", "hosts"];
 
 /// All paths of a host.
 const ANY_PATH: &str = "/*";
 
-/// A route of which only a part can be read.
+/// An invalid route of which a part can be read.
 #[derive(Debug)]
 pub(super) struct Claim<T> {
-    /// What is to refuse.
+    /// The route that refuses requests.
     pub route: T,
-    /// Which part of it cannot be read.
     pub unreadable: Unreadable,
-    /// Names of conditions that cannot be read, and are left out.
+    /// Names of unreadable conditions that were ignored.
     pub left_out: Vec<&'static str>,
 }
 
-/// What can be read of a route: the rest without its plugins, or else what says which requests are its own.
+/// Claim of an HTTP route: the whole route without its plugins if it parses, else only its matching
+/// conditions.
 pub(super) fn route(id: &Id, value: &Value, path: &str) -> Option<Claim<Route>> {
     let parse = |fields: Value| Route::parse(id.clone(), &fields, path).0;
     if let Some(claim) = without_plugins(value).and_then(&parse) {
@@ -71,7 +72,7 @@ pub(super) fn route(id: &Id, value: &Value, path: &str) -> Option<Claim<Route>> 
     if !all_hosts {
         left_out.push(HOSTS[0]);
     }
-    // Hosts of a service are those of its routes that have none of their own.
+    // A route without hosts takes those of its service.
     let service = fields.get("service_id").filter(|_| hosts.is_empty() && all_hosts);
     if let Some(service) = service.filter(|service| is_good("service_id", service)) {
         kept.insert("service_id".into(), service.clone());
@@ -84,13 +85,13 @@ pub(super) fn route(id: &Id, value: &Value, path: &str) -> Option<Claim<Route>> 
     if !hosts.is_empty() {
         kept.insert("hosts".into(), Value::Array(hosts));
     }
-    // Something to do, without which no route is one.
+    // A route must have an upstream or plugins to be valid.
     kept.insert("plugins".into(), json!({}));
     let route = parse(Value::Object(kept))?;
     Some(Claim { route, unreadable: Unreadable::Route, left_out })
 }
 
-/// What can be read of a stream route, in the same way.
+/// Claim of a stream route, by the same rules.
 pub(super) fn stream_route(id: &Id, value: &Value, path: &str) -> Option<Claim<StreamRoute>> {
     let parse = |fields: Value| StreamRoute::parse(id.clone(), &fields, path).0;
     if let Some(claim) = without_plugins(value).and_then(&parse) {
@@ -103,7 +104,7 @@ pub(super) fn stream_route(id: &Id, value: &Value, path: &str) -> Option<Claim<S
         !has_gap(value) && parse(Value::Object(probe)).is_some()
     };
     let (mut kept, left_out) = further(fields, &is_good);
-    // One that never said anything takes every connection, and goes on to do so.
+    // A stream route without any condition matches every connection, and so does its claim.
     let says_nothing = kept.is_empty();
     if says_nothing && !left_out.is_empty() {
         return None;
@@ -120,7 +121,7 @@ impl<T> Claim<T> {
 }
 
 impl Claim<Route> {
-    /// What is said beside the errors: which requests are refused.
+    /// Problem that tells the operator which requests are refused.
     pub(super) fn notice(&self, path: &str) -> Problem {
         let paths = self.route.uris.join(", ");
         let at = match self.route.hosts.as_slice() {
@@ -132,7 +133,7 @@ impl Claim<Route> {
 }
 
 impl Claim<StreamRoute> {
-    /// What is said beside the errors: which connections are refused.
+    /// Problem that tells the operator that connections are refused.
     pub(super) fn notice(&self, path: &str) -> Problem {
         notice(path, "connections", &self.left_out)
     }
@@ -141,22 +142,22 @@ impl Claim<StreamRoute> {
 fn notice(path: &str, what: &str, left_out: &[&str]) -> Problem {
     let problem = Problem::warning(path, format!("{what} are refused until this is mended"));
     match left_out {
-        [] => problem.with_hint("a broader route, which may protect less, is not to answer them"),
+        [] => problem.with_hint("this keeps them from a broader route, which may protect less"),
         names => problem.with_hint(format!(
-            "a broader route is not to answer them; what {} may say of them cannot be read, and \
-             is left out",
+            "this keeps them from a broader route; conditions in {} cannot be read and are \
+             ignored",
             names.join(" and ")
         )),
     }
 }
 
-/// What is said of a route of which nothing can be claimed.
+/// Problem for a route of which nothing can be claimed.
 pub(super) fn nothing_claimed(path: &str, what: &str) -> Problem {
     let problem = Problem::warning(path, format!("it is not known which {what} are its own"));
     problem.with_hint("it refuses none of them: another route may answer them until this is mended")
 }
 
-/// Conditions that can be read, and the names of those that cannot.
+/// Readable conditions, and the names of the unreadable ones.
 fn further(
     fields: &Map<String, Value>,
     is_good: &impl Fn(&str, &Value) -> bool,
@@ -177,7 +178,7 @@ fn further(
     if fields.contains_key("filter_func") {
         left_out.push("filter_func");
     }
-    // Only one of them may be given: both together are no condition that can be told.
+    // `remote_addr` and `remote_addrs` exclude each other, so both together are unreadable.
     if kept.contains_key("remote_addr") && kept.contains_key("remote_addrs") {
         kept.shift_remove("remote_addr");
         kept.shift_remove("remote_addrs");
@@ -186,7 +187,8 @@ fn further(
     (kept, left_out)
 }
 
-/// Those items of two fields, a single one and a list, that can be read, each once; and whether these are all.
+/// Readable items of a single-valued and a list field, without duplicates, and whether all items
+/// were readable.
 fn listed(
     fields: &Map<String, Value>,
     [one, many]: [&str; 2],
@@ -216,15 +218,15 @@ fn listed(
     (found, is_whole)
 }
 
-/// The object with no plugins at all, in the place of those that cannot be read.
+/// The object with an empty set of plugins; `None` if another part of it is unreadable.
 fn without_plugins(value: &Value) -> Option<Value> {
     let mut bare = value.clone();
     bare.as_object_mut()?.insert("plugins".into(), json!({}));
     (!has_gap(&bare)).then_some(bare)
 }
 
-/// Whether a value is missing within: one that is sealed and no key has opened, which would be taken for what it hides, or
-/// `null`, as it stands for a variable that is not set.
+/// Whether a value contains a gap: a sealed text that no key could open, which would be taken for
+/// the plain value, or `null`, which stands for an unset variable.
 fn has_gap(value: &Value) -> bool {
     let mut waiting = vec![value];
     while let Some(value) = waiting.pop() {

@@ -1,7 +1,8 @@
-//! Consumers and their credentials on their way into the snapshot.
+//! Consumers and credentials, compiled into the snapshot.
 //!
-//! A consumer's own auth confs and its credential objects are found by the same index. What hangs
-//! on one consumer is put in and taken out together, so that a change costs that consumer.
+//! One index finds a consumer by its own auth configurations and by its credential objects.
+//! Everything that belongs to a consumer is inserted and removed together, so the cost of a change
+//! is limited to that consumer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,35 +19,35 @@ use super::secrets::Fields;
 use crate::consumers::{Consumers, Key};
 use crate::plugins::Chain;
 
-/// A credential object's id; `None` for what stands in the consumer itself.
+/// Id of a credential object; `None` for an auth configuration of the consumer itself.
 type CredentialId = Option<Box<str>>;
 
-/// What is known about consumers beyond the snapshot.
+/// State of consumers that is not part of the snapshot.
 #[derive(Debug, Default)]
 pub(super) struct ConsumerTable {
     consumers: HashMap<Box<str>, model::Consumer>,
-    /// Identities by consumer, then by credential; the consumer's own stand under `None`.
+    /// Identities by consumer, then by credential; the consumer's own have the key `None`.
     identities: HashMap<Box<str>, BTreeMap<CredentialId, Vec<FoundBy>>>,
-    /// Keys that stand in the snapshot's index, by consumer.
+    /// Keys in the snapshot's index, by consumer.
     indexed: HashMap<Box<str>, Vec<(Key, CredentialId)>>,
-    /// Credentials whose key has come to be another's as well, who counts; the latest stands last.
+    /// Credentials whose key was later taken by another credential; the most recent is last.
     displaced: HashMap<Key, Vec<Arc<Credential>>>,
-    /// Those that hold a key and identify nobody, which the snapshot's index does not have.
+    /// Keys that are reserved by invalid credentials. The snapshot's index does not contain them.
     nobody: HashMap<Key, Arc<Credential>>,
-    /// Consumers that are there and cannot be used: all that is found by their keys is nobody.
+    /// Invalid consumers: all their keys are reserved and identify no consumer.
     refused: HashSet<Box<str>>,
     numbers: Numbers,
 }
 
-/// One identity and what it is found by.
+/// An identity and the key that finds it.
 #[derive(Clone)]
 pub(super) struct FoundBy {
     key: Key,
     identity: Arc<dyn std::any::Any + Send + Sync>,
 }
 
-/// Stands where a credential cannot be used, and keeps its key from others, who would come to be taken for whom
-/// it was to identify.
+/// Identity of an invalid credential. It reserves the key, because another consumer with the same
+/// key would otherwise be taken for the intended one.
 struct Nobody;
 
 impl FoundBy {
@@ -62,7 +63,7 @@ impl std::fmt::Debug for FoundBy {
 }
 
 impl ConsumerTable {
-    /// Sets a consumer whose plugins have been compiled.
+    /// Adds or replaces a consumer whose plugins are compiled.
     pub(super) fn set(
         &mut self,
         consumer: model::Consumer,
@@ -77,19 +78,18 @@ impl ConsumerTable {
         self.link(&name, plugins, snapshot);
     }
 
-    /// Whether a consumer is in service.
     pub(super) fn contains(&self, username: &str) -> bool {
         self.consumers.contains_key(username)
     }
 
-    /// Whether a credential object is in service, or would be if its consumer were.
+    /// Whether a credential object is valid; its consumer may be missing.
     pub(super) fn has_credential(&self, key: &Id) -> bool {
         let Some((username, id)) = model::Credential::split_key(key.as_str()) else { return false };
         let found = self.identities.get(username).and_then(|of| of.get(&Some(id.into())));
         found.is_some_and(|found| !found.iter().any(|found| found.identity.is::<Nobody>()))
     }
 
-    /// Has a consumer that cannot be used, with all its credentials, keep its keys from others.
+    /// Marks a consumer as invalid and reserves the keys of all its credentials.
     pub(super) fn refuse(
         &mut self,
         username: &str,
@@ -103,7 +103,7 @@ impl ConsumerTable {
         self.link(username, plugins, snapshot);
     }
 
-    /// The same of a credential object.
+    /// Marks a credential object as invalid and reserves its keys.
     pub(super) fn refuse_credential(
         &mut self,
         key: &Id,
@@ -117,8 +117,8 @@ impl ConsumerTable {
         self.link(username, plugins, snapshot);
     }
 
-    /// Removes a consumer; its credentials stay until they are removed themselves, and count again
-    /// when it comes back.
+    /// Removes a consumer. Its credential objects are kept and take effect again if the consumer
+    /// returns.
     pub(super) fn remove(&mut self, username: &str, snapshot: &mut Consumers) {
         self.unlink(username, snapshot);
         self.consumers.remove(username);
@@ -129,7 +129,6 @@ impl ConsumerTable {
         snapshot.remove(username);
     }
 
-    /// Sets a credential object.
     pub(super) fn set_credential(
         &mut self,
         credential: &model::Credential,
@@ -143,7 +142,6 @@ impl ConsumerTable {
         self.link(&name, plugins, snapshot);
     }
 
-    /// Removes a credential object.
     pub(super) fn remove_credential(
         &mut self,
         key: &Id,
@@ -160,12 +158,12 @@ impl ConsumerTable {
         self.link(username, plugins, snapshot);
     }
 
-    /// All consumers that are in service.
+    /// All consumers in service.
     pub(super) fn objects(&self) -> impl Iterator<Item = &model::Consumer> {
         self.consumers.values()
     }
 
-    /// Puts everything that hangs on a consumer into the snapshot, in place of what was there.
+    /// Replaces everything that belongs to a consumer in the snapshot.
     pub(super) fn link(&mut self, username: &str, plugins: &Plugins, snapshot: &mut Consumers) {
         self.unlink(username, snapshot);
         let consumer = match self.consumers.get(username) {
@@ -183,7 +181,7 @@ impl ConsumerTable {
                 snapshot.set(Arc::clone(&consumer), chain);
                 consumer
             }
-            // Known by name to its keys alone.
+            // An invalid consumer only gives its name to the keys that it reserves.
             None if self.refused.contains(username) => Arc::new(Consumer {
                 username: username.into(),
                 group_id: None,
@@ -205,8 +203,8 @@ impl ConsumerTable {
             let consumer = Arc::clone(&consumer);
             let credential = Credential { consumer, credential_id, identity };
             keys.push((key.clone(), credential.credential_id.clone()));
-            // Two consumers with one key: the later counts, and the earlier is found again once that
-            // one goes.
+            // If two consumers have the same key, the later one wins. The earlier one is found
+            // again when the later is removed.
             let displaced = self.hold(key.clone(), Arc::new(credential), snapshot);
             if let Some(displaced) = displaced {
                 self.displaced.entry(key).or_default().push(displaced);
@@ -215,7 +213,7 @@ impl ConsumerTable {
         self.indexed.insert(username.into(), keys);
     }
 
-    /// Gives a key to a credential; to whom it was given before.
+    /// Assigns a key to a credential; returns the credential that had it before.
     fn hold(
         &mut self,
         key: Key,
@@ -246,7 +244,7 @@ impl ConsumerTable {
                 self.nobody.remove(&key);
             }
             if is_nobodys || snapshot.remove_credential(&key, is_own) {
-                // The key was somebody else's before.
+                // Gives the key back to the credential that had it before.
                 let before = self.displaced.get_mut(&key).and_then(Vec::pop);
                 before.map(|before| self.hold(key.clone(), before, snapshot));
             }
@@ -257,14 +255,14 @@ impl ConsumerTable {
     }
 }
 
-/// What the auth confs of an object are found by that cannot be used, as far as that can be read.
+/// Keys in the auth configurations of an invalid object, as far as they can be read.
 pub(super) fn claimed_keys(value: &Value, plugins: &Plugins) -> Vec<Key> {
     let confs = value.get("plugins").and_then(Value::as_object).into_iter().flatten();
     let keys = confs.filter_map(|(name, conf)| {
         let plugin = plugins.catalogue().get(name).filter(|plugin| plugin.is_auth())?;
         let field = plugin.consumer.as_ref()?.key_field;
         let is_off = conf.pointer("/_meta/disable").is_some_and(|off| off == true);
-        // The conf need not be good as a whole for its key to be known.
+        // The key can be known even if another part of the configuration is invalid.
         let key =
             Value::Object([(field.to_owned(), conf.get(field)?.clone())].into_iter().collect());
         let key = plugins.resolved(&key, (Fields::All, &Value::Null), "").ok()?;
@@ -274,7 +272,7 @@ pub(super) fn claimed_keys(value: &Value, plugins: &Plugins) -> Vec<Key> {
     keys.collect()
 }
 
-/// What the auth confs of a set are found by; `None` when one of them is refused.
+/// Identities and keys of a set's auth configurations; `None` if one of them is refused.
 pub(super) fn identities(
     set: &PluginSet,
     plugins: &Plugins,
@@ -284,7 +282,7 @@ pub(super) fn identities(
     let mut found = Vec::new();
     for (plugin, conf) in plugins.identities(set) {
         let path = format!("{path}.plugins.{}", plugin.name);
-        // All of them are looked at, so that every problem is reported at once.
+        // All configurations are checked, so that every problem is reported at once.
         let schema = plugin.consumer_schema().unwrap_or(&Value::Null);
         let conf = match plugins.resolved(&conf.conf, (Fields::All, schema), &path) {
             Ok(resolved) => resolved.conf,

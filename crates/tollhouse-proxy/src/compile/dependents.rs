@@ -1,15 +1,14 @@
-//! Which routes must be compiled anew when something they name changes.
+//! Index of the routes that must be recompiled when a referenced object changes.
 
 use hashbrown::{HashMap, HashSet};
 use tollhouse_model::{Id, Route};
 
-/// Services and plugin configs, each with the routes that name it; known also while the named
-/// object does not exist.
+/// Routes by the service and plugin config that they reference. Missing objects are indexed too.
 #[derive(Debug, Default)]
 pub(super) struct Dependents {
     by_service: HashMap<Id, HashSet<Id>>,
     by_plugin_config: HashMap<Id, HashSet<Id>>,
-    /// What each route named when it was last compiled.
+    /// References of each route when it was last compiled.
     named: HashMap<Id, Named>,
 }
 
@@ -20,7 +19,7 @@ struct Named {
 }
 
 impl Dependents {
-    /// Notes what `route` names now.
+    /// Records the current references of `route`.
     pub(super) fn note(&mut self, route: &Route) {
         let named = Named {
             service: route.service_id.clone(),
@@ -35,19 +34,16 @@ impl Dependents {
         self.named.insert(route.id.clone(), named);
     }
 
-    /// Forgets a route.
     pub(super) fn forget(&mut self, route: &Id) {
         let Some(named) = self.named.remove(route) else { return };
         unlink(&mut self.by_service, named.service.as_ref(), route);
         unlink(&mut self.by_plugin_config, named.plugin_config.as_ref(), route);
     }
 
-    /// The routes that name the service.
     pub(super) fn routes_by_service(&self, service: &Id) -> impl Iterator<Item = Id> {
         self.by_service.get(service).into_iter().flatten().cloned()
     }
 
-    /// The routes that name the plugin config.
     pub(super) fn routes_by_plugin_config(&self, config: &Id) -> impl Iterator<Item = Id> {
         self.by_plugin_config.get(config).into_iter().flatten().cloned()
     }

@@ -1,12 +1,12 @@
-//! What requests of objects are counted by: small numbers, one after the other.
-//! Counting itself, and reading the counts, is the work of the metrics.
+//! Small consecutive numbers that identify objects in request counters. The metrics count and read
+//! them.
 
 use hashbrown::HashMap;
 use tollhouse_model::Id;
 use tollhouse_telemetry::object_counts::{NUMBERS_MAX, UNCOUNTED};
 
-/// Numbers of the objects of a kind. One that comes back has the number that it had; ids that come and go leave theirs, up
-/// to a bound beyond which new objects are not counted.
+/// Numbers of the objects of one kind. A deleted object keeps its number for its return. Beyond
+/// `NUMBERS_MAX` numbers, new objects are not counted.
 #[derive(Debug, Default)]
 pub(super) struct Numbers(HashMap<Id, u32>);
 

@@ -1,13 +1,11 @@
-//! Which object of the configuration is compiled, and where it stands there.
+//! Identity of an object of the configuration and its place there.
 
 use tollhouse_model::{Id, Kind};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Object<'a> {
-    /// What it is.
     pub kind: Kind,
-    /// Its name among those.
     pub id: &'a Id,
-    /// Where it stands, for problems.
+    /// Place in the configuration, for problem reports.
     pub path: &'a str,
 }

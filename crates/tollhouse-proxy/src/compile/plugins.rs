@@ -1,8 +1,8 @@
-//! Turns the plugins of an object into steps, ready to run.
+//! Compiles the plugins of an object into steps that are ready to run.
 //!
-//! A plugin that cannot run quarantines its object: the last good version stays, and where there is
-//! none, requests are refused in the plugin's place. Only plugins that are known to protect nothing
-//! are passed over, with a warning.
+//! A plugin that cannot run quarantines its object: the last good version stays. Without one,
+//! requests are refused in the plugin's place. Only plugins that are known to protect nothing are
+//! skipped, with a warning.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,26 +24,25 @@ use super::upstreams::{Slots, Upstreams};
 use crate::plugins::chain::StepUpstream;
 use crate::plugins::{PluginStep, StepSet};
 
-/// What stays of an object's plugins where one of them cannot run.
+/// Treatment of an object's plugins if one of them cannot run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fallback {
-    /// All of what is in service: it was good.
+    /// Keep all steps in service, which were good.
     LastGood,
-    /// There is nothing good: requests are refused where the plugin would have run.
+    /// No good version exists: refuse requests at the step where the plugin would have run.
     Refuse,
 }
 
-/// The part of an object that cannot be read, where the rest can.
+/// The unreadable part of an object whose other parts can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// All of its plugins.
     Plugins,
-    /// Whatever else does not say which requests are its own, its upstream for instance.
+    /// A part other than the matching conditions, such as the upstream.
     Route,
 }
 
 impl Unreadable {
-    /// The step that stands for it.
+    /// Name of the step that refuses requests in its place.
     const fn name(self) -> &'static str {
         match self {
             Self::Plugins => "plugins",
@@ -59,14 +58,13 @@ impl Unreadable {
     }
 }
 
-/// What plugins are compiled with.
+/// The catalogue and services that plugins are compiled with, and the compiled steps.
 #[derive(Debug)]
 pub(super) struct Plugins {
     catalogue: Arc<Catalogue>,
     services: Arc<Services>,
     metadata: BTreeMap<String, Value>,
     protos: Protos,
-    /// Steps of every object that has plugins.
     sets: HashMap<(Kind, Id), StepSet>,
 }
 
@@ -81,18 +79,18 @@ impl Plugins {
         }
     }
 
-    /// The plugins that exist.
     pub(super) fn catalogue(&self) -> &Catalogue {
         &self.catalogue
     }
 
-    /// What an object says of plugins; nothing when it has none.
+    /// Plugin steps of an object; `None` if it has no plugins.
     pub(super) fn get(&self, kind: Kind, id: &Id) -> Option<&StepSet> {
         self.sets.get(&(kind, id.clone()))
     }
 
-    /// What a service's plugins are to connections below HTTP. Those that only requests can pass, and
-    /// that protect, refuse: nobody would know that they are not there. Others are left out.
+    /// Steps of a service's plugins for connections below HTTP. A plugin that works only on
+    /// requests is left out, unless it protects: then a step refuses the connection, because its
+    /// absence would go unnoticed.
     pub(super) fn for_connections(&self, service: &Id) -> Option<StepSet> {
         let set = self.get(Kind::Service, service)?;
         let mut kept = StepSet { steps: Vec::new(), off: set.off.clone() };
@@ -110,13 +108,14 @@ impl Plugins {
         Some(kept)
     }
 
-    /// Whether requests are refused for want of a plugin of the object, or of what cannot be read of it.
+    /// Whether requests are refused because a plugin, or an unreadable part of the object, is
+    /// unavailable.
     pub(super) fn refuses(&self, kind: Kind, id: &Id) -> bool {
         self.get(kind, id)
             .is_some_and(|set| set.steps.iter().any(|step| step.refuses_with.is_some()))
     }
 
-    /// Compiles and keeps the plugins of an object.
+    /// Compiles and stores the plugins of an object.
     pub(super) fn set(&mut self, plugins: &PluginSet, place: &mut Place<'_>) {
         let Object { kind, id, .. } = place.object;
         let key = (kind, id.clone());
@@ -136,7 +135,8 @@ impl Plugins {
                 Err(problem) if problem.severity == Severity::Warning => {
                     place.problems.push(problem)
                 }
-                // The others are compiled all the same: their problems are reported at once.
+                // The other plugins are compiled all the same, so that all problems are reported at
+                // once.
                 Err(problem) => {
                     is_refused = true;
                     place.problems.push(problem);
@@ -149,15 +149,15 @@ impl Plugins {
         }
     }
 
-    /// Refuses the requests of an object of which a part cannot be read at all.
+    /// Refuses the requests of an object of which a part is unreadable.
     pub(super) fn refuse(&mut self, kind: Kind, id: &Id, part: Unreadable) {
         let step = PluginStep::refusing(part.name(), owner_name(kind), part.code());
         let set = StepSet { steps: vec![Arc::new(step)], off: Vec::new() };
         self.sets.insert((kind, id.clone()), set);
     }
 
-    /// What runs in the place of a plugin that cannot. A global rule holds every request, which one
-    /// that only looks on must not stop.
+    /// Step that replaces a plugin which cannot run. A global rule applies to every request, so an
+    /// observability plugin in one is skipped instead of refusing all requests.
     fn in_place_of(&self, kind: Kind, name: &str, conf: &PluginConf) -> Option<PluginStep> {
         let looks_on = self
             .catalogue
@@ -167,12 +167,11 @@ impl Plugins {
         refuses.then(|| PluginStep::unavailable(name, owner_name(kind), conf.meta.filter.clone()))
     }
 
-    /// Forgets the plugins of an object.
     pub(super) fn remove(&mut self, kind: Kind, id: &Id) {
         self.sets.remove(&(kind, id.clone()));
     }
 
-    /// Sets or removes a plugin's metadata; those who use the plugin are to be compiled anew.
+    /// Sets or removes a plugin's metadata. The caller recompiles the objects that use the plugin.
     pub(super) fn set_metadata(&mut self, plugin: &str, metadata: Option<Value>) {
         match metadata {
             Some(metadata) => drop(self.metadata.insert(plugin.to_owned(), metadata)),
@@ -180,13 +179,13 @@ impl Plugins {
         }
     }
 
-    /// The definitions of gRPC services; those whose plugins name one that changes are to be compiled
-    /// anew.
+    /// Definitions of gRPC services. The caller recompiles the objects whose plugins name a changed
+    /// one.
     pub(super) fn protos_mut(&mut self) -> &mut Protos {
         &mut self.protos
     }
 
-    /// One plugin, ready to run.
+    /// Compiles one plugin.
     fn step(
         &self,
         name: &str,
@@ -212,7 +211,8 @@ impl Plugins {
         }
         let secrets = secrets::Fields::for_plugin(plugin);
         let resolved = self.resolved(&conf.conf, (secrets, plugin.schema()), &path)?;
-        // Secrets have their values from here on; what is shown of the conf elsewhere has not.
+        // Secrets are resolved from here on; the configuration that other code shows keeps the
+        // references.
         let scope = Scope { conf: &resolved.conf, ..scope };
         let handler = plugin.compile(&resolved.conf, &scope).map_err(|error| {
             let to_blame = resolved.to_blame(&path);
@@ -236,11 +236,12 @@ impl Plugins {
         })
     }
 
-    /// A conf with the secrets in it that it refers to, and with what else it refers to, as its schema expects it.
+    /// Resolves the secrets and other references of a configuration, with each value read as the
+    /// type that the schema expects.
     ///
     /// # Errors
-    /// A secret has no value: nothing answers for its reference, or nothing opens what is sealed. A value is of another
-    /// type than the schema expects.
+    /// If a secret has no value, because its reference has no source or its sealed text cannot be
+    /// opened, or if a value has another type than the schema expects.
     pub(super) fn resolved<'c>(
         &self,
         conf: &'c Value,
@@ -251,7 +252,7 @@ impl Plugins {
         secrets::References { source, fields, schema }.resolve(conf, path)
     }
 
-    /// Reports auth plugins that this build does not have.
+    /// Reports enabled auth plugins that the catalogue does not contain.
     pub(super) fn note_absent(&self, plugins: &PluginSet, path: &str, problems: &mut Problems) {
         let absent = plugins.iter().filter(|(name, _)| self.catalogue.get(name).is_none());
         for (name, conf) in absent.filter(|(_, conf)| !conf.meta.disable) {
@@ -268,7 +269,7 @@ impl Plugins {
         }
     }
 
-    /// The plugins of a consumer that do not say who it is.
+    /// Plugins of a consumer other than its auth plugins.
     pub(super) fn without_identities(&self, plugins: &PluginSet) -> PluginSet {
         let is_identity =
             |name: &str| self.catalogue.get(name).is_some_and(|plugin| plugin.is_auth());
@@ -276,7 +277,7 @@ impl Plugins {
         own.map(|(name, conf)| (name.clone(), conf.clone())).collect()
     }
 
-    /// The credentials that a set names: those of auth plugins, which say who somebody is.
+    /// Enabled auth plugins of a set with their configurations.
     pub(super) fn identities<'a>(
         &'a self,
         plugins: &'a PluginSet,
@@ -289,16 +290,15 @@ impl Plugins {
     }
 }
 
-/// An object whose plugins are compiled, and where what comes of that goes.
+/// An object whose plugins are compiled, and the places that receive the results.
 pub(super) struct Place<'a> {
     pub object: Object<'a>,
-    /// What stays where a plugin cannot run.
+    /// Treatment of the object's plugins if one cannot run.
     pub fallback: Fallback,
-    /// Keeps upstreams and their states.
+    /// Upstreams and their states, by owner.
     pub upstreams: &'a mut Upstreams,
-    /// Slots of upstream objects.
     pub slots: &'a mut Slots,
-    /// What is wrong with it.
+    /// Problems of the object, extended by compilation.
     pub problems: &'a mut Problems,
 }
 

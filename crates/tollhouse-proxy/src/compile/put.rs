@@ -1,10 +1,11 @@
-//! Takes objects in, kind by kind: parse, compile plugins, keep, note what else must be compiled.
+//! Inserts objects, one function per kind: parses, compiles plugins, stores, and marks the
+//! dependents for compilation.
 //!
-//! An object that does not parse, or whose plugins refuse their confs, changes nothing: its last
-//! good version stays. Where there is none, it comes into service with what can be read of it, and
-//! refuses: left out, it would leave what is its own to a broader route, to somebody else, or to
-//! nobody's rule. What others name (services, upstreams, plugin configs, groups, definitions) is left
-//! out all the same, since whoever names what is not there refuses.
+//! An object that does not parse, or whose plugins refuse their configurations, changes nothing:
+//! its last good version stays. Without one, the readable part of the object goes into service and
+//! refuses requests. Otherwise a broader route, another consumer, or no rule at all would apply to
+//! its requests. Services, upstreams, plugin configs, groups and definitions are left out if
+//! invalid, because the objects that reference a missing one refuse requests themselves.
 
 use std::sync::Arc;
 
@@ -27,11 +28,11 @@ use super::upstreams::shows;
 use super::{Compiler, Touched, keeper_without_effect};
 use crate::plugins::Chain;
 
-/// The plugin whose confs name definitions.
+/// The plugin whose configuration references proto definitions.
 const GRPC_TRANSCODE: &str = "grpc-transcode";
 
 impl Compiler {
-    /// Parses and keeps the object; a bad one leaves its last good version in place.
+    /// Parses and stores an object; an invalid one leaves its last good version in place.
     pub(super) fn upsert_value(
         &mut self,
         object: Object<'_>,
@@ -58,7 +59,7 @@ impl Compiler {
             Kind::StreamRoute => self.put_stream_route(id, value, path, touched),
             Kind::Ssl => self.put_ssl(id, value, path, touched),
             Kind::Proto => self.put_proto(id, value, path, touched),
-            // Whoever resolves references knows them.
+            // Stored elsewhere, by the resolver of references; only checked here.
             Kind::Secret => {
                 let mut problems = kind.problems_of(id.clone(), value, path);
                 problems.extend(keeper_without_effect(&id, path).into_iter().collect());
@@ -67,7 +68,7 @@ impl Compiler {
         }
     }
 
-    /// Has an object that cannot be used refuse what is its own, where no version of it is in service.
+    /// Installs a rejecting stub for an invalid object that has no good version in service.
     pub(super) fn refuse_in_place(
         &mut self,
         object: Object<'_>,
@@ -86,7 +87,7 @@ impl Compiler {
                     self.routes.insert(id.clone(), Arc::new(claim.route));
                     touched.routes.push(id.clone());
                 }
-                // One that refuses requests goes on to do so.
+                // A stub that already refuses requests stays.
                 None if !self.routes.contains_key(id) => {
                     problems.push(claim::nothing_claimed(path, "requests"));
                     self.plugins.remove(kind, id);
@@ -106,7 +107,7 @@ impl Compiler {
                 }
                 None => {}
             },
-            // A rule that cannot be read may have protected every route: they all refuse.
+            // An unreadable global rule may have protected every route, so all of them refuse.
             Kind::GlobalRule if is_new => {
                 self.plugins.refuse(kind, id, Unreadable::Plugins);
                 let rule = GlobalRule { id: id.clone(), plugins: PluginSet::new() };
@@ -303,7 +304,7 @@ impl Compiler {
         problems
     }
 
-    /// A definition that does not compile leaves the last good one to those who name it.
+    /// Compiles a proto definition. Its users keep the last good one if it does not compile.
     fn put_proto(&mut self, id: Id, value: &Value, path: &str, touched: &mut Touched) -> Problems {
         let (proto, mut problems) = Proto::parse(id, value, path);
         let Some(proto) = proto else { return problems };
@@ -319,7 +320,8 @@ impl Compiler {
         problems
     }
 
-    /// Secrets have their values before anything is read: a key that nothing answers for is none.
+    /// Resolves secrets before parsing, because the text of an unresolved reference is not a valid
+    /// key.
     fn put_ssl(&mut self, id: Id, value: &Value, path: &str, touched: &mut Touched) -> Problems {
         let mut problems = Problems::new();
         if !self.set_ssl(Object { kind: Kind::Ssl, id: &id, path }, value, touched, &mut problems) {
@@ -328,7 +330,7 @@ impl Compiler {
         problems
     }
 
-    /// Takes an ssl object in; `false` where it cannot be used, which `problems` say.
+    /// Parses and publishes an ssl object; returns `false` and adds problems if it is invalid.
     fn set_ssl(
         &mut self,
         object: Object<'_>,
@@ -352,7 +354,7 @@ impl Compiler {
         let is_for_nodes = ssl.kind == SslKind::Client && ssl.enabled;
         let pair = ssl.certificates.first().filter(|_| is_for_nodes).cloned();
         if let Err(error) = self.hosts.set(ssl, &self.tls, &mut self.snapshot.certificates) {
-            let hint = "what was in service before, if anything, goes on";
+            let hint = "the version in service, if any, stays in effect";
             problems.push(Problem::error(path, error.to_string()).with_hint(hint));
             return false;
         }
@@ -360,8 +362,8 @@ impl Compiler {
         true
     }
 
-    /// Has nobody answer for the names of an ssl object that cannot be used, where that is asked for and no version of
-    /// it is in service.
+    /// Refuses TLS handshakes for the names of an invalid ssl object that must not be served by
+    /// another object, unless a version of it is in service.
     fn refuse_clients(&mut self, object: Object<'_>, value: &Value, problems: &mut Problems) {
         let names = Ssl::names_to_keep(value);
         if names.is_empty() {
@@ -372,15 +374,15 @@ impl Compiler {
             let reason = format!("clients of {told} are refused until this is mended");
             let hint = match value.get("client") {
                 Some(_) => {
-                    "the object asks them for certificates, which no other one does in its place"
+                    "the object requires client certificates, which no other object would check"
                 }
-                None => "no other object answers in the place of one whose key does not open",
+                None => "its key cannot be decrypted; no other object takes its place",
             };
             problems.push(Problem::warning(object.path, reason).with_hint(hint));
         }
     }
 
-    /// Brings every upstream in line that names the ssl object `id` for what it shows nodes.
+    /// Updates every upstream that presents the client certificate of ssl object `id` to its nodes.
     fn show_nodes(&mut self, id: &Id, pair: Option<CertificatePair>, touched: &mut Touched) {
         if !self.upstreams.set_certificate(id, pair) {
             return;
@@ -399,12 +401,13 @@ impl Compiler {
             }
         }
         if self.upstreams.plugin_shows(id) {
-            // The only plugin with upstreams; its users are compiled anew as if its metadata had changed.
+            // `traffic-split` is the only plugin with upstreams; its users are recompiled as after
+            // a change of its metadata.
             touched.metadata.push(Id::new("traffic-split"));
         }
     }
 
-    /// Compiles the plugins of an object; a refused one is an error among `problems`.
+    /// Compiles the plugins of an object; a refused plugin adds an error to `problems`.
     pub(super) fn set_plugins(
         &mut self,
         object: Object<'_>,
@@ -417,7 +420,7 @@ impl Compiler {
         self.plugins.set(plugins, &mut place);
     }
 
-    /// What stays of an object where one of its plugins cannot run.
+    /// Treatment of an object's plugins if one of them cannot run.
     pub(super) fn fallback(&self, kind: Kind, id: &Id) -> Fallback {
         let is_in_service = match kind {
             Kind::Route => self.routes.contains_key(id),
@@ -428,7 +431,7 @@ impl Compiler {
             Kind::StreamRoute => self.streams.contains(id),
             Kind::Consumer => self.consumers.contains(id.as_str()),
             Kind::Credential => self.consumers.has_credential(id),
-            // Whoever names one that is not in service refuses.
+            // Objects that reference a missing one refuse requests themselves.
             _ => true,
         };
         if is_in_service && !self.plugins.refuses(kind, id) {
@@ -438,13 +441,13 @@ impl Compiler {
         }
     }
 
-    /// One plugin runs once among all global rules: that of the lowest id.
+    /// Warns of plugins that several global rules contain, because only that of the lowest id runs.
     fn warn_of_repeated_plugins(&self, rule: &GlobalRule, path: &str, problems: &mut Problems) {
         for (id, other) in self.global_rules.iter().filter(|(id, _)| **id != rule.id) {
             for name in other.plugins.keys().filter(|name| rule.plugins.contains_key(*name)) {
-                let reason = format!("plugin \"{name}\" stands in global rule {id} too");
+                let reason = format!("plugin \"{name}\" is also in global rule {id}");
                 let problem = Problem::warning(format!("{path}.plugins.{name}"), reason);
-                problems.push(problem.with_hint("only the one of the lowest id runs"));
+                problems.push(problem.with_hint("only the one with the lowest id runs"));
             }
         }
     }
@@ -454,8 +457,8 @@ impl Compiler {
         self.snapshot.globals = Arc::new(Chain::merge_equals(sets));
     }
 
-    /// Compiles anew every object with a plugin whose metadata has changed, or that names a definition
-    /// which has.
+    /// Recompiles every object with a plugin whose metadata changed, or that references a changed
+    /// definition.
     pub(super) fn recompile_users(&mut self, touched: &mut Touched) {
         let by_metadata = std::mem::take(&mut touched.metadata).into_iter();
         let by_metadata = by_metadata.map(|name| (name, None));
@@ -468,7 +471,7 @@ impl Compiler {
                 let path = format!("{kind}/{id}");
                 let object = Object { kind, id: &id, path: &path };
                 self.set_plugins(object, &plugins, &mut problems);
-                // Metadata was all that it wanted.
+                // Only the metadata was missing, so the object's problems are solved.
                 if refused && problems.is_empty() {
                     self.problems.remove(&(kind, id.clone()));
                 }
@@ -488,8 +491,8 @@ impl Compiler {
         }
     }
 
-    /// Every object with the plugin `name`, with all its plugins; where `proto` is given, those alone
-    /// whose conf names that definition.
+    /// Every object with the plugin `name`, with all its plugins; with `proto`, only those whose
+    /// configuration references that definition.
     fn users_of(&self, name: &str, proto: Option<&Id>) -> Vec<(Kind, Id, PluginSet)> {
         let routes = self.routes.iter().map(|(id, it)| (Kind::Route, id, &it.plugins));
         let services = self.services.iter().map(|(id, it)| (Kind::Service, id, &it.plugins));
@@ -555,7 +558,7 @@ impl Compiler {
                 touched.metadata.push(id.clone());
             }
             Kind::StreamRoute => {
-                // Its place is nobody's from here on.
+                // A deleted route does not keep its place in the order.
                 let _ = self.streams.forget(id);
                 touched.stream_routes.push(id.clone());
             }
@@ -563,13 +566,13 @@ impl Compiler {
                 self.plugins.protos_mut().remove(id);
                 touched.protos.push(id.clone());
             }
-            // What `upsert_value` does not keep.
+            // Secret managers are not stored by `upsert_value`.
             Kind::Secret => {}
         }
     }
 }
 
-/// Whether a conf names the definition `id`, which it may write as a number.
+/// Whether a configuration references the definition `id`, which it may write as a number.
 fn names_proto(conf: &Value, id: &Id) -> bool {
     match conf.get("proto_id") {
         Some(Value::String(named)) => named == id.as_str(),

@@ -1,5 +1,5 @@
-//! Puts the values of secrets into confs. A secret without a value is none: its text, a reference
-//! or what is sealed, must never be taken for it.
+//! Resolves secrets in configurations. A secret without a value is an error, because neither the
+//! text of its reference nor its sealed text may be used in its place.
 
 use std::borrow::Cow;
 
@@ -9,17 +9,17 @@ use tollhouse_model::encryption;
 use tollhouse_model::secret::{NoAnswer, SecretSource, Unanswered, has_references, resolve_as};
 use tollhouse_plugin::{Category, PluginType, validation};
 
-/// Which fields of a conf are secrets.
+/// Fields of a configuration that hold secrets.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fields<'a> {
-    /// Every one: the conf says who somebody is, or protects.
+    /// Every field, because the configuration identifies clients or protects a route.
     All,
-    /// These.
+    /// Only the named fields and those within them.
     Named(&'a [&'a str]),
 }
 
 impl Fields<'_> {
-    /// Those of a plugin's conf.
+    /// Secret fields of a plugin's configuration.
     pub(super) fn for_plugin(plugin: &PluginType) -> Self {
         match plugin.category {
             Category::Authentication | Category::Security => Fields::All,
@@ -38,20 +38,18 @@ impl Fields<'_> {
     }
 }
 
-/// How what a conf refers to is found.
+/// Treatment of the secret references in a configuration.
 pub(super) struct References<'a> {
-    /// Where secrets are kept.
     pub source: Option<&'a dyn SecretSource>,
-    /// The fields that hold secrets.
     pub fields: Fields<'a>,
-    /// What the conf is judged by: what a reference stands for is read as what its place expects.
+    /// Schema of the configuration. A resolved value is read as the type that its field expects.
     pub schema: &'a Value,
 }
 
-/// A conf with what it refers to.
+/// A configuration with its references resolved.
 pub(super) struct Resolved<'c> {
     pub conf: Cow<'c, Value>,
-    /// What nothing answers for, and is no secret: the text of the reference stands there.
+    /// Unresolved references outside secret fields; their text stays in the configuration.
     pub unanswered: Vec<Unanswered>,
 }
 
@@ -60,30 +58,31 @@ impl<'c> Resolved<'c> {
         Self { conf: Cow::Borrowed(conf), unanswered: Vec::new() }
     }
 
-    /// The first reference whose text stands in the conf, where that is why the conf is refused.
+    /// Problem for the first unresolved reference, if the configuration was refused because of its
+    /// text.
     pub(super) fn to_blame(&self, path: &str) -> Option<Problem> {
         let unanswered = self.unanswered.first()?;
         let problem = Problem::error(format!("{path}.{}", unanswered.field), unanswered.reason());
-        Some(problem.with_hint("the text of the reference is no value here: give it one"))
+        Some(problem.with_hint("define a value: the text of the reference is invalid here"))
     }
 
-    /// What a reader is told where the conf is good all the same.
+    /// Warnings for unresolved references in a configuration that is valid nevertheless.
     pub(super) fn warnings(&self, path: &str) -> impl Iterator<Item = Problem> {
         self.unanswered.iter().map(move |unanswered| {
             let path = format!("{path}.{}", unanswered.field);
             let problem = Problem::warning(path, unanswered.reason());
-            problem.with_hint("the text itself is taken as the value")
+            problem.with_hint("the text of the reference is used as the value")
         })
     }
 }
 
 impl References<'_> {
-    /// The conf with what it refers to.
+    /// Replaces the references of a configuration by their values.
     ///
     /// # Errors
-    /// A secret has no value, or a value is not what its place expects.
+    /// If a secret has no value, or a value has another type than its field expects.
     pub(super) fn resolve<'c>(&self, conf: &'c Value, path: &str) -> Result<Resolved<'c>, Problem> {
-        // What nothing opens would be taken for the secret itself, by whoever reads it.
+        // A plugin would take the sealed text for the secret itself.
         if let Some(field) = encryption::sealed_field(conf) {
             return Err(validation::unopened(format!("{path}.{field}")));
         }
@@ -93,19 +92,19 @@ impl References<'_> {
         let mut resolved = conf.clone();
         let mut unanswered = resolve_as(&mut resolved, self.schema, self.source);
         for one in &unanswered {
-            // A reference that anybody can guess must not become the password.
+            // The reference's text is easy to guess and must not become the password.
             let hint = match one.answer {
                 _ if self.fields.contain(&one.field) => {
-                    "it is never taken for the secret itself: give it a value"
+                    "the text of a reference is never used as a secret: define its value"
                 }
-                NoAnswer::NotA(_) => "give it a value that can stand in this field",
+                NoAnswer::NotA(_) => "define a value that is valid for this field",
                 NoAnswer::Unknown | NoAnswer::Unlisted | NoAnswer::Empty => continue,
             };
             return Err(
                 Problem::error(format!("{path}.{}", one.field), one.reason()).with_hint(hint)
             );
         }
-        // An empty text is a value where it is no secret.
+        // Outside secret fields, an empty text is a valid value.
         unanswered.retain(|one| matches!(one.answer, NoAnswer::Unknown | NoAnswer::Unlisted));
         Ok(Resolved { conf: Cow::Owned(resolved), unanswered })
     }

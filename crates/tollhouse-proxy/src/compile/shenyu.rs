@@ -1,5 +1,5 @@
-//! ShenYu's objects: kept by kind and id, compiled as a whole into one table of the snapshot. Nodes go on
-//! through a change, with their health and counters, as long as what uses them stays.
+//! ShenYu objects: stored by kind and id, and compiled together into one table of the snapshot.
+//! Nodes keep their health and counters through a change as long as an object uses them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,31 +23,24 @@ use crate::snapshot::{
     NodeHost, Reference, RouteEntry, RouteTerms, ShenyuTable, ShenyuTerms, Target,
 };
 
-/// What routes of ShenYu's objects are called in logs and metrics, before the id of their rule.
+/// Prefix of the ids of ShenYu's routes in logs and metrics; the id of the rule follows.
 const ROUTE: &str = "shenyu";
 
-/// An object of ShenYu's that changed.
+/// A changed ShenYu object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShenyuChange {
-    /// It is new or has new content.
+    /// The object is new or has new content.
     Put {
-        /// What it is.
         kind: Kind,
-        /// Its id.
         id: String,
-        /// Its JSON text.
+        /// JSON text of the object.
         text: Arc<str>,
-        /// Where it stands, for problems.
+        /// Place in the configuration, for problem reports.
         path: String,
     },
-    /// It is gone.
-    Delete {
-        /// What it was.
-        kind: Kind,
-        /// Its id.
-        id: String,
-    },
-    /// All of them are gone: what follows is everything.
+    /// The object was deleted.
+    Delete { kind: Kind, id: String },
+    /// All objects are removed; the changes that follow are the complete set.
     Clear,
 }
 
@@ -55,18 +48,19 @@ pub enum ShenyuChange {
 pub(super) struct Shenyu {
     settings: ShenyuSettings,
     sources: Sources,
-    /// Where objects stand, for problems that are found later.
+    /// Places of objects in the configuration, for problems found by later compilations.
     paths: BTreeMap<(Kind, String), String>,
     unreadable: BTreeMap<(Kind, String), Problem>,
     problems: Problems,
     has_changed: bool,
-    /// The routes that were made last, by where their targets lie.
+    /// Routes of the last compilation, by the address of their target.
     routes: Routes,
-    /// The stream routes that were made last.
+    /// Ids of the stream routes from the last compilation.
     stream_routes: Vec<Id>,
 }
 
-/// Routes of targets, which hold these.
+/// Targets and their routes, by the address of the target. The map owns the targets, so that an
+/// address is not reused.
 type Routes = HashMap<usize, (Arc<Destination>, Arc<RouteEntry>)>;
 
 impl Shenyu {
@@ -77,7 +71,7 @@ impl Shenyu {
             paths: BTreeMap::new(),
             unreadable: BTreeMap::new(),
             problems: Problems::new(),
-            // Filters need no object to be there.
+            // Filters of the settings take effect without any object.
             has_changed: !settings.terms.filters.is_empty(),
             routes: Routes::new(),
             stream_routes: Vec::new(),
@@ -89,7 +83,7 @@ impl Shenyu {
         &self.problems
     }
 
-    /// Keeps what a change says.
+    /// Stores a change; it is compiled later.
     pub(super) fn take(&mut self, change: ShenyuChange) {
         self.has_changed = true;
         match change {
@@ -97,7 +91,7 @@ impl Shenyu {
                 self.unreadable.remove(&(kind, id.clone()));
                 if let Err(error) = self.sources.put(kind, &id, &text) {
                     let problem = Problem::error(path.clone(), error.to_string());
-                    let problem = problem.with_hint("what was good of it before goes on serving");
+                    let problem = problem.with_hint("its last good version stays in service");
                     self.unreadable.insert((kind, id.clone()), problem);
                 }
                 self.paths.insert((kind, id), path);
@@ -115,7 +109,7 @@ impl Shenyu {
         }
     }
 
-    /// Compiles everything; `None` where no plugin is on.
+    /// Compiles all objects; `None` if no plugin is enabled.
     fn compile(&mut self) -> Option<Arc<Chain>> {
         let (chain, found) = self.sources.compile(&self.settings.terms);
         let mut problems: Problems = self.unreadable.values().cloned().collect();
@@ -132,7 +126,7 @@ impl Shenyu {
 }
 
 impl Compiler {
-    /// Makes the table anew where an object of it has changed.
+    /// Recompiles the table if a ShenYu object changed.
     pub(super) fn compile_shenyu(&mut self) {
         if !std::mem::take(&mut self.shenyu.has_changed) {
             return;
@@ -158,7 +152,7 @@ impl Compiler {
 }
 
 impl Compiler {
-    /// A stream route for each port of `tcp`, before those of the configuration.
+    /// Adds a stream route for each port of the `tcp` plugin, before those of the configuration.
     fn put_stream_routes(&mut self, chain: Option<&Chain>) {
         for id in std::mem::take(&mut self.shenyu.stream_routes) {
             self.snapshot.streams.remove(&id);
@@ -191,14 +185,15 @@ impl Compiler {
                 target: Target::Inline(upstream),
                 chain: PluginChain::default(),
             };
-            // Before the configuration's own: a route without a port would take the connections otherwise.
+            // Placed before the configuration's own routes, because a route without a port would
+            // match first.
             self.snapshot.streams.insert(0, Arc::new(entry));
             self.shenyu.stream_routes.push(id);
         }
     }
 }
 
-/// A route for each target, as it was where the target is the same.
+/// A route for each target; unchanged targets keep their route.
 fn routes(
     chain: &Chain,
     before: &Routes,
@@ -212,8 +207,8 @@ fn routes(
 }
 
 fn table(chain: Arc<Chain>, comes_first: bool, targets: Box<[Arc<RouteEntry>]>) -> ShenyuTable {
-    // One plugin and one route stand for all of ShenYu's objects: the chain chooses among the
-    // targets at request time, by the place that each has in this list.
+    // One step and one route represent all ShenYu objects: the chain chooses a target at request
+    // time, by its index in this list.
     let steps = targets.iter().map(|target| StepUpstream::Entry(Arc::clone(target))).collect();
     let handler: SharedHandler = Arc::<Chain>::clone(&chain);
     let step = PluginStep {
@@ -242,7 +237,7 @@ fn table(chain: Arc<Chain>, comes_first: bool, targets: Box<[Arc<RouteEntry>]>) 
     ShenyuTable { chain, comes_first, entry: Arc::new(entry), targets }
 }
 
-/// The route of one rule.
+/// The route to the target of one rule.
 fn target(target: &Destination, terms: &Terms, upstreams: &mut Upstreams) -> RouteEntry {
     let upstream =
         upstreams.set_shared(target.key.to_string(), &target.upstream, NodeHost::WithPort);
@@ -273,8 +268,8 @@ fn counted_as(carries: RpcType) -> ShenyuType {
 fn entry(id: String, target: Target, terms: ShenyuTerms) -> RouteEntry {
     let route = Route {
         id: Id::new(id),
-        // Never looked up by the router: ShenYu's own engine chooses. It is a route because the
-        // stages know nothing else that leads to a node.
+        // Never matched by the router, because ShenYu's own engine chooses. The entry is a route
+        // because the stages reach nodes only through routes.
         uris: vec!["/*".to_owned()],
         priority: 0,
         methods: None,

@@ -1,4 +1,4 @@
-//! Stream routes on their way into the snapshot: parse, compile plugins, put where connections find them.
+//! Stream routes: parsed, compiled and inserted into the snapshot's table of connections.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::l4::table::StreamEntry;
 use crate::plugins::Chain;
 use crate::snapshot::{Reference, Target};
 
-/// The stream routes that serve, as they were read.
+/// Parsed stream routes in service.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     listened: ListenedPorts,
@@ -26,12 +26,12 @@ pub(super) struct Streams {
 #[derive(Debug)]
 struct Kept {
     route: StreamRoute,
-    /// Where it stands in the order in which connections try routes.
+    /// Position in the order in which connections try routes.
     place: u64,
 }
 
 impl Streams {
-    /// No routes; connections arrive on these ports.
+    /// Creates an empty set; `listened` holds the ports on which connections arrive.
     pub(super) fn new(listened: ListenedPorts) -> Self {
         Self { listened, ..Self::default() }
     }
@@ -40,17 +40,17 @@ impl Streams {
         self.routes.contains_key(id)
     }
 
-    /// What each says of plugins.
+    /// Plugins of each route.
     pub(super) fn plugins(&self) -> impl Iterator<Item = (&Id, &PluginSet)> {
         self.routes.iter().map(|(id, kept)| (id, &kept.route.plugins))
     }
 
-    /// The upstream that each says itself, if it does.
+    /// Inline upstream of each route, if any.
     pub(super) fn upstreams(&self) -> impl Iterator<Item = (&Id, &Option<Arc<Upstream>>)> {
         self.routes.iter().map(|(id, kept)| (id, &kept.route.upstream))
     }
 
-    /// Keeps a route: a changed one in its place, a new one behind all others.
+    /// Stores a route. A changed one keeps its place, a new one goes last.
     pub(super) fn keep(&mut self, route: StreamRoute) {
         let id = route.id.clone();
         let previous = self.forget(&id);
@@ -61,7 +61,7 @@ impl Streams {
         self.routes.insert(id, Kept { route, place });
     }
 
-    /// Forgets a route; its place, where it had one.
+    /// Removes a route; returns its place.
     pub(super) fn forget(&mut self, id: &Id) -> Option<u64> {
         let kept = self.routes.remove(id)?;
         if let Some(service) = &kept.route.service_id
@@ -75,7 +75,7 @@ impl Streams {
         Some(kept.place)
     }
 
-    /// Moves a route behind all others.
+    /// Moves a route to the last place.
     pub(super) fn place_last(&mut self, id: &Id) {
         let place = self.take_place();
         if let Some(kept) = self.routes.get_mut(id) {
@@ -88,7 +88,7 @@ impl Streams {
         self.next_place
     }
 
-    /// The routes to compile, each once: changed ones, and those of changed services.
+    /// Routes to compile, each once: changed ones and those of changed services.
     pub(super) fn touched_in_order(&self, touched: &Touched) -> Vec<Id> {
         let mut seen = HashSet::new();
         let services = touched.services.iter().filter_map(|id| self.by_service.get(id)).flatten();
@@ -127,7 +127,7 @@ impl Compiler {
         problems
     }
 
-    /// Brings the table of connections in line with the stream route `id` and what it names.
+    /// Updates the connection table for the stream route `id` and the objects that it references.
     pub(super) fn compile_stream_route(&mut self, id: &Id) {
         let Some(Kept { route, place }) = self.streams.routes.get(id) else {
             self.snapshot.streams.remove(id);
@@ -144,7 +144,8 @@ impl Compiler {
         self.snapshot.streams.insert(place, Arc::new(entry));
     }
 
-    /// Inline beats ids, and the stream route beats its service.
+    /// Target of a stream route. An inline upstream takes precedence over an id, and the route over
+    /// its service.
     fn stream_target(&mut self, route: &StreamRoute, service: &Reference<Arc<Service>>) -> Target {
         let slots = &mut self.snapshot.upstreams;
         if let Some(upstream) = &route.upstream {

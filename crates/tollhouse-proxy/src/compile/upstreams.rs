@@ -1,7 +1,8 @@
-//! Upstreams ready to serve: objects in slots, inline ones by the route or service they stand in.
+//! Compiled upstreams: objects are stored in slots, inline upstreams under their route or service.
 //!
-//! Node state (health, cursors, counts) is carried over from version to version, and connection
-//! pools are numbered here by what makes connections interchangeable.
+//! Node state (health, balancer positions, counters) is carried over to the next version.
+//! Connection pools are numbered here; upstreams whose connections are interchangeable share a
+//! number.
 
 use std::sync::{Arc, Weak};
 
@@ -24,10 +25,10 @@ use crate::hash_key::HashKey;
 use crate::settings::Settings;
 use crate::snapshot::{NodeHost, UpstreamEntry, UpstreamTerms};
 
-/// Slots of upstream objects in a snapshot.
+/// Slots of the upstream objects in a snapshot.
 pub(super) type Slots = CowVec<Option<Arc<UpstreamEntry>>>;
 
-/// The upstreams of the configuration.
+/// Upstreams of the configuration.
 #[derive(Debug)]
 pub(super) struct Upstreams {
     resolver: Arc<Resolver>,
@@ -38,38 +39,38 @@ pub(super) struct Upstreams {
     of_routes: HashMap<Id, Arc<UpstreamEntry>>,
     of_services: HashMap<Id, Arc<UpstreamEntry>>,
     of_stream_routes: HashMap<Id, Arc<UpstreamEntry>>,
-    /// Those that stand in confs of plugins, by key; weak, since their steps own them.
+    /// Upstreams in plugin configurations, by key. Weak, because the plugin steps own them.
     of_plugins: HashMap<String, Weak<UpstreamEntry>>,
-    /// Those whose nodes change beside requests, by key; kept apart so that publishing does not
-    /// look at every upstream.
+    /// Upstreams whose nodes change outside requests, by key. Kept separately so that publishing
+    /// does not visit every upstream.
     driven: Driven,
     pools: HashMap<PoolIdentity, u32>,
-    /// How nodes are spoken to, by what says so.
+    /// Terms of the communication with nodes, shared by upstreams with equal terms.
     terms: HashMap<TermsKey, Weak<UpstreamTerms>>,
-    /// The pairs of ssl objects for the way to nodes.
+    /// Client certificates of ssl objects, presented to nodes.
     certificates: HashMap<Id, Arc<CertificatePair>>,
 }
 
-/// What makes connections to one address interchangeable.
+/// Properties that two connections to one address must share to be interchangeable.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct PoolIdentity {
     scheme: Scheme,
     http_version: HttpVersion,
-    /// Where nodes are told whom connections come for, each of them is for one client.
+    /// With PROXY protocol headers, each connection carries the address of one client.
     proxy_protocol: Option<ProxyHeader>,
     client_certificate: Option<(String, String)>,
-    /// Connections of others, which show nodes no certificate, are not to be used in place of one that cannot be made.
+    /// A connection without a client certificate must not replace one that needs a certificate.
     lacks_certificate: bool,
-    /// A connection to whoever answered is none to a node that was verified.
+    /// A connection without verification of the node must not replace a verified one.
     node_trust: NodeTrust,
-    /// An upstream with a pool of its own shares it with nobody else.
+    /// An upstream with its own `keepalive_pool` does not share its connections.
     isolated: Option<(String, KeepalivePool)>,
 }
 
-/// What makes nodes be spoken to alike.
+/// Properties that two upstreams must share to use the same [`UpstreamTerms`].
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TermsKey {
-    /// Stands for all that a [`PoolIdentity`] is made of.
+    /// Number of the connection pool; represents all fields of [`PoolIdentity`].
     pool: u32,
     node_host: NodeHost,
     pass_host: PassHost,
@@ -97,16 +98,15 @@ impl Upstreams {
         }
     }
 
-    /// What has changed since the last time about the upstreams that somebody must drive: with
-    /// health checks, with slow start, or with nodes of the registry. Costs what has changed, and a
-    /// look at each driven upstream of a plugin.
+    /// Changes since the last call of upstreams with health checks, slow start, or nodes of the
+    /// registry. Costs one step per change and one per driven upstream of a plugin.
     pub(super) fn take_driven_changes(&mut self) -> Vec<UpstreamChange> {
         let of_plugins = &self.of_plugins;
         self.driven.let_go(|key| of_plugins.get(key).is_some_and(|of| of.strong_count() == 0));
         self.driven.take_changes()
     }
 
-    /// Sets or forgets the pair of an ssl object; whether that changes anything.
+    /// Sets or removes the certificate of an ssl object; returns whether that changed anything.
     pub(super) fn set_certificate(&mut self, id: &Id, pair: Option<CertificatePair>) -> bool {
         if self.certificates.get(id).map(|pair| &**pair) == pair.as_ref() {
             return false;
@@ -118,7 +118,7 @@ impl Upstreams {
         true
     }
 
-    /// Builds those upstream objects anew that show nodes the certificate `id`.
+    /// Rebuilds the upstream objects that present the certificate `id` to their nodes.
     pub(super) fn rebuild_with(&mut self, id: &Id, slots: &mut Slots) {
         let using = self.objects.iter().filter(|(_, entry)| shows(&entry.conf, id));
         let using: Vec<_> = using.map(|(id, entry)| (id.clone(), entry.conf.clone())).collect();
@@ -127,13 +127,13 @@ impl Upstreams {
         }
     }
 
-    /// Whether an upstream in the conf of a plugin shows nodes the certificate `id`.
+    /// Whether an upstream in a plugin's configuration presents the certificate `id`.
     pub(super) fn plugin_shows(&self, id: &Id) -> bool {
         let mut entries = self.of_plugins.values().filter_map(Weak::upgrade);
         entries.any(|entry| shows(&entry.conf, id))
     }
 
-    /// What nodes of `upstream` are shown.
+    /// Client certificate that `upstream` presents to its nodes.
     fn client_pair(&self, upstream: &Upstream) -> Option<Arc<CertificatePair>> {
         match upstream.tls.as_ref()? {
             UpstreamTls::Object(id) => self.certificates.get(id).cloned(),
@@ -144,12 +144,11 @@ impl Upstreams {
         }
     }
 
-    /// The slot of the object `id`, which may not exist yet.
+    /// Slot of the object `id`, which may not exist yet.
     pub(super) fn slot(&mut self, id: &Id, slots: &mut Slots) -> u32 {
         *self.slots.entry(id.clone()).or_insert_with(|| slots.push(None))
     }
 
-    /// Sets the object `id`.
     pub(super) fn set(&mut self, id: &Id, upstream: Arc<Upstream>, slots: &mut Slots) {
         let previous = self.objects.get(id).cloned();
         let slot = self.slot(id, slots);
@@ -159,7 +158,7 @@ impl Upstreams {
         slots.update(slot, |held| *held = Some(entry));
     }
 
-    /// Removes the object `id`; its slot stays for routes that still name it.
+    /// Removes the object `id`; its slot stays for routes that still reference it.
     pub(super) fn remove(&mut self, id: &Id, slots: &mut Slots) {
         self.objects.remove(id);
         self.driven.remove(&format!("upstreams/{id}"));
@@ -168,7 +167,7 @@ impl Upstreams {
         }
     }
 
-    /// The inline upstream of a route; unchanged ones are kept as they are.
+    /// Sets the inline upstream of a route; an unchanged one keeps its entry.
     pub(super) fn set_route(&mut self, route: &Id, upstream: &Arc<Upstream>) -> Arc<UpstreamEntry> {
         let previous = self.of_routes.get(route).cloned();
         let key = format!("routes/{route}");
@@ -178,14 +177,13 @@ impl Upstreams {
         entry
     }
 
-    /// Forgets the inline upstream of a route.
     pub(super) fn remove_route(&mut self, route: &Id) {
         if self.of_routes.remove(route).is_some() {
             self.driven.remove(&format!("routes/{route}"));
         }
     }
 
-    /// The inline upstream of a stream route; unchanged ones are kept as they are.
+    /// Sets the inline upstream of a stream route; an unchanged one keeps its entry.
     pub(super) fn set_stream_route(
         &mut self,
         route: &Id,
@@ -198,14 +196,13 @@ impl Upstreams {
         entry
     }
 
-    /// Forgets the inline upstream of a stream route.
     pub(super) fn remove_stream_route(&mut self, route: &Id) {
         if self.of_stream_routes.remove(route).is_some() {
             self.driven.remove(&format!("stream_routes/{route}"));
         }
     }
 
-    /// Sets or forgets the inline upstream of a service.
+    /// Sets the inline upstream of a service, or removes it if the service has none.
     pub(super) fn set_service(&mut self, service: &Service) {
         let Some(upstream) = &service.upstream else { return self.remove_service(&service.id) };
         let previous = self.of_services.get(&service.id).cloned();
@@ -215,24 +212,23 @@ impl Upstreams {
         self.of_services.insert(service.id.clone(), entry);
     }
 
-    /// The inline upstream of a service.
     pub(super) fn service(&self, id: &Id) -> Option<Arc<UpstreamEntry>> {
         self.of_services.get(id).cloned()
     }
 
-    /// Forgets the inline upstream of a service.
     pub(super) fn remove_service(&mut self, id: &Id) {
         if self.of_services.remove(id).is_some() {
             self.driven.remove(&format!("services/{id}"));
         }
     }
 
-    /// An upstream that stands in the conf of a plugin; an unchanged one is kept as it is.
+    /// Sets an upstream of a plugin's configuration; an unchanged one keeps its entry.
     pub(super) fn set_plugin(&mut self, key: String, upstream: &Upstream) -> Arc<UpstreamEntry> {
         self.set_shared(key, upstream, NodeHost::Bare)
     }
 
-    /// An upstream that lasts for as long as somebody holds it; an unchanged one is kept as it is.
+    /// Sets an upstream that lives as long as its entry is referenced; an unchanged one keeps its
+    /// entry.
     pub(super) fn set_shared(
         &mut self,
         key: String,
@@ -242,7 +238,7 @@ impl Upstreams {
         let previous = self.of_plugins.get(&key).and_then(Weak::upgrade);
         let upstream = Arc::new(upstream.clone());
         let entry = self.build((&key, UNCOUNTED), &upstream, previous.as_ref(), node_host);
-        // What nobody uses any more is swept when as much again has been added.
+        // Unused entries are swept whenever the map has doubled.
         if self.of_plugins.len().is_power_of_two() {
             let driven = &mut self.driven;
             self.of_plugins.retain(|key, entry| {
@@ -258,7 +254,8 @@ impl Upstreams {
         entry
     }
 
-    /// An upstream by its key; what its requests are counted by is the slot of an object.
+    /// Builds an upstream under its key. `number` identifies it in request counters: the slot of an
+    /// object, or `UNCOUNTED`.
     fn build(
         &mut self,
         (key, number): (&str, u32),
@@ -272,7 +269,8 @@ impl Upstreams {
         if let Some(previous) = previous.filter(is_same) {
             return Arc::clone(previous);
         }
-        // Health, connections to discovery and the cursor of a balancer go on through a change.
+        // Health, discovery connections and the balancer position are carried over from the
+        // previous version.
         let state = previous.map(|previous| previous.state.state());
         let state = if self.disables_checks && upstream.checks.is_some() {
             let unchecked = Upstream { checks: None, ..(**upstream).clone() };
@@ -294,7 +292,7 @@ impl Upstreams {
         })
     }
 
-    /// How the nodes of an upstream are spoken to: what another one has, where that is the same.
+    /// Terms of the communication with the nodes of an upstream; equal terms are shared.
     fn terms(
         &mut self,
         key: &str,
@@ -324,7 +322,7 @@ impl Upstreams {
             hash_key: HashKey::compile(&upstream.balance),
             timeouts: same.timeouts,
         });
-        // What nobody uses any more is swept when as much again has been added.
+        // Unused entries are swept whenever the map has doubled.
         if self.terms.len().is_power_of_two() {
             self.terms.retain(|_, terms| terms.strong_count() > 0);
         }
@@ -347,25 +345,26 @@ impl Upstreams {
     }
 }
 
-/// Whether its nodes change by more than what requests find out.
+/// Whether nodes of the upstream change by other means than requests: by the registry, health
+/// checks or slow start.
 fn is_driven(state: &UpstreamState) -> bool {
     let is_registered = matches!(state.discovery(), Some(Discovery::Registry(_)));
     is_registered || state.checks().is_some() || state.warm_up().is_some()
 }
 
-/// Whether an upstream shows nodes the certificate `id`.
+/// Whether an upstream presents the certificate `id` to its nodes.
 pub(super) fn shows(upstream: &Upstream, id: &Id) -> bool {
     matches!(&upstream.tls, Some(UpstreamTls::Object(shown)) if shown == id)
 }
 
-/// Said where an upstream names an ssl object that was deleted, is disabled, or is not of type `client`.
+/// Handshake error for an upstream whose ssl object is missing, disabled, or not of type `client`.
 const NO_CERTIFICATE: &str =
     "the upstream names a client certificate (tls.client_cert_id) that is not available";
 const BAD_CERTIFICATE: &str = "the client certificate of the upstream cannot be used";
 const BAD_AUTHORITIES: &str = "the authorities of the upstream (tls.ca) cannot be read";
 
-/// TLS for https, grpcs and tls nodes. Nodes are asked with the certificate that the upstream names, or not at all:
-/// one that is missing or unusable fails every handshake.
+/// TLS connector for https, grpcs and tls nodes. If the client certificate is missing or unusable,
+/// the connector fails every handshake instead of connecting without one.
 fn connector(upstream: &Upstream, pair: Option<&CertificatePair>) -> Option<tls::Connector> {
     if !upstream.scheme.is_encrypted() {
         return None;

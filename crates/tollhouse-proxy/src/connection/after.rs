@@ -1,11 +1,12 @@
-//! What becomes of a client's connection after an exchange. Who decides is `answer/keep_alive.rs`.
+//! Fate of a client's connection after an exchange, decided by `answer/keep_alive.rs`.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
-    /// It waits for the next request.
+    /// The connection waits for the next request.
     KeepAlive,
-    /// It closes at once: the client is gone, or must see that the answer broke off.
+    /// The connection closes at once, because the client is gone or must see that the response is
+    /// incomplete.
     Close,
-    /// It closes once the client has seen the answer.
+    /// The connection closes after the client has read the response.
     Linger,
 }

@@ -1,7 +1,7 @@
-//! Read buffers, and where a core keeps those that nobody uses.
+//! Read buffers, and a pool of unused ones per core.
 //!
-//! A connection holds a buffer only while it has something to read into it; idle connections hold
-//! none, which keeps their memory small.
+//! A connection holds a buffer only while it has bytes to read; an idle connection holds none,
+//! which saves memory.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -12,27 +12,27 @@ use tollhouse_stdx::{ByteRoom, MemoryBudget, Reservation};
 use crate::offload::{self, DISCARDED_BYTES_MIN};
 use crate::turn::TURN_BYTES;
 
-/// Bytes of an ordinary buffer: holds nearly every head, and a 2 KB answer with room to spare.
+/// Size of an ordinary buffer in bytes: fits nearly every head, or a response of 2 KB with room to
+/// spare.
 pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Bytes of a buffer for long bodies: fewer system calls for a megabyte, still small enough for
-/// the second-level cache.
+/// Size in bytes of a buffer for long bodies: fewer system calls per megabyte, but still small
+/// enough for the L2 cache.
 pub(crate) const BODY_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Ordinary buffers kept by one core; more than this many requests under way at once
-/// on one core is rare, and 16 MiB is what it may cost.
+/// Ordinary buffers pooled per core, at most 16 MiB. More concurrent requests on one core are rare.
 const ORDINARY_KEPT_MAX: usize = 1024;
 
-/// Large buffers kept: 4 MiB a core.
+/// Large buffers pooled per core, at most 4 MiB.
 const LARGE_KEPT_MAX: usize = 64;
 
-/// A run of bytes read and not yet consumed, with room behind it.
+/// A contiguous buffer: bytes read but not yet consumed, with room behind them.
 #[derive(Debug)]
 pub struct Buffer {
     bytes: ByteRoom,
     start: usize,
     end: usize,
-    /// What it takes of the process's budget, where it holds a whole body.
+    /// Reservation in the process's memory budget, if the buffer holds a whole body.
     reservation: Option<Box<Reservation>>,
 }
 
@@ -41,12 +41,12 @@ impl Buffer {
         Self { bytes: ByteRoom::new(size).unwrap_or_default(), start: 0, end: 0, reservation: None }
     }
 
-    /// No buffer at all: what an idle connection holds. Costs no memory.
+    /// An empty placeholder that allocates no memory, for idle connections.
     pub fn absent() -> Self {
         Self { bytes: ByteRoom::default(), start: 0, end: 0, reservation: None }
     }
 
-    /// A buffer that holds `bytes` and has no room: what remains of a head while its connection
+    /// A buffer filled with `bytes` and without room, for the rest of a head while its connection
     /// is a tunnel.
     pub fn holding(bytes: &[u8]) -> Self {
         let mut buffer = Self::new(bytes.len());
@@ -61,25 +61,25 @@ impl Buffer {
         self.bytes.is_empty()
     }
 
-    /// Bytes it can hold in all.
+    /// Total capacity in bytes.
     #[inline]
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// What has been read and not consumed.
+    /// Bytes read and not consumed.
     #[inline]
     pub fn filled(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// The same, to be changed where it stands.
+    /// Bytes read and not consumed, for changes in place.
     #[inline]
     pub fn filled_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.end]
     }
 
-    /// Takes `range` out of what is filled; what follows it moves up.
+    /// Removes `range` from the filled bytes and moves the rest forward.
     #[inline]
     pub fn cut(&mut self, range: Range<usize>) {
         let (from, to) = (self.start + range.end, self.start + range.start);
@@ -95,26 +95,25 @@ impl Buffer {
         self.end - self.start
     }
 
-    /// Whether nothing is filled.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// Room behind the filled bytes, as much as is read at a time; may be empty.
+    /// Room behind the filled bytes, at most `TURN_BYTES`; may be empty.
     #[inline]
     pub fn room(&mut self) -> &mut [u8] {
         let end = self.bytes.len().min(self.end + TURN_BYTES);
         &mut self.bytes[self.end..end]
     }
 
-    /// Counts `bytes` of the room as filled.
+    /// Marks `bytes` of the room as filled.
     #[inline]
     pub fn add(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.bytes.len());
     }
 
-    /// Drops `bytes` from the front.
+    /// Removes `bytes` from the front.
     #[inline]
     pub fn consume(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
@@ -124,14 +123,14 @@ impl Buffer {
         }
     }
 
-    /// Drops everything filled after the first `keep` bytes.
+    /// Removes all filled bytes after the first `keep`.
     #[inline]
     pub fn truncate(&mut self, keep: usize) {
         self.end = self.end.min(self.start + keep);
     }
 
-    /// Makes room: moves the filled bytes to the front or, when they begin there already, grows.
-    /// Returns `false` when that would pass `size_max` bytes in all.
+    /// Makes room: moves the filled bytes to the front or, if they already begin there, doubles the
+    /// capacity. Returns `false` if the capacity has reached `size_max` bytes.
     pub fn make_room(&mut self, size_max: usize) -> bool {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -145,8 +144,8 @@ impl Buffer {
         self.bytes.grow((self.bytes.len() * 2).min(size_max))
     }
 
-    /// Makes room for a body that is kept whole: for `size` bytes in all where its length is known,
-    /// else twice as much as there is. Room that is not written to takes no memory.
+    /// Makes room for a body that is kept whole: `size` bytes in all, or twice the capacity if the
+    /// length is unknown. Room that is not written to occupies no physical memory.
     pub fn make_body_room(&mut self, size: Option<usize>, size_max: usize) -> bool {
         if self.start > 0 {
             return self.make_room(size_max);
@@ -155,8 +154,8 @@ impl Buffer {
         size > self.bytes.len() && self.bytes.grow(size)
     }
 
-    /// Takes what it holds of the budget; `false` where that does not fit. It is given back when
-    /// the buffer is, or has nothing left to hold.
+    /// Reserves the filled bytes in the memory budget; returns `false` if they do not fit. The
+    /// reservation ends with the buffer, or when the pool takes it back.
     pub fn reserve(&mut self, budget: &Arc<MemoryBudget>) -> bool {
         let bytes = self.len() as u64;
         match &mut self.reservation {
@@ -170,18 +169,18 @@ impl Buffer {
 }
 
 impl Drop for Buffer {
-    /// Whoever lets go of a long body, with its request or in the middle of it, does not wait for that.
+    /// Frees a long buffer on another thread, so that the request does not wait for it.
     #[inline]
     fn drop(&mut self) {
         if self.bytes.len() >= DISCARDED_BYTES_MIN {
-            // What it takes of the budget counts until then.
+            // The reservation lasts until the memory is freed.
             let reservation = self.reservation.take();
             offload::discard((std::mem::take(&mut self.bytes), reservation));
         }
     }
 }
 
-/// The buffers of one core that nobody uses right now.
+/// Unused buffers of one core.
 #[derive(Debug, Default)]
 pub struct BufferPool {
     ordinary: RefCell<Vec<Buffer>>,
@@ -189,18 +188,17 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    /// An empty ordinary buffer.
     #[inline]
     pub fn take(&self) -> Buffer {
         self.ordinary.borrow_mut().pop().unwrap_or_else(|| Buffer::new(BUFFER_BYTES))
     }
 
-    /// An empty buffer for long bodies.
     pub fn take_large(&self) -> Buffer {
         self.large.borrow_mut().pop().unwrap_or_else(|| Buffer::new(BODY_BUFFER_BYTES))
     }
 
-    /// Takes a buffer back; one that had to grow, or that finds the pool full, is freed.
+    /// Returns a buffer to the pool. A buffer that has grown, or for which the pool has no place,
+    /// is freed.
     #[inline]
     pub fn give(&self, mut buffer: Buffer) {
         let (kept, kept_max) = match buffer.bytes.len() {

@@ -1,7 +1,7 @@
-//! What carries the bytes of an exchange: a socket of its own, or a stream of HTTP/2, which looks like
-//! one.
+//! Transport of an exchange's bytes: a socket, or an HTTP/2 stream behind the same interface.
 //!
-//! An enum instead of a trait object: the socket's arm is the hot path and costs one branch.
+//! An enum instead of a trait object, because the socket variant is the hot path and costs one
+//! branch.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
@@ -12,12 +12,12 @@ use tollhouse_telemetry::ErrorCode;
 
 use crate::http2::stream::{Http2Stream, WebSocketCheck, Withdrawal};
 
-/// One side's bytes.
+/// Byte transport of one side of an exchange.
 #[derive(Debug)]
 pub enum Carrier {
-    /// A connection, plain or encrypted.
+    /// A plain or encrypted connection.
     Socket(Stream),
-    /// One stream of a connection of HTTP/2, in the shape of HTTP/1.1.
+    /// An HTTP/2 stream, presented as HTTP/1.1 bytes.
     Http2(Http2Stream),
 }
 
@@ -34,7 +34,7 @@ impl From<Http2Stream> for Carrier {
 }
 
 impl Carrier {
-    /// Whether there may be something to read; if not, the task is woken once there is.
+    /// Polls for readability; registers the task's waker if there is nothing to read.
     #[inline]
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
@@ -43,8 +43,8 @@ impl Carrier {
         }
     }
 
-    /// Reads into `buffer`, which must not be empty, right behind a [`Self::poll_readable`] that was ready;
-    /// 0 is the peer's end of stream.
+    /// Reads into `buffer`, which must not be empty, directly after [`Self::poll_readable`]
+    /// returned ready. Returns 0 at the peer's end of stream.
     #[inline]
     pub fn poll_read_readable(
         &mut self,
@@ -57,7 +57,7 @@ impl Carrier {
         }
     }
 
-    /// Writes from `parts` in order; returns the number of bytes taken.
+    /// Writes from `parts` in order; returns the number of bytes written.
     #[inline]
     pub fn poll_write(
         &mut self,
@@ -70,15 +70,16 @@ impl Carrier {
         }
     }
 
-    /// Has the connection end with a reset once it is dropped: see [`Stream::reset_when_dropped`]. A stream is
-    /// reset by its connection.
+    /// Makes the connection end with a reset when it is dropped; see
+    /// [`Stream::reset_when_dropped`]. An HTTP/2 stream is reset by its connection instead.
     pub fn reset_when_dropped(&self) {
         if let Self::Socket(stream) = self {
             stream.reset_when_dropped();
         }
     }
 
-    /// Pushes out what a layer below still holds; a stream's connection does so by itself.
+    /// Flushes the layers below. Does nothing for an HTTP/2 stream, whose connection flushes
+    /// itself.
     #[inline]
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
@@ -87,7 +88,7 @@ impl Carrier {
         }
     }
 
-    /// Ends our direction.
+    /// Shuts down the write direction.
     pub fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Socket(stream) => stream.poll_shutdown(context),
@@ -95,7 +96,6 @@ impl Carrier {
         }
     }
 
-    /// Whether what passes is encrypted.
     #[inline]
     pub fn is_encrypted(&self) -> bool {
         match self {
@@ -104,7 +104,8 @@ impl Carrier {
         }
     }
 
-    /// Whether an idle connection is still of use: open, with nothing to read. Streams are never kept.
+    /// Whether an idle connection can be reused: open, with nothing to read. Always `false` for
+    /// HTTP/2 streams, which are not pooled.
     #[inline]
     pub fn is_quiet(&mut self) -> bool {
         match self {
@@ -113,20 +114,20 @@ impl Carrier {
         }
     }
 
-    /// Whether it is a stream of a connection that others share: nothing to be kept for the next one.
+    /// Whether the carrier is a stream of a shared connection, which is not pooled.
     #[inline]
     pub fn is_shared(&self) -> bool {
         matches!(self, Self::Http2(_))
     }
 
-    /// Notes that a node has been silent for as long as it may be.
+    /// Reports to the HTTP/2 connection that the node exceeded its read timeout.
     pub fn note_silence(&self) {
         if let Self::Http2(stream) = self {
             stream.note_silence();
         }
     }
 
-    /// Reason why work for the client's stream should stop: it has ended before its time.
+    /// Reason to stop work for the client's stream, if the stream has ended early.
     #[inline]
     pub fn withdrawn(&self) -> Option<ErrorCode> {
         match self {
@@ -135,7 +136,8 @@ impl Carrier {
         }
     }
 
-    /// A handle that tells the same while the stream is borrowed; `None` for a socket.
+    /// Handle that reports the early end of the client's stream while the stream is borrowed;
+    /// `None` for a socket.
     #[inline]
     pub(crate) fn withdrawal(&self) -> Option<Withdrawal> {
         match self {
@@ -144,7 +146,7 @@ impl Carrier {
         }
     }
 
-    /// The check of a node's answer, where the client asks for a WebSocket over HTTP/2.
+    /// Check of the node's response, if the client opens a WebSocket over HTTP/2.
     pub(crate) fn websocket(&self) -> Option<WebSocketCheck<'_>> {
         match self {
             Self::Socket(_) => None,
@@ -152,7 +154,8 @@ impl Carrier {
         }
     }
 
-    /// Whether the client's requests go over node connections of their own, because it takes back too many.
+    /// Whether the client's requests use separate connections to nodes, because the client cancels
+    /// too many streams.
     #[inline]
     pub(crate) fn is_kept_apart(&self) -> bool {
         match self {
@@ -161,7 +164,7 @@ impl Carrier {
         }
     }
 
-    /// Whether a node has done nothing about what was sent to it.
+    /// Whether the node reported that it did not process the request (a refused HTTP/2 stream).
     pub fn is_refused(&self) -> bool {
         match self {
             Self::Socket(_) => false,
@@ -169,7 +172,7 @@ impl Carrier {
         }
     }
 
-    /// Tells the peer that nothing follows, where that can be done at once.
+    /// Signals the end of our data to the peer, if that is possible without waiting.
     pub fn try_say_end(&mut self) {
         match self {
             Self::Socket(stream) => stream.try_say_end(),
@@ -177,7 +180,7 @@ impl Carrier {
         }
     }
 
-    /// The TLS that a client opened on this very connection.
+    /// Server side of the TLS session on this connection, if any.
     #[inline]
     pub fn server_tls(&self) -> Option<&ServerTls> {
         match self {
@@ -186,7 +189,6 @@ impl Carrier {
         }
     }
 
-    /// The same, to go on with it.
     #[inline]
     pub fn server_tls_mut(&mut self) -> Option<&mut ServerTls> {
         match self {

@@ -1,10 +1,9 @@
-//! The client's side of an exchange: who asks, the bytes from and to there, and one deadline. Here
-//! is how that is done over a connection of HTTP/1.1: waiting for requests, reading their heads,
-//! closing politely.
+//! The client's side of an exchange: peer addresses, byte transport and one deadline. For HTTP/1.1
+//! connections, this file waits for requests, reads their heads and closes the connection
+//! gracefully.
 //!
-//! This is the seam to other transports. An exchange pulls the request's bytes into the link's
-//! buffer, pushes the answer's into its stream, which takes them when it can, and asks for nothing
-//! else.
+//! Other transports plug in here. An exchange reads the request from the link's buffer, writes the
+//! response to its stream under backpressure, and needs nothing else.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -34,40 +33,40 @@ use crate::turn::{self, TURN_BYTES};
 use crate::worker::Worker;
 use crate::worker::pools::PoolKey;
 
-/// Nodes that keep connections for one client's alone, at most: with more, those of the first one close.
+/// Upper bound of nodes with pooled connections for a single client; beyond it, the connections of
+/// the oldest node close.
 const ANNOUNCED_MAX: usize = 64;
 
 #[derive(Debug)]
 pub struct Client {
-    /// Who is at the other end.
+    /// Addresses of both ends.
     pub peer: Rc<Peer>,
     pub link: Link,
-    /// The deadline of whatever it waits for; the waker behind it is the connection's task.
+    /// Deadline of the current wait; wakes the connection's task.
     pub timer: Timer,
-    /// Requests begun on the connection.
+    /// Number of requests begun on the connection.
     pub requests: u64,
-    /// What the handshake has found out; nothing on a plain connection.
+    /// Facts from the TLS handshake; `None` on a plain connection.
     pub tls: Option<Rc<TlsPeer>>,
 }
 
-/// Both ends of a client's connection, whichever of its requests is served.
+/// Both ends of a client's connection; shared by all its requests.
 #[derive(Debug)]
 pub struct Peer {
     pub address: SocketAddr,
-    /// Our end.
+    /// Local address, to which the client connected.
     pub local: SocketAddr,
-    /// The other end's address as text.
+    /// The client's address as text.
     pub address_text: AddressText,
-    /// Our address as text.
     pub local_text: AddressText,
-    /// The header lines about this client that nodes get with requests; of the last one.
+    /// Forwarding headers about this client, cached from its last request.
     pub forwarding: RefCell<Option<Box<ForwardingLines>>>,
-    /// Where connections are kept that nodes were told to be this client's.
+    /// Pools of connections to nodes that were opened for this client with a PROXY protocol header.
     announced: RefCell<Vec<PoolKey>>,
 }
 
 impl Peer {
-    /// Notes that a connection is kept under `key`, if nobody but this client may use it.
+    /// Records that a connection was pooled under `key`, if only this client may use it.
     #[inline]
     pub(crate) fn note_announced(&self, worker: &Worker, key: &PoolKey) {
         if key.comes_for.is_some() {
@@ -87,7 +86,8 @@ impl Peer {
         announced.push(key.clone());
     }
 
-    /// Closes the connections that are kept for this client alone: it does not come back over this one.
+    /// Closes the pooled connections that only this client may use, because its connection has
+    /// ended.
     #[inline]
     pub(crate) fn close_announced(&self, worker: &Worker) {
         for key in self.announced.borrow_mut().drain(..) {
@@ -96,22 +96,22 @@ impl Peer {
     }
 }
 
-/// What came of waiting for a request.
+/// Outcome of waiting for a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// A whole head stands at the start of the buffer.
+    /// Bytes of a request have arrived; after `read_head`, its whole head.
     Request,
-    /// The client ended the connection, or idled too long: nothing to answer.
+    /// The client closed the connection or was idle too long; no response is sent.
     Gone,
 }
 
 impl Client {
-    /// A connection just accepted.
+    /// Creates the client side of an accepted connection.
     pub fn new(worker: &Worker, stream: Stream, address: SocketAddr, local: SocketAddr) -> Self {
         Self::with_link(worker, Link::new(stream), address, local)
     }
 
-    /// The same where something has been read already.
+    /// Creates the client side of a connection of which bytes were read already.
     pub fn with_link(worker: &Worker, link: Link, address: SocketAddr, local: SocketAddr) -> Self {
         let peer = Peer {
             address,
@@ -124,7 +124,7 @@ impl Client {
         Self { peer: Rc::new(peer), link, timer: worker.wheel.timer(), requests: 0, tls: None }
     }
 
-    /// Who asks by a stream of a connection that others share, with its `requests`th request.
+    /// Creates the client side of one HTTP/2 stream on this connection.
     pub(crate) fn for_stream(&self, worker: &Worker, stream: Http2Stream) -> Self {
         Self {
             peer: Rc::clone(&self.peer),
@@ -135,25 +135,24 @@ impl Client {
         }
     }
 
-    /// The request's head, and what has arrived behind it.
+    /// Request head and the bytes received after it.
     #[inline]
     pub fn request_bytes(&self) -> &[u8] {
         self.link.buffer.filled()
     }
 
-    /// Whether the client's bytes are encrypted on their way.
     #[inline]
     pub fn is_encrypted(&self) -> bool {
         self.link.stream.is_encrypted()
     }
 
-    /// Whether HTTP/2 is what both ends have agreed upon when the connection was opened.
+    /// Whether both ends agreed on HTTP/2 by ALPN.
     pub fn has_agreed_http2(&self) -> bool {
         let tls = self.link.stream.server_tls();
         tls.and_then(ServerTls::application_protocol) == Some(b"h2")
     }
 
-    /// The protocol as logs and variables name it, for a head of `version`.
+    /// Protocol name for logs and variables, for a head of `version`.
     #[inline]
     pub fn protocol(&self, version: Version) -> &'static str {
         match (&self.link.stream, version) {
@@ -163,7 +162,6 @@ impl Client {
         }
     }
 
-    /// The scheme that the client uses.
     #[inline]
     pub fn scheme(&self) -> FieldValue<'static> {
         const HTTP: FieldValue<'_> = FieldValue::literal("http");
@@ -171,7 +169,7 @@ impl Client {
         if self.is_encrypted() { HTTPS } else { HTTP }
     }
 
-    /// A watch on the client's socket, for requests that are pending.
+    /// Watch for the client's departure while a request is pending; `None` on an HTTP/2 stream.
     pub(crate) fn departure(&self, worker: &Worker) -> Option<Departure> {
         match &self.link.stream {
             Carrier::Socket(stream) => {
@@ -181,7 +179,8 @@ impl Client {
         }
     }
 
-    /// Ties the deadline to the task that polls this; once, before anything else.
+    /// Registers the current task as the one that the deadline wakes. Call once, before any other
+    /// wait.
     pub async fn attach(&self) {
         poll_fn(|context| {
             self.timer.set_waker(context.waker());
@@ -190,22 +189,22 @@ impl Client {
         .await;
     }
 
-    /// Sets the deadline `after` from now.
+    /// Sets the deadline to `after` from now.
     #[inline]
     pub fn arm(&self, worker: &Worker, after: Duration) {
         let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         self.timer.arm(worker.clock.now_ms().saturating_add(after_ms));
     }
 
-    /// Whether the deadline has passed. To be asked after everything else is pending, since the
-    /// timer wakes the task and says nothing more.
+    /// Whether the deadline has passed. Check after everything else is pending, because the timer
+    /// only wakes the task.
     #[inline]
     pub fn is_late(&self, worker: &Worker) -> bool {
         self.timer.expired(worker.clock.now_ms())
     }
 
-    /// Waits for the first byte of a request without holding a buffer; pipelined bytes are there
-    /// already.
+    /// Waits for the first byte of a request without holding a buffer; returns at once if pipelined
+    /// bytes are present.
     pub async fn wait(&mut self, worker: &Worker) -> Arrival {
         if !self.link.buffer.is_empty() {
             return Arrival::Request;
@@ -216,7 +215,7 @@ impl Client {
         self.arm(worker, time);
         let mut was_draining = worker.is_draining();
         poll_fn(|context| {
-            // A drain that begins meanwhile wakes the task.
+            // A drain that begins during the wait wakes the task and shortens the deadline.
             if worker.is_draining() && !was_draining {
                 was_draining = true;
                 self.arm(worker, DRAIN_IDLE_TIME);
@@ -235,10 +234,11 @@ impl Client {
         }
     }
 
-    /// Reads until a whole head stands at the start of the buffer and parses it.
+    /// Reads until the buffer holds a whole head and parses it.
     ///
     /// # Errors
-    /// A head that is refused or takes too long; `Ok(Gone)` when the client leaves before its end.
+    /// If the head is refused or takes too long. Returns `Ok(Gone)` if the client leaves before its
+    /// end.
     #[inline]
     pub async fn read_head(
         &mut self,
@@ -247,8 +247,8 @@ impl Client {
     ) -> Result<Arrival, GatewayError> {
         head.reset();
         worker.clock.refresh();
-        // Between requests only: what a connection begins with tells which protocol it speaks, and the preface
-        // of HTTP/2 stands behind nothing.
+        // Skipped only between requests: the first bytes of a connection tell its protocol, and the
+        // HTTP/2 preface must not follow empty lines.
         if self.requests > 0 {
             let empty = RequestHead::leading_empty_bytes(self.link.buffer.filled());
             self.link.buffer.consume(empty);
@@ -285,10 +285,10 @@ impl Client {
         }
     }
 
-    /// Writes all of `bytes`, within the send time-out.
+    /// Writes all of `bytes`.
     ///
     /// # Errors
-    /// When the client is gone or takes nothing for too long.
+    /// If the client is gone, or takes no bytes for the send timeout.
     pub fn write_all(
         &mut self,
         worker: &Worker,
@@ -297,8 +297,8 @@ impl Client {
         self.write_both(worker, bytes, &[])
     }
 
-    /// Writes all of `head`, then all of `body`, without putting them together; other requests of
-    /// the core have their turn meanwhile.
+    /// Writes all of `head`, then all of `body`, without copying them together. Yields to other
+    /// tasks of the core every `TURN_BYTES`.
     ///
     /// # Errors
     /// As [`Self::write_all`].
@@ -311,7 +311,7 @@ impl Client {
         let mut sent = 0;
         self.arm(worker, worker.settings.limits.send_time);
         poll_fn(|context| {
-            // A fast client of a long answer would keep the core from everybody else.
+            // Without a bound, a long response to a fast client would occupy the core.
             let turn_end = sent + TURN_BYTES;
             while sent < head.len() + body.len() {
                 if sent >= turn_end {
@@ -325,7 +325,8 @@ impl Client {
                     Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                     Poll::Ready(written) => {
                         sent += written;
-                        // The deadline is for a client that takes nothing, not for a long answer.
+                        // The deadline limits the wait for a client that takes no bytes, not the
+                        // whole response.
                         self.arm(worker, worker.settings.limits.send_time);
                     }
                     Poll::Pending if self.is_late(worker) => {
@@ -339,16 +340,17 @@ impl Client {
         .await
     }
 
-    /// Ends our direction and reads what the client still sends for a while, so that it sees the
-    /// last answer instead of a reset (RFC 9112 §9.6).
+    /// Shuts down the write direction and discards what the client still sends for a while, so that
+    /// it reads the last response instead of a reset (RFC 9112 §9.6).
     pub async fn linger(&mut self, worker: &Worker) {
         worker.clock.refresh();
         self.arm(worker, LINGER_TIME);
         poll_fn(|context| self.poll_linger(context, worker)).await;
     }
 
-    /// Bounded by time alone: many clients look at an answer only once they have sent everything,
-    /// and the reactor has a fast sender pause often enough for the deadline to be seen.
+    /// Drains the client's bytes until it closes. Bounded by time alone: many clients read a
+    /// response only after they have sent everything. The reactor pauses a fast sender often enough
+    /// for the deadline to be checked.
     fn poll_linger(&mut self, context: &mut Context<'_>, worker: &Worker) -> Poll<()> {
         if ready!(self.link.stream.poll_shutdown(context)).is_err() {
             return Poll::Ready(());

@@ -1,7 +1,7 @@
-//! Serves a request for as long as its client is there.
+//! Ends a request when its client leaves.
 //!
-//! Most requests end before the first look: until then the socket is not watched, which costs nothing beside the
-//! request itself.
+//! Most requests finish before the first check. Until then the socket is not watched, which adds no
+//! cost to the request.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,25 +11,26 @@ use tollhouse_net::Departure;
 use crate::exchange::Exchange;
 use crate::worker::Worker;
 
-/// Time that a request may be pending before its client is watched, in milliseconds. A client that leaves earlier is
-/// noticed then.
+/// Time in milliseconds before the client of a pending request is watched. A client that leaves
+/// earlier is noticed then.
 const LOOK_AFTER_MS: u64 = 200;
 
-/// A client has left before its request was served.
+/// The client left before its request was served.
 #[derive(Debug)]
 pub(crate) struct Gone;
 
-/// A request's client, and the time from which it is watched.
+/// Watch of a request's client, active from a point in time.
 pub(crate) struct Watch<'e> {
     worker: &'e Worker,
     departure: Option<&'e Departure>,
     from_ms: u64,
-    /// Begun at the first look.
+    /// Future that resolves when the client leaves; created at the first check.
     noticed: Option<Pin<Box<dyn Future<Output = ()> + 'e>>>,
 }
 
 impl<'e> Watch<'e> {
-    /// Has the connection's task woken for the first look. Streams of HTTP/2 are watched by their connection.
+    /// Schedules a wake-up of the connection's task for the first check. HTTP/2 streams are watched
+    /// by their connection.
     #[inline]
     pub(crate) fn begin(cx: &Exchange<'e>) -> Self {
         let mut from_ms = u64::MAX;
@@ -40,7 +41,8 @@ impl<'e> Watch<'e> {
         Self { worker: cx.worker, departure: cx.departure, from_ms, noticed: None }
     }
 
-    /// Outcome of a request that was just polled. Looked at after it, so that an answer that is there already is sent.
+    /// Outcome of a request after a poll. The client is checked after the request, so that a
+    /// response that is ready is still sent.
     #[inline]
     pub(crate) fn check<T>(
         &mut self,

@@ -1,5 +1,6 @@
-//! The handshake of a client's TLS: bounded in time and in what the client may say before anything is known of it,
-//! and in number from the client's whole first message on; silent connections are counted apart (`silence.rs`).
+//! TLS handshakes of clients. Their time and the size of the ClientHello are bounded. Their number
+//! is bounded from the complete ClientHello on; silent connections are counted separately
+//! (`silence.rs`).
 
 use std::cell::OnceCell;
 use std::future::poll_fn;
@@ -18,38 +19,38 @@ use super::silence::Silence;
 use crate::snapshot::certificates::{Certificates, TlsHost};
 use crate::worker::Worker;
 
-/// What is known of a client that has ended its handshake. Streams of HTTP/2 share that of their
-/// connection, whose session none of them reaches.
+/// Facts about a client after its TLS handshake. HTTP/2 streams share those of their connection,
+/// because they cannot reach its session.
 #[derive(Debug)]
 pub struct TlsPeer {
-    /// The name that decided, lower-cased; empty where none was asked for, and none stands for that.
+    /// Server name that selected the host, in lower case: the client's, or the fallback. Empty if
+    /// neither is set.
     pub name: Box<str>,
-    /// Whether the client has asked for it.
+    /// Whether the client sent a server name.
     pub is_named: bool,
-    /// What stood for the name then: the certificates that the client has seen one of.
+    /// Host that served the name during the handshake, with the certificates that the client was
+    /// offered.
     pub host: Arc<TlsHost>,
-    /// The version, as `TLSv1.3`.
+    /// Protocol version, such as `TLSv1.3`.
     pub protocol: &'static str,
-    /// The cipher suite, by OpenSSL's name for it.
+    /// Cipher suite, by its OpenSSL name.
     pub cipher: &'static str,
-    /// What was agreed on by ALPN; empty is nothing.
+    /// Protocol agreed on by ALPN; empty if none.
     pub application_protocol: &'static str,
-    /// Whether it came back with a ticket.
+    /// Whether the client resumed a session with a ticket.
     pub is_resumed: bool,
-    /// What it has shown, its own certificate first.
+    /// Client certificate chain, leaf first; empty if none was sent.
     pub certificates: Box<[CertificateDer<'static>]>,
-    /// What its certificate was checked by, and what came of that; nothing where none was asked for.
+    /// Verification of the client certificate; `None` if none was requested.
     pub checked: Option<Checked>,
-    /// Subject and serial number of its certificate, taken out of it when the log first asks.
+    /// Subject and serial number of the client certificate, parsed on first use by the log.
     subject_and_serial: OnceCell<(String, String)>,
 }
 
-/// What became of a client's certificate.
+/// Verification of a client certificate.
 #[derive(Debug)]
 pub struct Checked {
-    /// Who has checked it.
     pub by: Arc<ClientVerifier>,
-    /// Whether it is good.
     pub verdict: Result<(), HandshakeFailure>,
 }
 
@@ -78,12 +79,12 @@ impl TlsPeer {
         }
     }
 
-    /// The name that the client has asked for; empty is none.
+    /// Server name sent by the client; empty if none.
     pub fn server_name(&self) -> &str {
         if self.is_named { &self.name } else { "" }
     }
 
-    /// Whose certificate the client has shown, and its number; empty without one.
+    /// Subject and serial number of the client certificate; empty without one.
     pub fn subject_and_serial(&self) -> (&str, &str) {
         let Some(certificate) = self.certificates.first() else { return ("", "") };
         let (subject, serial) = self.subject_and_serial.get_or_init(|| {
@@ -93,8 +94,8 @@ impl TlsPeer {
         (subject, serial)
     }
 
-    /// What became of the client's certificate, in nginx's words: `NONE` without one, `SUCCESS`, or
-    /// `FAILED:` with the reason.
+    /// Result of the verification as nginx writes it in `$ssl_client_verify`: `NONE` without a
+    /// certificate, `SUCCESS`, or `FAILED:` with the reason.
     pub fn verdict(&self) -> &'static str {
         let Some(checked) = &self.checked else { return "NONE" };
         match checked.verdict {
@@ -110,27 +111,27 @@ impl TlsPeer {
     }
 }
 
-/// What came of a handshake.
+/// Outcome of a handshake.
 #[derive(Debug)]
 pub enum Shaken {
-    /// What follows may come.
+    /// The session is established.
     Open(TlsPeer),
-    /// It came to nothing.
+    /// The handshake failed, or only served an ACME challenge.
     Failed,
-    /// The client speaks plain HTTP, it seems, and can be told.
+    /// The client seems to speak plain HTTP and can receive an error page.
     PlainHttp,
 }
 
-/// What follows behind a handshake.
+/// Protocol inside the TLS session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carries {
-    /// Requests of HTTP, whose versions are agreed on by ALPN.
+    /// HTTP requests; their version is agreed on by ALPN.
     Requests,
-    /// Whatever client and node speak.
+    /// Any protocol, passed through to a node.
     Bytes,
 }
 
-/// Goes through the handshake that `client` begins on `stream`.
+/// Performs the server side of the TLS handshake on `stream`.
 pub(crate) async fn run(
     worker: &Worker,
     stream: &mut Carrier,
@@ -155,13 +156,13 @@ pub(crate) async fn run(
             choose(worker, hello, carries, &mut chosen).ok_or(Refusal::UnknownName)
         };
         match tls.poll_handshake(context, limits.client_hello_bytes, &mut choose) {
-            // A handshake that ends with the last bytes in time is none that is late.
+            // Checked after the poll, so that a handshake that completes at the deadline succeeds.
             Poll::Pending if late => {
-                let cause = "limits.handshake_time is over";
+                let cause = "limits.handshake_time has passed";
                 Poll::Ready(Err(HandshakeError::new(HandshakeFailure::Timeout, cause)))
             }
             Poll::Pending if silence.as_ref().is_some_and(Silence::is_displaced) => {
-                let cause = "it was silent, and newer connections took its place";
+                let cause = "silent connection, displaced by newer ones";
                 Poll::Ready(Err(HandshakeError::new(HandshakeFailure::Silent, cause)))
             }
             polled => polled,
@@ -176,7 +177,7 @@ pub(crate) async fn run(
             }
             Shaken::Open(TlsPeer::new(name, host, tls))
         }
-        // An authority has looked at its challenge, and asks for nothing else.
+        // An authority has validated its ACME challenge and sends nothing else.
         (Ok(()), _, _) => Shaken::Failed,
         (Err(error), _, _) => {
             fail(worker, client, &error);
@@ -188,14 +189,14 @@ pub(crate) async fn run(
     }
 }
 
-/// The terms of the host that a client means, which is remembered in `chosen`.
+/// TLS terms for the host that the client asks for. The name and host are stored in `chosen`.
 fn choose(
     worker: &Worker,
     hello: &Hello<'_>,
     carries: Carries,
     chosen: &mut Option<(Box<str>, Arc<TlsHost>)>,
 ) -> Option<HostTerms> {
-    // Nothing is chosen then: the connection is closed behind the handshake.
+    // `chosen` stays empty for a challenge, so that the connection closes after the handshake.
     if let Some(terms) = worker.snapshot.challenges().terms_for(hello) {
         return Some(terms);
     }
@@ -209,7 +210,7 @@ fn choose(
     })
 }
 
-/// The host for the name that a client asks for, or else for the one that stands for its absence.
+/// The host for the client's server name or, without one, for the fallback name.
 fn find<'c, 'n>(
     certificates: &'c Certificates,
     name: Option<&'n str>,
@@ -228,11 +229,11 @@ fn fail(worker: &Worker, client: SocketAddr, error: &HandshakeError) {
     worker.failures.report_handshake(client, error);
 }
 
-/// Counts a handshake as under way until it is dropped, however it ends.
+/// Counts a handshake as pending until the guard is dropped.
 struct UnderWay<'w>(&'w Worker);
 
 impl<'w> UnderWay<'w> {
-    /// Counts one more, unless as many as allowed are under way.
+    /// Counts one more handshake; returns `None` if `handshakes_per_worker` is exceeded.
     fn begin(worker: &'w Worker) -> Option<Self> {
         let open = &worker.metrics.downstream_tls_handshakes_open;
         open.increment();

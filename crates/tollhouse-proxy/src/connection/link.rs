@@ -1,5 +1,5 @@
-//! A stream with its read buffer: one side of an exchange. What is read waits here until the other
-//! side has taken it: nothing is read ahead of that.
+//! A byte stream with its read buffer: one side of an exchange. Bytes stay in the buffer until the
+//! other side has taken them, so that backpressure reaches the sender.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -10,11 +10,11 @@ use tollhouse_net::server_tls::ServerTls;
 use super::buffer::{Buffer, BufferPool};
 use super::carrier::Carrier;
 
-/// One side's stream and what was read from it.
+/// Transport and read buffer of one side.
 #[derive(Debug)]
 pub struct Link {
     pub stream: Carrier,
-    /// Bytes read and not consumed; absent while idle.
+    /// Bytes read and not consumed; absent while the connection is idle.
     pub buffer: Buffer,
 }
 
@@ -23,8 +23,8 @@ impl Link {
         Self { stream: stream.into(), buffer: Buffer::absent() }
     }
 
-    /// The same connection where the client is to open TLS next, of which what has been read is the
-    /// beginning.
+    /// The same connection, on which the client opens TLS next. The bytes in the buffer are the
+    /// beginning of its handshake.
     pub fn expecting_tls(mut self, buffers: &BufferPool) -> Self {
         let received = self.buffer.filled().to_vec();
         self.release_buffer(buffers);
@@ -32,13 +32,13 @@ impl Link {
             Carrier::Socket(Stream::Plain(tcp)) => {
                 Self::new(Stream::ServerTls(Box::new(ServerTls::behind(tcp, received))))
             }
-            // Nothing else is accepted from clients.
+            // Clients' carriers are plain sockets here; any other one is returned unchanged.
             stream => Self::new(stream),
         }
     }
 
-    /// Reads once behind what the buffer holds, taking a buffer from the pool when there is none.
-    /// 0 is the end of the stream, or a buffer without room.
+    /// Reads once into the buffer, which is taken from the pool if absent. Returns 0 at the end of
+    /// the stream, or if the buffer is full.
     #[inline]
     pub fn poll_fill(
         &mut self,
@@ -48,7 +48,7 @@ impl Link {
         if !self.buffer.is_absent() && self.buffer.room().is_empty() {
             return Poll::Ready(Ok(0));
         }
-        // Most of the time nothing has come yet, which is known before a buffer is taken.
+        // Readability is checked first, because most polls find nothing to read and need no buffer.
         match self.stream.poll_readable(context) {
             Poll::Ready(Ok(())) => {}
             nothing => {
@@ -63,13 +63,12 @@ impl Link {
         if let Poll::Ready(Ok(bytes)) = &read {
             self.buffer.add(*bytes);
         } else {
-            // Nothing to read yet: whoever has something may use the buffer meanwhile.
+            // Nothing to read yet, so other connections may use the buffer.
             self.release_if_empty(buffers);
         }
         read
     }
 
-    /// Gives the buffer back to the pool if it is empty.
     #[inline]
     pub fn release_if_empty(&mut self, buffers: &BufferPool) {
         if self.buffer.is_empty() && !self.buffer.is_absent() {
@@ -77,7 +76,7 @@ impl Link {
         }
     }
 
-    /// Gives the buffer back to the pool, whatever it holds.
+    /// Gives the buffer back to the pool with all its content discarded.
     pub fn release_buffer(&mut self, buffers: &BufferPool) {
         buffers.give(std::mem::replace(&mut self.buffer, Buffer::absent()));
     }

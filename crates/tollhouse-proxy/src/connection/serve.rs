@@ -1,4 +1,4 @@
-//! The life of a connection: request after request, until one of them says that it ends.
+//! Life of a client connection: serves request after request until the connection ends.
 
 use std::rc::Rc;
 
@@ -15,7 +15,6 @@ use crate::stages::account;
 use crate::transfer::pump::RequestPump;
 use crate::worker::Worker;
 
-/// Serves one connection to its end.
 pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) {
     client.attach().await;
     let departure = client.departure(worker);
@@ -24,7 +23,7 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) {
             client.link.stream.try_say_end();
             break;
         }
-        // Whatever else comes instead is none of HTTP/1.1's to answer.
+        // After an agreement on HTTP/2, the HTTP/2 server also answers bytes that are not HTTP/2.
         if client.requests == 0 && client.has_agreed_http2() {
             if Box::pin(server::connection(worker, client)).await == After::Linger {
                 Box::pin(client.linger(worker)).await;
@@ -32,8 +31,8 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) {
             break;
         }
         let mut state = worker.take_state();
-        // What a request needs to be served lives in the core's memory and not in the connection's
-        // task: an idle connection would hold 2 KB for it.
+        // The state of the request's future lives in a room of the core and not in the connection's
+        // task, because an idle connection would otherwise hold 2 KB for it.
         let room = worker.take_room();
         let mut served = room.occupy(|| exchange(worker, client, departure.as_ref(), &mut state));
         let served_as = (&mut served).await;
@@ -57,15 +56,15 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) {
     client.link.release_buffer(&worker.buffers);
 }
 
-/// What became of bytes that should be a request.
+/// Outcome of serving the bytes at the start of the buffer.
 enum Served {
-    /// They were one, or were answered as none.
+    /// The bytes were a request, or were refused as invalid.
     Exchange(After),
-    /// They are the beginning of HTTP/2, and still in the buffer.
+    /// The bytes are the HTTP/2 preface and are still in the buffer.
     Nothing,
 }
 
-/// Serves one request: read the head, serve it, step over it in the buffer.
+/// Serves one request: reads its head, runs the pipeline, and consumes its bytes.
 async fn exchange(
     worker: &Worker,
     client: &mut Client,
@@ -78,7 +77,8 @@ async fn exchange(
     match arrival {
         Ok(Arrival::Request) => {}
         Ok(Arrival::Gone) => return Served::Exchange(After::Close),
-        // Looked at only where HTTP/1.1 has nothing to say to it.
+        // The HTTP/2 preface is checked only after the HTTP/1.1 parser refused the bytes, which
+        // costs ordinary requests nothing.
         Err(_) if client.requests == 1 && client.request_bytes().starts_with(PREFACE_LINE) => {
             return Served::Nothing;
         }
@@ -96,7 +96,7 @@ async fn exchange(
     let mut cx = Exchange::new(worker, client, state, &mut body);
     cx.departure = departure;
     let after = pipeline::serve(&mut cx).await;
-    // Only now: the log has shown bytes of the head.
+    // Consumed only now, because the access log reads bytes of the head.
     if after == After::KeepAlive {
         client.link.buffer.consume(body.end_in_buffer());
     }

@@ -1,6 +1,6 @@
-//! Connections to TLS listeners that have not sent a whole first message. They cost no cryptography and come from
-//! anyone, so that they have places of their own: where these run out, the connection that has been silent for longest
-//! is closed, never the newest.
+//! Connections to TLS listeners that have not sent a complete ClientHello. They are cheap and any
+//! client can open them, so their number is limited separately from handshakes. At the limit, the
+//! connection that has been silent longest is closed.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -10,11 +10,11 @@ use tollhouse_stdx::{ArrivalQueue, Ticket};
 
 use crate::worker::Worker;
 
-/// The silent connections of one core, by client address.
+/// Silent connections of one core, by client address.
 #[derive(Debug, Default)]
 pub(crate) struct SilentConnections(RefCell<ArrivalQueue<IpAddr, Waker>>);
 
-/// A connection's place among them, until it is dropped.
+/// Place of a connection in the queue of silent ones; released on drop.
 #[derive(Debug)]
 pub(crate) struct Silence<'w> {
     worker: &'w Worker,
@@ -22,7 +22,7 @@ pub(crate) struct Silence<'w> {
 }
 
 impl<'w> Silence<'w> {
-    /// Takes a place for a connection, whose `task` is woken where a newer connection takes it.
+    /// Adds a connection to the queue. `task` is woken when a newer connection displaces it.
     pub(crate) fn begin(worker: &'w Worker, client: IpAddr, task: Waker) -> Self {
         let limits = &worker.settings.limits;
         let mut queue = worker.silent.0.borrow_mut();
@@ -41,7 +41,7 @@ impl<'w> Silence<'w> {
         Self { worker, ticket }
     }
 
-    /// Whether a newer connection has taken the place.
+    /// Whether a newer connection has displaced this one.
     pub(crate) fn is_displaced(&self) -> bool {
         !self.worker.silent.0.borrow().contains(&self.ticket)
     }
@@ -77,10 +77,10 @@ mod tests {
         let displaced = |places: &[Silence<'_>]| -> Vec<bool> {
             places.iter().map(Silence::is_displaced).collect()
         };
-        // An address at its share pays with its own oldest one.
+        // An address at its own limit loses its oldest connection.
         let newest = begin(2);
         assert_eq!(displaced(&places), [false, true, false]);
-        // With all places taken, the oldest of all goes.
+        // At the limit of the core, the oldest connection of all is closed.
         let other = begin(3);
         assert_eq!(displaced(&places), [true, true, false]);
         assert!(!newest.is_displaced() && !other.is_displaced());

@@ -1,5 +1,5 @@
-//! A request's body that somebody has had read whole, and what variables such as `post_arg_name`
-//! find in it. It stands in the client's buffer; who reads it there is `stages/request_body.rs`.
+//! Request body that was read whole, with the values of variables such as `post_arg_name`. The
+//! bytes are in the client's buffer; `stages/request_body.rs` reads them.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -12,82 +12,82 @@ use tollhouse_stdx::{MemoryBudget, Reservation};
 
 use crate::connection::buffer::Buffer;
 
-/// A body that has been read whole, and what variables find in it.
+/// A request body held in memory, and the variables read from it.
 #[derive(Debug, Default)]
 pub(crate) struct HeldBody {
-    /// Where the body ends in the client's buffer, once it has been read; it begins behind the
-    /// head.
+    /// Offset of the body's end in the client's buffer, once the body is read. The body begins
+    /// after the head.
     end: Option<usize>,
-    /// The variables of the configuration that look into bodies; none where it has none, or the
-    /// request has no body.
+    /// Body variables of the configuration; `None` without any, or if the request has no body.
     wanted: Option<Arc<[Variable]>>,
-    /// Their values, in the same order, once the body has been looked into.
+    /// Values of `wanted`, in the same order, once the body is parsed.
     values: Option<Vec<Option<Vec<u8>>>>,
-    /// Whether somebody has asked for a variable before the body was read.
+    /// Whether a variable was requested before the body was read.
     is_asked: Cell<bool>,
-    /// Room that work on the body takes, and the body that it may bring.
+    /// Memory reserved for work on the body and for a body that replaces it.
     reservation: Option<Reservation>,
 }
 
 impl HeldBody {
-    /// Says what variables may ask for; without effect once the body has been looked into.
+    /// Sets the variables to look up. No effect once the body is parsed.
     pub(crate) fn want(&mut self, variables: &Arc<[Variable]>) {
         if self.values.is_none() {
             self.wanted = Some(Arc::clone(variables));
         }
     }
 
-    /// What is still to be looked up, once the body has been read.
+    /// Variables to look up when the body is read.
     pub(crate) fn wanted(&self) -> Option<Arc<[Variable]>> {
         self.wanted.clone()
     }
 
-    /// Notes that the body has been read, and where it ends.
+    /// Records that the body is read, and the offset of its end.
     pub(crate) fn hold(&mut self, end: usize) {
         self.end = Some(end);
     }
 
-    /// Notes what variables find, in the order of [`Self::wanted`].
+    /// Stores the values of the variables, in the order of [`Self::wanted`].
     pub(crate) fn set_values(&mut self, values: Vec<Option<Vec<u8>>>) {
         self.values = Some(values);
     }
 
-    /// Notes that the body is passed on unread, so that its variables have no values.
+    /// Records that the body is passed on without being read, so that its variables have no values.
     pub(crate) fn leave_unread(&mut self) {
         self.values = Some(Vec::new());
         self.wanted = None;
     }
 
-    /// Holds memory for work on the body, in place of what was held before.
+    /// Reserves memory for work on the body, in place of the previous reservation; returns `false`
+    /// if the budget does not allow it.
     pub(crate) fn reserve(&mut self, budget: &Arc<MemoryBudget>, bytes: u64) -> bool {
-        // What was looked at before has left nothing that is still held.
+        // The result of earlier work is no longer held, so its reservation ends first.
         self.reservation = None;
         self.reservation = budget.take(bytes);
         self.reservation.is_some()
     }
 
-    /// The room that work on the body took, for whoever holds what it has brought.
+    /// Hands over the reservation to the holder of the result.
     pub(crate) fn take_reservation(&mut self) -> Option<Reservation> {
         self.reservation.take()
     }
 
-    /// Whether a variable was asked for whose value stands in the body.
+    /// Whether a body variable was requested and the body is not read yet.
     pub(crate) fn is_asked(&self) -> bool {
         self.is_asked.get() && self.end.is_none()
     }
 
-    /// The body, once it has been read; `buffer` is the client's.
+    /// The body, once it is read; `buffer` is the client's.
     pub(crate) fn bytes<'a>(&'a self, head_bytes: usize, buffer: &'a Buffer) -> Option<&'a [u8]> {
         buffer.filled().get(head_bytes..self.end?)
     }
 
-    /// The body's bytes, once it has been read; without chunk framing.
+    /// Length of the body in bytes without chunk framing, once it is read.
     #[inline]
     pub(crate) fn length(&self, head_bytes: usize) -> Option<u64> {
         Some((self.end? - head_bytes) as u64)
     }
 
-    /// Forgets the body, or that it was left unread.
+    /// Resets the state for the next request.
     #[inline]
     pub(crate) fn finish(&mut self) {
         let is_looked_into = self.wanted.is_some() || self.values.is_some();
@@ -96,7 +96,7 @@ impl HeldBody {
         }
     }
 
-    /// What a variable finds in the body.
+    /// Value of a body variable.
     pub(crate) fn value<'a>(
         &'a self,
         head: &RequestHead,
@@ -115,14 +115,15 @@ impl HeldBody {
             self.is_asked.set(self.values.is_none());
             return None;
         };
-        // Of no object that has a conf: templates of the process's own, such as formats of logs.
+        // Variables outside the objects of the configuration, such as those of log formats, are
+        // looked up one by one.
         let content_type = content_type(head, buffer);
         let found = body::look_up(bytes, content_type, std::slice::from_ref(variable));
         found.into_iter().next().flatten().map(Cow::Owned)
     }
 }
 
-/// What the client says the body is; empty where it says nothing.
+/// `Content-Type` of the request; empty if missing.
 pub(crate) fn content_type<'a>(head: &RequestHead, buffer: &'a Buffer) -> &'a [u8] {
     let span = head.fields.first(Known::ContentType);
     span.map_or(&[], |span| span.bytes_in(buffer.filled()))

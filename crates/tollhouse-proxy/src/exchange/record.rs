@@ -1,4 +1,4 @@
-//! What log and metrics say about one request, filled in on its way.
+//! Record of one request for log and metrics, filled in while it is served.
 
 use std::net::SocketAddr;
 
@@ -7,46 +7,45 @@ use tollhouse_telemetry::labels::ShenyuType;
 
 use crate::head::text::write_decimal;
 
-/// What log and metrics say about one request.
+/// Facts about one request for log and metrics.
 #[derive(Debug, Default)]
 pub struct Record {
-    /// Milliseconds of the core's clock when its head was read.
+    /// Time when the head was read, in milliseconds of the core's clock.
     pub started_ms: u64,
-    /// The status sent; 0 while none has been.
+    /// Status sent to the client; 0 before a response is sent.
     pub status: u16,
-    /// Why the gateway answered itself, or broke off.
+    /// Error code of a response that the gateway generated or cut off.
     pub code: Option<ErrorCode>,
-    /// Body bytes sent to the client.
     pub body_bytes_sent: u64,
-    /// All bytes sent to the client.
+    /// Bytes sent to the client, heads included.
     pub bytes_sent: u64,
     last_failure: Option<ErrorCode>,
     /// Nodes tried, in order.
     pub attempts: Vec<AttemptRecord>,
-    /// Milliseconds until the node's head had arrived.
+    /// Milliseconds until the node's response head had arrived.
     pub upstream_response_ms: Option<u64>,
-    /// Id of the route; copied, since counting a shared one would cost every core.
+    /// Id of the route. Copied, because a shared reference count would be contended by all cores.
     pub route_id: String,
-    /// One more than what its requests are counted by; 0 where there is none.
+    /// Counter number of the route plus one; 0 without a route.
     pub route_count: u32,
-    /// The same of the upstream object that its nodes are of.
+    /// Counter number of the upstream object plus one; 0 without one.
     pub upstream_count: u32,
-    /// Id of its service.
+    /// Id of the route's service.
     pub service_id: String,
-    /// How ShenYu's plugins carry it, where its objects have taken it.
+    /// ShenYu's type of the request, if a ShenYu object routed it.
     pub shenyu_type: Option<ShenyuType>,
 }
 
-/// One node tried.
+/// Outcome of one node that was tried.
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptRecord {
     pub address: SocketAddr,
-    /// Its status, or the one that stands for its failure.
+    /// Status of the node's response, or of the error that replaces it.
     pub status: u16,
 }
 
 impl Record {
-    /// Forgets the request, keeps what its vectors have grown to.
+    /// Resets the record and keeps the capacity of its vectors.
     pub(crate) fn reset(&mut self) {
         let mut next = Record {
             attempts: std::mem::take(&mut self.attempts),
@@ -60,18 +59,18 @@ impl Record {
         *self = next;
     }
 
-    /// Notes a node that brought no answer.
+    /// Records a node that sent no response.
     pub fn fail_attempt(&mut self, address: SocketAddr, code: ErrorCode) {
         self.attempts.push(AttemptRecord { address, status: code.status() });
         self.last_failure = Some(code);
     }
 
-    /// What the last node tried failed with.
+    /// Error of the last node tried; `NoNodes` if none was tried.
     pub fn last_code(&self) -> ErrorCode {
         self.last_failure.unwrap_or(ErrorCode::NoNodes)
     }
 
-    /// `X-APISIX-Upstream-Status`: all statuses in order, such as `502, 200`.
+    /// Value of `X-APISIX-Upstream-Status`: the statuses of all nodes in order, such as `502, 200`.
     pub fn upstream_statuses(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (index, attempt) in self.attempts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What is known about the request under way, in memory that one request after another uses.
+//! State of a request in progress, in memory that is reused for the next request.
 
 use std::net::IpAddr;
 
@@ -14,58 +14,58 @@ use crate::offload;
 use crate::plugins::state::PluginState;
 use crate::transfer::pump::Lead;
 
-/// Everything a request needs while it is under way; one value serves many requests, so that its
-/// vectors grow once.
+/// State of one request. One value serves many requests, so that its vectors are allocated once.
 #[derive(Debug, Default)]
 pub(crate) struct RequestState {
-    /// The client's head; spans point into the client's buffer.
+    /// Request head; its spans index into the client's buffer.
     pub head: RequestHead,
-    /// The node's head; spans point into the node's buffer.
+    /// Response head of the node; its spans index into the node's buffer.
     pub response: ResponseHead,
-    /// The head written for the node.
+    /// Head written for the node.
     pub out_up: Vec<u8>,
-    /// The head written for the client, and chunk framing.
+    /// Head written for the client, and chunk framing.
     pub out_down: Vec<u8>,
-    /// The normalised path, where it differs from the one sent.
+    /// Normalised path, if it differs from the path sent.
     pub path: Vec<u8>,
-    /// Whether `path` is in use.
+    /// Whether `path` is used instead of the path sent.
     pub path_is_rewritten: bool,
-    /// The lower-cased `Host`, with its port.
+    /// `Host` in lower case, with its port.
     pub host: Vec<u8>,
-    /// Bytes of `host` before the port.
+    /// Length of `host` without the port.
     pub host_bytes: usize,
-    /// The `Host` that the node gets.
+    /// `Host` sent to the node.
     pub host_up: Vec<u8>,
-    /// What the route's pattern captured.
+    /// Parameters captured by the route's path pattern.
     pub captures: Captures,
-    /// Which of the route's path and host patterns matched; no host where it is a condition.
+    /// Indexes of the path and host patterns that matched; no host index if the host is checked as
+    /// a condition.
     pub matched: (usize, Option<usize>),
-    /// Whether the method may be repeated (RFC 9110 §9.2.2).
+    /// Whether the method is idempotent, so that the request may be retried (RFC 9110 §9.2.2).
     pub is_idempotent: bool,
-    /// The client's address where a proxy in front reports another one than the peer's.
+    /// Client address reported by a trusted proxy, if it differs from the peer's.
     pub reported_address: Option<(IpAddr, AddressText)>,
-    /// Until when the client of a call of gRPC waits, in milliseconds of the core's clock.
+    /// Deadline of a gRPC call, in milliseconds of the core's clock.
     pub call_deadline_ms: Option<u64>,
-    /// The request's body, where somebody has it read whole.
+    /// The request body, if it is read whole.
     pub held_body: HeldBody,
-    /// What log and metrics will say.
+    /// Facts for log and metrics.
     pub record: Record,
-    /// What plugins leave behind.
+    /// State left by plugins.
     pub plugins: PluginState,
 }
 
-/// Room that a vector keeps for the next request, in bytes; heads are seldom longer.
+/// Capacity in bytes that a vector keeps for the next request; heads are rarely longer.
 const ROOM_KEPT_BYTES_MAX: usize = 16 * 1024;
 
 impl RequestState {
-    /// What nodes are sent before the client's body.
+    /// Bytes sent to nodes before the client's body: the head, and a body set by plugins.
     #[inline]
     pub(crate) fn lead(&self) -> Lead<'_> {
         let body = self.plugins.edits.body.as_deref().unwrap_or_default();
         Lead { head: &self.out_up, body }
     }
 
-    /// Drops what could keep a configuration alive or take much memory between requests.
+    /// Releases whatever would keep a configuration alive or hold much memory between requests.
     pub(crate) fn finish(&mut self) {
         for room in [&mut self.out_up, &mut self.out_down, &mut self.path, &mut self.host_up] {
             room.shrink_to(ROOM_KEPT_BYTES_MAX);
@@ -81,8 +81,8 @@ impl RequestState {
     }
 }
 
-/// The method that nodes are asked with, which is what frames their answers. `buffer` is what
-/// `head` was parsed from.
+/// Method sent to nodes, which determines the framing of their responses. `head` was parsed from
+/// `buffer`.
 #[inline]
 pub(crate) fn upstream_method<'a>(
     edits: &RequestEdits,
@@ -93,7 +93,7 @@ pub(crate) fn upstream_method<'a>(
     edited.unwrap_or_else(|| Method::from_head(head, buffer))
 }
 
-/// Whether a method may be repeated without the client's asking (RFC 9110 §9.2.2).
+/// Whether a method is idempotent, so that the request may be retried (RFC 9110 §9.2.2).
 #[inline]
 pub(crate) fn is_idempotent(method: &[u8]) -> bool {
     matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE")

@@ -1,7 +1,6 @@
-//! The variables of a TLS connection and of the certificate that the client has shown, under the names
-//! that nginx gives them, without `ssl_`.
+//! Variables of a TLS connection and its client certificate, under nginx's names without `ssl_`.
 //!
-//! A certificate is taken apart when somebody asks.
+//! The certificate is parsed on each access.
 
 use std::borrow::Cow;
 
@@ -11,7 +10,7 @@ use crate::connection::handshake::TlsPeer;
 
 type Value<'a> = Option<Cow<'a, [u8]>>;
 
-/// The value of `ssl_<name>` on a connection over TLS.
+/// Value of `ssl_<name>` on a TLS connection.
 pub(crate) fn named<'p>(peer: &'p TlsPeer, name: &str) -> Value<'p> {
     match name {
         "protocol" => text(peer.protocol),
@@ -35,7 +34,7 @@ fn certificate_value<'p>(peer: &'p TlsPeer, name: &str) -> Value<'p> {
         "v_end" => view.not_after(),
         "v_remain" => view.days_left(std::time::SystemTime::now()).to_string(),
         "raw_cert" => view.pem(),
-        // On several lines of a header, as nginx folds it.
+        // Folded over several header lines, as nginx does.
         "cert" => view.pem().trim_end().replace('\n', "\n\t"),
         "escaped_cert" => escaped(&view.pem()),
         _ => return None,
@@ -43,7 +42,7 @@ fn certificate_value<'p>(peer: &'p TlsPeer, name: &str) -> Value<'p> {
     Some(Cow::Owned(value.into_bytes()))
 }
 
-/// As nginx escapes it: everything but letters, digits and a few marks.
+/// Percent-encoding as in nginx: all bytes except letters, digits and `-._~`.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 5 / 4);
     for byte in text.bytes() {

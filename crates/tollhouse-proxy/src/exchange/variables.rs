@@ -1,5 +1,5 @@
-//! The variables of an exchange, for expressions, templates and plugins: what the
-//! client sent, with what plugins have changed, and how the exchange has gone so far.
+//! Variables of an exchange for expressions, templates and plugins: the client's request with the
+//! edits of plugins, and the progress of the exchange.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,8 @@ impl Lookup for Exchange<'_> {
             Variable::Host => Some(Cow::Borrowed(&state.host[..state.host_bytes])),
             Variable::Scheme => Some(Cow::Borrowed(client.scheme().as_bytes())),
             Variable::RequestMethod => Some(Cow::Borrowed(self.client_method())),
-            // What plugins have found counts at once, though routes were chosen by what was known before.
+            // An address set by plugins takes effect at once, although the route was chosen by the
+            // previous one.
             Variable::RemoteAddr => match state.plugins.edits.remote {
                 Some((address, _)) => address_text(AddressText::new(address)),
                 None => Some(Cow::Borrowed(self.client_address_text())),
@@ -57,7 +58,7 @@ impl Lookup for Exchange<'_> {
 }
 
 impl Exchange<'_> {
-    /// The client's header lines that plugins have left, then those of plugins.
+    /// The client's header lines that plugins have kept, then those added by plugins.
     fn header_lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let (bytes, edits) = (self.request_bytes(), &self.state.plugins.edits.headers);
         let sent = self.state.head.fields.visible();
@@ -70,7 +71,8 @@ impl Exchange<'_> {
         state.held_body.value(&state.head, &self.client.link.buffer, variable)
     }
 
-    /// Of the document in the argument `query` of a GET, or in the body of anything else.
+    /// Value from the GraphQL document in the query argument `query` of a GET, or in the body of
+    /// any other method.
     fn in_graphql(&self, variable: &Variable) -> Value<'_> {
         if self.client_method() != b"GET" {
             return self.in_body(variable);
@@ -80,7 +82,7 @@ impl Exchange<'_> {
         operation.value(variable).map(Cow::Owned)
     }
 
-    /// By name alone. What is rarer stands further back.
+    /// Value of a variable by its name. Rarer groups are searched later.
     fn named(&self, name: &str) -> Value<'_> {
         self.named_by_progress(name)
             .or_else(|| self.named_by_route(name))
@@ -88,7 +90,7 @@ impl Exchange<'_> {
             .or_else(|| self.named_by_tls(name))
     }
 
-    /// How the exchange has gone so far, on which connection, and who asks.
+    /// Variables of the exchange's progress, its connection and its consumer.
     fn named_by_progress(&self, name: &str) -> Value<'_> {
         let state = &*self.state;
         let record = &state.record;
@@ -119,7 +121,7 @@ impl Exchange<'_> {
             "upstream_response_time" | "apisix_upstream_response_time" => {
                 record.upstream_response_ms.map(|time_ms| Cow::Owned(seconds(time_ms)))
             }
-            // Before a node is asked, as it would be asked now.
+            // Before a node is chosen, the URI that would be sent now.
             "upstream_uri" => match state.plugins.edits.upstream_uri() {
                 Some(uri) => Some(Cow::Borrowed(uri)),
                 None => Some(self.sent_uri()),
@@ -136,7 +138,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// What TLS says of the connection and of the client's certificate.
+    /// Variables of the TLS connection and the client certificate.
     fn named_by_tls(&self, name: &str) -> Value<'_> {
         match name {
             "https" => Some(Cow::Borrowed(if self.client.is_encrypted() { b"on" } else { b"" })),
@@ -144,7 +146,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// What the route says of itself; nothing before one is found.
+    /// Variables of the route; `None` before one is matched.
     fn named_by_route(&self, name: &str) -> Value<'_> {
         let entry = self.route?;
         let route = &entry.route;
@@ -162,7 +164,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// The host pattern that matched, of the route or else of its service.
+    /// Host pattern that matched, of the route or else of its service.
     fn matched_host(&self) -> Option<&str> {
         let entry = self.route?;
         let hosts = match &entry.terms().service {
@@ -216,7 +218,7 @@ fn address_text<'a>(address: AddressText) -> Value<'a> {
     Some(Cow::Owned(address.as_bytes().to_vec()))
 }
 
-/// Milliseconds as seconds with three decimals, as web servers write them.
+/// Milliseconds as seconds with three decimals, as nginx writes them.
 fn seconds(time_ms: u64) -> Vec<u8> {
     format!("{}.{:03}", time_ms / 1000, time_ms % 1000).into_bytes()
 }

@@ -1,8 +1,8 @@
-//! The request head that a node receives.
+//! Request head for a node.
 //!
-//! Header policy of the gateway towards upstreams: hop-by-hop fields stay behind, `Host` follows
-//! `pass_host`, the forwarding headers say what the gateway saw unless the peer is trusted. Framing
-//! is the gateway's own, whatever the client wrote.
+//! Hop-by-hop fields are removed, and `Host` follows `pass_host`. Forwarding headers state what the
+//! gateway saw, unless the peer is trusted. The framing is the gateway's own, independent of the
+//! client's.
 
 use tollhouse_http::element::{Authority, FieldName, FieldValue, Method, OriginForm};
 use tollhouse_http::writer::Lines;
@@ -17,49 +17,51 @@ const X_FORWARDED_PROTO: FieldName<'_> = FieldName::literal("X-Forwarded-Proto")
 const X_FORWARDED_HOST: FieldName<'_> = FieldName::literal("X-Forwarded-Host");
 const X_FORWARDED_PORT: FieldName<'_> = FieldName::literal("X-Forwarded-Port");
 
-/// What the gateway itself says about the client.
+/// Facts about the client for the forwarding headers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientFacts<'a> {
-    /// The client's address after real-ip processing.
+    /// Client address after real-ip processing.
     pub remote_address: FieldValue<'a>,
     /// `http` or `https`.
     pub scheme: FieldValue<'static>,
-    /// The host asked for, without port.
+    /// Host requested by the client, without port.
     pub host: FieldValue<'a>,
-    /// The port it was asked on.
+    /// Port on which the request arrived.
     pub port: u16,
 }
 
-/// How far forwarding headers of the peer are believed.
+/// Trust in the peer's forwarding headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// No trusted addresses are configured: `X-Forwarded-For` grows, the rest is overwritten.
+    /// No trusted addresses are configured: `X-Forwarded-For` is extended, the others are
+    /// overwritten.
     Unconfigured,
-    /// The peer is a trusted address: what it sent is kept.
+    /// The peer is a trusted address: its headers are kept.
     Trusted,
-    /// Trusted addresses are configured and the peer is none: all of it is reset.
+    /// Trusted addresses are configured and the peer is not among them: all forwarding headers are
+    /// replaced.
     Untrusted,
 }
 
-/// Lines about a client as its last request had them: what asks for the same host gets the same.
+/// Forwarding headers of a client's last request, reused for requests to the same host.
 #[derive(Debug, Default)]
 pub struct ForwardingLines {
-    /// The host asked for.
+    /// Host of the last request.
     host: Vec<u8>,
     lines: Lines,
 }
 
 impl ForwardingLines {
-    /// Longest host that lines are kept for, in bytes; as long as names in the DNS are.
+    /// Longest host for which lines are cached, in bytes; equals the longest DNS name.
     pub(crate) const HOST_BYTES_MAX: usize = 255;
 
-    /// Whether they stand for a request that asks for `host`.
+    /// Whether the lines apply to a request for `host`.
     #[inline]
     pub(crate) fn are_for(&self, host: &[u8]) -> bool {
         self.host == host && !host.is_empty()
     }
 
-    /// Writes them anew: about a client that no header of its own says anything else about.
+    /// Rewrites the lines for a client that sent no forwarding headers of its own.
     pub(crate) fn write_anew(&mut self, client: &ClientFacts<'_>) {
         self.host.clear();
         self.host.extend_from_slice(client.host.as_bytes());
@@ -73,42 +75,41 @@ impl ForwardingLines {
     }
 }
 
-/// What is said about the client.
+/// Source of the forwarding headers of a request.
 #[derive(Debug)]
 pub(crate) enum About<'a> {
-    /// What every request of this client for this host gets, written before.
+    /// Cached lines of this client and host.
     Always(&'a ForwardingLines),
-    /// What has to be written for this request.
+    /// Facts from which the lines are written for this request.
     Now(ClientFacts<'a>),
 }
 
-/// The head to be written.
+/// Parameters of a request head for a node.
 #[derive(Debug)]
 pub(crate) struct UpstreamRequest<'a> {
-    /// The client's head.
+    /// The client's request head.
     pub head: &'a RequestHead,
-    /// The bytes it was parsed from.
+    /// Bytes that `head` was parsed from.
     pub bytes: &'a [u8],
-    /// The method for the node.
+    /// Method sent to the node.
     pub method: Method<'a>,
-    /// Path and query for the node.
+    /// Path and query sent to the node.
     pub target: OriginForm<'a>,
-    /// `Host` for the node.
+    /// `Host` sent to the node.
     pub host: Authority<'a>,
-    /// What the gateway says about the client.
+    /// Source of the forwarding headers.
     pub about: About<'a>,
-    /// How far the peer's own forwarding headers are believed.
+    /// Trust in the peer's forwarding headers.
     pub trust: Trust,
-    /// What plugins change about header lines. Here, only the chain of addresses is of interest.
+    /// Header edits of plugins; only those of `X-Forwarded-For` matter here.
     pub edits: &'a HeaderEdits,
-    /// How the body is framed.
+    /// Framing of the body.
     pub framing: Framing,
     /// Whether `Upgrade` is passed on.
     pub upgrade: bool,
 }
 
 impl UpstreamRequest<'_> {
-    /// Appends the head to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut out = HeadWriter::request(out, self.method, self.target, self.host);
         match &self.about {
@@ -122,7 +123,7 @@ impl UpstreamRequest<'_> {
         out.copied(&self.head.fields, head, |field| passes(field, trusted));
         out.framing(self.framing);
         if self.upgrade {
-            // The one protocol that is passed on, also where the client offers others.
+            // Only WebSocket is passed on, even if the client offers other protocols.
             write_switch(&mut out, FieldValue::literal("websocket"));
         }
         out.end();
@@ -143,8 +144,8 @@ impl UpstreamRequest<'_> {
         }
     }
 
-    /// The chain so far, unless it is not to be believed, what plugins say comes next, and the
-    /// client at its end.
+    /// Elements of `X-Forwarded-For`: those the client sent, unless untrusted, those of plugins,
+    /// and the client's address last.
     fn chain<'c>(&'c self, client: &ClientFacts<'c>) -> impl Iterator<Item = FieldValue<'c>> {
         let name = X_FORWARDED_FOR.as_bytes();
         let is_believed = self.trust != Trust::Untrusted && !self.edits.hides(name);
@@ -157,18 +158,18 @@ impl UpstreamRequest<'_> {
     }
 }
 
-/// Whether the chain of addresses is other than the gateway's own word.
+/// Whether plugins edit `X-Forwarded-For`.
 pub(crate) fn edits_chain(edits: &HeaderEdits) -> bool {
     let name = X_FORWARDED_FOR.as_bytes();
     edits.hides(name) || edits.find(name).is_some()
 }
 
-/// Whether a client's header line is copied to the node as it stands.
+/// Whether a client's header line is copied to the node unchanged.
 #[inline]
 fn passes(field: &Field, trusted: bool) -> bool {
     match field.known {
         Known::Host | Known::Expect | Known::XRealIp | Known::XForwardedFor => false,
-        // Trailers end here.
+        // Request trailers are not passed on.
         Known::Trailer => false,
         Known::XForwardedProto
         | Known::XForwardedHost

@@ -1,6 +1,6 @@
-//! The response head that a client receives: a node's, or one of the gateway's own.
+//! Response head for a client: a node's, or one of the gateway's own.
 //!
-//! How the body is framed is decided in `delivery.rs`, once plugins have spoken.
+//! The framing of the body is decided in `delivery.rs`, after plugins have run.
 
 use tollhouse_http::element::{FieldName, FieldValue, Status};
 use tollhouse_http::writer::Lines;
@@ -13,28 +13,27 @@ const SERVER: FieldName<'_> = FieldName::literal("Server");
 const CONTENT_TYPE: FieldName<'_> = FieldName::literal("Content-Type");
 const UPSTREAM_STATUS: FieldName<'_> = FieldName::literal("X-APISIX-Upstream-Status");
 
-/// What is said about the connection.
+/// `Connection` header of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionNote {
-    /// Nothing: HTTP/1.1 keeps it open.
+    /// No header, because HTTP/1.1 keeps the connection open by default.
     None,
-    /// It closes after this response.
+    /// The connection closes after this response.
     Close,
-    /// It stays open although the client spoke HTTP/1.0.
+    /// The connection stays open although the client speaks HTTP/1.0.
     KeepAlive,
 }
 
-/// What every response says of this gateway and of the time, ready to be copied.
+/// `Date` and `Server` lines, formatted once and copied into every response.
 #[derive(Debug, Default)]
 pub(crate) struct ServerLines {
-    /// `Date` and `Server`.
     dated: Lines,
-    /// `Server` alone, behind a node's own date.
+    /// `Server` alone, for responses with a node's own date.
     undated: Lines,
 }
 
 impl ServerLines {
-    /// Writes them anew; `date` is that of now (RFC 9110 §5.6.7).
+    /// Rewrites the lines with the current `date` (RFC 9110 §5.6.7).
     pub(crate) fn write_anew(&mut self, server: FieldValue<'_>, date: FieldValue<'_>) {
         self.dated.write_anew(|out| {
             out.field(DATE, date).field(SERVER, server);
@@ -45,46 +44,44 @@ impl ServerLines {
     }
 }
 
-/// What every response of this gateway carries.
+/// Header lines that every response of this gateway carries.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerFacts<'a> {
-    /// Who answers, and when.
+    /// `Date` and `Server`.
     pub lines: &'a ServerLines,
-    /// What is said about the connection.
+    /// `Connection`.
     pub connection: ConnectionNote,
 }
 
-/// A node's response, to be passed on.
+/// Head of a node's response, to be passed on.
 #[derive(Debug)]
 pub(crate) struct RelayedResponse<'a> {
-    /// The node's head.
     pub head: &'a ResponseHead,
-    /// The bytes it was parsed from.
+    /// Bytes that `head` was parsed from.
     pub bytes: &'a [u8],
-    /// How the body is framed towards the client.
+    /// Framing of the body towards the client.
     pub framing: Framing,
-    /// Whether trailers follow the body.
+    /// Treatment of the node's trailers.
     pub trailers: Trailers,
-    /// What this gateway adds.
+    /// Lines added by the gateway.
     pub facts: ServerFacts<'a>,
-    /// `X-APISIX-Upstream-Status`, where it is to be shown.
+    /// `X-APISIX-Upstream-Status`, if it is shown.
     pub upstream_status: Option<FieldValue<'a>>,
-    /// The status, where a plugin changes it.
+    /// Status set by a plugin, if changed.
     pub status: Option<Status>,
 }
 
-/// What becomes of a node's trailers.
+/// Treatment of a node's trailers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Trailers {
-    /// They end here.
+    /// Trailers are discarded.
     #[default]
     Dropped,
-    /// The client has asked for them.
+    /// Trailers are passed on to the client.
     Passed,
 }
 
 impl RelayedResponse<'_> {
-    /// Appends the head to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut out = match self.status {
             None => HeadWriter::relayed(out, self.head, self.bytes),
@@ -110,7 +107,7 @@ impl RelayedResponse<'_> {
     }
 }
 
-/// Appends an interim response (RFC 9110 §15.2) of a node.
+/// Appends the head of a node's interim (1xx) response (RFC 9110 §15.2).
 pub(crate) fn write_interim(out: &mut Vec<u8>, head: &ResponseHead, bytes: &[u8]) {
     let mut out = HeadWriter::relayed(out, head, bytes);
     let lines = &bytes[..head.head_bytes];
@@ -120,20 +117,19 @@ pub(crate) fn write_interim(out: &mut Vec<u8>, head: &ResponseHead, bytes: &[u8]
     out.end();
 }
 
-/// A response that the gateway makes up itself.
+/// Head of a response that the gateway generates itself.
 #[derive(Debug)]
 pub(crate) struct LocalResponse<'a> {
     pub status: Status,
-    /// `Content-Type`; empty for none.
+    /// `Content-Type`; omitted if empty.
     pub content_type: FieldValue<'a>,
-    /// What is said about the body's length, also where none is sent (HEAD).
+    /// Declared length of the body, also if no body is sent (HEAD).
     pub framing: Framing,
-    /// What this gateway adds.
+    /// Lines added by the gateway.
     pub facts: ServerFacts<'a>,
 }
 
 impl LocalResponse<'_> {
-    /// Appends the head to `out`.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut out = begin(out, self.status);
         write_facts(&mut out, &self.facts, false);

@@ -1,6 +1,6 @@
-//! Reason phrases of the statuses the gateway may answer with, as nginx spells them.
+//! Reason phrases of the statuses that the gateway may send, as nginx spells them.
 
-/// The reason phrase of `status`; empty for one that has none here.
+/// Reason phrase of `status`; empty if unknown.
 pub(crate) fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
@@ -9,8 +9,8 @@ pub(crate) fn reason(status: u16) -> &'static str {
         204 => "No Content",
         206 => "Partial Content",
         301 => "Moved Permanently",
-        // Where nginx and RFC 9110 differ (302, 405, 408, 413, 414, 504), nginx' words: access logs
-        // and scripts compare them.
+        // Where nginx and RFC 9110 differ (302, 405, 408, 413, 414, 504), nginx's words are used,
+        // because access logs and scripts compare them.
         302 => "Moved Temporarily",
         303 => "See Other",
         304 => "Not Modified",

@@ -1,14 +1,14 @@
-//! Addresses as text, written on every request without the formatter.
+//! Addresses as text, without the cost of `fmt` for IPv4.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
 pub(crate) use tollhouse_http::writer::write_decimal;
 
-/// Longest text of an address: an IPv6 address with an embedded IPv4 one.
+/// Longest text of an IP address: IPv6 with an embedded IPv4 address.
 const ADDRESS_CHARS_MAX: usize = 45;
 
-/// An IP address as text, kept with the connection so that it is made once.
+/// An IP address as text, formatted once per connection.
 #[derive(Debug, Clone, Copy)]
 pub struct AddressText {
     bytes: [u8; ADDRESS_CHARS_MAX],
@@ -16,7 +16,7 @@ pub struct AddressText {
 }
 
 impl AddressText {
-    /// The text of `address`; an IPv4-mapped one is written as IPv4.
+    /// Formats `address`; an IPv4-mapped one as IPv4.
     pub fn new(address: IpAddr) -> Self {
         let mut bytes = [0; ADDRESS_CHARS_MAX];
         let mut len = 0;
@@ -41,7 +41,7 @@ impl AddressText {
             }
             IpAddr::V6(v6) => {
                 let mut room = &mut bytes[..];
-                // The room suffices for every address.
+                // The buffer is large enough for every address.
                 let _ = write!(room, "{v6}");
                 len = ADDRESS_CHARS_MAX - room.len();
             }

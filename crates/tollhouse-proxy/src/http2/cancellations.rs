@@ -1,7 +1,7 @@
-//! Requests that clients of a core have taken back, counted by address, over however many connections they came.
+//! Cancelled requests of the clients of one core, counted by address across all connections.
 //!
-//! The requests of a client that cancels much go to nodes over connections of their own, and those of a client
-//! that does little else are finished all the same, each in its place.
+//! The requests of a client that cancels many use separate connections to nodes. If a client
+//! cancels most of its requests, they are served to the end instead of being aborted.
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,20 +9,22 @@ use std::net::{IpAddr, Ipv6Addr};
 use hashbrown::HashMap;
 use tollhouse_h2::{Bucket, Rate};
 
-/// Addresses that are counted at a time; with more, those with the fewest cancelled requests are forgotten.
+/// Maximum number of counted addresses; beyond it, those with the fewest cancelled requests are
+/// dropped.
 const ADDRESSES_MAX: usize = 4096;
 
-/// The share of addresses that is forgotten at once where that bound is met.
+/// Divisor of `ADDRESSES_MAX`: share of the addresses that is dropped at once.
 const SHARE_FORGOTTEN: usize = 8;
 
-/// Cancelled requests beyond which a client's requests go over connections of their own. Two connections to a
-/// node are spent by then.
+/// Rate of cancelled requests beyond which a client's requests use separate connections to nodes.
+/// Two connections to a node are used up by then.
 const USUAL: Rate = Rate { burst: 100, per_second: 10 };
 
-/// Cancelled requests more than were answered beyond which they are a flood: what five connections may do.
+/// Rate of cancelled minus answered requests beyond which they count as a flood; equals the
+/// allowance of five connections.
 const FLOOD: Rate = Rate { burst: 5000, per_second: 100 };
 
-/// How the clients of an address behave.
+/// Behaviour of the clients of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Conduct {
     #[default]
@@ -43,7 +45,7 @@ pub(super) struct Share {
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     cancelled: Bucket,
-    /// The same, less what was answered.
+    /// Cancelled requests minus answered ones.
     unanswered: Bucket,
 }
 
@@ -56,13 +58,13 @@ pub(crate) struct Cancellations {
 }
 
 impl Cancellations {
-    /// Whether no address is counted.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.counts.borrow().is_empty()
     }
 
-    /// Counts requests of a client, and says how those of its address behave.
+    /// Adds the requests of a client to the counts of its address; returns the behaviour of that
+    /// address.
     pub(super) fn report(&self, address: IpAddr, share: Share, now_ms: u64) -> Conduct {
         let network = network(address);
         let mut counts = self.counts.borrow_mut();
@@ -86,7 +88,7 @@ impl Cancellations {
         }
     }
 
-    /// Forgets addresses whose cancelled requests are forgiven.
+    /// Removes addresses whose counts have decayed.
     pub(crate) fn sweep(&self, now_ms: u64) {
         self.counts.borrow_mut().retain(|_, count| !count.is_forgiven(now_ms));
     }
@@ -98,7 +100,7 @@ impl Count {
     }
 }
 
-/// Unit of counting: an IPv4 address, or the /64 network that one client of IPv6 usually has to itself.
+/// Unit of counting: an IPv4 address, or an IPv6 /64 network, which usually belongs to one client.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
@@ -145,7 +147,7 @@ mod tests {
             all.report("127.0.0.2".parse().expect("an address"), cancelled(1), 0),
             Conduct::Usual
         );
-        // It is forgiven with time, and then forgotten.
+        // The count decays with time and is then removed.
         assert_eq!(all.report(CLIENT, cancelled(0), 1000), Conduct::Cancelling);
         assert_eq!(all.report(CLIENT, cancelled(0), 60_000), Conduct::Usual);
         all.sweep(60_000);

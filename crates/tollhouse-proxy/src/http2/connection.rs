@@ -1,4 +1,4 @@
-//! Moves bytes between a session and its socket, until one of them is done.
+//! Moves bytes between a session and its socket.
 
 use std::io::IoSlice;
 use std::task::{Context, Poll};
@@ -8,18 +8,18 @@ use crate::connection::link::Link;
 use crate::turn::{self, TURN_BYTES};
 use crate::worker::Worker;
 
-/// What has become of a connection.
+/// State of a connection after moving bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moved {
-    /// All that can be done for now.
+    /// Reading and writing are both blocked for now.
     Waiting,
-    /// Nothing is left to do.
+    /// The session has ended and everything is written.
     Finished,
-    /// The peer is gone.
+    /// The connection to the peer was lost.
     Lost,
 }
 
-/// Reads what there is, adding streams that were opened to `opened`.
+/// Reads available bytes into the session; streams opened by the peer are added to `opened`.
 pub(super) fn read(
     context: &mut Context<'_>,
     worker: &Worker,
@@ -30,7 +30,7 @@ pub(super) fn read(
     let now_ms = worker.clock.refresh();
     let random = || worker.random_u64();
     let mut turn = 0;
-    // What came before anybody looked.
+    // Bytes that were read before this session existed.
     let mut is_fed = link.buffer.is_empty();
     loop {
         if !is_fed {
@@ -40,14 +40,14 @@ pub(super) fn read(
             link.buffer.consume(length);
             turn += length;
             if received.is_err() {
-                // What the codec has left to say is still written.
+                // Pending output of the codec, such as GOAWAY, is still written.
                 return Moved::Finished;
             }
         }
         if !session.with_codec(|codec| codec.wants_input()) {
             return Moved::Waiting;
         }
-        // A fast client would keep the core from everybody else.
+        // Without a bound, a fast client would occupy the core.
         if turn >= TURN_BYTES {
             let _ = turn::give_way::<()>(context);
             return Moved::Waiting;
@@ -60,7 +60,7 @@ pub(super) fn read(
     }
 }
 
-/// Writes what there is.
+/// Writes pending output of the session.
 pub(super) fn write(context: &mut Context<'_>, session: &Session, link: &mut Link) -> Moved {
     let stream = &mut link.stream;
     loop {

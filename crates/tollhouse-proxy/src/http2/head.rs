@@ -1,7 +1,7 @@
-//! Lays the fields of a message out as a head of HTTP/1.1, while they are decoded.
+//! Formats the fields of a message as an HTTP/1.1 head while they are decoded.
 //!
-//! Which bytes a name, a value or a pseudo-header field may have was checked by the codec; that a
-//! request is one request, is checked again by the parser that reads it from here.
+//! The codec has checked the characters of names, values and pseudo-header fields. The HTTP/1.1
+//! parser that reads the result checks again that it is exactly one request.
 
 use tollhouse_h2::field::{Field, FieldKind};
 use tollhouse_h2::{FieldSink, HeadKind, StreamId};
@@ -11,10 +11,10 @@ use super::websocket::Handshake;
 use crate::head::reason;
 use crate::head::text::write_decimal;
 
-/// Room that is kept for the next message, in bytes, in each vector.
+/// Capacity in bytes that each vector keeps for the next message.
 const ROOM_KEPT_BYTES_MAX: usize = 8 * 1024;
 
-/// The head or the trailers that were decoded last; one a connection, reused.
+/// The most recently decoded head or trailers; one per connection, reused.
 #[derive(Debug, Default)]
 pub(super) struct DecodedHead {
     method: Vec<u8>,
@@ -22,23 +22,23 @@ pub(super) struct DecodedHead {
     path: Vec<u8>,
     protocol: Vec<u8>,
     host: Vec<u8>,
-    /// All crumbs of cookies, put together again (RFC 9113 §8.2.3).
+    /// All `cookie` fields, joined into one (RFC 9113 §8.2.3).
     cookie: Vec<u8>,
-    /// The other lines, each with its end.
+    /// The other header lines, each with its line end.
     lines: Vec<u8>,
     declares_length: bool,
 }
 
-/// What a request asks for that is none of an exchange's.
+/// Kind of a request by its pseudo-header fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// An ordinary one.
+    /// An ordinary request-response exchange.
     Exchange,
     /// A WebSocket (RFC 8441).
     WebSocket,
-    /// Another protocol.
+    /// An extended CONNECT for another protocol.
     UnknownProtocol,
-    /// A connection to somewhere else.
+    /// A plain CONNECT, which asks for a tunnel to another host.
     Connect,
 }
 
@@ -72,7 +72,7 @@ impl FieldSink for DecodedHead {
                 }
                 &mut self.cookie
             }
-            // Which scheme the client uses is known from its connection.
+            // The scheme is known from the connection.
             FieldKind::Scheme | FieldKind::Status | FieldKind::Malformed => return,
             FieldKind::ContentLength | FieldKind::Regular | FieldKind::Priority => {
                 self.declares_length |= field.kind == FieldKind::ContentLength;
@@ -83,7 +83,7 @@ impl FieldSink for DecodedHead {
     }
 }
 
-/// The name of the line that says a body's length, as it is laid out here.
+/// Name of the `content-length` line, as it is written here.
 const CONTENT_LENGTH: &[u8] = b"content-length:";
 
 fn write_status_line(status: u16, out: &mut Vec<u8>) {
@@ -101,7 +101,6 @@ fn write_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 }
 
 impl DecodedHead {
-    /// What the request asks for.
     pub(super) fn kind(&self) -> Kind {
         match (&*self.method, &*self.protocol) {
             (b"CONNECT", b"") => Kind::Connect,
@@ -111,18 +110,18 @@ impl DecodedHead {
         }
     }
 
-    /// Whether the client asks with HEAD, which frames the answer.
+    /// Whether the method is HEAD, which determines the framing of the response.
     pub(super) fn is_head(&self) -> bool {
         self.method == b"HEAD"
     }
 
-    /// The lines of trailers.
+    /// Header lines of trailers.
     pub(super) fn lines(&self) -> &[u8] {
         &self.lines
     }
 
-    /// Appends the request as one of HTTP/1.1; `ends` is whether it has no body. Says how the body
-    /// is to be framed behind it.
+    /// Appends the request as one of HTTP/1.1; `ends` tells that no body follows. Returns the
+    /// framing of the body.
     pub(super) fn write_request(&self, ends: bool, out: &mut Vec<u8>) -> Framing {
         self.write_request_line(&self.method, out);
         out.extend_from_slice(&self.lines);
@@ -138,14 +137,14 @@ impl DecodedHead {
         framing
     }
 
-    /// Appends the request for a WebSocket as one of HTTP/1.1 (RFC 8441 §5); bytes without framing
-    /// follow it.
+    /// Appends a WebSocket request in the form of HTTP/1.1 (RFC 8441 §5); the bytes that follow are
+    /// not framed.
     pub(super) fn write_upgrade(&self, handshake: &Handshake, out: &mut Vec<u8>) -> Framing {
         self.write_request_line(b"GET", out);
         out.extend_from_slice(b"connection: Upgrade\r\nupgrade: websocket\r\n");
         write_line(out, b"sec-websocket-key", handshake.key());
         for line in self.lines.split_inclusive(|&byte| byte == b'\n') {
-            // There is no body, and the key is the gateway's.
+            // The request has no body, and the gateway sends its own key.
             let is_of_gateway =
                 [CONTENT_LENGTH, b"sec-websocket-key:"].iter().any(|start| line.starts_with(start));
             if !is_of_gateway {
@@ -156,7 +155,7 @@ impl DecodedHead {
         Framing::Plain
     }
 
-    /// Appends what the log shows of a request that is no exchange.
+    /// Appends the request line that the log shows of a refused CONNECT request.
     pub(super) fn write_refused(&self, out: &mut Vec<u8>) -> Framing {
         let target = if self.path.is_empty() { &self.authority } else { &self.path };
         for part in [&*self.method, b" ", target, b" HTTP/2.0\r\n\r\n"] {
@@ -176,8 +175,8 @@ impl DecodedHead {
         }
     }
 
-    /// Appends the final head of a response as one of HTTP/1.1; `ends` is whether it has no body, and
-    /// `asked_head` whether the request was one with HEAD. Says how the body is to be framed behind it.
+    /// Appends the final head of a response in the form of HTTP/1.1. `ends` tells that no body
+    /// follows, `asked_head` that the request method was HEAD. Returns the framing of the body.
     pub(super) fn write_response(
         &self,
         status: u16,
@@ -186,7 +185,7 @@ impl DecodedHead {
         out: &mut Vec<u8>,
     ) -> Framing {
         write_status_line(status, out);
-        // Trailers stand behind chunks only, and gRPC says in them what came of a call.
+        // Only a chunked body can have trailers, and gRPC sends its status in them.
         let is_grpc = self.has_line(b"content-type: application/grpc");
         let has_length = self.declares_length && (ends || !is_grpc);
         for line in self.lines.split_inclusive(|&byte| byte == b'\n') {
@@ -209,7 +208,7 @@ impl DecodedHead {
         framing
     }
 
-    /// Appends an interim response as one of HTTP/1.1.
+    /// Appends an interim (1xx) response in the form of HTTP/1.1.
     pub(super) fn write_interim(&self, status: u16, out: &mut Vec<u8>) -> Framing {
         write_status_line(status, out);
         out.extend_from_slice(&self.lines);
@@ -217,12 +216,12 @@ impl DecodedHead {
         Framing::Nothing
     }
 
-    /// Whether a line begins like that.
+    /// Whether a header line begins with `start`.
     fn has_line(&self, start: &[u8]) -> bool {
         self.lines.split(|&byte| byte == b'\n').any(|line| line.starts_with(start))
     }
 
-    /// Gives back what an unusual message has taken.
+    /// Releases capacity that an unusually long message has taken.
     pub(super) fn shrink(&mut self) {
         for text in [&mut self.cookie, &mut self.lines, &mut self.path] {
             text.clear();

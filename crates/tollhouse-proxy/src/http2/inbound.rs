@@ -1,71 +1,71 @@
-//! What a stream has received and nobody has read yet: a head of HTTP/1.1, the body's bytes, and
-//! what ends them. Chunks are framed while they are read, so that what is held is bounded by the
-//! stream's window and not by how many frames it came in.
+//! Receive buffer of a stream: an HTTP/1.1 head, body bytes, and the end of the message. Chunk
+//! framing is added on reading, so that the memory held is bounded by the stream's window and not
+//! by the number of DATA frames.
 
 use tollhouse_http::chunked::SizeLine;
 
-/// Room that is kept between two reads, in bytes.
+/// Capacity in bytes that is kept between two reads.
 const ROOM_KEPT_BYTES_MAX: usize = 16 * 1024;
 
-/// The longest room that another stream gets, in bytes.
+/// Largest capacity in bytes that is reused for another stream.
 const ROOM_REUSED_BYTES_MAX: usize = 4 * 1024;
 
-/// Where a stream lays out what it receives.
+/// Receive buffers of a stream, reused after its end.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     staged: Vec<u8>,
     data: Vec<u8>,
 }
 
-/// How the body stands behind its head.
+/// Framing of the body in the HTTP/1.1 form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Framing {
-    /// There is none.
+    /// No body follows.
     #[default]
     Nothing,
-    /// As it is: by the length in the head, or as a tunnel.
+    /// Unframed: the length is in the head, or the body is a tunnel.
     Plain,
     Chunked,
 }
 
-/// What came of a read.
+/// Result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Read {
-    /// Bytes that were read.
+    /// Bytes written to the caller's buffer, framing included.
     pub(super) bytes: usize,
-    /// Of these, the ones that the peer's window is charged with.
+    /// Payload bytes among them, which are credited to the peer's window.
     pub(super) data: usize,
 }
 
-/// The receiving half of a stream.
+/// Receive half of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Inbound {
-    /// What comes before further data: a head, the size of a chunk, its end, trailers.
+    /// Bytes to be read before further data: a head, a chunk size, the end of a chunk, or trailers.
     staged: Vec<u8>,
-    /// Bytes of it that were read.
+    /// Bytes of `staged` already read.
     staged_read: usize,
     data: Vec<u8>,
-    /// Bytes of it that were read.
+    /// Bytes of `data` already read.
     data_read: usize,
     framing: Framing,
-    /// Bytes of data that the chunk under way still takes.
+    /// Data bytes left in the current chunk.
     chunk_left: usize,
-    /// Whether nothing follows what is here.
+    /// Whether the message has been received completely.
     is_ended: bool,
-    /// Whether the end has been staged.
+    /// Whether the end of the message has been staged.
     is_closed: bool,
-    /// Lines of the trailers.
+    /// Trailer lines.
     trailers: Vec<u8>,
 }
 
 impl Inbound {
-    /// One that has the room of a stream that is over.
+    /// Creates the receive half with reused buffers.
     pub(super) fn with_room(room: Room) -> Self {
         let Room { staged, data } = room;
         Self { staged, data, ..Self::default() }
     }
 
-    /// Its room, emptied, where that is no more than most streams take.
+    /// Emptied buffers for reuse; `None` if they are larger than `ROOM_REUSED_BYTES_MAX`.
     pub(super) fn into_room(self) -> Option<Room> {
         let Self { mut staged, mut data, .. } = self;
         staged.clear();
@@ -74,40 +74,40 @@ impl Inbound {
         is_usual.then_some(Room { staged, data })
     }
 
-    /// Begins a message: `lay` appends its head and says how the body follows.
+    /// Begins a message: `lay` appends its head and returns the framing of the body.
     pub(super) fn begin(&mut self, lay: impl FnOnce(&mut Vec<u8>) -> Framing) {
         self.framing = lay(&mut self.staged);
     }
 
-    /// Bytes of heads that nobody has read yet.
+    /// Unread bytes of heads.
     pub(super) fn staged_bytes(&self) -> usize {
         self.staged.len() - self.staged_read
     }
 
-    /// Whether data may follow the head.
+    /// Whether the message may have a body.
     pub(super) fn takes_data(&self) -> bool {
         self.framing != Framing::Nothing
     }
 
-    /// Takes data; `ends` is whether it is the last.
+    /// Appends body bytes; `ends` marks the last ones.
     pub(super) fn push(&mut self, data: &[u8], ends: bool) {
         self.data.extend_from_slice(data);
         self.is_ended |= ends;
     }
 
-    /// Takes the lines behind the body, each with its end.
+    /// Ends the message with its trailer lines, each with its line end.
     pub(super) fn end(&mut self, trailers: &[u8]) {
         self.trailers.extend_from_slice(trailers);
         self.is_ended = true;
     }
 
-    /// Reads what fits into `buffer`; nothing where there is nothing yet.
+    /// Reads into `buffer` as much as fits; zero bytes if nothing has arrived.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Read {
         let mut read = Read::default();
         while read.bytes < buffer.len() {
             let room = &mut buffer[read.bytes..];
-            // What was begun is finished first: a size line that stands half in one buffer and half
-            // in the next belongs before its chunk.
+            // Staged bytes come first: a chunk-size line that was only partly read must be
+            // completed before the data of its chunk.
             if self.staged_read < self.staged.len() {
                 read.bytes += copy(&self.staged, &mut self.staged_read, room);
                 continue;
@@ -116,8 +116,8 @@ impl Inbound {
             self.staged_read = 0;
             if self.data_read < self.data.len() {
                 if self.framing == Framing::Chunked && self.chunk_left == 0 {
-                    // One chunk for all that has arrived, as HTTP/1.1 peers send it; frame borders
-                    // mean nothing.
+                    // All bytes received so far form one chunk, because the borders of DATA frames
+                    // have no meaning.
                     self.chunk_left = self.data.len() - self.data_read;
                     self.staged.extend_from_slice(SizeLine::new(self.chunk_left).as_bytes());
                     continue;
@@ -136,7 +136,7 @@ impl Inbound {
         read
     }
 
-    /// Drops all unread bytes; returns how many of them are data.
+    /// Drops all unread bytes; returns the number of payload bytes among them.
     pub(super) fn discard(&mut self) -> usize {
         let unread = self.data.len() - self.data_read;
         (self.data, self.data_read) = (Vec::new(), 0);
@@ -144,12 +144,12 @@ impl Inbound {
         unread
     }
 
-    /// Whether the peer's end of stream is all there is to read.
+    /// Whether everything up to the peer's end of stream has been read.
     pub(super) fn is_at_end(&self) -> bool {
         self.is_closed && self.staged_read == self.staged.len()
     }
 
-    /// As much of `room` as the chunk under way may fill.
+    /// The part of `room` that the current chunk may fill.
     fn limited<'b>(&self, room: &'b mut [u8]) -> &'b mut [u8] {
         let most = if self.framing == Framing::Chunked { self.chunk_left } else { room.len() };
         let length = most.min(room.len());
@@ -180,7 +180,7 @@ impl Inbound {
     }
 }
 
-/// Copies what fits from behind `read`, which moves on.
+/// Copies as many bytes as fit from `from[*read..]` and advances `read`.
 fn copy(from: &[u8], read: &mut usize, to: &mut [u8]) -> usize {
     let bytes = (from.len() - *read).min(to.len());
     to[..bytes].copy_from_slice(&from[*read..*read + bytes]);
@@ -192,7 +192,7 @@ fn copy(from: &[u8], read: &mut usize, to: &mut [u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// All that can be read, `step` bytes at a time; how much of it was data.
+    /// Everything that can be read, `step` bytes at a time, and the number of payload bytes in it.
     fn drain(inbound: &mut Inbound, step: usize) -> (String, usize) {
         let (mut text, mut data) = (Vec::new(), 0);
         let mut room = vec![0; step];

@@ -1,37 +1,39 @@
-//! What a connection of HTTP/2 may do and hold here: the codec's bounds with the gateway's own put in.
+//! Limits of HTTP/2 connections: the codec's defaults with the gateway's settings.
 
 use tollhouse_h2::{FaultScope, Limits, Rate};
 use tollhouse_http::HeadLimits;
 
 use crate::settings;
 
-/// Bytes that each line of a head counts in HTTP/1.1 beside its name and value.
+/// Bytes that HTTP/1.1 counts per header line beside name and value.
 const LINE_OVERHEAD_BYTES: usize = 4;
 
-/// Bounds of a client's connection.
+/// Limits of a client's connection.
 pub(super) fn for_clients(limits: &settings::Limits) -> Limits {
     Limits {
         concurrent_streams: limits.http2_streams,
-        // Counted as resets of the client: the stream's work stops, and its place is taken until then.
+        // A stream fault counts as a client's reset: the stream's work stops, and it occupies its
+        // place until then.
         faults: FaultScope::Stream,
         connect_protocol: true,
         ..for_heads(&limits.head)
     }
 }
 
-/// Bounds of a connection to a node.
+/// Limits of a connection to a node.
 pub(super) fn for_nodes() -> Limits {
     Limits {
         faults: FaultScope::Stream,
-        // Each ends a stream that was opened for a client: a node may end all of them.
+        // Unlimited, because a reset only ends a stream that was opened for a client, and a node
+        // may reset all of them.
         resets: Rate { burst: u32::MAX, per_second: u32::MAX },
         ..for_heads(&settings::RESPONSE_HEAD)
     }
 }
 
-/// The codec's own bounds where heads are bounded like that: counted with 32 bytes a field here, and
-/// with four in a head. What is refused as too long is for the parser to say, which answers with its
-/// own code; here is what may be held for it.
+/// Codec limits that admit any head within `head`. HTTP/2 counts 32 bytes of overhead per field,
+/// HTTP/1.1 four. The codec's limits only bound memory; the HTTP/1.1 parser refuses a head that is
+/// too long and returns its own error code.
 fn for_heads(head: &HeadLimits) -> Limits {
     let codec = Limits::default();
     let overhead =

@@ -1,50 +1,51 @@
-//! Whether a silent peer is still there: when it is asked by a PING, and when it is given up.
+//! Detection of peers that are gone: when to send a PING, and when to give up waiting for its
+//! acknowledgement.
 
 use super::session::Session;
 
-/// What the PING carries.
+/// Payload of the PING frame.
 const PAYLOAD: [u8; 8] = *b"tollhous";
-/// Silence with streams open before the peer is asked, in milliseconds. Servers of gRPC take more than
-/// one PING in five minutes for an attack (gRFC A8).
+/// Silence with open streams before a PING is sent, in milliseconds. gRPC servers treat more than
+/// one PING in five minutes as abuse (gRFC A8).
 const SILENCE_MS: u64 = 310_000;
-/// How long its answer may take, in milliseconds; gRPC's own default.
+/// Time to wait for the acknowledgement, in milliseconds; gRPC's default.
 const ANSWER_MS: u64 = 20_000;
-/// How long after a question the next one waits that only a suspicion gives cause for.
+/// Minimum time in milliseconds between a PING and a next one that is sent only on suspicion.
 const SUSPICION_PAUSE_MS: u64 = 10_000;
 
-/// The questions that a peer was asked.
+/// PINGs sent to a peer.
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
-    /// The one that waits for an answer: when it was asked, and how often anything had come by then.
+    /// The unacknowledged PING: when it was sent, and the count of reads at that time.
     asked: Option<(u64, u64)>,
     last_asked_ms: Option<u64>,
 }
 
-/// What is known of a peer's side.
+/// Evidence that a peer is alive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Signs {
-    /// How often anything has come.
+    /// Number of reads that returned bytes.
     pub(super) received: u64,
-    /// When it came last.
+    /// Time of the last such read, in milliseconds.
     pub(super) received_ms: u64,
-    /// Whether streams wait for it.
+    /// Whether streams are open.
     pub(super) is_awaited: bool,
-    /// Whether somebody has waited in vain, and nothing had come meanwhile.
+    /// Whether a stream timed out and nothing has been received since it was opened.
     pub(super) is_suspect: bool,
 }
 
-/// What is to be done.
+/// Action that a liveness check asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     Nothing,
     /// Send a PING.
     Ask,
-    /// It is gone.
+    /// The peer is gone.
     Dead,
 }
 
 impl Liveness {
-    /// Asks the peer of `session` where it is time to.
+    /// Sends a PING to the peer of `session` if one is due.
     pub(super) fn look(&mut self, session: &Session, now_ms: u64) -> Look {
         let look = self.look_at(now_ms, session.signs());
         if look == Look::Ask {
@@ -53,7 +54,7 @@ impl Liveness {
         look
     }
 
-    /// Looks at what is known; `Ask` counts as done.
+    /// Decides on the action; after `Ask`, the PING counts as sent.
     fn look_at(&mut self, now_ms: u64, signs: Signs) -> Look {
         if let Some((asked_ms, received)) = self.asked {
             if signs.received != received {

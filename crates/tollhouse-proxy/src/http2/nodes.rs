@@ -1,8 +1,8 @@
-//! Connections of HTTP/2 to nodes, which the requests of a core share.
+//! HTTP/2 connections to nodes, shared by the requests of a core.
 //!
-//! A request takes a stream of a connection that has room for one more; where none has, another is opened, in a
-//! task of its own, and requests wait for that. `shared.rs` has those that are open, and `driver.rs` moves a
-//! connection's bytes.
+//! A request takes a stream of an open connection with capacity. If none has, another connection is
+//! opened in a separate task, and requests wait for it. `shared.rs` holds the open connections;
+//! `driver.rs` moves the bytes of one.
 
 mod driver;
 pub(crate) mod shared;
@@ -28,31 +28,31 @@ use crate::stages::attempt::header_version;
 use crate::worker::Worker;
 use crate::worker::pools::{PoolKey, UpstreamConnection};
 
-/// How a request comes by a stream.
+/// Result of a request's attempt to obtain a stream.
 pub(crate) enum Claim {
     /// A stream on an open connection.
     Stream(Box<UpstreamConnection>),
-    /// A connection is being opened that will have room for it.
+    /// A connection is being opened; the request waits for it.
     Wait(Place),
-    /// No connection has room: the request opens one.
+    /// No connection has capacity: the request opens one.
     Open(OpeningGuard),
 }
 
-/// Ends an opening when it is dropped, on success and on failure.
+/// Ends an opening on drop, after success and after failure.
 pub(crate) struct OpeningGuard {
     worker: Rc<Worker>,
     key: PoolKey,
     opening: Rc<Opening>,
 }
 
-/// Parameters of an opening.
+/// Parameters for opening a connection.
 pub(crate) struct Dial {
     pub(crate) terms: Arc<UpstreamTerms>,
-    /// How long it may take.
+    /// Connect timeout.
     pub(crate) time: Duration,
 }
 
-/// A stream of a connection that stands under `key`, or a way to one.
+/// Claims a stream on a connection with `key`, or a way to obtain one.
 pub(crate) fn claim(worker: &Worker, key: &PoolKey) -> Claim {
     let connections = &worker.node_connections;
     if let Some(stream) = connections.stream(key, worker.clock.now_ms()) {
@@ -68,8 +68,8 @@ pub(crate) fn claim(worker: &Worker, key: &PoolKey) -> Claim {
 }
 
 impl OpeningGuard {
-    /// Opens the connection in a task of its own: those who wait for it may take their requests back, and it is
-    /// there for the next. Gives the place of the first.
+    /// Opens the connection in a separate task, so that it is completed for later requests even if
+    /// the waiting ones are cancelled. Returns the place of the first waiting request.
     pub(crate) fn start(self, dial: Dial) -> Place {
         let place = Place::new(Rc::clone(&self.opening));
         tokio::task::spawn_local(self.run(dial));
@@ -88,7 +88,7 @@ impl OpeningGuard {
         self.opening.fail(error);
     }
 
-    /// Begins to serve the connection.
+    /// Registers the connection and starts its driver.
     fn succeed(&self, stream: Stream, bounds: KeepalivePool) {
         let worker = &self.worker;
         let now_ms = worker.clock.now_ms();
@@ -101,7 +101,7 @@ impl OpeningGuard {
         tokio::task::spawn_local(driver::run(Rc::clone(worker), key, connection, socket));
     }
 
-    /// Has those that wait fail like the one that has found out why.
+    /// Fails all waiting requests with `error`.
     pub(crate) fn fail(self, error: AttemptError) {
         self.opening.fail(error);
     }
@@ -113,7 +113,7 @@ impl Drop for OpeningGuard {
     }
 }
 
-/// The output of `connecting`; `None` when `time` has passed.
+/// Output of `connecting`; `None` if `time` passes first.
 async fn within<T>(
     worker: &Worker,
     time: Duration,
@@ -134,10 +134,10 @@ async fn within<T>(
     .await
 }
 
-/// Opens a connection that may stand under `key`.
+/// Opens a connection for the pool of `key`, with its PROXY protocol header and TLS handshake.
 ///
 /// # Errors
-/// Failures of the operating system and of TLS.
+/// If the operating system or the TLS handshake reports an error.
 pub(crate) async fn open(terms: &UpstreamTerms, key: &PoolKey) -> std::io::Result<Stream> {
     let mut header = Vec::new();
     if let (Some(version), Some(ends)) = (terms.proxy_protocol, &key.comes_for) {

@@ -1,8 +1,8 @@
-//! Takes apart what is written to a stream as a message of HTTP/1.1, and makes frames of it. The head
-//! of a request, which opens its stream, is taken by `request_head`.
+//! Parses the HTTP/1.1 message written to a stream and sends it as frames. Request heads, which
+//! open a stream, are handled by `request_head`.
 //!
-//! What is written comes from the gateway's own writers; it is parsed all the same, so that what a
-//! client gets does not depend on who wrote it.
+//! The bytes come from the gateway's own writers. They are parsed all the same, so that all
+//! responses are checked by the same rules.
 
 use std::io::{self, ErrorKind, IoSlice};
 
@@ -11,62 +11,63 @@ use tollhouse_http::{BodyLength, ChunkedDecoder, Field as Line, HeadLimits, Know
 
 use super::websocket::Handshake;
 
-/// Bounds of a head that is written: what was admitted, and what the gateway adds.
+/// Limits of a written head: those of the received head plus what the gateway adds.
 pub(super) const HEAD: HeadLimits =
     HeadLimits { line_bytes: 16 * 1024, head_bytes: 65_535, header_count: 256 };
 
-/// Bytes of heads that wait for the socket before further ones are held back: heads have no windows.
+/// Pending output in bytes above which further heads wait, because heads are not covered by
+/// flow-control windows.
 const HEADS_WAITING_BYTES_MAX: usize = 128 * 1024;
 
-/// What ends a body in chunks, where it stands right behind the data.
+/// End of a chunked body directly after the data of its last chunk.
 const CHUNK_END_AND_LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
-/// The sending half of a stream.
+/// Send half of a stream.
 #[derive(Debug)]
 pub(super) struct Outbound {
     step: Step,
-    /// The first bytes of a head that is not whole.
+    /// Buffered bytes of an incomplete head.
     held: Vec<u8>,
-    /// Lines behind the last chunk.
+    /// Trailer lines after the last chunk.
     trailers: Vec<u8>,
-    /// Whether the client asked with HEAD.
+    /// Whether the request method was HEAD.
     is_head: bool,
-    /// Of a client that asks for a WebSocket.
+    /// Handshake state, if the client asked for a WebSocket.
     handshake: Option<Box<Handshake>>,
 }
 
-/// How far a message has come.
+/// Progress of a message.
 #[derive(Debug)]
 enum Step {
     Head,
-    /// So many bytes of the body are to come.
+    /// Number of body bytes left.
     Length(u64),
     Chunked(ChunkedDecoder),
-    /// The end has been sent; so many bytes of framing say so once more.
+    /// END_STREAM has been sent; this many bytes of redundant chunk framing are skipped.
     Swallowing(usize),
     Tunnel,
     Ended,
 }
 
-/// What came of a write.
+/// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Written {
-    /// So many bytes were taken.
+    /// Number of bytes taken.
     Some(usize),
-    /// None could be: the codec names the stream when that has changed.
+    /// No window is available; the codec reports the stream when that changes.
     Blocked,
-    /// None could be before the socket has taken what waits.
+    /// The socket must first take pending output.
     Crowded,
 }
 
 impl Outbound {
-    /// The answer to a request with HEAD, or with another method.
+    /// Creates the send half of a response.
     pub(super) fn new(is_head: bool, handshake: Option<Box<Handshake>>) -> Self {
         let (held, trailers) = (Vec::new(), Vec::new());
         Self { step: Step::Head, held, trailers, is_head, handshake }
     }
 
-    /// What comes behind the head of a request, which stands in the codec already.
+    /// Creates the send half of a request whose head has been sent.
     pub(super) fn request(body: BodyLength, is_head: bool) -> Self {
         let step = match body {
             BodyLength::None | BodyLength::UntilClose => Step::Ended,
@@ -76,22 +77,21 @@ impl Outbound {
         Self { step, held: Vec::new(), trailers: Vec::new(), is_head, handshake: None }
     }
 
-    /// Whether the client asked with HEAD.
+    /// Whether the request method was HEAD.
     pub(super) fn is_head(&self) -> bool {
         self.is_head
     }
 
-    /// The handshake with a node, where the client asks for a WebSocket.
+    /// The node's handshake, if the client asked for a WebSocket.
     pub(super) fn handshake(&self) -> Option<&Handshake> {
         self.handshake.as_deref()
     }
 
-    /// Whether all of the message has been handed to the codec.
+    /// Whether the complete message has been passed to the codec.
     pub(super) fn is_ended(&self) -> bool {
         matches!(self.step, Step::Ended | Step::Swallowing(_))
     }
 
-    /// Whether it is a tunnel.
     pub(super) fn is_tunnel(&self) -> bool {
         matches!(self.step, Step::Tunnel)
     }
@@ -99,7 +99,7 @@ impl Outbound {
     /// Takes bytes from `parts` in order.
     ///
     /// # Errors
-    /// When the stream takes no more, or the bytes are no answer.
+    /// If the stream is closed, or the bytes are not a valid response.
     pub(super) fn write(
         &mut self,
         to: &mut Sender<'_>,
@@ -123,10 +123,10 @@ impl Outbound {
         Ok(Written::Some(taken))
     }
 
-    /// Ends a tunnel's direction.
+    /// Ends the write direction of a tunnel.
     ///
     /// # Errors
-    /// When the stream is closed already.
+    /// If the stream is closed already.
     pub(super) fn shut_down(&mut self, to: &mut Sender<'_>) -> io::Result<()> {
         if let Step::Tunnel = self.step {
             to.data(&[], true)?;
@@ -135,7 +135,7 @@ impl Outbound {
         Ok(())
     }
 
-    /// Takes from the front of `input`, which `next` follows.
+    /// Takes bytes from the front of `input`; `next` is the data that follows it.
     fn take(&mut self, to: &mut Sender<'_>, input: &[u8], next: &[u8]) -> io::Result<Written> {
         match &mut self.step {
             Step::Head if to.codec.output().len() > HEADS_WAITING_BYTES_MAX => Ok(Written::Crowded),
@@ -163,7 +163,7 @@ impl Outbound {
         }
     }
 
-    /// Takes the head, once all of it is there.
+    /// Parses and sends the head, once it is complete.
     fn take_head(&mut self, to: &mut Sender<'_>, input: &[u8]) -> io::Result<usize> {
         let held = self.held.len();
         let mut bytes = input;
@@ -208,7 +208,7 @@ impl Outbound {
             }
             return Ok(Written::Some(step.consumed));
         }
-        // Mostly the body ends right here: its last frame can say so.
+        // Usually the body ends directly after this data, so its last frame can carry END_STREAM.
         let behind = &input[step.consumed..];
         let is_here = !behind.is_empty();
         let behind = if is_here { behind } else { next };
@@ -222,17 +222,17 @@ impl Outbound {
             *decoder = after;
             return Ok(Written::Some(step.consumed));
         }
-        // As far as the data went, framing before it included.
+        // Advances the decoder up to the data that was sent, framing before it included.
         let step = decoder.step(&input[..step.data.start + sent]).map_err(invalid)?;
         Ok(written(step.consumed))
     }
 }
 
-/// Where frames go.
+/// Destination of the frames.
 pub(super) struct Sender<'a> {
     pub(super) codec: &'a mut Connection,
     pub(super) stream: StreamId,
-    /// Room for a head that is taken apart; one a connection.
+    /// Scratch memory for parsing a head; one per connection.
     pub(super) head: &'a mut ResponseHead,
 }
 
@@ -241,7 +241,7 @@ impl Sender<'_> {
         self.codec.send_data(self.stream, data, ends).map_err(broken)
     }
 
-    /// Ends the message; `section` is a trailer section with the empty line that ends it.
+    /// Ends the message; `section` is a trailer section with its final empty line.
     fn end(&mut self, section: &[u8]) -> io::Result<()> {
         let lines = section.split(|&byte| byte == b'\n').filter_map(|line| {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -256,7 +256,7 @@ impl Sender<'_> {
     }
 }
 
-/// Sends the head that has been parsed from `bytes`; what comes behind it.
+/// Sends the head parsed from `bytes`; returns the next step.
 fn send_head(to: &mut Sender<'_>, bytes: &[u8], handshake: Option<&Handshake>) -> io::Result<Step> {
     let head = &*to.head;
     let value = |known| head.fields.first(known).map(|span| span.bytes_in(bytes));
@@ -269,7 +269,7 @@ fn send_head(to: &mut Sender<'_>, bytes: &[u8], handshake: Option<&Handshake>) -
             (200, Step::Tunnel)
         }
         (101, None) => return refuse(to),
-        // To the client, any of these would mean that the WebSocket is open.
+        // A 2xx status would tell the client that the WebSocket is open.
         (200..300, Some(_)) => return refuse(to),
         (status, _) if status < 200 => (status, Step::Head),
         (status, _) => (
@@ -282,7 +282,7 @@ fn send_head(to: &mut Sender<'_>, bytes: &[u8], handshake: Option<&Handshake>) -
             },
         ),
     };
-    // An answer of gRPC without a body is one of trailers only, which have no length.
+    // A gRPC response without a body consists of trailers only, which may not declare a length.
     let is_grpc =
         value(Known::ContentType).is_some_and(|kind| kind.starts_with(b"application/grpc"));
     let is_upgrade = handshake.is_some() && matches!(step, Step::Tunnel);
@@ -297,13 +297,13 @@ fn send_head(to: &mut Sender<'_>, bytes: &[u8], handshake: Option<&Handshake>) -
     let ends = matches!(step, Step::Ended);
     match to.codec.respond(to.stream, status, fields, ends) {
         Ok(()) => Ok(step),
-        // What HTTP/1.1 allows and HTTP/2 does not.
+        // A field that HTTP/1.1 permits and HTTP/2 does not.
         Err(SendError::Field(_)) => refuse(to),
         Err(error) => Err(broken(error)),
     }
 }
 
-/// Answers 502: what was to be sent is none that the client could take.
+/// Answers 502, because the client could not parse what was to be sent.
 #[cold]
 fn refuse(to: &mut Sender<'_>) -> io::Result<Step> {
     to.codec.respond(to.stream, 502, [], true).map_err(broken)?;
@@ -313,7 +313,7 @@ fn refuse(to: &mut Sender<'_>) -> io::Result<Step> {
 fn field<'b>(line: &Line, bytes: &'b [u8]) -> Field<'b> {
     let name = line.name().bytes_in(bytes);
     let value = line.value().bytes_in(bytes);
-    // What a cookie or a key is worth, a table could be asked (RFC 7541 §7.1.3).
+    // Kept out of the compression table, from which secrets could be guessed (RFC 7541 §7.1.3).
     let is_sensitive = match line.known {
         Known::Authorization => true,
         Known::Other => name.eq_ignore_ascii_case(b"set-cookie"),

@@ -1,4 +1,5 @@
-//! A test: calls that are quiet for ten minutes, of a clock that the test turns. Client and node are the h2 crate.
+//! Test of calls that are quiet for ten minutes by a manual clock. Client and node use the `h2`
+//! crate.
 
 use std::cell::RefCell;
 use std::io;
@@ -24,10 +25,10 @@ use crate::run::accept;
 use crate::testing;
 use crate::worker::Worker;
 
-/// The longest that it may take by everybody's clock: a bound on hangs.
+/// Longest duration of the test in real time, as a bound on hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A socket whose bytes are kept as they are read.
+/// A socket that records the bytes read from it.
 struct Tap {
     stream: TcpStream,
     read: Rc<RefCell<Vec<u8>>>,
@@ -64,7 +65,7 @@ impl AsyncWrite for Tap {
     }
 }
 
-/// How often a peer was asked whether it is there, by what it has read.
+/// Number of PING frames in the bytes that a peer has read.
 fn pings(read: &[u8]) -> usize {
     let mut rest = &read[PREFACE.len()..];
     let mut pings = 0;
@@ -76,7 +77,7 @@ fn pings(read: &[u8]) -> usize {
     pings
 }
 
-/// Gives back every message of every call, and at its end a status; says what it has read.
+/// Echoes every message of every call and ends the call with status 0; records the bytes read.
 async fn node(listener: TcpListener, read: Rc<RefCell<Vec<u8>>>) {
     let (stream, _) = listener.accept().await.expect("a connection");
     let tap = Tap { stream, read };
@@ -113,7 +114,7 @@ fn worker(node: SocketAddr) -> Rc<Worker> {
             "timeout": { "connect": 1, "send": 1, "read": 1 },
         },
     });
-    // On a thread of its own: a runtime cannot be ended inside of another.
+    // On a separate thread, because a runtime cannot be ended inside another.
     let made = std::thread::spawn(|| {
         let route = Change::Upsert {
             kind: Kind::Route,
@@ -127,7 +128,7 @@ fn worker(node: SocketAddr) -> Rc<Worker> {
     Worker::with_clock(parts, CoarseClock::manual(1_000_000, 1_800_000_000_000)).0
 }
 
-/// A second passes, and whoever waits for it goes on.
+/// Advances the clock by a second and runs the tasks that are due.
 async fn pass_second(worker: &Worker) {
     worker.clock.advance(Duration::from_secs(1));
     worker.wheel.advance(worker.clock.now_ms());
@@ -167,8 +168,8 @@ async fn ten_quiet_minutes() {
         }
         asking.ping(Ping::opaque()).await.expect("an answer");
     }
-    // Both directions are as they were, and the node has been asked no more often than servers of gRPC allow:
-    // they take a second question within five minutes for an attack.
+    // Both directions still work, and the node received no more PINGs than gRPC servers allow: a
+    // second one within five minutes counts as abuse.
     out.send_data(said.clone(), false).expect("an open stream");
     assert_eq!(next(&mut body).await, Some(said.clone()));
     assert_eq!(pings(&read.borrow()), 1, "one in 310 s");

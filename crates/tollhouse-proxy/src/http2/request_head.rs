@@ -1,4 +1,4 @@
-//! Opens a stream towards a node with a head that is written as one of HTTP/1.1.
+//! Opens a stream to a node with a head in the form of HTTP/1.1.
 
 use std::io::{self, ErrorKind};
 
@@ -8,19 +8,19 @@ use tollhouse_http::{Field as Line, Known, RequestHead};
 use super::outbound::{HEAD, Outbound};
 use crate::grpc;
 
-/// A stream that was opened.
+/// A stream opened for a request.
 pub(super) struct Asked {
     pub(super) stream: StreamId,
-    /// What takes the body.
+    /// Send half for the body.
     pub(super) outbound: Outbound,
     pub(super) head_bytes: usize,
 }
 
-/// Opens a stream with the head that `input` begins with; `head` is room to take it apart.
+/// Opens a stream with the head at the start of `input`; `head` is scratch memory for parsing.
 ///
 /// # Errors
-/// `ConnectionRefused` where the peer takes no stream now; `InvalidData` where the bytes are no whole
-/// head, or one that HTTP/2 has no form for.
+/// `ConnectionRefused` if the peer accepts no stream now. `InvalidData` if the head is incomplete,
+/// invalid, or cannot be expressed in HTTP/2.
 pub(super) fn open(
     codec: &mut Connection,
     head: &mut RequestHead,
@@ -47,7 +47,8 @@ pub(super) fn open(
         Known::Host | Known::Expect => false,
         known => !known.is_hop_by_hop(),
     });
-    // What comes of a call stands in its trailers, which some servers send to none that does not ask.
+    // gRPC sends its status in trailers, and some servers omit them unless the request asks for
+    // trailers.
     let trailers = is_grpc.then(|| Field::new(b"te", b"trailers"));
     let fields = fields.map(|line| field(line, input)).chain(trailers);
     let outbound = Outbound::request(head.body, method == b"HEAD");
@@ -61,8 +62,8 @@ pub(super) fn open(
 fn field<'b>(line: &Line, bytes: &'b [u8]) -> Field<'b> {
     let name = line.name().bytes_in(bytes);
     let value = line.value().bytes_in(bytes);
-    // The table is shared by all clients: what one of them must not guess of another's does not enter
-    // it (RFC 7541 §7.1.3).
+    // The compression table is shared by all clients of the connection. Secrets are kept out of it,
+    // so that another client cannot guess them (RFC 7541 §7.1.3).
     match line.known {
         Known::Authorization | Known::Cookie => Field::sensitive(name, value),
         _ => Field::new(name, value),

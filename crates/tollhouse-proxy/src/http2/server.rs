@@ -1,4 +1,4 @@
-//! A client's connection of HTTP/2: one task that moves its bytes, and one for each request.
+//! A client's HTTP/2 connection: one task moves its bytes, and one task serves each request.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -25,17 +25,17 @@ use crate::stages::account;
 use crate::transfer::pump::RequestPump;
 use crate::worker::Worker;
 
-/// How often the protocol's own deadlines are looked at, in milliseconds.
+/// Interval in milliseconds between checks of the protocol's deadlines.
 const TICK_MS: u64 = 1000;
 
-/// Requests more than were answered that a connection may take back while its address has none left.
+/// Cancelled minus answered requests that a connection may have while its address is flooding.
 const CANCELLED_ALLOWED_IN_A_FLOOD: u64 = 10;
 
-/// What a client of HTTP/2 begins with, as far as the parser of HTTP/1.1 has read when it gives up
-/// (RFC 9113 §3.4).
+/// First bytes of an HTTP/2 client, as far as the HTTP/1.1 parser reads them before it fails (RFC
+/// 9113 §3.4).
 pub(crate) const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
-/// Serves a connection to its end, the first bytes of which are in the client's buffer.
+/// Serves a connection until it ends; its first bytes are in the client's buffer.
 pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) -> After {
     let limits = limits::for_clients(&worker.settings.limits);
     let budget = &worker.settings.limits.memory;
@@ -55,9 +55,9 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) -> Afte
         reported: Report::default(),
     };
     let moved = poll_fn(|context| serving.poll(context, client)).await;
-    // Requests that are under way are taken back with the connection.
+    // Requests still open are cancelled with the connection.
     serving.report_cancellations(worker.clock.now_ms(), client, session.open_streams());
-    // Whoever still serves a stream of it stops; only then is the connection over.
+    // The tasks of open streams stop; the connection ends after the last of them.
     session.lose();
     poll_fn(|context| {
         session.attach(context.waker());
@@ -68,27 +68,27 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) -> Afte
     if moved == Moved::Finished { After::Linger } else { After::Close }
 }
 
-/// A connection that is served.
+/// State of a served connection.
 struct Serving<'a> {
     worker: &'a Rc<Worker>,
     session: &'a Rc<Session>,
-    /// Room for streams that one read has opened.
+    /// Streams opened by one read; reused.
     opened: Vec<Opened>,
     started_ms: u64,
-    /// Since when no request is under way.
+    /// Time since which no request is open.
     idle_since_ms: Option<u64>,
-    /// Since when it is over but for what is still to be written.
+    /// Time since which the connection has failed and only pending output is written.
     failed_since_ms: Option<u64>,
-    /// Calls of gRPC may be silent for as long as they like: whether their client is still there, is
-    /// asked.
+    /// Keeps track of PINGs, because gRPC calls may be silent for any time and their client may be
+    /// gone.
     liveness: Liveness,
-    /// Whether it has had a request since it last gave back what it need not hold without one.
+    /// Whether a request was open since memory was last released.
     holds_memory: bool,
-    /// Counts of its last report to the core's table of addresses.
+    /// Counts of the last report to the core's table of addresses.
     reported: Report,
 }
 
-/// Requests that were taken back and that were answered, since the connection began.
+/// Requests cancelled and answered since the connection began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Report {
     cancelled: u64,
@@ -96,7 +96,7 @@ struct Report {
 }
 
 impl Serving<'_> {
-    /// Ready at the connection's end; never with [`Moved::Waiting`].
+    /// Drives the connection; ready when it has ended, and never with [`Moved::Waiting`].
     fn poll(&mut self, context: &mut Context<'_>, client: &mut Client) -> Poll<Moved> {
         let (worker, session) = (self.worker, self.session);
         session.attach(context.waker());
@@ -110,15 +110,15 @@ impl Serving<'_> {
         if read == Moved::Lost {
             return Poll::Ready(Moved::Lost);
         }
-        // Streams run between reading and writing, so that what they answer at once leaves in the
-        // write below, all of it in one.
+        // Streams run between reading and writing, so that responses that are ready leave in a
+        // single write.
         session.wake_ready();
         self.look_at_deadlines(now_ms, client);
         if self.liveness.look(session, now_ms) == Look::Dead {
             return Poll::Ready(Moved::Lost);
         }
-        // Deadlines have been looked at before: what they make this side say (PING, GOAWAY) leaves
-        // too.
+        // Deadlines are checked before the write, so that the frames they cause (PING, GOAWAY) are
+        // included.
         match connection::write(context, session, &mut client.link) {
             Moved::Waiting => {}
             ended => return Poll::Ready(ended),
@@ -130,15 +130,15 @@ impl Serving<'_> {
         Poll::Pending
     }
 
-    /// Reports what its client has taken back since the last report, and acts on the answer; `lost` requests are
-    /// taken back with the connection.
+    /// Reports the requests that the client cancelled since the last report, and applies the
+    /// resulting conduct. `lost` requests are cancelled by the end of the connection.
     fn report_cancellations(&mut self, now_ms: u64, client: &Client, lost: u32) {
         let (worker, session) = (self.worker, self.session);
         let (received, caused, refused, answered) = session.with_codec(|codec| {
             let seen = codec.counters();
             (seen.resets_received, seen.resets_caused, seen.refused_streams, seen.completed_streams)
         });
-        // Refused streams have cost nothing: clients open many before they know how many they may.
+        // Refused streams cost nothing: clients open many before they know the limit.
         let cancelled = received + caused.saturating_sub(refused) + u64::from(lost);
         let report = Report { cancelled, answered };
         let before = std::mem::replace(&mut self.reported, report);
@@ -152,30 +152,31 @@ impl Serving<'_> {
         };
         let conduct = worker.cancellations.report(client.peer.address.ip(), share, now_ms);
         session.set_conduct(conduct);
-        // Of the others from there, those that take back little go on.
+        // Other connections from that address continue if they cancel few requests.
         let own = cancelled.saturating_sub(report.answered);
         if conduct == Conduct::Flooding && own > CANCELLED_ALLOWED_IN_A_FLOOD {
-            let reason = "too many requests from this address were taken back";
+            let reason = "too many cancelled requests from this address";
             session.with_codec(|codec| codec.close(Http2Code::ENHANCE_YOUR_CALM, reason));
         }
     }
 
-    /// Begins to drain, or closes, where it is time.
+    /// Starts draining or closes the connection when due.
     fn look_at_deadlines(&mut self, now_ms: u64, client: &Client) {
         let (worker, session) = (self.worker, self.session);
         let is_spent = client.requests >= worker.settings.limits.requests_per_connection;
         if worker.is_draining() || is_spent {
-            // Once: what is in flight is still served (RFC 9113 §6.8).
+            // The codec drains once; open streams are still served (RFC 9113 §6.8).
             session.with_codec(|codec| codec.drain());
         }
-        // A deadline that has passed is told with what is written next.
+        // An expired deadline is reported with the next write.
         let failed = session.tick(now_ms).is_err();
         match (session.is_idle(), self.idle_since_ms) {
             (true, None) => self.idle_since_ms = Some(now_ms),
             (true, Some(since_ms)) if now_ms >= since_ms.saturating_add(self.idle_ms()) => {
                 session.with_codec(|codec| codec.close(Http2Code::NO_ERROR, "idle"));
             }
-            // Not at once: the next request of a busy client would have to take it all again.
+            // Released after a second of idleness, because the next request of a busy client would
+            // have to allocate it again.
             (true, Some(since_ms)) if self.holds_memory && now_ms >= since_ms + TICK_MS => {
                 session.release_memory();
                 self.holds_memory = false;
@@ -191,22 +192,22 @@ impl Serving<'_> {
         }
     }
 
-    /// How long it may be without a request, in milliseconds.
+    /// Idle timeout in milliseconds.
     fn idle_ms(&self) -> u64 {
         let idle_time = self.worker.settings.limits.idle_time;
         let time = if self.worker.is_draining() { DRAIN_IDLE_TIME } else { idle_time };
         u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Whether the peer takes not even what is said at the end.
+    /// Whether the peer does not even read the final frames.
     fn is_over(&self, now_ms: u64) -> bool {
         let linger_ms = LINGER_TIME.as_millis() as u64;
         self.failed_since_ms.is_some_and(|since_ms| now_ms - since_ms >= linger_ms)
     }
 
-    /// When to look at deadlines next: seldom while there is nothing but waiting for a request.
+    /// Time of the next deadline check in milliseconds; rare while the connection is idle.
     fn next_look_ms(&self, now_ms: u64) -> u64 {
-        // By then settings are acknowledged.
+        // By this time the peer must have acknowledged the settings.
         let settled_ms = self.session.with_codec(|codec| codec.limits().settings_ack_ms) + TICK_MS;
         let is_settled = now_ms.saturating_sub(self.started_ms) > settled_ms;
         match self.idle_since_ms.filter(|_| self.failed_since_ms.is_none()) {
@@ -220,11 +221,12 @@ impl Serving<'_> {
     }
 }
 
-/// Serves a stream in a task of its own.
+/// Serves a stream in a separate task.
 fn start(worker: &Rc<Worker>, session: &Rc<Session>, client: &Client, opened: Opened) {
     let stream = Http2Stream::new(Rc::clone(session), opened.stream);
     let client = client.for_stream(worker, stream);
-    // Boxed: the runtime copies a task as a whole at its start and at its end, and this one holds a client.
+    // Boxed, because the runtime copies a whole task at its start and end, and this one holds a
+    // client.
     let task = Box::pin(serve(Rc::clone(worker), Rc::clone(session), client, opened));
     tokio::task::spawn_local(task);
 }
@@ -245,7 +247,7 @@ async fn serve(worker: Rc<Worker>, session: Rc<Session>, mut client: Client, ope
     client.link.release_buffer(&worker.buffers);
 }
 
-/// Serves one request; afterwards the stream is let go of, which resets it if it has no whole answer.
+/// Serves one request. Dropping the stream afterwards resets it if its response is incomplete.
 async fn exchange(worker: &Worker, client: &mut Client, state: &mut RequestState, kind: Kind) {
     let refusal = match kind {
         Kind::Exchange | Kind::WebSocket => None,
@@ -254,7 +256,7 @@ async fn exchange(worker: &Worker, client: &mut Client, state: &mut RequestState
     };
     let arrival = match refusal {
         Some(code) => {
-            // What the log shows of it.
+            // Reads the bytes that the log shows of the request.
             let _ = client.wait(worker).await;
             worker.clock.refresh();
             Err(code.into())
@@ -278,7 +280,7 @@ async fn exchange(worker: &Worker, client: &mut Client, state: &mut RequestState
     pipeline::serve(&mut Exchange::new(worker, client, state, &mut body)).await;
 }
 
-/// Adds what the codec has counted to the metrics.
+/// Adds the codec's counters to the metrics.
 fn count(worker: &Worker, session: &Session) {
     let seen = session.counters();
     let metrics = &worker.metrics;
@@ -295,6 +297,6 @@ fn count(worker: &Worker, session: &Session) {
         && failure.code != Http2Code::NO_ERROR
     {
         metrics.downstream_http2_connections_failed.increment();
-        tracing::debug!(error = %failure, "a connection of http/2 was ended");
+        tracing::debug!(error = %failure, "an HTTP/2 connection of a client was closed");
     }
 }

@@ -1,8 +1,8 @@
-//! A connection as its streams share it: the codec, what each stream holds, and who is woken when
-//! something has changed.
+//! State of a connection that its streams share: the codec, the buffers of each stream, and the
+//! wakers.
 //!
-//! All of it lives on one core. Nobody holds a borrow longer than one call, and waking a task only
-//! queues it.
+//! The session lives on one core. Every borrow ends with the call that takes it, and waking a task
+//! only queues it.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, IoSlice};
@@ -25,89 +25,89 @@ use super::outbound::{Outbound, Sender, Written};
 use super::request_head;
 use super::websocket::Handshake;
 
-/// Interim answers that a stream holds unread, in bytes: heads have no windows, and whoever reads them
-/// may have to wait.
+/// Maximum bytes of unread interim responses per stream. Heads are not covered by flow-control
+/// windows, and their reader may be delayed.
 const INTERIM_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes of requests that wait for the socket before further requests go elsewhere.
+/// Pending output in bytes above which new requests use another connection.
 const REQUESTS_WAITING_BYTES_MAX: usize = 128 * 1024;
 
-/// Rooms of streams that are over, which those to come get: as many as are under way at a time on a busy connection.
+/// Maximum number of pooled stream buffers; covers the concurrent streams of a busy connection.
 const ROOMS_MAX: usize = 16;
 
-/// Streams that a node is taken to allow until its settings have come (RFC 9113 §6.5.2 recommends to
-/// allow no fewer).
+/// Concurrent streams assumed until the node's settings arrive (RFC 9113 §6.5.2 recommends at least
+/// as many).
 pub(super) const STREAMS_ASSUMED: u32 = 100;
 
-/// For how long a node that has refused a stream gets no further one, in milliseconds.
+/// Pause in milliseconds before new streams on a connection to a node that refused one.
 const REFUSAL_PAUSE_MS: u64 = 1000;
 
-/// Resets that a node gets on one connection, here at most 110 in 30 seconds and 170 in a minute. Netty ends a
-/// connection, with all calls on it, at 200 in 30 seconds, and Armeria at 400 in a minute. Beyond this rate, cancelled
-/// streams end by themselves, and the connection takes no further requests.
+/// Resets sent to a node on one connection: at most 110 in 30 seconds and 170 in a minute. Netty
+/// ends a connection with all its calls at 200 in 30 seconds, and Armeria at 400 in a minute.
+/// Beyond this rate, cancelled streams are left to end by themselves, and the connection takes no
+/// further requests.
 const NODE_RESETS: Rate = Rate { burst: 50, per_second: 2 };
 
-/// One connection.
+/// State of one HTTP/2 connection.
 pub(crate) struct Session {
     state: RefCell<State>,
-    /// The task that moves its bytes.
+    /// Task that moves the bytes of the connection.
     task: RefCell<Option<Waker>>,
     is_encrypted: bool,
     /// Whether that task has been woken since it last ran.
     is_woken: Cell<bool>,
-    /// When anything came last, in milliseconds, and how often anything did.
+    /// Time of the last read in milliseconds; below, the number of reads.
     received_ms: Cell<u64>,
     received: Cell<u64>,
-    /// Whether somebody has waited in vain, and nothing had come meanwhile.
+    /// Whether a stream timed out and nothing has been received since it was opened.
     is_suspect: Cell<bool>,
-    /// Until when the node gets no further stream, since it has refused one.
+    /// End of the pause after a refused stream, in milliseconds.
     refusing_until_ms: Cell<u64>,
-    /// How clients from its address behave.
+    /// Conduct of the clients from this connection's address.
     conduct: Cell<Conduct>,
 }
 
 struct State {
     codec: Connection,
-    /// By slot.
+    /// Streams by slot.
     streams: Vec<Option<Held>>,
     rooms: Vec<Room>,
     decoded: DecodedHead,
-    /// Room for heads that are written.
+    /// Scratch memory for heads that are written.
     written_head: ResponseHead,
     written_request: RequestHead,
-    /// Streams whose heads wait for the socket to take what is there.
+    /// Streams whose heads wait until the socket has taken pending output.
     crowded: Vec<StreamId>,
-    /// Whether the socket is of no use any more.
+    /// Whether the socket is unusable.
     is_lost: bool,
-    /// Streams that a node may still be told to end early.
+    /// Budget of resets sent to the node.
     resets: Bucket,
     /// Cancelled streams that were not reset and are still open at the node.
     abandoned: u32,
 }
 
-/// What a stream holds.
+/// State of one stream.
 struct Held {
     stream: StreamId,
     inbound: Inbound,
     outbound: Outbound,
     task: Option<Waker>,
-    /// Whether it has ended before its time.
+    /// Whether the stream ended early.
     is_broken: bool,
-    /// Whether the node has done nothing about it, so that it may be sent again.
+    /// Whether the node did not process the request, so that it may be sent again.
     is_refused: bool,
-    /// Whether it was cut because the memory budget was used up.
+    /// Whether the stream was cut because the memory budget was exhausted.
     is_unbudgeted: bool,
-    /// Whether it was cancelled without a reset: what the node still sends is dropped.
+    /// Whether the stream was cancelled without a reset; what the node still sends is dropped.
     is_abandoned: bool,
-    /// How often anything had come when it was opened.
+    /// Number of reads on the connection when the stream was opened.
     opened_at: u64,
 }
 
-/// A stream that a client has opened.
+/// A stream opened by a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Opened {
     pub(super) stream: StreamId,
-    /// What it asks for.
     pub(super) kind: Kind,
 }
 
@@ -118,7 +118,7 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// The server's side of a connection whose first bytes are still to be fed.
+    /// Creates the server side of a connection; its first bytes have not been processed yet.
     pub(super) fn server(
         limits: Limits,
         budget: &Arc<MemoryBudget>,
@@ -128,7 +128,7 @@ impl Session {
         Self::new(Connection::server(limits, budget, now_ms), now_ms, is_encrypted)
     }
 
-    /// The client's side of a connection that was just opened.
+    /// Creates the client side of a new connection.
     pub(super) fn client(
         limits: Limits,
         budget: &Arc<MemoryBudget>,
@@ -164,12 +164,11 @@ impl Session {
         }
     }
 
-    /// Whether what passes is encrypted.
     pub(super) fn is_encrypted(&self) -> bool {
         self.is_encrypted
     }
 
-    /// Says which task moves the bytes; every time that it runs.
+    /// Registers the task that moves the bytes; called every time it runs.
     pub(super) fn attach(&self, task: &Waker) {
         self.is_woken.set(false);
         let mut kept = self.task.borrow_mut();
@@ -178,7 +177,7 @@ impl Session {
         }
     }
 
-    /// Has the connection's task look at what there is to write.
+    /// Wakes the connection's task to write pending output.
     pub(super) fn wake(&self) {
         if !self.is_woken.replace(true)
             && let Some(task) = &*self.task.borrow()
@@ -187,11 +186,11 @@ impl Session {
         }
     }
 
-    /// Takes bytes from the peer; streams that a client has opened are added to `opened`, with `random`
-    /// for keys that are needed.
+    /// Processes bytes from the peer. Streams opened by a client are added to `opened`; `random`
+    /// provides WebSocket keys.
     ///
     /// # Errors
-    /// The connection is over once its output has been written.
+    /// If the connection has failed; its pending output is still to be written.
     pub(super) fn receive(
         &self,
         mut input: &[u8],
@@ -239,7 +238,7 @@ impl Session {
                         continue;
                     }
                     if !data.is_empty() && !held.inbound.takes_data() {
-                        // Of an answer that has no body, whatever its sender thinks.
+                        // Data for a response that may not have a body.
                         codec.reset(stream, ErrorCode::PROTOCOL_ERROR);
                         break_off(streams, stream);
                         continue;
@@ -259,7 +258,8 @@ impl Session {
                     }
                     note_reset(streams, stream, code, cause);
                 }
-                // Of a client, this changes nothing: streams that it has opened are served.
+                // A client's GOAWAY changes nothing, because its open streams are served to the
+                // end.
                 Event::GoAway { last_stream, .. } if codec.role() == Role::Client => {
                     refuse_beyond(streams, last_stream);
                 }
@@ -268,7 +268,7 @@ impl Session {
         }
     }
 
-    /// Wakes the streams that can send what they could not, the most urgent first.
+    /// Wakes the streams that can send again, the most urgent first.
     pub(super) fn wake_ready(&self) {
         let mut state = self.state.borrow_mut();
         let State { codec, streams, crowded, .. } = &mut *state;
@@ -286,10 +286,10 @@ impl Session {
         }
     }
 
-    /// Looks at the deadlines of the protocol.
+    /// Checks the protocol's deadlines.
     ///
     /// # Errors
-    /// One has passed that ends the connection.
+    /// If an expired deadline ends the connection.
     pub(super) fn tick(&self, now_ms: u64) -> Result<(), ConnectionError> {
         let mut state = self.state.borrow_mut();
         let State { codec, streams, .. } = &mut *state;
@@ -301,7 +301,7 @@ impl Session {
         Ok(())
     }
 
-    /// Hands out what is to be written; `write` says how much was.
+    /// Passes pending output to `write`, which returns the number of bytes written.
     pub(super) fn write_out(
         &self,
         write: impl FnOnce(&[u8]) -> Poll<io::Result<usize>>,
@@ -322,17 +322,17 @@ impl Session {
         }
     }
 
-    /// Asks something of the codec, or of it something.
+    /// Calls `act` with the codec.
     pub(super) fn with_codec<T>(&self, act: impl FnOnce(&mut Connection) -> T) -> T {
         act(&mut self.state.borrow_mut().codec)
     }
 
-    /// What the codec has counted.
     pub(super) fn counters(&self) -> Counters {
         *self.state.borrow().codec.counters()
     }
 
-    /// Lets go of what was abandoned and has ended; closes a connection on which nothing else is left.
+    /// Releases abandoned streams that have ended, and closes a connection that has only abandoned
+    /// ones left.
     pub(super) fn look_at_abandoned(&self) {
         let mut state = self.state.borrow_mut();
         if state.abandoned > 0 {
@@ -340,17 +340,17 @@ impl Session {
         }
     }
 
-    /// Streams that are held.
+    /// Number of open streams.
     pub(super) fn open_streams(&self) -> u32 {
         self.state.borrow().codec.open_streams()
     }
 
-    /// Whether any stream is held.
+    /// Whether no stream is open.
     pub(super) fn is_idle(&self) -> bool {
         self.state.borrow().codec.open_streams() == 0
     }
 
-    /// Gives back what an idle connection need not hold.
+    /// Releases memory that an idle connection does not need.
     pub(super) fn release_memory(&self) {
         let mut state = self.state.borrow_mut();
         state.codec.release_memory();
@@ -362,7 +362,7 @@ impl Session {
         state.written_request = RequestHead::default();
     }
 
-    /// Breaks off every stream: the peer is gone.
+    /// Breaks all streams, because the peer is gone.
     pub(super) fn lose(&self) {
         let mut state = self.state.borrow_mut();
         state.is_lost = true;
@@ -372,7 +372,7 @@ impl Session {
         }
     }
 
-    /// What is known of the peer's being there.
+    /// Evidence that the peer is alive.
     pub(super) fn signs(&self) -> Signs {
         Signs {
             received: self.received.get(),
@@ -382,7 +382,7 @@ impl Session {
         }
     }
 
-    /// Whether a node would take one more stream.
+    /// Whether a new stream to the node may be opened.
     pub(super) fn takes_streams(&self, now_ms: u64) -> bool {
         let state = self.state.borrow();
         let codec = &state.codec;
@@ -395,11 +395,11 @@ impl Session {
             && now_ms >= self.refusing_until_ms.get()
     }
 
-    /// Opens a stream to a node with the head that `input` begins with, to be served by `task`. Gives
-    /// the stream and the bytes that were taken.
+    /// Opens a stream to a node with the head at the start of `input`; `task` serves it. Returns
+    /// the stream and the number of bytes taken.
     ///
     /// # Errors
-    /// `ConnectionRefused` where the node takes no stream; else the head is none.
+    /// `ConnectionRefused` if the node accepts no stream; `InvalidData` if the head is invalid.
     pub(super) fn open(&self, input: &[u8], task: &Waker) -> io::Result<(StreamId, usize)> {
         let mut state = self.state.borrow_mut();
         let State { codec, streams, rooms, written_request, is_lost, .. } = &mut *state;
@@ -424,8 +424,8 @@ impl Session {
         Ok((asked.stream, asked.head_bytes))
     }
 
-    /// Notes that a node has been silent on a stream for as long as it may be. Where it has been
-    /// silent altogether, it is asked whether it is there, and gets no further streams until it says so.
+    /// Records that a stream exceeded the node's read timeout. If nothing at all was received since
+    /// the stream was opened, a PING is sent, and no new streams are opened until it is answered.
     pub(super) fn note_silence(&self, stream: StreamId) {
         let opened_at =
             find(&mut self.state.borrow_mut().streams, stream).map(|held| held.opened_at);
@@ -435,20 +435,20 @@ impl Session {
         }
     }
 
-    /// Whether a node has done nothing about a stream that has broken.
+    /// Whether the node reported that it did not process a broken stream.
     pub(super) fn is_refused(&self, stream: StreamId) -> bool {
         find(&mut self.state.borrow_mut().streams, stream).is_some_and(|held| held.is_refused)
     }
 
-    /// Says which task serves a stream.
+    /// Registers the task that serves a stream.
     pub(super) fn attach_stream(&self, stream: StreamId, task: &Waker) {
         if let Some(held) = find(&mut self.state.borrow_mut().streams, stream) {
             held.task = Some(task.clone());
         }
     }
 
-    /// Reason why work for a client's stream should stop: it has ended before its time. Requests of a flooding
-    /// client are finished nevertheless, so that each keeps its place until then.
+    /// Reason to stop work for a client's stream, if it ended early. The requests of a flooding
+    /// client are finished nevertheless, so that they keep occupying its concurrency limit.
     pub(super) fn withdrawn(&self, stream: StreamId) -> Option<GatewayCode> {
         let mut state = self.state.borrow_mut();
         match find(&mut state.streams, stream) {
@@ -459,7 +459,7 @@ impl Session {
         }
     }
 
-    /// How clients from its address behave.
+    /// Conduct of the clients from this connection's address.
     pub(super) fn conduct(&self) -> Conduct {
         self.conduct.get()
     }
@@ -482,7 +482,7 @@ impl Session {
         handshake.is_some_and(|handshake| handshake.is_accepted(accept))
     }
 
-    /// Reads what a stream has received; the stream's task is woken when there is more.
+    /// Reads received bytes of a stream; its task is woken when more arrive.
     pub(super) fn read(&self, stream: StreamId, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut state = self.state.borrow_mut();
         let State { codec, streams, .. } = &mut *state;
@@ -531,7 +531,7 @@ impl Session {
         written
     }
 
-    /// Ends our direction of a stream.
+    /// Ends the write direction of a stream.
     pub(super) fn shut_down(&self, stream: StreamId) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         let State { codec, streams, written_head, .. } = &mut *state;
@@ -542,8 +542,9 @@ impl Session {
         outcome
     }
 
-    /// Lets go of a stream. One whose answer is not complete is reset, so that nobody takes what was
-    /// sent for all of it; or left to itself, where a node has been told so too often.
+    /// Releases a stream. A stream with an incomplete message is reset, so that the peer does not
+    /// take it for complete. If the node's budget of resets is exhausted, the stream is abandoned
+    /// instead.
     pub(super) fn release(&self, stream: StreamId) {
         let mut state = self.state.borrow_mut();
         if state.has_no_reset_for(stream) {
@@ -557,7 +558,8 @@ impl Session {
         if let Some(held) = &held
             && !held.outbound.is_ended()
         {
-            // A tunnel ends as its client would end it (RFC 8441 §5), and so does a request.
+            // A cancelled tunnel is reset as its client would do it (RFC 8441 §5), and so is a
+            // request.
             let is_cancelled = codec.role() == Role::Client || held.outbound.is_tunnel();
             let code = if is_cancelled { ErrorCode::CANCEL } else { ErrorCode::INTERNAL_ERROR };
             codec.reset(stream, code);
@@ -574,7 +576,8 @@ impl Session {
 }
 
 impl State {
-    /// Whether a stream to a node is cancelled, and the node has had as many resets as it may get.
+    /// Whether a stream to a node is being cancelled while the node's budget of resets is
+    /// exhausted.
     fn has_no_reset_for(&mut self, stream: StreamId) -> bool {
         let codec = &self.codec;
         let is_cancelled = codec.role() == Role::Client
@@ -585,7 +588,7 @@ impl State {
         is_cancelled && !self.resets.take(NODE_RESETS, codec.now_ms())
     }
 
-    /// Leaves a stream to end by itself at the node, on a connection that takes no further ones.
+    /// Leaves a stream to end by itself at the node; the connection takes no further streams.
     fn abandon(&mut self, stream: StreamId) {
         let Some(held) = find(&mut self.streams, stream) else { return };
         held.is_abandoned = true;
@@ -608,15 +611,15 @@ impl State {
                 *place = None;
             }
         }
-        // Only cancelled streams are left.
+        // Only abandoned streams are left.
         if *abandoned > 0 && *abandoned == codec.open_streams() {
-            codec.close(ErrorCode::NO_ERROR, "all that is left was cancelled");
+            codec.close(ErrorCode::NO_ERROR, "all remaining streams were cancelled");
         }
     }
 }
 
 impl Held {
-    /// What a client has asked for, laid out as a request of HTTP/1.1.
+    /// State of a client's request, formatted as HTTP/1.1.
     fn asked(
         (stream, mut inbound): (StreamId, Inbound),
         kind: Kind,
@@ -680,7 +683,7 @@ fn take(streams: &mut [Option<Held>], stream: StreamId) -> Option<Held> {
     streams.get_mut(stream.slot())?.take()
 }
 
-/// Breaks off the streams that a node says it has not dealt with.
+/// Breaks the streams that the node's GOAWAY declares as not processed.
 fn refuse_beyond(streams: &mut [Option<Held>], last_stream: u32) {
     let refused = |held: &&mut Held| held.stream.number() > last_stream;
     for held in streams.iter_mut().flatten().filter(refused) {
@@ -690,7 +693,7 @@ fn refuse_beyond(streams: &mut [Option<Held>], last_stream: u32) {
     }
 }
 
-/// Notes why a stream was reset, and breaks it off.
+/// Records why a stream was reset, and breaks it.
 fn note_reset(streams: &mut [Option<Held>], stream: StreamId, code: ErrorCode, cause: ResetCause) {
     if let Some(held) = find(streams, stream) {
         held.is_unbudgeted = cause == ResetCause::Memory;

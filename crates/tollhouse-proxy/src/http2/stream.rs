@@ -1,4 +1,4 @@
-//! One stream as a stream of bytes in the shape of HTTP/1.1.
+//! An HTTP/2 stream, presented as HTTP/1.1 bytes.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::rc::Rc;
@@ -10,15 +10,15 @@ use tollhouse_telemetry::ErrorCode;
 use super::cancellations::Conduct;
 use super::session::Session;
 
-/// A stream of a connection that others share; let go of when it is dropped.
+/// A stream of a shared connection; released on drop.
 #[derive(Debug)]
 pub struct Http2Stream {
     session: Rc<Session>,
-    /// None while a stream to a node has not been opened: its head does that.
+    /// `None` until the request head opens a stream to a node.
     id: Option<StreamId>,
 }
 
-/// Tells whether a client's stream has ended before its time, also while the stream itself is borrowed.
+/// Handle that reports the early end of a client's stream while the stream itself is borrowed.
 #[derive(Debug)]
 pub(crate) struct Withdrawal {
     session: Rc<Session>,
@@ -26,14 +26,14 @@ pub(crate) struct Withdrawal {
 }
 
 impl Withdrawal {
-    /// Reason why work for the stream should stop.
+    /// Reason to stop work for the stream.
     #[inline]
     pub(crate) fn cause(&self) -> Option<ErrorCode> {
         self.session.withdrawn(self.id)
     }
 }
 
-/// A WebSocket that a client asks for by an extended CONNECT (RFC 8441).
+/// Check for a WebSocket that a client opens by an extended CONNECT (RFC 8441).
 #[derive(Debug)]
 pub(crate) struct WebSocketCheck<'a> {
     session: &'a Session,
@@ -41,8 +41,8 @@ pub(crate) struct WebSocketCheck<'a> {
 }
 
 impl WebSocketCheck<'_> {
-    /// Whether the client can take a node's answer: `accept` is its `Sec-WebSocket-Accept`. Any other success than
-    /// a switch would mean to the client that the WebSocket is open.
+    /// Whether the client can receive a node's response; `accept` is its `Sec-WebSocket-Accept`.
+    /// Any 2xx status other than the switch would tell the client that the WebSocket is open.
     pub(crate) fn takes(&self, status: u16, accept: &[u8]) -> bool {
         match status {
             101 => self.session.accepts_switch(self.id, accept),
@@ -52,12 +52,12 @@ impl WebSocketCheck<'_> {
 }
 
 impl Http2Stream {
-    /// One that a client has opened.
+    /// Creates the stream for a request of a client.
     pub(super) fn new(session: Rc<Session>, id: StreamId) -> Self {
         Self { session, id: Some(id) }
     }
 
-    /// One that is opened by the first write, which brings a whole head.
+    /// Creates a stream that is opened by the first write, which must contain a whole head.
     pub(super) fn unopened(session: Rc<Session>) -> Self {
         Self { session, id: None }
     }
@@ -91,10 +91,10 @@ impl Http2Stream {
         Ok(head_bytes)
     }
 
-    /// Ends our direction.
+    /// Ends the write direction.
     ///
     /// # Errors
-    /// When the stream is closed already.
+    /// If the stream is closed already.
     pub(crate) fn shut_down(&mut self) -> io::Result<()> {
         match self.id {
             Some(id) => self.session.shut_down(id),
@@ -102,42 +102,41 @@ impl Http2Stream {
         }
     }
 
-    /// Reason why work for the client's stream should stop: it has ended before its time.
+    /// Reason to stop work for the client's stream, if the stream has ended early.
     pub(crate) fn withdrawn(&self) -> Option<ErrorCode> {
         self.id.and_then(|id| self.session.withdrawn(id))
     }
 
-    /// A handle that tells the same while the stream is borrowed.
+    /// Handle that reports the early end of the stream while it is borrowed.
     pub(crate) fn withdrawal(&self) -> Option<Withdrawal> {
         let session = Rc::clone(&self.session);
         self.id.map(|id| Withdrawal { session, id })
     }
 
-    /// The check of a node's answer, where the client asks for a WebSocket.
+    /// Check of the node's response, if the client opens a WebSocket.
     pub(crate) fn websocket(&self) -> Option<WebSocketCheck<'_>> {
         let id = self.id.filter(|id| self.session.asks_websocket(*id))?;
         Some(WebSocketCheck { session: &self.session, id })
     }
 
-    /// Whether requests of its client go over connections of their own.
+    /// Whether the client's requests use separate connections to nodes.
     pub(crate) fn is_kept_apart(&self) -> bool {
         self.session.conduct() != Conduct::Usual
     }
 
-    /// Whether what passes is encrypted.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.session.is_encrypted()
     }
 
-    /// Notes that the node has been silent for as long as it may be.
+    /// Reports that the node exceeded its read timeout.
     pub(crate) fn note_silence(&self) {
         if let Some(id) = self.id {
             self.session.note_silence(id);
         }
     }
 
-    /// Whether the node has done nothing about it, so that the request may go elsewhere, whatever it
-    /// asks for (RFC 9113 §8.7).
+    /// Whether the node did not process the request, so that it may be retried elsewhere even if it
+    /// is not idempotent (RFC 9113 §8.7).
     pub(crate) fn is_refused(&self) -> bool {
         self.id.is_none_or(|id| self.session.is_refused(id))
     }

@@ -1,5 +1,5 @@
-//! One connection below HTTP, or one session of datagrams: its ends, its first bytes, its deadline, and
-//! what is known of it for plugins, the log and the metrics.
+//! A TCP connection or UDP session: its addresses, first bytes and deadline, and the record for
+//! plugins, log and metrics.
 
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ use crate::connection::handshake::TlsPeer;
 use crate::connection::link::Link;
 use crate::worker::Worker;
 
-/// What is carried.
+/// Transport protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     Tcp,
@@ -25,7 +25,7 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
-    /// As variables and the log name it.
+    /// Name in variables and the log.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Tcp => "TCP",
@@ -36,36 +36,38 @@ impl Transport {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ends {
-    /// The client: the peer, or whom it says it comes for.
+    /// The client: the peer, or the source address of its PROXY header.
     pub client: SocketAddr,
-    /// The other end of the socket.
+    /// Remote address of the socket.
     pub peer: SocketAddr,
-    /// What the client connected to: our end of the socket, or what the peer says.
+    /// Address that the client connected to: the socket's local address, or the destination of the
+    /// PROXY header.
     pub local: SocketAddr,
-    /// Our end of the socket, whatever the peer says: what routes are chosen by.
+    /// Local address of the socket, independent of the PROXY header. Routes are matched by it.
     pub listener: SocketAddr,
 }
 
-/// What the client has sent first.
+/// First bytes sent by the client.
 #[derive(Debug)]
 pub(crate) enum FirstBytes {
-    /// At the front of its connection's buffer.
+    /// At the front of the connection's buffer.
     Link(Link),
     Datagram(Box<[u8]>),
 }
 
-/// How it went so far.
+/// Record of the connection so far.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub started_ms: u64,
-    /// 200 once a node is connected, as nginx has it; then whatever ended it.
+    /// 200 once a node is connected, as in nginx; later the status of the error that ended the
+    /// connection.
     pub status: u16,
     pub code: Option<ErrorCode>,
-    /// Bytes from the client that went to the node.
+    /// Bytes from the client that were sent to the node.
     pub bytes_received: u64,
-    /// Bytes to the client.
+    /// Bytes sent to the client.
     pub bytes_sent: u64,
-    /// Nodes tried, each with what came of it.
+    /// Nodes tried, each with the status of its attempt.
     pub attempts: Vec<(SocketAddr, u16)>,
     /// Milliseconds until a node was connected.
     pub connected_ms: Option<u64>,
@@ -76,11 +78,11 @@ pub(crate) struct Connection<'w> {
     pub transport: Transport,
     pub ends: Ends,
     pub first: FirstBytes,
-    /// The name in the client's TLS hello.
+    /// Server name (SNI) of the client's TLS hello.
     pub server_name: Option<String>,
-    /// What the handshake has found out, where TLS ends here.
+    /// Facts from the TLS handshake, if the gateway terminates TLS.
     pub tls: Option<TlsPeer>,
-    /// The route, once it is known.
+    /// Matched route.
     pub entry: Option<Arc<StreamEntry>>,
     pub edits: RequestEdits,
     pub memory: Memory,
@@ -111,7 +113,8 @@ impl<'w> Connection<'w> {
         }
     }
 
-    /// Ties the deadline to the task that polls this; once, before anything else.
+    /// Registers the current task as the one that the deadline wakes. Call once, before any other
+    /// wait.
     pub(super) async fn attach(&self) {
         poll_fn(|context| {
             self.timer.set_waker(context.waker());
@@ -120,18 +123,18 @@ impl<'w> Connection<'w> {
         .await;
     }
 
-    /// Sets the deadline `after` from now.
+    /// Sets the deadline to `after` from now.
     pub(super) fn arm(&self, after: Duration) {
         let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         self.timer.arm(self.worker.clock.now_ms().saturating_add(after_ms));
     }
 
-    /// Whether the deadline has passed; to be asked once everything else is pending.
+    /// Whether the deadline has passed. Check after everything else is pending.
     pub(super) fn is_late(&self) -> bool {
         self.timer.expired(self.worker.clock.now_ms())
     }
 
-    /// Waits for `future`, which may take `time`.
+    /// Output of `future`; `None` if `time` passes first.
     pub(super) async fn within<T>(
         &self,
         time: Duration,
@@ -149,7 +152,7 @@ impl<'w> Connection<'w> {
         outcome
     }
 
-    /// Takes the client's side out, where it is a connection.
+    /// Takes the client's link; `None` for datagrams.
     pub(super) fn take_link(&mut self) -> Option<Link> {
         let absent = FirstBytes::Datagram(Box::default());
         match std::mem::replace(&mut self.first, absent) {
@@ -158,7 +161,7 @@ impl<'w> Connection<'w> {
         }
     }
 
-    /// What the client has sent and no node has got.
+    /// Bytes of the client that were not sent to a node yet.
     pub(super) fn unsent(&self) -> &[u8] {
         match &self.first {
             FirstBytes::Link(link) => link.buffer.filled(),
@@ -166,7 +169,8 @@ impl<'w> Connection<'w> {
         }
     }
 
-    /// Reads behind what has been read; 0 is the end, or a buffer of `bytes_max` bytes that is full.
+    /// Reads more bytes from the client. Returns 0 at the end of the stream, or if the buffer holds
+    /// `bytes_max` bytes.
     pub(super) fn poll_more(
         &mut self,
         context: &mut Context<'_>,
@@ -179,7 +183,7 @@ impl<'w> Connection<'w> {
         link.poll_fill(context, &self.worker.buffers)
     }
 
-    /// The connection as routes see it.
+    /// Properties of the connection that routes match.
     pub(super) fn arrival(&self) -> Arrival<'_> {
         Arrival {
             client: self.client_address(),
@@ -188,7 +192,7 @@ impl<'w> Connection<'w> {
         }
     }
 
-    /// The client's address; one that came over IPv6 as IPv4 is that.
+    /// The client's address; an IPv4-mapped one as IPv4.
     pub(super) fn client_address(&self) -> IpAddr {
         self.ends.client.ip().to_canonical()
     }

@@ -1,4 +1,4 @@
-//! The last step of every connection and session: plugins, counters, the access log.
+//! Last step of every connection and session: plugins, counters and the access log.
 
 use tollhouse_model::Id;
 use tollhouse_telemetry::access_log::{Attempt, Entry};
@@ -8,7 +8,7 @@ use super::plugins::{self, Refusal};
 use crate::connection::handshake::TlsPeer;
 use crate::head::text::write_socket_address;
 
-/// Accounts for a connection that is over; `refusal` is what ended it, where that was not its ends.
+/// Accounts for an ended connection; `refusal` is the gateway's reason for the end, if any.
 pub(super) fn run(connection: &mut Connection<'_>, refusal: Option<Refusal>) {
     connection.worker.clock.refresh();
     if let Some(Refusal { status, code }) = refusal {
@@ -29,8 +29,8 @@ fn write_line(connection: &Connection<'_>) {
     let (client, local) = (connection.client_address().to_string(), connection.ends.listener);
     let local_address = local.ip().to_canonical().to_string();
     let route = connection.entry.as_ref().map(|entry| &entry.route);
-    // The entry borrows all its texts; these are made only here, since most processes write no log
-    // of connections.
+    // Texts are formatted only here, because most processes write no log of connections. The entry
+    // borrows them.
     let texts: Vec<Vec<u8>> = record
         .attempts
         .iter()

@@ -1,71 +1,70 @@
-//! What a core listens on for stream routes, and what the operator has said of it.
+//! Listeners of a core for stream routes, with the operator's options.
 
 use std::net::{TcpListener, UdpSocket};
 
 use tollhouse_net::proxy_protocol::Version;
 
-/// One listening socket of a core.
+/// A listening socket of a core.
 #[derive(Debug)]
 pub struct StreamListener {
-    /// The socket, non-blocking.
+    /// The socket, in non-blocking mode.
     pub socket: StreamSocket,
-    /// How it is served.
     pub options: StreamOptions,
 }
 
-/// A socket by what comes over it.
+/// A listening socket by its transport.
 #[derive(Debug)]
 pub enum StreamSocket {
-    /// Connections.
     Tcp(TcpListener),
-    /// Datagrams.
     Udp(UdpSocket),
 }
 
-/// How a listener is served.
+/// Options of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamOptions {
-    /// What is done about TLS.
+    /// Treatment of TLS.
     pub tls: StreamTls,
-    /// Whether connections must begin with a PROXY header.
+    /// Expectation of a PROXY protocol header at the start of connections.
     pub header_in: HeaderIn,
-    /// Whether nodes get one.
+    /// PROXY protocol header sent to nodes.
     pub header_out: HeaderOut,
 }
 
-/// What a listener does about TLS.
+/// Treatment of TLS on a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamTls {
-    /// Nothing: bytes are bytes.
+    /// Bytes are passed through without looking at TLS.
     Off,
-    /// The name in the client's hello chooses the route; the bytes pass as they are.
+    /// The client's server name (SNI) selects the route; the encrypted bytes are passed through.
     PassThrough,
-    /// It ends here, with the certificate of the name; nodes get what was inside.
+    /// The gateway terminates TLS with the certificate of the server name; nodes receive the
+    /// decrypted bytes.
     Terminated,
 }
 
-/// Whether connections begin with a PROXY header. Configured, never guessed from the bytes.
+/// Expectation of a PROXY protocol header on connections. Configured, never guessed from the
+/// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderIn {
-    /// They do not.
+    /// Connections begin without a header.
     Absent,
-    /// They must.
+    /// Connections without a header are refused.
     Required,
 }
 
-/// Whether nodes get a PROXY header, and which.
+/// PROXY protocol header sent to nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderOut {
-    /// None.
+    /// No header.
     Absent,
-    /// A line of text.
+    /// Version 1, a line of text.
     V1,
-    /// The binary form.
+    /// Version 2, binary.
     V2,
 }
 
 impl HeaderOut {
-    /// The form for a connection.
+    /// Version for TCP connections.
     pub(super) fn for_stream(self) -> Option<Version> {
         match self {
             Self::Absent => None,
@@ -74,7 +73,7 @@ impl HeaderOut {
         }
     }
 
-    /// The form for datagrams, which have the binary one only.
+    /// Version for datagrams, which only the binary form supports.
     pub(super) fn for_datagrams(self) -> Option<Version> {
         match self {
             Self::Absent => None,

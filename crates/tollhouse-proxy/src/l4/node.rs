@@ -1,5 +1,5 @@
-//! Finds a node for a connection: which upstream, which of its nodes, and on to the next where one
-//! cannot be connected to. Nothing of the client's is sent here, so that any node may be tried.
+//! Selects a node for a connection and connects to it; moves on to the next node after a failure.
+//! No client data is sent here, so every node may be tried.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,13 +17,13 @@ use super::table::StreamEntry;
 use crate::plugins::chain::StepUpstream;
 use crate::snapshot::{Reference, Snapshot, Target, UpstreamEntry};
 
-/// What a connected node counts as in its health and its response time: a good answer.
+/// Status that a successful connection counts as in the node's health and response time.
 const CONNECTED_STATUS: u16 = 200;
 
-/// The upstream of a connection.
+/// Upstream of a connection.
 ///
 /// # Errors
-/// What is named does not exist, or nothing is.
+/// If the route names no upstream, or a service or upstream that does not exist.
 pub(super) fn upstream(
     snapshot: &Snapshot,
     entry: &StreamEntry,
@@ -39,7 +39,7 @@ pub(super) fn upstream(
     match chosen {
         Chosen::Of(StepUpstream::Inline(upstream)) => return Ok(Arc::clone(upstream)),
         Chosen::Of(StepUpstream::Slot(slot, _)) => return in_slot(*slot),
-        // Entries are for requests.
+        // Entries of routes are used only for requests.
         Chosen::Of(StepUpstream::Route | StepUpstream::Entry(_)) | Chosen::Own => {}
     }
     match &entry.target {
@@ -49,28 +49,28 @@ pub(super) fn upstream(
     }
 }
 
-/// What an opened way to a node says about it.
+/// Evidence of a node's health from opening a socket to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// That the node lives.
+    /// The node accepted the connection.
     Alive,
-    /// Nothing: nobody has been asked yet.
+    /// No evidence, because nothing was sent to the node yet.
     None,
 }
 
-/// Opens what leads to one node.
+/// Opens a socket to one node.
 pub(super) trait Open {
     type Opened;
-    /// What that says about the node.
+    /// Evidence that success gives about the node.
     const PROOF: Proof;
     async fn open(&self, upstream: &UpstreamEntry, picked: &Picked<'_>)
     -> io::Result<Self::Opened>;
 }
 
-/// Connects to a node, and to another where that fails, as often as the upstream says.
+/// Connects to a node; after a failure tries others, as often as the upstream permits.
 ///
 /// # Errors
-/// The last failure, once no node is left to try.
+/// The last failure, if no node is left to try.
 pub(super) async fn connect<'u, O: Open>(
     connection: &mut Connection<'_>,
     upstream: &'u UpstreamEntry,
@@ -88,8 +88,8 @@ pub(super) async fn connect<'u, O: Open>(
             Err(PickError::None) => return Err(no_nodes(upstream)),
         };
         let began_ms = worker.clock.now_ms();
-        // Asked for each try: a limit that was reached meanwhile is nobody's failure, and no other
-        // node would help.
+        // Checked per attempt: a limit reached meanwhile is not the node's failure, and another
+        // node would not help.
         if !worker.may_connect() {
             return Err(ErrorCode::ConnectionLimit);
         }
@@ -100,8 +100,8 @@ pub(super) async fn connect<'u, O: Open>(
             Some(Ok(opened)) => {
                 let response_time = Duration::from_millis(now_ms.saturating_sub(began_ms));
                 let outcome = Outcome::Answered { status: CONNECTED_STATUS, response_time };
-                // A UDP socket "connects" to anything; only what proves a listener counts as
-                // health.
+                // Connecting a UDP socket always succeeds, so only transports that prove a listener
+                // count for health.
                 if O::PROOF == Proof::Alive {
                     upstream.state.report(&picked, outcome, now_ms);
                 }
@@ -126,8 +126,8 @@ pub(super) async fn connect<'u, O: Open>(
         tried.insert(&picked);
         last = code;
         let is_over = |budget| Duration::from_millis(now_ms.saturating_sub(started_ms)) >= budget;
-        // The count comes before the time: a failure with no tries left is that failure, not a
-        // spent budget.
+        // The number of attempts is checked before the time: a failure without attempts left is
+        // reported as such and not as an exhausted budget.
         if attempts_left == 0 {
             return Err(code);
         }
@@ -139,7 +139,7 @@ pub(super) async fn connect<'u, O: Open>(
     }
 }
 
-/// Further attempts allowed: as configured, else one for each other node.
+/// Further attempts allowed: the configured number, or one per other node.
 fn retries(upstream: &UpstreamEntry) -> u32 {
     let others = upstream.state.node_count().saturating_sub(1);
     upstream.conf.retries.unwrap_or(u32::try_from(others).unwrap_or(u32::MAX))
@@ -176,7 +176,8 @@ async fn pick<'u>(
     }
 }
 
-/// Whether there are no nodes at all, or only names without an address.
+/// Error for an upstream without usable nodes: `NoNodes` if it has none, `UpstreamUnresolved` if
+/// none has an address.
 fn no_nodes(upstream: &UpstreamEntry) -> ErrorCode {
     let has_weight = upstream.conf.nodes.iter().any(|node| node.weight > 0);
     if has_weight || upstream.conf.discovery.is_some() {
@@ -186,11 +187,11 @@ fn no_nodes(upstream: &UpstreamEntry) -> ErrorCode {
     }
 }
 
-/// Opens connections over TCP, with TLS where the upstream's scheme says so.
+/// Opens TCP connections, with TLS if the upstream's scheme is `tls`.
 pub(super) struct OverTcp {
-    /// The name that the client asked for in its own hello.
+    /// Server name (SNI) of the client's own TLS hello.
     pub server_name: Option<String>,
-    /// What the node hears first: whom the connection comes for.
+    /// PROXY protocol header, sent before any other bytes.
     pub header: Vec<u8>,
 }
 
@@ -202,7 +203,8 @@ impl Open for OverTcp {
         let address: SocketAddr = picked.address();
         match &upstream.terms.connector {
             Some(connector) if upstream.conf.scheme == Scheme::Tls => {
-                // As requests choose it by `pass_host`: what a client asks for, unless it is configured.
+                // Chosen by `pass_host` as for requests: the client's server name, unless another
+                // is configured.
                 let name = match &upstream.terms.pass_host {
                     PassHost::Rewrite(host) => host,
                     PassHost::Node => picked.node().host(),

@@ -1,13 +1,13 @@
-//! Ports that ShenYu's objects open and close while the gateway runs. The cores share one socket a port: it is
-//! bound by whoever comes first, and by nobody where somebody listens already, the gateway's own listeners
-//! among them, since sharing a port would split its connections silently.
+//! Ports that ShenYu objects open and close at runtime. All cores share one socket per port; the
+//! first core binds it. A port that is already in use, even by a listener of the gateway, is not
+//! bound, because sharing it would silently split its connections.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener as StdListener};
 use std::sync::{Mutex, PoisonError};
 
-/// The sockets, for all cores. Cores alone use it, once a second.
+/// Shared sockets by port. The lock is taken only by the cores, once a second.
 #[derive(Debug)]
 pub struct OpenPorts {
     address: IpAddr,
@@ -15,12 +15,12 @@ pub struct OpenPorts {
 }
 
 impl OpenPorts {
-    /// At this address, none yet.
+    /// Creates an empty set for ports at `address`.
     pub fn new(address: IpAddr) -> Self {
         Self { address, open: Mutex::default() }
     }
 
-    /// A handle of the socket of a port, which is bound where it is not yet.
+    /// Returns a handle of the port's socket, which is bound on first use.
     pub(super) fn listen(&self, port: u16) -> io::Result<StdListener> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = open.get(&port) {
@@ -34,7 +34,7 @@ impl OpenPorts {
         Ok(handle)
     }
 
-    /// Lets go of ports that nobody wants any more; each core lets go of its handles.
+    /// Closes the sockets of ports that are not in `wanted`; each core closes its own handles.
     pub(super) fn keep(&self, wanted: &[u16]) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|port, _| wanted.contains(port));

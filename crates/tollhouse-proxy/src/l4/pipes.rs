@@ -1,5 +1,5 @@
-//! Pipes of the kernel through which long transfers pass without a copy to user space (splice(2)), and
-//! where a core keeps those that nobody uses.
+//! Kernel pipes that move long transfers without a copy to user space (`splice(2)`), and a pool of
+//! unused ones per core.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -7,30 +7,30 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 
-/// Pipes of one core, used and free. Two descriptors each; flows beyond are copied, which is slower
-/// and no worse otherwise.
+/// Maximum number of pipes per core, used and free. Each needs two file descriptors; further flows
+/// are copied in user space, which is only slower.
 pub const PIPES_MAX: usize = 64;
 
-/// Bytes asked for at a time: what a pipe of the kernel's default size holds.
+/// Bytes requested per call: the default capacity of a kernel pipe.
 pub(super) const PIPE_BYTES: usize = 64 * 1024;
 
-/// A pipe of which nothing is left behind.
+/// An empty pipe when it is taken from the pool.
 #[derive(Debug)]
 pub(super) struct Pipe {
     read: OwnedFd,
     write: OwnedFd,
-    /// Bytes in it.
+    /// Number of bytes in the pipe.
     held: usize,
 }
 
 impl Pipe {
-    /// Bytes that have been taken in and not been sent on.
+    /// Bytes received and not sent on yet.
     pub(super) fn held(&self) -> usize {
         self.held
     }
 
-    /// Takes in what a socket has; 0 is its end. Only an empty pipe may be asked: of a full one
-    /// nobody could tell whether the socket or the pipe is not ready.
+    /// Fills the pipe from a socket; 0 is the end of the stream. The pipe must be empty, because
+    /// with a full one it would be unclear whether the socket or the pipe is not ready.
     pub(super) fn fill(&mut self, from: &impl AsFd) -> io::Result<usize> {
         debug_assert_eq!(self.held, 0, "a pipe that holds bytes is not filled");
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
@@ -39,7 +39,7 @@ impl Pipe {
         Ok(moved)
     }
 
-    /// Sends on what it holds, as far as the socket takes it.
+    /// Sends the content on, as far as the socket takes it.
     pub(super) fn drain(&mut self, to: &impl AsFd) -> io::Result<usize> {
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
         let moved = splice(&self.read, None, to, None, self.held, flags)?;
@@ -48,7 +48,7 @@ impl Pipe {
     }
 }
 
-/// The pipes of one core.
+/// Pipes of one core.
 #[derive(Debug, Default)]
 pub(crate) struct PipePool {
     free: RefCell<Vec<Pipe>>,
@@ -56,7 +56,7 @@ pub(crate) struct PipePool {
 }
 
 impl PipePool {
-    /// An empty pipe; `None` where all are in use, or the system has none.
+    /// An empty pipe; `None` if `PIPES_MAX` are in use or the system provides none.
     pub(super) fn take(&self) -> Option<Pipe> {
         if let Some(pipe) = self.free.borrow_mut().pop() {
             return Some(pipe);
@@ -69,7 +69,7 @@ impl PipePool {
         Some(Pipe { read, write, held: 0 })
     }
 
-    /// Takes a pipe back; one that still holds bytes of a broken connection is closed.
+    /// Returns a pipe to the pool; one that still holds bytes of a broken connection is closed.
     pub(super) fn give(&self, pipe: Pipe) {
         if pipe.held == 0 {
             self.free.borrow_mut().push(pipe);

@@ -1,4 +1,5 @@
-//! Plugins of stream routes: a connection as they see it, and the two phases that they have.
+//! Plugins of stream routes: the view of a connection that they get, and their two phases, access
+//! and log.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -134,7 +135,7 @@ impl Exchange for Connection<'_> {
     }
 }
 
-/// Why a connection goes no further: the status that stands for it, and the code.
+/// Reason why a connection is ended: a status and an error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub status: u16,
@@ -147,18 +148,17 @@ impl From<ErrorCode> for Refusal {
     }
 }
 
-/// The upstream that a plugin has chosen.
+/// Upstream chosen by a plugin.
 pub(super) enum Chosen {
-    /// None: the route's own.
+    /// The upstream of the stream route.
     Own,
-    /// This one.
     Of(StepUpstream),
 }
 
-/// Asks the plugins of a route whether the connection may go on, and where to.
+/// Runs the access phase of the route's plugins; returns the upstream that they chose.
 ///
 /// # Errors
-/// One of them refuses it, or one that may protect cannot run.
+/// If a plugin refuses the connection, or a plugin that may protect it cannot run.
 pub(super) async fn access(
     connection: &mut Connection<'_>,
     entry: &StreamEntry,
@@ -168,7 +168,7 @@ pub(super) async fn access(
     if entry.chain.is_empty() {
         return Ok(chosen);
     }
-    // Taken out for as long as plugins hold both it and the connection.
+    // Moved out of the connection while plugins borrow both.
     let mut memory = std::mem::take(&mut connection.memory);
     let mut refusal = None;
     {
@@ -177,7 +177,7 @@ pub(super) async fn access(
             if !runs(step, cx.variables()) {
                 continue;
             }
-            // Whichever phase it would have refused in.
+            // Applies in every phase, because the phase of the missing plugin is unknown.
             if let Some(code) = step.refuses_with {
                 refusal = Some(Refusal::from(code));
                 break;
@@ -190,7 +190,7 @@ pub(super) async fn access(
                 refusal = Some(Refusal { status, code: ErrorCode::PluginRefused });
                 break;
             }
-            // Taken at once: the number means nothing to any other plugin.
+            // Read at once, because the index refers to the upstreams of this plugin.
             if let Some(index) = cx.edits().upstream.take()
                 && let Some(upstream) = step.upstreams.get(index)
             {
@@ -202,7 +202,7 @@ pub(super) async fn access(
     refusal.map_or(Ok(chosen), Err)
 }
 
-/// The status with which a plugin refuses the connection; `None` where it may go on.
+/// Status with which a plugin refuses the connection; `None` if it may continue.
 async fn answer(step: &PluginStep, cx: &mut RequestContext<'_>) -> Option<u16> {
     match step.handler.access(cx) {
         Step::Continue => None,
@@ -214,12 +214,13 @@ async fn answer(step: &PluginStep, cx: &mut RequestContext<'_>) -> Option<u16> {
     }
 }
 
-/// A filter that cannot be decided leaves its plugin in place, which may protect.
+/// Whether a plugin's filter matches. A filter that cannot be evaluated counts as matching, because
+/// the plugin may protect.
 fn runs(step: &PluginStep, variables: &dyn Lookup) -> bool {
     step.filter.as_ref().is_none_or(|filter| filter.evaluate(variables).unwrap_or(true))
 }
 
-/// Shows plugins how the connection went.
+/// Runs the log phase of plugins.
 pub(super) fn log(connection: &mut Connection<'_>) {
     let Some(entry) = connection.entry.clone() else { return };
     let sees_end =
@@ -227,8 +228,7 @@ pub(super) fn log(connection: &mut Connection<'_>) {
     if !entry.chain.steps().iter().any(|step| sees_end(step)) {
         return;
     }
-    // Plugins get their memory and the connection at once; it is taken out because it lives in
-    // there, and put back for whoever looks at the connection's end after this.
+    // Moved out of the connection while plugins borrow both, and put back afterwards.
     let mut memory = std::mem::take(&mut connection.memory);
     {
         let record = &connection.record;

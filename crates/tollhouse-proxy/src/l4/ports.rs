@@ -1,5 +1,5 @@
-//! A core that follows the ports of ShenYu's objects: it listens at those that are wanted, and lets go of others.
-//! The sockets, which all cores share, are in `open_ports.rs`.
+//! Acceptors of a core for the ports of ShenYu objects: opens acceptors for new ports and stops
+//! those of removed ones. The sockets are in `open_ports.rs`.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -14,17 +14,17 @@ use super::tcp;
 use crate::run::accept;
 use crate::worker::{Phase, Worker};
 
-/// How often a core looks which ports it should listen at.
+/// Interval between checks of the wanted ports.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is spoken there is nobody's business.
+/// Options of these ports: bytes are passed through unchanged.
 const OPTIONS: StreamOptions = StreamOptions {
     tls: StreamTls::Off,
     header_in: HeaderIn::Absent,
     header_out: HeaderOut::Absent,
 };
 
-/// Listens at the ports that the snapshot asks for, until the drain begins.
+/// Keeps acceptors for the ports that the snapshot contains, until the drain begins.
 pub(crate) async fn follow(worker: Rc<Worker>, mut phase: watch::Receiver<Phase>) {
     let Some(ports) = worker.settings.shenyu.ports.clone() else { return };
     let mut acceptors: BTreeMap<u16, JoinHandle<()>> = BTreeMap::new();
@@ -32,7 +32,7 @@ pub(crate) async fn follow(worker: Rc<Worker>, mut phase: watch::Receiver<Phase>
     loop {
         let wanted = wanted(&worker);
         ports.keep(&wanted);
-        // Ended before new ones begin, so that a port which changes hands is free by then.
+        // Stopped before new ones start, so that a port that changes hands is free.
         acceptors.retain(|port, acceptor| {
             let stays = wanted.contains(port) && !acceptor.is_finished();
             if !stays {

@@ -1,4 +1,4 @@
-//! What a connection begins with and the gateway looks at before it chooses a route: a PROXY header, a
+//! Bytes at the start of a connection that are read before routing: a PROXY protocol header and a
 //! TLS hello.
 
 use std::future::poll_fn;
@@ -12,10 +12,10 @@ use super::listener::{HeaderIn, StreamTls};
 use super::proxy_header;
 use crate::connection::handshake::{self, Carries, Shaken};
 
-/// Reads the PROXY header, where the listener wants one.
+/// Reads the PROXY protocol header, if the listener requires one.
 ///
 /// # Errors
-/// It is not there, not whole, not in time, or from somebody who may not send one.
+/// If the header is missing, incomplete, late, or from a peer that is not trusted.
 pub(super) async fn read_header(
     connection: &mut Connection<'_>,
     header_in: HeaderIn,
@@ -32,11 +32,11 @@ pub(super) async fn read_header(
     Ok(())
 }
 
-/// Does what the listener does about TLS: reads the name that the client asks for, where the hello is to
-/// be sent on unchanged, or goes through the handshake.
+/// Handles TLS as the listener requires: reads the server name from a hello that is passed on, or
+/// performs the handshake.
 ///
 /// # Errors
-/// There is no hello, or not in time; or the handshake came to nothing.
+/// If the hello is missing, invalid or late, or the handshake fails.
 pub(super) async fn meet_tls(
     connection: &mut Connection<'_>,
     tls: StreamTls,
@@ -53,10 +53,11 @@ pub(super) async fn meet_tls(
     }
 }
 
-/// Goes through the client's handshake, with the certificate of the name that it asks for.
+/// Performs the client's TLS handshake with the certificate of the server name.
 ///
 /// # Errors
-/// The handshake came to nothing, or the client has not shown the certificate that its host asks for.
+/// If the handshake fails, or the client does not present a valid certificate that its host
+/// requires.
 async fn end_tls(connection: &mut Connection<'_>) -> Result<(), ErrorCode> {
     let worker = connection.worker;
     let Some(plain) = connection.take_link() else { return Ok(()) };
@@ -69,7 +70,7 @@ async fn end_tls(connection: &mut Connection<'_>) -> Result<(), ErrorCode> {
         Shaken::Open(peer) => peer,
         Shaken::Failed | Shaken::PlainHttp => return Err(ErrorCode::TlsHandshakeFailed),
     };
-    // No path could exempt what is no request: whoever is asked for a certificate must have shown one.
+    // Exemptions by path do not exist here, so a requested certificate is mandatory.
     let verdict = peer.checked.as_ref().map_or(Ok(()), |checked| checked.verdict);
     connection.server_name = (!peer.name.is_empty()).then(|| peer.name.to_string());
     connection.tls = Some(peer);

@@ -1,7 +1,7 @@
-//! Reads the PROXY header that a connection must begin with, where its listener says so.
+//! Reads the PROXY protocol header at the start of a connection, if its listener requires one.
 //!
-//! Only from peers that are named as proxies: anybody else could say whatever address it likes, and is
-//! refused before a byte of it is read.
+//! Only configured proxies may send one, because any other peer could forge an address. An
+//! untrusted peer is refused before a byte is read.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -13,19 +13,19 @@ use tollhouse_telemetry::ErrorCode;
 use crate::connection::link::Link;
 use crate::worker::Worker;
 
-/// Whom a connection comes for.
+/// Addresses from a PROXY protocol header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Proxied {
     pub client: SocketAddr,
-    /// What it connected to.
+    /// Address that the client connected to.
     pub local: SocketAddr,
 }
 
-/// Reads the header and steps over it; `None` where the proxy speaks for itself. What has come behind
-/// it stays in the link's buffer.
+/// Reads and consumes the header; `None` if the proxy connects on its own behalf. Bytes after the
+/// header stay in the link's buffer.
 ///
 /// # Errors
-/// The peer is none that may send a header, or sends none, not a whole one, or not in time.
+/// If the peer is not trusted, or its header is missing, incomplete, invalid or late.
 pub(crate) async fn read(
     worker: &Worker,
     link: &mut Link,
@@ -57,7 +57,7 @@ pub(crate) async fn read(
     })
 }
 
-/// Whether the peer may speak for others.
+/// Whether the peer is a configured proxy.
 pub(crate) fn is_trusted(worker: &Worker, peer: SocketAddr) -> bool {
     let address = peer.ip().to_canonical();
     worker.settings.proxy_protocol.from.iter().any(|network| network.contains(&address))
@@ -71,7 +71,7 @@ fn poll_header(
     loop {
         match proxy_protocol::parse(link.buffer.filled()) {
             Ok(Some(header)) => return Poll::Ready(Ok(header)),
-            // The parser refuses longer than the buffer holds, so there is room.
+            // The parser refuses headers that are longer than the buffer, so there is always room.
             Ok(None) => {}
             Err(_) => return Poll::Ready(Err(ErrorCode::ProxyHeaderInvalid)),
         }

@@ -1,8 +1,9 @@
-//! Bytes both ways between a client and its node, until both have ended. One side's end is passed on as
-//! such, so that a client that has said everything still hears the answer.
+//! Relays bytes in both directions between a client and its node until both have ended. The end of
+//! one direction is passed on, so that a client that has sent everything still receives the
+//! response.
 //!
-//! No byte is read before the one before it is written: a slow reader stops the writer on the other side,
-//! and holds a buffer or a pipe, whatever it is sent.
+//! Bytes are written before more are read. A slow reader therefore stops the writer on the other
+//! side and occupies at most one buffer or pipe.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -21,19 +22,19 @@ use crate::connection::link::Link;
 use crate::turn::{self, TURN_BYTES};
 use crate::worker::Worker;
 
-/// Time-outs of a relay.
+/// Timeouts of a relay.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
-    /// Without a byte either way.
+    /// Maximum time without a byte in either direction.
     pub idle: Duration,
-    /// The same, once one direction has ended.
+    /// The same, after one direction has ended.
     pub half_closed: Duration,
 }
 
-/// Relays until both sides have ended.
+/// Relays until both directions have ended.
 ///
 /// # Errors
-/// One side broke off, or nothing has moved for too long.
+/// If one side breaks, or no byte moves before the timeout.
 pub(super) async fn run(
     connection: &mut Connection<'_>,
     client: &mut Link,
@@ -65,7 +66,7 @@ pub(super) async fn run(
     ended.await
 }
 
-/// Counts what has passed since this was asked last.
+/// Adds the bytes relayed since the last call to the record and the metrics.
 fn note(worker: &Worker, connection: &mut Connection<'_>, up: &Flow<'_>, down: &Flow<'_>) {
     let record = &mut connection.record;
     worker.metrics.stream_received_bytes.add(up.bytes - record.bytes_received);
@@ -74,7 +75,7 @@ fn note(worker: &Worker, connection: &mut Connection<'_>, up: &Flow<'_>, down: &
     record.bytes_sent = down.bytes;
 }
 
-/// Whose failure ends the relay.
+/// Error code for the side that broke, if any.
 fn failure(up: &Poll<Result<(), Broken>>, down: &Poll<Result<(), Broken>>) -> Option<ErrorCode> {
     match (up, down) {
         (Poll::Ready(Err(Broken::Sender)), _) | (_, Poll::Ready(Err(Broken::Receiver))) => {
@@ -87,35 +88,35 @@ fn failure(up: &Poll<Result<(), Broken>>, down: &Poll<Result<(), Broken>>) -> Op
     }
 }
 
-/// Which end of a direction broke off.
+/// Failed socket of a relay direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Broken {
     Sender,
     Receiver,
 }
 
-/// What a core lends to a direction.
+/// Resources of the core for polling one direction.
 #[derive(Clone, Copy)]
 struct Means<'w> {
     buffers: &'w BufferPool,
-    /// Whether the other direction has ended, so that the connections are closed when this one has.
+    /// Whether the other direction has ended, so that the connections close when this one ends.
     is_last: bool,
 }
 
 impl Means<'_> {
-    /// For a direction beside another.
+    /// The resources for a direction whose opposite is `other`.
     fn beside(self, other: &Flow<'_>) -> Self {
         Self { is_last: other.is_ended, ..self }
     }
 }
 
-/// One direction.
+/// State of one direction of a relay.
 struct Flow<'w> {
     bytes: u64,
-    /// The sender has ended; the receiver is to be told so.
+    /// The sender has ended, which the receiver has not been told yet.
     is_ending: bool,
     is_ended: bool,
-    /// Through which bytes pass while there are many.
+    /// Pipe that moves the bytes while the flow is busy.
     pipe: Option<Pipe>,
     pipes: &'w PipePool,
 }
@@ -132,12 +133,12 @@ impl<'w> Flow<'w> {
         to: &mut Carrier,
         means: Means<'_>,
     ) -> Poll<Result<(), Broken>> {
-        // A fast sender would keep the core from everybody else.
+        // Without a bound, a fast sender would occupy the core.
         let turn_end = self.bytes + TURN_BYTES as u64;
         while !self.is_ended {
             ready!(self.poll_write(context, from, to)).map_err(|_| Broken::Receiver)?;
             if self.is_ending {
-                // Closing a socket says its end as well, and costs one call instead of two.
+                // Closing a plain socket also signals the end, and saves a system call.
                 if !(means.is_last && is_plain_socket(to)) {
                     ready!(to.poll_shutdown(context)).map_err(|_| Broken::Receiver)?;
                 }
@@ -154,7 +155,7 @@ impl<'w> Flow<'w> {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends on all that has been taken in.
+    /// Sends everything received so far.
     fn poll_write(
         &mut self,
         context: &mut Context<'_>,
@@ -183,7 +184,7 @@ impl<'w> Flow<'w> {
         to.poll_flush(context)
     }
 
-    /// Takes in some bytes; 0 is the sender's end.
+    /// Receives some bytes; 0 is the sender's end.
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -194,10 +195,10 @@ impl<'w> Flow<'w> {
         if self.pipe.is_some() {
             return self.poll_fill_pipe(context, from);
         }
-        // A quiet connection holds no buffer.
+        // An idle connection holds no buffer.
         from.release_if_empty(buffers);
         let read = ready!(from.poll_fill(context, buffers))?;
-        // A full buffer shows that there is more.
+        // A full buffer suggests that more bytes follow, so a pipe is worthwhile.
         let is_plain = is_plain_socket(&from.stream) && is_plain_socket(to);
         if read >= BUFFER_BYTES && is_plain {
             self.pipe = self.pipes.take();
@@ -215,7 +216,7 @@ impl<'w> Flow<'w> {
             return Poll::Ready(Ok(0));
         };
         let read = loop {
-            // Idle, the flow needs no pipe, which others may use meanwhile.
+            // An idle flow returns its pipe to the pool.
             let Poll::Ready(ready) = tcp.poll_read_ready(context) else {
                 self.give_pipe();
                 return Poll::Pending;
@@ -242,7 +243,7 @@ impl Drop for Flow<'_> {
     }
 }
 
-/// Whether the kernel itself can take bytes from there, or there.
+/// Whether the kernel can splice from and to the carrier: a plain socket.
 fn is_plain_socket(carrier: &Carrier) -> bool {
     matches!(carrier, Carrier::Socket(Stream::Plain(_)))
 }

@@ -1,8 +1,9 @@
-//! Which stream route a connection takes, as in APISIX: those with the name that its TLS client asks
-//! for first, the more exact one before; then, in the order of the configuration, those without a name.
-//! Among either kind the first whose addresses and port are the connection's.
+//! Table that matches connections to stream routes, in APISIX's order: first the routes for the
+//! client's server name (SNI), the most specific first; then the routes without a name, in the
+//! order of the configuration. Of each kind, the first route whose addresses and port match is
+//! taken.
 //!
-//! Immutable, shared by all cores; a change costs the routes of one port or name.
+//! Immutable and shared by all cores; a change copies the routes of one port or name.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -13,50 +14,48 @@ use tollhouse_stdx::CowMap;
 use crate::plugins::Chain;
 use crate::snapshot::{Reference, Target};
 
-/// A stream route, ready to serve.
+/// A compiled stream route.
 #[derive(Debug)]
 pub struct StreamEntry {
-    /// As configured.
+    /// The route as configured.
     pub route: StreamRoute,
-    /// Its service.
     pub service: Reference<Arc<Service>>,
-    /// Where its connections go.
+    /// Upstream of its connections.
     pub target: Target,
-    /// Its plugins, in the order in which they run.
+    /// Plugins of the route, in the order in which they run.
     pub chain: Chain,
 }
 
-/// A connection as routes see it.
+/// Properties of a connection that routes match.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'a> {
-    /// Who connects.
     pub client: IpAddr,
-    /// Where to.
+    /// Local address of the socket.
     pub local: SocketAddr,
-    /// The name that its TLS client asks for, lower-cased.
+    /// Server name (SNI) of the client's TLS hello, in lower case.
     pub server_name: Option<&'a str>,
 }
 
-/// All stream routes.
+/// Stream routes by name or port.
 #[derive(Debug, Clone, Default)]
 pub struct StreamTable {
     buckets: CowMap<Bucket, Arc<[Placed]>>,
-    /// Where each route stands, to be found again when it changes.
+    /// Bucket of each route, for its removal.
     homes: CowMap<Id, Bucket>,
 }
 
-/// Routes that are looked through together.
+/// Group of routes that are searched together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Bucket {
-    /// Without a name, for this port.
+    /// Routes without a name, for this port.
     Port(u16),
-    /// Without a name, for any port.
+    /// Routes without a name, for any port.
     AnyPort,
-    /// For this name, or for all that end with it where it begins with a dot.
+    /// Routes for this name, or for all names with this ending if it begins with a dot.
     Name(Box<str>),
 }
 
-/// A route with its place in the order of all.
+/// A route with its position in the order of the configuration.
 #[derive(Debug, Clone)]
 struct Placed {
     place: u64,
@@ -64,12 +63,11 @@ struct Placed {
 }
 
 impl StreamTable {
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.homes.is_empty()
     }
 
-    /// Puts a route in, or anew.
+    /// Inserts or replaces a route.
     pub(crate) fn insert(&mut self, place: u64, entry: Arc<StreamEntry>) {
         let id = entry.route.id.clone();
         self.remove(&id);
@@ -81,7 +79,6 @@ impl StreamTable {
         self.homes.insert(id, bucket);
     }
 
-    /// Takes a route out.
     pub(crate) fn remove(&mut self, id: &Id) {
         let Some(bucket) = self.homes.remove(id) else { return };
         let Some(routes) = self.buckets.get(&bucket) else { return };
@@ -94,7 +91,7 @@ impl StreamTable {
         }
     }
 
-    /// The route of a connection.
+    /// Route of a connection.
     pub fn find(&self, arrival: &Arrival<'_>) -> Option<&Arc<StreamEntry>> {
         let by_name = arrival.server_name.and_then(|name| self.find_by_name(name, arrival));
         by_name.or_else(|| self.find_by_port(arrival))
@@ -103,7 +100,7 @@ impl StreamTable {
     fn find_by_name(&self, name: &str, arrival: &Arrival<'_>) -> Option<&Arc<StreamEntry>> {
         let exact = self.first(&Bucket::Name(name.into()), arrival);
         let mut suffixes = name.match_indices('.').map(|(at, _)| &name[at..]);
-        // The longest ending first, since it says the most.
+        // The longest ending is tried first, because it is the most specific.
         let by_ending =
             || suffixes.find_map(|suffix| self.first(&Bucket::Name(suffix.into()), arrival));
         let any_name = || self.first(&Bucket::Name(".".into()), arrival);
@@ -131,7 +128,7 @@ impl Bucket {
         match (&route.sni, route.server_port) {
             (Some(name), _) => {
                 let ending = match name.strip_prefix('*') {
-                    // `*` alone is any name.
+                    // `*` alone matches any name.
                     Some("") => ".",
                     Some(ending) => ending,
                     None => name,
@@ -144,7 +141,7 @@ impl Bucket {
     }
 }
 
-/// Whether addresses and port are those of the route.
+/// Whether the addresses and port of a connection match the route.
 fn takes(route: &StreamRoute, arrival: &Arrival<'_>) -> bool {
     route.server_port.is_none_or(|port| port == arrival.local.port())
         && route.remote_addr.is_none_or(|network| network.contains(&arrival.client))

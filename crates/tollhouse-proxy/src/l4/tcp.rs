@@ -1,5 +1,5 @@
-//! The life of a connection below HTTP: accepted, let in or not, its first bytes read where they are
-//! needed, routed, connected to a node, relayed, accounted for.
+//! Life of a TCP connection: accept, admission, first bytes, routing, connecting to a node,
+//! relaying and accounting.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -22,10 +22,11 @@ use crate::stages::attempt::header_version;
 use crate::worker::Worker;
 use crate::worker::pools::UpstreamConnection;
 
-/// The status of a connection that reached a node.
+/// Status of a connection that reached a node.
 const SERVED_STATUS: u16 = 200;
 
-/// Starts serving a connection; one too many is closed at once, since nobody knows what to answer.
+/// Starts serving a connection. A connection beyond the limits is closed at once, because the
+/// response format is unknown.
 pub(crate) fn start(
     worker: &Rc<Worker>,
     options: StreamOptions,
@@ -34,7 +35,7 @@ pub(crate) fn start(
 ) {
     worker.metrics.stream_connections.increment();
     let mut entry = Entry::begin(worker);
-    // Whoever speaks for others is no client: they are counted once they are known.
+    // A proxy is not a client; its clients are counted once the PROXY header is read.
     let client = (options.header_in == HeaderIn::Absent).then(|| peer.ip());
     if let Err(code) = entry.admit(client) {
         return worker.metrics.stream_failed.increment(code);
@@ -42,7 +43,7 @@ pub(crate) fn start(
     tokio::task::spawn_local(serve(entry, options, stream, peer));
 }
 
-/// Counts an open connection until its task ends, however it ends.
+/// Counts an open connection until its task ends.
 struct Open<'w>(&'w Worker);
 
 impl<'w> Open<'w> {
@@ -88,11 +89,12 @@ async fn run(
     connection.entry = Some(Arc::clone(&route));
     let chosen = plugins::access(connection, &route, &snapshot).await?;
     let upstream = node::upstream(&snapshot, &route, &chosen)?;
-    // Bytes may be relayed for days, which must not keep a whole configuration.
+    // Released before relaying, because a connection may last for days and would keep the whole
+    // configuration alive.
     drop(snapshot);
     let header = header(connection.ends, &upstream, options);
     let open = OverTcp { server_name: connection.server_name.clone(), header };
-    // What is picked counts as in use until the end.
+    // `_picked` counts the connection as active on the node until the end.
     let (stream, _picked) = node::connect(connection, &upstream, &open).await?;
     let mut node = UpstreamConnection::new(Link::new(stream), &worker.metrics);
     connection.record.status = SERVED_STATUS;
@@ -100,8 +102,8 @@ async fn run(
     Ok(())
 }
 
-/// What tells a node on whose behalf a connection comes, ahead of TLS and everything else: as the upstream
-/// says, or else the listener.
+/// PROXY protocol header for a node, sent before TLS and all other bytes: in the version of the
+/// upstream, or else of the listener.
 fn header(ends: Ends, upstream: &UpstreamEntry, options: StreamOptions) -> Vec<u8> {
     let own = upstream.terms.proxy_protocol.map(header_version);
     let mut header = Vec::new();
@@ -124,7 +126,7 @@ async fn relay_all(
     relayed
 }
 
-/// An upstream that says how long its nodes may be silent says so of its connections.
+/// Relay timeouts; the upstream's `timeout` takes precedence over the settings.
 fn times(worker: &Worker, upstream: &UpstreamEntry) -> Times {
     let settings = &worker.settings.streams;
     let configured = upstream.conf.timeout.as_ref();

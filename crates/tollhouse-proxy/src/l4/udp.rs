@@ -1,9 +1,10 @@
-//! Datagrams: each client address and port is a session with one node, which keeps it until it has been
-//! silent for long enough.
+//! Sessions of datagrams: each client address and port is bound to one node until it has been
+//! silent for the idle timeout.
 //!
-//! Nothing is queued once a session stands: what a socket does not take is dropped and counted, as any
-//! network does, and so is what the kernel has dropped before. Sources can be forged, so that sessions are
-//! bounded for a worker and for each address, and those that may be forged make room for newer ones.
+//! Once a session has its node, nothing is queued: datagrams that a socket does not take are
+//! dropped and counted, as are those that the kernel dropped before. Sources can be forged.
+//! Therefore sessions are limited per core and per address, and sessions with an unproven source
+//! are displaced by newer ones.
 
 use std::future::poll_fn;
 use std::io;
@@ -40,29 +41,29 @@ pub(crate) mod sessions;
 use place::Place;
 use sessions::{DATAGRAM_BYTES_MAX, Session, SessionKey};
 
-/// Datagrams that one listener passes on before others of its core have their turn.
+/// Datagrams that a listener forwards before it yields to other tasks.
 const DATAGRAMS_PER_TURN: usize = 64;
 
-/// How often a listener asks the kernel what it has lost.
+/// Interval between queries of the kernel's count of lost datagrams.
 const LOSSES_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often losses are logged.
+/// Minimum time between log lines about losses.
 const LOSSES_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The status of a session that had a node.
+/// Status of a session that had a node.
 const SERVED_STATUS: u16 = 200;
 
-/// A listening socket, and what its sessions share.
+/// A listening socket and the state that its sessions share.
 struct Listener {
     worker: Rc<Worker>,
     socket: UdpSocket,
     local: SocketAddr,
-    /// Tells the listeners of a core apart.
+    /// Number of the listener within its core.
     number: usize,
     options: StreamOptions,
 }
 
-/// Passes datagrams on until the drain begins. Sessions go on for as long as their nodes answer.
+/// Forwards datagrams until the drain begins. Sessions continue as long as their nodes respond.
 pub(crate) async fn run(
     worker: Rc<Worker>,
     socket: std::net::UdpSocket,
@@ -86,7 +87,8 @@ pub(crate) async fn run(
         tokio::select! {
             biased;
             _ = phase.wait_for(|phase| *phase != Phase::Serving) => break,
-            // Ahead of the datagrams, of which a flood leaves no end: it is then that some are lost.
+            // Polled before the datagrams, because during a flood, when losses occur, the socket is
+            // always readable.
             _ = interval.tick() => losses.count(&listener),
             _ = listener.socket.readable() => listener.pass_some(&mut datagram),
         }
@@ -94,10 +96,10 @@ pub(crate) async fn run(
     }
 }
 
-/// What the kernel has lost of a listener's datagrams, since nobody read them fast enough.
+/// Datagrams of a listener that the kernel dropped because its receive buffer was full.
 struct Losses {
-    /// As far as they are counted; a predecessor has counted those before. Nothing where the kernel does
-    /// not tell.
+    /// Losses counted so far, which excludes those of a predecessor process. `None` if the kernel
+    /// does not report them.
     counted: Option<u32>,
     log: LogLimit,
 }
@@ -129,14 +131,14 @@ impl Losses {
 }
 
 impl Listener {
-    /// Passes on what has arrived, as much as a turn allows.
+    /// Forwards received datagrams, at most `DATAGRAMS_PER_TURN`.
     fn pass_some(self: &Rc<Self>, datagram: &mut [u8]) {
         self.worker.clock.refresh();
         for _ in 0..DATAGRAMS_PER_TURN {
             match self.socket.try_recv_from(datagram) {
                 Ok((bytes, client)) => self.pass(&datagram[..bytes], client),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Of a datagram that was sent before to somebody who is gone.
+                // Error of an earlier datagram to a client that is gone.
                 Err(_) => {}
             }
         }
@@ -160,13 +162,14 @@ impl Listener {
         }
     }
 
-    /// Begins a session with its first datagram.
+    /// Starts a session with its first datagram.
     fn begin(self: &Rc<Self>, key: SessionKey, datagram: &[u8]) -> Result<(), DatagramDrop> {
         let worker = &self.worker;
         let snapshot = worker.snapshot.take();
         let address = key.client.ip().to_canonical();
         let arrival = Arrival { client: address, local: self.local, server_name: None };
-        // What no route takes costs a look, whoever sends it.
+        // Routed before a place is taken, so that a datagram without a route costs only the
+        // look-up.
         let Some(route) = snapshot.streams.find(&arrival).cloned() else {
             worker.metrics.stream_failed.increment(ErrorCode::RouteNotFound);
             return Err(DatagramDrop::Refused);
@@ -178,7 +181,7 @@ impl Listener {
     }
 }
 
-/// The life of a session.
+/// Serves a session until it ends.
 async fn serve(
     listener: Rc<Listener>,
     mut place: Place,
@@ -195,7 +198,7 @@ async fn serve(
     let session = place.session();
     let relayed = {
         let mut relaying = pin!(relay(&mut connection, &listener, session, snapshot));
-        // Wherever it is: also while its node is looked for.
+        // Checked at every poll, also while a node is being selected.
         poll_fn(|context| match session.is_displaced() {
             true => Poll::Ready(session.displaced()),
             false => relaying.as_mut().poll(context),
@@ -215,18 +218,19 @@ async fn relay(
     let Some(route) = connection.entry.clone() else { return Ok(()) };
     let chosen = plugins::access(connection, &route, &snapshot).await?;
     let upstream = node::upstream(&snapshot, &route, &chosen)?;
-    // A session may last for days, which must not keep a whole configuration.
+    // Released before relaying, because a session may last for days and would keep the whole
+    // configuration alive.
     drop(snapshot);
     let (socket, picked) = node::connect(connection, &upstream, &OverUdp).await?;
     connection.record.status = SERVED_STATUS;
     let mut header = Vec::new();
-    // Version 1 has no word for datagrams.
+    // Version 1 of the PROXY protocol does not support datagrams.
     let own = upstream.terms.proxy_protocol.map(|_| proxy_protocol::Version::V2Datagram);
     if let Some(version) = own.or_else(|| listener.options.header_out.for_datagrams()) {
         proxy_protocol::write(version, connection.ends.client, connection.ends.local, &mut header);
     }
     let socket = Rc::new(socket);
-    // A session may last for days, which must not keep what it began with.
+    // Released, because a session may last for days.
     let nothing = FirstBytes::Datagram(Box::default());
     if let FirstBytes::Datagram(first) = std::mem::replace(&mut connection.first, nothing) {
         session.open(connection.worker, &first, (Rc::clone(&socket), header));
@@ -235,7 +239,7 @@ async fn relay(
     answers.pass_all(connection).await.map_err(Refusal::from)
 }
 
-/// What comes back from the node of a session.
+/// Datagrams from the node of a session.
 struct Answers<'s> {
     listener: &'s Listener,
     session: &'s Session,
@@ -245,7 +249,7 @@ struct Answers<'s> {
 }
 
 impl Answers<'_> {
-    /// Passes answers on until nothing has passed either way for long enough.
+    /// Forwards responses until no datagram has passed in either direction for the idle timeout.
     async fn pass_all(&self, connection: &mut Connection<'_>) -> Result<(), ErrorCode> {
         let idle_time = connection.worker.settings.streams.udp_idle_time;
         connection.arm(idle_time);
@@ -269,7 +273,7 @@ impl Answers<'_> {
         Err(ErrorCode::UpstreamReset)
     }
 
-    /// Passes on what the node has sent; ready when its socket fails.
+    /// Forwards datagrams from the node; ready if its socket fails.
     fn poll_answers(
         &self,
         context: &mut Context<'_>,
@@ -302,7 +306,7 @@ impl Answers<'_> {
         turn::give_way(context)
     }
 
-    /// Only an answer shows that somebody is there.
+    /// Reports the node as healthy, because only a response proves that it is alive.
     fn note_answer(&self, connection: &Connection<'_>) {
         let now_ms = connection.worker.clock.now_ms();
         let response_time = Duration::from_millis(connection.session_ms());
@@ -310,7 +314,8 @@ impl Answers<'_> {
         self.upstream.state.report(&self.picked, outcome, now_ms);
     }
 
-    /// Ready once the session has been silent for long enough; less is enough in a drain.
+    /// Ready when the session has been silent for the idle timeout, which is shorter during a
+    /// drain.
     fn poll_end(
         &self,
         connection: &Connection<'_>,
@@ -329,7 +334,7 @@ impl Answers<'_> {
     }
 }
 
-/// Opens a socket of its own for a session: what comes to it is from the node and nobody else.
+/// Opens a connected socket per session, which receives datagrams only from its node.
 struct OverUdp;
 
 impl Open for OverUdp {
@@ -344,7 +349,7 @@ impl Open for OverUdp {
         };
         let socket = UdpSocket::bind(any).await?;
         socket.connect(address).await?;
-        // Until the reactor has seen it, a socket that is tried takes nothing.
+        // A new socket takes no data until the reactor has reported it writable.
         socket.writable().await?;
         Ok(socket)
     }

@@ -1,4 +1,4 @@
-//! The variables of a connection, under nginx's names for them in its stream module.
+//! Variables of a connection, under the names of nginx's stream module.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ impl Lookup for Connection<'_> {
 
 impl Connection<'_> {
     fn named(&self, name: &str) -> Option<Cow<'_, [u8]>> {
-        // The last edit wins, and over the connection's own values too, as `ngx.var` does.
+        // The last edit of a plugin wins, also over the connection's own value, as with `ngx.var`.
         if let Some((_, value)) = self.edits.variables.iter().rev().find(|(own, _)| *own == name) {
             return Some(Cow::Borrowed(value));
         }
@@ -57,7 +57,7 @@ impl Connection<'_> {
         }
     }
 
-    /// How long it has lasted.
+    /// Duration of the session in milliseconds.
     pub(super) fn session_ms(&self) -> u64 {
         self.worker.clock.now_ms().saturating_sub(self.record.started_ms)
     }

@@ -1,4 +1,4 @@
-//! The plugins that one request meets, in the order in which they run.
+//! Plugins of one request, in the order in which they run.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -11,30 +11,30 @@ use tollhouse_plugin::{Phases, RunPolicy};
 use super::chain::{Chain, PluginStep};
 use crate::snapshot::{RouteEntry, Snapshot};
 
-/// Verdicts of one request held without allocating; few plugins have a filter.
+/// Filter verdicts per request stored without allocation; few plugins have a filter.
 const VERDICTS_INLINE: usize = 4;
 
-/// All plugins that one request meets: those of global rules, then those of its route, into which
-/// its consumer's come once it is known.
+/// Plugins of one request: those of global rules, then those of its route. The consumer's join them
+/// after authentication.
 #[derive(Debug)]
 pub(crate) struct Chains<'s> {
     globals: &'s Arc<Chain>,
-    /// The route's; `None` where no route takes the request.
+    /// The route's chain; `None` if no route matched.
     route: Option<&'s Chain>,
-    /// The steps of both, which every phase goes through.
+    /// Steps of both chains, which every phase runs through.
     global_steps: &'s [Arc<PluginStep>],
     route_steps: &'s [Arc<PluginStep>],
-    /// The route's with the consumer's among them; in place of `route` once `is_merged`.
+    /// Steps of the route and the consumer; replaces `route` once `is_merged`.
     merged: Vec<&'s Arc<PluginStep>>,
     is_merged: bool,
     phases: Phases,
-    /// What `_meta.filter` said; asked once for each instance.
+    /// Results of `_meta.filter`, evaluated once per instance.
     verdicts: RefCell<Verdicts>,
 }
 
 type Verdicts = SmallVec<[(usize, bool); VERDICTS_INLINE]>;
 
-/// The same without the snapshot that it was taken from, for an exchange that may last for days.
+/// Chains without the snapshot that they were taken from, for an exchange that may last for days.
 #[derive(Debug)]
 pub(crate) struct KeptChains {
     globals: Arc<Chain>,
@@ -45,7 +45,7 @@ pub(crate) struct KeptChains {
 }
 
 impl KeptChains {
-    /// The chains of a request that took `route`.
+    /// The chains for a request on `route`.
     pub(crate) fn on_route<'k>(&'k self, route: &'k RouteEntry) -> Chains<'k> {
         Chains {
             globals: &self.globals,
@@ -61,7 +61,7 @@ impl KeptChains {
 }
 
 impl<'s> Chains<'s> {
-    /// Those of global rules and of a route; `None` where there are none, which costs a look.
+    /// Chains of the global rules and the route; `None` if both are empty.
     #[inline]
     pub(crate) fn new(snapshot: &'s Snapshot, route: Option<&'s RouteEntry>) -> Option<Self> {
         let (globals, route) = (&snapshot.globals, route.map(|route| &route.chain));
@@ -81,7 +81,7 @@ impl<'s> Chains<'s> {
         })
     }
 
-    /// Holds what it refers to, but for the route's own.
+    /// Takes ownership of everything except the route's chain.
     pub(crate) fn keep(self) -> KeptChains {
         KeptChains {
             globals: Arc::clone(self.globals),
@@ -98,13 +98,13 @@ impl<'s> Chains<'s> {
         self.phases.intersects(phase)
     }
 
-    /// Whether any plugin sees answers before the client does.
+    /// Whether any plugin sees responses before the client does.
     #[inline]
     pub(crate) fn see_answers(&self) -> bool {
         self.has(Phases::RESPONSE)
     }
 
-    /// Whether any filter needs the request's body.
+    /// Whether any filter needs the request body.
     #[inline]
     pub(crate) fn filters_read_body(&self) -> bool {
         self.globals.filters_read_body()
@@ -112,14 +112,14 @@ impl<'s> Chains<'s> {
             || self.merged.iter().any(|step| step.filter_reads_body())
     }
 
-    /// Whether the node gets the path that any plugin has judged. A consumer's plugins join behind one
-    /// that has authenticated, which judges paths itself.
+    /// Whether the node must receive the path that a plugin has judged. A consumer's plugins need
+    /// no check, because they follow an auth plugin, which judges paths itself.
     #[inline]
     pub(crate) fn judges_path(&self) -> bool {
         self.globals.judges_path() || self.route.is_some_and(Chain::judges_path)
     }
 
-    /// The step at `index` of all steps, those of global rules first.
+    /// Step at `index` of all steps, those of global rules first.
     #[inline]
     pub(crate) fn step(&self, index: usize) -> Option<&'s PluginStep> {
         if let Some(step) = self.global_steps.get(index) {
@@ -132,7 +132,7 @@ impl<'s> Chains<'s> {
         self.route_steps.get(index).map(|step| &**step)
     }
 
-    /// Whether `step`, at `index`, takes part in this request at all.
+    /// Whether `step`, at `index`, runs for this request.
     #[inline]
     pub(crate) fn runs(&self, step: &PluginStep, index: usize, request: &dyn Lookup) -> bool {
         (step.run_policy == RunPolicy::Both || !self.makes_way(step, index))
@@ -156,14 +156,14 @@ impl<'s> Chains<'s> {
         if let Some((_, verdict)) = verdicts.iter().find(|(other, _)| *other == instance) {
             return *verdict;
         }
-        // A filter that cannot be decided leaves its plugin in place, which may protect.
+        // A filter that cannot be evaluated counts as matching, because the plugin may protect.
         let verdict = filter.evaluate(request).unwrap_or(true);
         verdicts.push((instance, verdict));
         verdict
     }
 
-    /// Lets the plugins of the consumer and of its group join in: they replace the route's of the
-    /// same name, as a whole, as in APISIX.
+    /// Adds the plugins of the consumer and its group. They replace the route's plugins of the same
+    /// name, as in APISIX.
     pub(crate) fn join(&mut self, consumer: Option<&'s Chain>, group: Option<&'s Chain>) {
         let mut above: SmallVec<[&Chain; 2]> = SmallVec::new();
         for chain in [consumer, group, self.route].into_iter().flatten() {
@@ -181,7 +181,7 @@ impl<'s> Chains<'s> {
         self.phases = phases.fold(self.globals.phases(), Phases::union);
     }
 
-    /// Whether `step` came with the consumer.
+    /// Whether `step` was added with the consumer.
     pub(crate) fn is_new(&self, step: &PluginStep) -> bool {
         self.is_merged
             && !self

@@ -1,4 +1,4 @@
-//! An exchange as plugins see it: what the plugin contract asks of the data plane.
+//! Implementation of the plugin contract's view of an exchange.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -17,8 +17,8 @@ use crate::exchange::Exchange;
 use crate::stages::{judged_path, request_body, upstream_head};
 
 impl Exchange<'_> {
-    /// What a plugin learns of a body that could not be read. It may only answer that one is too
-    /// large; anything else ends the request, whatever the plugin makes of it.
+    /// Error that a plugin receives for an unreadable body. Only `TooLarge` leaves the response to
+    /// the plugin; any other error ends the request, whatever the plugin answers.
     fn body_error(&mut self, error: GatewayError) -> BodyError {
         if error.code == ErrorCode::BodyTooLarge {
             return BodyError::TooLarge;

@@ -1,4 +1,4 @@
-//! Runs the log phase: plugins see how an exchange went.
+//! Log phase: plugins see the outcome of an exchange.
 
 use tollhouse_plugin::{LogContext, Phases, Transfer};
 
@@ -6,12 +6,12 @@ use super::chains::Chains;
 use crate::exchange::Exchange;
 use crate::head::text::write_socket_address;
 
-/// Runs it. What plugins remembered is dropped afterwards, with the request.
+/// Runs the phase. The state of plugins is dropped afterwards, with the request.
 pub(crate) fn run(exchange: &mut Exchange<'_>, chains: &Chains<'_>) {
     if !chains.has(Phases::LOG) {
         return;
     }
-    // How long the exchange took is asked only here.
+    // The duration of the exchange is read only here.
     exchange.worker.clock.refresh();
     let mut memory = std::mem::take(&mut exchange.state.plugins.memory);
     {

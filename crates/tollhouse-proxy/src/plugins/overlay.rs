@@ -1,16 +1,16 @@
-//! Lays plugins' edits over a head that has been written as if there were none.
+//! Applies the header edits of plugins to a head that was written without them.
 //!
-//! Some lines are the gateway's to write: what plugins say about framing and connections does not
-//! count, and what they say about a node's `Host` and about the chain of addresses has been heard
-//! before. `X-Real-IP` is the client's address as the gateway knows it, whoever says another:
-//! a plugin that finds another client changes the address itself. Edits are
-//! well-formed lines (`HeaderEdits`), so they can be appended as they stand.
+//! Some lines belong to the gateway. Edits of framing and connection headers are ignored. Edits of
+//! a node's `Host` and of `X-Forwarded-For` were applied earlier. `X-Real-IP` always carries the
+//! client address that the gateway knows: a plugin that determines another address changes the
+//! address itself. Edits consist of well-formed lines (`HeaderEdits`), so they are appended
+//! unchanged.
 
 use tollhouse_plugin::exchange::join_line;
 use tollhouse_plugin::{Codings, HeaderEdits};
 use tollhouse_stdx::header_name::is_same_folded;
 
-/// Which way a head goes.
+/// Direction of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     /// To a node.
@@ -19,12 +19,12 @@ pub(crate) enum Side {
     Response,
 }
 
-/// Edits `out`, which is a whole head.
+/// Applies edits to `out`, which holds a whole head.
 pub(crate) fn apply(out: &mut Vec<u8>, edits: &HeaderEdits, side: Side) {
     if edits.hides_any() {
         drop_lines(out, |name| !is_own(name, side) && edits.hides(name));
     }
-    // The empty line moves behind what is added.
+    // The final empty line is removed and written again after the added lines.
     out.truncate(out.len() - 2);
     let says_own = edits.lines().any(|(name, _)| is_own(name, side));
     match edits.wire().filter(|_| !says_own) {
@@ -34,7 +34,7 @@ pub(crate) fn apply(out: &mut Vec<u8>, edits: &HeaderEdits, side: Side) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Has `out`, a whole head for a node, accept none but these codings.
+/// Restricts `Accept-Encoding` in `out`, a whole head for a node, to these codings.
 #[cold]
 pub(crate) fn narrow_codings(out: &mut Vec<u8>, codings: Codings) {
     const NAME: &[u8] = b"accept-encoding";
@@ -49,14 +49,14 @@ pub(crate) fn narrow_codings(out: &mut Vec<u8>, codings: Codings) {
         }
     }
     drop_lines(out, |name| is_same_folded(name, NAME));
-    // The empty line moves behind what is added.
+    // The final empty line is removed and written again after the added line.
     out.truncate(out.len() - 2);
     out.extend_from_slice(b"Accept-Encoding: ");
     out.extend_from_slice(&codings.narrow(accepted.as_deref()));
     out.extend_from_slice(b"\r\n\r\n");
 }
 
-/// Appends the lines that are left, without the gateway's own.
+/// Appends the edited lines, except those that belong to the gateway.
 fn write_lines(out: &mut Vec<u8>, edits: &HeaderEdits, side: Side) {
     for (name, value) in edits.lines().filter(|(name, _)| !is_own(name, side)) {
         out.extend_from_slice(name);
@@ -66,7 +66,7 @@ fn write_lines(out: &mut Vec<u8>, edits: &HeaderEdits, side: Side) {
     }
 }
 
-/// Drops the header lines that `drops` says, in place.
+/// Removes in place the header lines for whose name `drops` holds.
 fn drop_lines(out: &mut Vec<u8>, drops: impl Fn(&[u8]) -> bool) {
     let line_end = |out: &[u8], from: usize| {
         memchr::memchr(b'\n', &out[from..]).map_or(out.len(), |at| from + at + 1)
@@ -86,7 +86,8 @@ fn drop_lines(out: &mut Vec<u8>, drops: impl Fn(&[u8]) -> bool) {
     out.truncate(write);
 }
 
-/// Whether lines of that name are the gateway's. Asked for every line; the length decides for most.
+/// Whether lines of that name belong to the gateway. Called for every line; the length decides in
+/// most cases.
 #[inline]
 fn is_own(name: &[u8], side: Side) -> bool {
     let first = name.first().map_or(0, |first| first | 0x20);
@@ -131,7 +132,7 @@ mod tests {
                 "HTTP/1.1 200 OK\nA: 1\nContent-Length: 3\nB: 3\na: 4\n\n",
             ),
             (&|edits| edits.remove("a"), "HTTP/1.1 200 OK\nb: 2\nContent-Length: 3\n\n"),
-            // Framing is not the plugins' to change.
+            // Plugins cannot change the framing.
             (
                 &|edits| {
                     edits.set("Content-Length", b"9");

@@ -1,4 +1,4 @@
-//! A plugin's answer, taken out of its hands so that it can be sent while nothing is borrowed.
+//! Response of a plugin, moved out of the plugin so that it can be sent without a borrow.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -7,47 +7,44 @@ use tollhouse_plugin::{Answer, AnswerBody, HeaderEdits};
 
 use crate::offload;
 
-/// Room kept for the body of the next answer, in bytes; a longer one is given back.
+/// Capacity in bytes kept for the next body; a larger one is freed.
 const BODY_KEPT_BYTES_MAX: usize = 64 * 1024;
 
-/// An answer of the gateway's own, ready to be sent.
+/// A response of the gateway's own, ready to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
     pub status: u16,
-    /// Header lines.
     pub headers: HeaderEdits,
-    /// What the body is.
     pub kind: Kind,
-    /// The body, unless it is shared or left out.
+    /// The body, if `place` is `Own`.
     pub body: Vec<u8>,
-    /// Where the body is.
     pub place: Place,
 }
 
-/// Where the body of an answer is.
+/// Place of a response body.
 #[derive(Debug, Default)]
 pub(crate) enum Place {
-    /// In the answer itself.
+    /// In the `body` of the prepared response.
     #[default]
     Own,
-    /// With others who hold it too, such as a cache; it is sent from there.
+    /// Shared with other owners, such as a cache; sent without a copy.
     Shared(Bytes),
-    /// Nowhere, since the request is HEAD; how long it would be, if that is known.
+    /// Left out, because the request is HEAD; holds the length that it would have, if known.
     LeftOut(Option<u64>),
 }
 
-/// What the body of an answer is.
+/// Kind of a response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Kind {
-    /// Nothing but the status was given: errors get the gateway's page.
+    /// Only a status was given; an error gets the gateway's page.
     #[default]
     StatusOnly,
-    /// It goes out as plain text unless the headers say otherwise.
+    /// Sent as plain text unless the headers set a content type.
     Text,
 }
 
 impl Prepared {
-    /// Forgets the answer, keeps the room.
+    /// Clears the response and keeps its memory.
     pub(crate) fn clear(&mut self) {
         self.status = 0;
         self.headers.clear();
@@ -59,14 +56,14 @@ impl Prepared {
         self.place = Place::Own;
     }
 
-    /// An answer of plain text.
+    /// Sets a response of plain text.
     pub(crate) fn set(&mut self, status: u16, text: &[u8]) {
         self.clear();
         self.status = status;
         self.set_text(text);
     }
 
-    /// The body as it is sent.
+    /// The body to be sent.
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.place {
             Place::Own => &self.body,
@@ -75,7 +72,7 @@ impl Prepared {
         }
     }
 
-    /// What the head says of the body's length.
+    /// Length of the body declared in the head.
     pub(crate) fn declared_bytes(&self) -> Option<u64> {
         match &self.place {
             Place::LeftOut(bytes) => *bytes,
@@ -83,7 +80,7 @@ impl Prepared {
         }
     }
 
-    /// Takes `answer` over, whose body `error_response` replaces where it is an error.
+    /// Takes over `answer`. If it is an error, `error_response` replaces its body.
     pub(crate) fn fill(&mut self, answer: &Answer<'_>, error_response: Option<&Value>) {
         self.clear();
         self.status = answer.status;
@@ -121,7 +118,7 @@ impl Prepared {
         self.body.push(b'\n');
     }
 
-    /// `Content-Type` for the body; empty where the headers say it, or there is nothing to say.
+    /// `Content-Type` for the body; empty if the headers contain it or the body has none.
     pub(crate) fn content_type(&self) -> &'static str {
         match self.kind {
             Kind::Text if self.headers.find(b"content-type").is_none() => TEXT_PLAIN,
@@ -143,7 +140,7 @@ mod tests {
         drop(answer);
         assert_eq!(prepared.bytes().as_ptr(), cached.as_ptr());
         assert_eq!(prepared.declared_bytes(), Some(100_000));
-        // No room was taken for a copy, and none is held once the answer is sent.
+        // No copy was made, and the shared body is released once the response is sent.
         assert_eq!(prepared.body.capacity(), 0);
         assert!(!cached.is_unique());
         prepared.clear();

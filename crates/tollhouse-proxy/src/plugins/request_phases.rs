@@ -1,4 +1,4 @@
-//! Runs the phases before a node is asked: rewrite, the consumer's plugins, access, before_proxy.
+//! Runs the request phases of plugins: rewrite, the consumer's plugins, access, before_proxy.
 
 use std::mem::ManuallyDrop;
 
@@ -12,22 +12,22 @@ use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::snapshot::Snapshot;
 
-/// Longest body that conditions of plugins are looked up in, in bytes.
+/// Longest body that is read for the filters of plugins, in bytes.
 const FILTERED_BODY_BYTES_MAX: u64 = 64 << 20;
 
-/// What the phases came to.
+/// Outcome of the request phases.
 pub(crate) enum Verdict<'s> {
-    /// The request goes to a node: of the upstream that a plugin chose, or the route's.
+    /// The request goes to a node: of the upstream that a plugin chose, or of the route's.
     Forward(Option<&'s StepUpstream>),
-    /// A plugin has answered; the answer is prepared.
+    /// A plugin answered the request; its response is prepared.
     Answered,
 }
 
-/// Runs all phases that come before a node is asked.
+/// Runs all phases before a node is selected.
 ///
 /// # Errors
-/// When the consumer's group does not exist, a plugin that may protect cannot run, or the body that
-/// a plugin has asked for is no good.
+/// If the consumer's group does not exist, a plugin that may protect cannot run, or a body that a
+/// plugin needs cannot be read.
 pub(crate) async fn run<'s>(
     exchange: &mut Exchange<'_>,
     snapshot: &'s Snapshot,
@@ -38,15 +38,15 @@ pub(crate) async fn run<'s>(
         let cx = RequestContext::new(loan.exchange, &snapshot.consumers, &mut loan.memory);
         Phasing { cx, prepared: &mut loan.prepared, upstream: None }.run(snapshot, chains).await
     };
-    // Whatever plugins have made of a body that could not be read.
+    // An unreadable body ends the request, whatever the plugins answered.
     match exchange.state.plugins.refused {
         Some(code) => Err(code.into()),
         None => verdict,
     }
 }
 
-/// State of the plugins, taken out of the exchange. The drop puts it back, also if the client leaves while a plugin
-/// waits, because the log phase needs it.
+/// Plugin state moved out of the exchange. Drop puts it back, even if the client leaves while a
+/// plugin waits, because the log phase needs it.
 struct Loan<'x, 'e> {
     exchange: &'x mut Exchange<'e>,
     memory: ManuallyDrop<Memory>,
@@ -64,7 +64,7 @@ impl<'x, 'e> Loan<'x, 'e> {
 }
 
 impl Drop for Loan<'_, '_> {
-    /// Puts the state back. The values that it replaces are empty and need no drop.
+    /// Puts the state back. The replaced values are empty and need no drop.
     #[inline]
     fn drop(&mut self) {
         let plugins = &mut self.exchange.state.plugins;
@@ -73,7 +73,7 @@ impl Drop for Loan<'_, '_> {
     }
 }
 
-/// A request on its way through the phases.
+/// A request that runs through the phases.
 struct Phasing<'r, 's> {
     cx: RequestContext<'r>,
     prepared: &'r mut Prepared,
@@ -102,7 +102,7 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
         Ok(Verdict::Forward(self.upstream))
     }
 
-    /// Adds the plugins of the consumer; returns whether there are any.
+    /// Adds the plugins of the consumer; returns whether it has any.
     fn join_consumer(
         &self,
         snapshot: &'s Snapshot,
@@ -122,7 +122,7 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
         Ok(true)
     }
 
-    /// Runs one phase; returns whether a plugin has answered.
+    /// Runs one phase; returns whether a plugin answered.
     async fn phase(
         &mut self,
         chains: &Chains<'s>,
@@ -135,9 +135,10 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
         }
         let mut index = 0;
         while let Some(step) = chains.step(index) {
-            // Also for plugins that run later: by then the body may be gone.
+            // Read also for plugins of later phases, because the body may be gone by then.
             if asks_for_body && step.filter_reads_body() {
-                // One that is too long has no values; whatever else is wrong ends the request.
+                // A body that is too long leaves the variables without values; any other error ends
+                // the request.
                 let _ = self.cx.read_body(FILTERED_BODY_BYTES_MAX).await;
                 if self.cx.is_refused() {
                     return Ok(true);
@@ -181,7 +182,7 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
         if answered || self.cx.is_refused() {
             return true;
         }
-        // Taken at once: the number means nothing to any other plugin.
+        // Read at once, because the index refers to the upstreams of this plugin.
         if let Some(index) = self.cx.edits().upstream.take() {
             self.upstream = step.upstreams.get(index);
         }
@@ -189,11 +190,10 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
     }
 }
 
-/// Which plugins a phase is run for.
+/// Choice of the plugins that a phase runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
-    /// All.
     All,
-    /// Those that came with the consumer.
+    /// Plugins that were added with the consumer.
     New,
 }

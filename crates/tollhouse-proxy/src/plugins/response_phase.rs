@@ -1,4 +1,4 @@
-//! Runs the response phase: plugins see the head of the answer, change it, and install filters.
+//! Response phase: plugins see the response head, change it, and install body filters.
 
 use tollhouse_http::ResponseHead as ParsedHead;
 use tollhouse_plugin::edits::length_bit;
@@ -10,20 +10,20 @@ use super::chains::Chains;
 use super::state::put_back;
 use crate::exchange::Exchange;
 
-/// Which head plugins see.
+/// Response head that plugins see.
 #[derive(Clone, Copy)]
 pub(crate) enum HeadView<'a> {
-    /// The node's that stands in the exchange's state, with the bytes it was parsed from.
+    /// The node's head in the exchange's state, with the bytes that it was parsed from.
     OfNode(&'a [u8]),
-    /// Another.
+    /// Any other head.
     Other(&'a dyn ResponseHead),
 }
 
-/// Runs it; edits and filters are left in the exchange's state. Returns the facts with what
-/// changed.
+/// Runs the phase. Edits and filters are left in the exchange's state; the returned facts contain
+/// the changes of plugins.
 ///
 /// # Errors
-/// A plugin has to read the body, and cannot: nothing that plugins have said is left then.
+/// If a plugin must read the body and cannot; all edits are discarded then.
 pub(crate) fn run(
     exchange: &mut Exchange<'_>,
     chains: &Chains<'_>,
@@ -34,7 +34,7 @@ pub(crate) fn run(
         return Ok(facts);
     }
     exchange.state.plugins.has_seen_answer = true;
-    // Taken out for as long as plugins hold both them and the exchange.
+    // Moved out of the exchange while plugins borrow both.
     let mut edits = std::mem::take(&mut exchange.state.plugins.response_edits);
     let mut filters = std::mem::take(&mut exchange.state.plugins.filters);
     let mut memory = std::mem::take(&mut exchange.state.plugins.memory);
@@ -75,7 +75,7 @@ pub(crate) fn run(
 /// A node's head, as plugins see it.
 struct NodeHead<'a> {
     head: &'a ParsedHead,
-    /// The bytes it was parsed from.
+    /// Bytes that `head` was parsed from.
     bytes: &'a [u8],
 }
 
@@ -96,11 +96,10 @@ impl ResponseHead for NodeHead<'_> {
     }
 }
 
-/// The head of an answer of the gateway's own, as plugins see it.
+/// Head of a response of the gateway's own, as plugins see it.
 pub(crate) struct PreparedHead<'a> {
-    /// `Content-Type`; empty where `headers` has it, or there is none.
+    /// `Content-Type`; empty if `headers` contains it or none is sent.
     pub content_type: &'a str,
-    /// Header lines.
     pub headers: &'a HeaderEdits,
 }
 

@@ -1,4 +1,4 @@
-//! What a request with plugins needs besides; reused from request to request.
+//! State of a request's plugins; reused by the next request.
 
 use tollhouse_plugin::{BodyFilter, Effect, HeaderEdits, Memory, RequestEdits};
 use tollhouse_telemetry::ErrorCode;
@@ -8,34 +8,34 @@ use super::prepared::Prepared;
 /// Filters of a response body, in order.
 pub(crate) type Filters = Vec<(Effect, Box<dyn BodyFilter>)>;
 
-/// Everything that plugins leave behind during a request.
+/// State that plugins leave during a request.
 #[derive(Default)]
 pub(crate) struct PluginState {
-    /// Whether the request has plugins at all; nothing else here means anything otherwise.
+    /// Whether the request has plugins; otherwise the other fields are unused.
     pub(crate) is_active: bool,
-    /// What changes about the request.
+    /// Edits of the request.
     pub(crate) edits: RequestEdits,
-    /// What changes about the response's headers.
+    /// Edits of the response headers.
     pub(crate) response_edits: HeaderEdits,
-    /// What happens to the response's body.
+    /// Filters of the response body.
     pub(crate) filters: Filters,
-    /// What plugins remember for later phases.
+    /// Values that plugins store for later phases.
     pub(crate) memory: Memory,
-    /// Whether the response phase has run: plugins see one answer of a request.
+    /// Whether the response phase has run; it runs once per request.
     pub(crate) has_seen_answer: bool,
-    /// Why the request cannot go on, whatever plugins make of it.
+    /// Error that ends the request, whatever the plugins answer.
     pub(crate) refused: Option<ErrorCode>,
-    /// Who asks.
+    /// Name of the authenticated consumer; empty if none.
     pub(crate) consumer: String,
     pub(crate) consumer_group: String,
-    /// One more than what the consumer's requests are counted by; 0 where there is none.
+    /// Counter number of the consumer plus one; 0 without a consumer.
     pub(crate) consumer_count: u32,
-    /// The answer that a plugin gave.
+    /// Response of a plugin.
     pub(crate) prepared: Prepared,
 }
 
-/// Puts back what was taken out with `mem::take`. Nobody has touched the empty value in its place, so that there is
-/// nothing to drop: looking for it in every part would cost more than the rest.
+/// Puts back a value taken with `mem::take`. The empty value in its place is forgotten without a
+/// drop, because checking its parts would cost more than the swap.
 #[inline]
 pub(super) fn put_back<T>(place: &mut T, taken: T) {
     std::mem::forget(std::mem::replace(place, taken));
@@ -48,7 +48,7 @@ impl std::fmt::Debug for PluginState {
 }
 
 impl PluginState {
-    /// Forgets the request.
+    /// Resets the state after a request.
     #[inline]
     pub(crate) fn finish(&mut self) {
         if std::mem::take(&mut self.is_active) {
@@ -56,7 +56,8 @@ impl PluginState {
         }
     }
 
-    /// Drops what plugins have said of an answer that the client does not get: it is about another body.
+    /// Discards the edits of a response that the client does not receive, because they apply to
+    /// another body.
     pub(crate) fn forget_answer(&mut self) {
         self.response_edits.clear();
         self.filters.clear();

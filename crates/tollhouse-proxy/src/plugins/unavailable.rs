@@ -1,5 +1,5 @@
-//! What stands in the place of a plugin that cannot run, and may protect, or of what else cannot be read of a
-//! route: requests end there. Which objects get such a step is decided by whoever compiles them.
+//! Step that refuses requests in place of a plugin that cannot run and may protect, or of an
+//! unreadable part of a route. The compiler decides which objects get one.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use tollhouse_telemetry::ErrorCode;
 
 use super::chain::{PluginStep, StepUpstream};
 
-/// Before all others of its object: none of them may answer what was to be protected.
+/// Runs before all other steps of its object, because none of them may answer in its place.
 const PRIORITY: i64 = i64::MAX;
 
 impl PluginStep {
-    /// Refuses requests in the place of the plugin `name`, with `plugin_unavailable`; where there
-    /// is a filter, those that the plugin would have run for.
+    /// A step that refuses requests with `plugin_unavailable` in place of the plugin `name`; with a
+    /// filter, only those that the plugin would have run for.
     pub(crate) fn unavailable(
         name: &str,
         owner: &'static str,
@@ -24,7 +24,7 @@ impl PluginStep {
         Self { filter, ..Self::refusing(name, owner, ErrorCode::PluginUnavailable) }
     }
 
-    /// Refuses all requests in the place of the part `name` of an object.
+    /// A step that refuses all requests in place of the part `name` of an object.
     pub(crate) fn refusing(name: &str, owner: &'static str, code: ErrorCode) -> Self {
         let handler: SharedHandler = Arc::new(Unavailable);
         Self {
@@ -37,7 +37,7 @@ impl PluginStep {
             filter: None,
             error_response: None,
             is_auth: false,
-            // Nothing that it refuses reaches a node.
+            // Refused requests never reach a node.
             judges_path: false,
             run_policy: RunPolicy::Both,
             upstreams: Vec::<StepUpstream>::new(),
@@ -45,7 +45,7 @@ impl PluginStep {
     }
 }
 
-/// Does nothing: whoever comes to its step is refused there.
+/// Handler without effect, because requests are refused at its step.
 struct Unavailable;
 
 impl Handler for Unavailable {

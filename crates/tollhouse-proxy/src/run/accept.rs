@@ -1,4 +1,4 @@
-//! Accepts connections of one listener and starts a task for each.
+//! Accepts the connections of one listener and starts a task for each.
 
 use std::future::poll_fn;
 use std::io;
@@ -25,11 +25,11 @@ use crate::stages::account;
 use crate::transfer::pump::RequestPump;
 use crate::worker::{Phase, REFUSED_OPEN_MAX, Transport, Worker};
 
-/// Pause after an error that only time mends, such as no file descriptors left.
+/// Pause after an accept error that only time can resolve, such as a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts until the drain begins, then takes what the kernel has already queued: those clients
-/// have a connection and would see a reset.
+/// Accepts until the drain begins, then takes the connections already queued in the kernel, because
+/// their clients would otherwise see a reset.
 pub(super) async fn run(
     worker: Rc<Worker>,
     listener: TcpListener,
@@ -48,7 +48,8 @@ pub(super) async fn run(
         }
     }
     worker.begin_drain();
-    // Asked of the kernel itself: the reactor knows only of those that came before its last look.
+    // Accepted from the kernel directly, because the reactor knows only the connections of its last
+    // poll.
     let Ok(listener) = listener.into_std() else { return };
     while let Ok((stream, peer)) = listener.accept() {
         if stream.set_nonblocking(true).is_err() {
@@ -60,9 +61,9 @@ pub(super) async fn run(
     }
 }
 
-/// Waits after an error of accepting, where waiting helps.
+/// Pauses after an accept error that only time can resolve.
 pub(crate) async fn pause(worker: &Worker, error: &io::Error) {
-    // A client that left while it was queued is nobody's failure.
+    // A client that left while it was queued needs no pause.
     if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
         return;
     }
@@ -73,12 +74,12 @@ pub(crate) async fn pause(worker: &Worker, error: &io::Error) {
     tokio::time::sleep(ACCEPT_PAUSE).await;
 }
 
-/// Serves a connection whose peer is the client.
+/// Serves a plain connection whose peer is the client.
 pub(crate) fn start(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
     start_over(worker, stream, peer, Transport::Plain);
 }
 
-/// The same where the client is to speak TLS.
+/// Serves a TLS connection whose peer is the client.
 pub(super) fn start_tls(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
     start_over(worker, stream, peer, Transport::Tls);
 }
@@ -99,8 +100,8 @@ fn start_over(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, transpor
     tokio::task::spawn_local(task);
 }
 
-/// Serves a connection that begins with a PROXY header, on behalf of whom that names; `transport` is
-/// what follows behind the header.
+/// Serves a connection that begins with a PROXY protocol header, on behalf of the client that it
+/// names. `transport` tells what follows the header.
 pub(super) fn start_proxied(
     worker: &Rc<Worker>,
     stream: TcpStream,
@@ -108,7 +109,7 @@ pub(super) fn start_proxied(
     transport: Transport,
 ) {
     let mut entry = Entry::begin(worker);
-    // Nobody knows yet for whom an answer would be: one too many is closed.
+    // The client is not known yet, so a connection beyond the limit is closed without a response.
     if let Err(code) = entry.admit(None) {
         return account::count_refusal(worker, code);
     }
@@ -140,7 +141,7 @@ async fn proxied(mut entry: Entry, stream: TcpStream, peer: SocketAddr, transpor
     connection(entry, client, refusal).await;
 }
 
-/// A block and not a function that is `async`, which would hold its parameters twice.
+/// An async block and not an `async fn`, which would store its parameters twice.
 #[expect(clippy::manual_async_fn, reason = "every idle connection would pay for the copies")]
 fn connection(
     mut entry: Entry,
@@ -148,7 +149,7 @@ fn connection(
     refusal: Option<ErrorCode>,
 ) -> impl Future<Output = ()> {
     async move {
-        // The waker of this task, by which housekeeping ends it; known only from inside.
+        // Waker of this task, which wakes it for a drain; available only inside the task.
         let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         entry.enter_as(task);
         let worker = Rc::clone(&entry.worker);
@@ -156,8 +157,8 @@ fn connection(
             None if client.link.stream.server_tls().is_some() => {
                 let (stream, from) = (&mut client.link.stream, client.peer.address);
                 let shaken = handshake::run(&worker, stream, from, Carries::Requests);
-                // Boxed for as long as it takes: an open connection would hold its state to the
-                // end.
+                // Boxed, because an open connection would otherwise keep the handshake's state
+                // until its end.
                 match Box::pin(shaken).await {
                     Shaken::Open(peer) => {
                         client.tls = Some(Rc::new(peer));
@@ -180,7 +181,7 @@ fn connection(
     }
 }
 
-/// Answers a connection that is not let in, without having read anything.
+/// Sends the refusal of a connection that was not admitted, without reading from it.
 async fn refuse(worker: &Worker, client: &mut Client, code: ErrorCode) {
     let mut state = worker.take_state();
     let mut body = RequestPump::none();
@@ -190,18 +191,18 @@ async fn refuse(worker: &Worker, client: &mut Client, code: ErrorCode) {
     worker.give_state(state);
 }
 
-/// Counts the connection as open until its task ends, however it ends.
+/// Counts a connection as open until its task ends.
 pub(crate) struct Entry {
     worker: Rc<Worker>,
-    /// Of its task, once that has begun.
+    /// Number of the connection's task, once the task runs.
     number: Option<u64>,
-    /// For whom it counts, once that is known.
+    /// Client address that the connection is counted for, once known.
     client: Option<IpAddr>,
     is_refused: bool,
 }
 
 impl Entry {
-    /// Counts a connection that was accepted.
+    /// Counts an accepted connection.
     pub(crate) fn begin(worker: &Rc<Worker>) -> Self {
         worker.metrics.downstream_connections_accepted.increment();
         worker.metrics.downstream_connections_open.increment();
@@ -209,15 +210,14 @@ impl Entry {
         Self { worker: Rc::clone(worker), number: None, client: None, is_refused: false }
     }
 
-    /// Whose connections it is counted among.
     pub(crate) fn worker(&self) -> &Rc<Worker> {
         &self.worker
     }
 
-    /// Counts it as `client`'s, where that is known by now.
+    /// Counts the connection for `client`, if known.
     ///
     /// # Errors
-    /// There are too many connections, or too many of that client.
+    /// If the core or the client has too many connections.
     pub(crate) fn admit(&mut self, client: Option<IpAddr>) -> Result<(), ErrorCode> {
         let open = &self.worker.open;
         let is_within = client.is_none_or(|client| open.admit(client));
@@ -228,12 +228,12 @@ impl Entry {
         if is_within { Ok(()) } else { Err(ErrorCode::ConnectionLimitPerAddress) }
     }
 
-    /// Whether a refusal, where it is one, may take a place to be answered in; otherwise it is
-    /// counted, and the connection closes without a word.
+    /// Whether a refused connection may receive a response; `true` without a refusal. Otherwise the
+    /// refusal is counted here and the connection closes silently.
     fn may_be_answered(&mut self, refusal: Option<ErrorCode>, transport: Transport) -> bool {
         let Some(code) = refusal else { return true };
         let refused = &self.worker.refused_open;
-        // Where an answer takes a handshake first, it would be a flood's best weapon.
+        // A response over TLS would need a handshake first, whose cost an attacker could exploit.
         if transport == Transport::Tls || refused.get() >= REFUSED_OPEN_MAX {
             account::count_refusal(&self.worker, code);
             return false;
@@ -243,7 +243,7 @@ impl Entry {
         true
     }
 
-    /// Has a drain wake the task that calls this.
+    /// Registers the current task to be woken by a drain.
     pub(crate) async fn enter(&mut self) {
         let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         self.enter_as(task);

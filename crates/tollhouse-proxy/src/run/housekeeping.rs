@@ -1,4 +1,4 @@
-//! What a core does beside requests: deadlines, idle pools, the log's buffer.
+//! Work of a core outside requests: timers, idle pools and the log buffer.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::worker::Worker;
 
-/// Turns the timer wheel; sleeps while no deadline is near.
+/// Advances the timer wheel; sleeps while no deadline is near.
 pub(super) async fn tick(worker: Rc<Worker>) {
     let mut sleep = pin!(sleep(Duration::ZERO));
     poll_fn::<(), _>(|context| {
@@ -28,10 +28,10 @@ pub(super) async fn tick(worker: Rc<Worker>) {
     .await;
 }
 
-/// How often a core looks round: pools, log, snapshot.
+/// Interval of the housekeeping.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Looks round once a second.
+/// Once a second: trims idle pools and counts, refreshes the snapshot, and flushes the log.
 pub(super) async fn look_round(worker: Rc<Worker>) {
     let mut interval = tokio::time::interval(INTERVAL);
     loop {

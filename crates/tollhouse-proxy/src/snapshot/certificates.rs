@@ -1,5 +1,5 @@
-//! Which certificate a client is shown, by the name that it asks for, as APISIX finds it: the name
-//! itself, else `*.` before all but its first label, else `*`.
+//! TLS host of a client, found by server name as in APISIX: the name itself, else `*.` in place of
+//! its first label, else `*`.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use tollhouse_model::variable::Lookup;
 use tollhouse_net::server_tls::{ClientVerifier, HostTerms};
 use tollhouse_stdx::CowMap;
 
-/// The hosts that are served over TLS.
+/// TLS hosts by server name.
 #[derive(Debug, Clone, Default)]
 pub struct Certificates {
-    /// Names, and the rest of `*.`-names behind the dot with the dot.
+    /// Hosts by name; a wildcard name `*.example.com` has the key `.example.com`.
     hosts: CowMap<Box<str>, Answer>,
     any: Option<Answer>,
-    /// How many names ask clients for certificates.
+    /// Number of names that request client certificates.
     asking: usize,
 }
 
-/// Who answers for a name.
+/// Treatment of handshakes for a server name.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// A host.
+    /// A valid host.
     Host(Arc<TlsHost>),
-    /// Nobody, and none that is there for more names either: the object that has the name asks clients for
-    /// certificates, and cannot be used.
+    /// Handshakes are refused, also if a wildcard host matches: the object for the name requests
+    /// client certificates and is invalid.
     Nobody,
 }
 
 impl Answer {
-    /// The host that answers, where one does.
+    /// The host, unless handshakes are refused.
     pub(crate) fn host(&self) -> Option<&Arc<TlsHost>> {
         match self {
             Self::Host(host) => Some(host),
@@ -44,52 +44,51 @@ impl Answer {
     }
 }
 
-/// A host, ready to be served.
+/// A TLS host, compiled from an ssl object.
 #[derive(Debug)]
 pub struct TlsHost {
-    /// The id of its object.
+    /// Id of the ssl object.
     pub id: Id,
-    /// How it is served.
+    /// TLS terms of its handshakes.
     pub terms: HostTerms,
-    /// What each of its certificates says of itself.
+    /// Names and expiry of each certificate.
     pub certificates: Vec<CertificateFacts>,
-    /// What responders have said of them, as the object has it.
+    /// OCSP responses stored in the object.
     pub staples: Vec<Arc<[u8]>>,
-    /// Whom it takes as clients; everybody without.
+    /// Verification of client certificates; `None` if none are requested.
     pub clients: Option<ClientTerms>,
 }
 
 impl TlsHost {
-    /// Whether a client that was shown any of its certificates may take it for one of `host`, which is
-    /// lower-cased. Which of them a client was shown is its own choice: all must stand for the name.
+    /// Whether every certificate of the host covers `host`, given in lower case. All of them must,
+    /// because the client chooses which one it sees.
     pub(crate) fn covers(&self, host: &str) -> bool {
         !self.certificates.is_empty()
             && self.certificates.iter().all(|certificate| certificate.covers(host))
     }
 }
 
-/// Whom a host takes as clients.
+/// Verification of client certificates.
 #[derive(Debug)]
 pub struct ClientTerms {
-    /// Checks their certificates.
     pub verifier: Arc<ClientVerifier>,
-    /// Requests that need none.
+    /// Requests that are exempt from client certificates.
     pub exempt: Vec<Expr>,
 }
 
 impl ClientTerms {
-    /// Whether a request needs no certificate. One that cannot be decided does.
+    /// Whether a request is exempt. A condition that cannot be evaluated does not exempt it.
     pub(crate) fn exempts(&self, request: &dyn Lookup) -> bool {
         self.exempt.iter().any(|pattern| pattern.matches(request))
     }
 }
 
-/// What a name stands for in a [`Certificates`].
+/// Place of a name in [`Certificates`].
 #[derive(Debug, PartialEq, Eq)]
 enum Place<'a> {
     Key(&'a str),
     Any,
-    /// Nothing that a client could ask for.
+    /// A name that a client cannot send.
     Nothing,
 }
 
@@ -98,25 +97,25 @@ impl<'a> Place<'a> {
         match name.strip_prefix('*') {
             Some("") => Place::Any,
             Some(rest) if rest.starts_with('.') => Place::Key(rest),
-            // As a key, either would stand for other names than its own.
+            // A name that begins with a dot would collide with the key of a wildcard.
             None if !name.starts_with('.') => Place::Key(name),
             Some(_) | None => Place::Nothing,
         }
     }
 }
 
-/// Whether any client can ask for a name as objects have it: whole, `*.` before a rest, or `*`.
+/// Whether a client can ask for a configured name: a whole name, `*.` before a rest, or `*`.
 pub(crate) fn is_name(name: &str) -> bool {
     Place::new(name) != Place::Nothing && !name.ends_with('.')
 }
 
 impl Certificates {
-    /// The host that answers for `name`, which is lower-cased and has no ending dot.
+    /// Host for `name`, given in lower case without a final dot.
     pub fn find(&self, name: &str) -> Option<&Arc<TlsHost>> {
         self.answer(name)?.host()
     }
 
-    /// Whether nobody may be let in for `name`, since it is not known who may.
+    /// Whether handshakes for `name` are refused, because its object is invalid.
     pub(crate) fn refuses(&self, name: &str) -> bool {
         matches!(self.answer(name), Some(Answer::Nobody))
     }
@@ -131,18 +130,18 @@ impl Certificates {
             .or(self.any.as_ref())
     }
 
-    /// The host of clients that name none, unless one is configured for them.
+    /// Host for clients that send no server name, if no fallback name is configured.
     pub fn any(&self) -> Option<&Arc<TlsHost>> {
         self.any.as_ref()?.host()
     }
 
-    /// Whether any host asks clients for certificates.
+    /// Whether any host requests client certificates.
     #[inline]
     pub(crate) fn asks_clients(&self) -> bool {
         self.asking > 0
     }
 
-    /// Says who answers for a name as objects have it: whole, `*.` before a rest, or `*`.
+    /// Sets or removes the host of a configured name: a whole name, `*.` before a rest, or `*`.
     pub(crate) fn set(&mut self, name: &str, answer: Option<Answer>) {
         let asks = |answer: &Option<Answer>| {
             usize::from(answer.as_ref().is_some_and(Answer::asks_clients))

@@ -1,5 +1,5 @@
-//! ShenYu's objects as the data plane sees them: its chain, and a route for each rule that sends requests to
-//! nodes.
+//! ShenYu's objects in the data plane: its plugin chain, and a route for each rule that sends
+//! requests to nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,28 +10,27 @@ use tollhouse_telemetry::labels::ShenyuType;
 
 use super::RouteEntry;
 
-/// What ShenYu's objects do with requests.
 #[derive(Debug)]
 pub struct ShenyuTable {
-    /// The plugins.
+    /// ShenYu's plugins.
     pub chain: Arc<Chain>,
-    /// Whether it is asked before the router is.
+    /// Whether the table is consulted before the router.
     pub comes_first: bool,
-    /// The route of requests that the chain has to be run for.
+    /// Route of requests that need the chain at request time.
     pub entry: Arc<RouteEntry>,
-    /// Those of requests that go to nodes, in the order of the chain's targets.
+    /// Routes of requests that go to nodes, in the order of the chain's targets.
     pub targets: Box<[Arc<RouteEntry>]>,
 }
 
-/// What holds for a request beside its route.
+/// Terms of a ShenYu route.
 #[derive(Debug, Clone, Copy)]
 pub struct ShenyuTerms {
-    /// Which statuses go with the gateway's own answers.
+    /// Statuses of the gateway's own responses.
     pub statuses: Statuses,
-    /// What a request counts as.
+    /// Type under which requests are counted.
     pub counted_as: ShenyuType,
-    /// Where a request goes that has failed.
+    /// Retry policy after a failed attempt.
     pub again: Again,
-    /// Until an attempt's answer has begun.
+    /// Timeout of an attempt, until its response begins.
     pub timeout: Duration,
 }

@@ -1,5 +1,4 @@
-//! An upstream as the data plane sees it: compiled from its object, or from where it stands in
-//! another.
+//! Upstream in the data plane, compiled from an upstream object or an inline definition.
 
 use std::sync::Arc;
 
@@ -11,54 +10,54 @@ use tollhouse_upstream::UpstreamHandle;
 
 use crate::hash_key::HashKey;
 
-/// An upstream, ready to serve. All that a request reads of it alone stands in one cache line; the rest is in
-/// [`UpstreamTerms`], which most upstreams have in common: see [`RouteEntry`](super::RouteEntry).
+/// A compiled upstream. The fields that every request reads are in one cache line. The others are
+/// in [`UpstreamTerms`], which most upstreams share; see [`RouteEntry`](super::RouteEntry).
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct UpstreamEntry {
-    /// Its nodes and their health; outlives this entry.
+    /// Nodes and their health; outlives this entry.
     pub state: UpstreamHandle,
-    /// How its nodes are spoken to.
+    /// Terms for connections to the nodes.
     pub terms: Arc<UpstreamTerms>,
-    /// What its requests are counted by.
+    /// Number of the upstream in request counters.
     pub number: u32,
     /// The upstream as configured.
     pub conf: Arc<Upstream>,
-    /// What nodes are shown that ask for a certificate.
+    /// Client certificate for nodes that request one.
     pub client_pair: Option<Arc<CertificatePair>>,
 }
 
-/// All before the upstream as configured is in one cache line.
+/// All fields before `conf` fit into one cache line.
 const _: () = assert!(std::mem::offset_of!(UpstreamEntry, conf) <= 64);
 
-/// How the nodes of an upstream are spoken to: one for all upstreams that say the same.
+/// Terms of the communication with nodes, shared by upstreams with equal terms.
 #[derive(Debug)]
 pub struct UpstreamTerms {
-    /// Which connections its requests may share, as a number.
+    /// Number of the connection pool; upstreams with the same number share connections.
     pub pool: u32,
-    /// Whether requests go to its nodes as streams of HTTP/2.
+    /// Whether requests are sent over HTTP/2.
     pub speaks_http2: bool,
-    /// What `pass_host: node` makes of a node.
+    /// Form of the `Host` for `pass_host: node`.
     pub node_host: NodeHost,
-    /// The header that connections begin with.
+    /// PROXY protocol header at the start of connections.
     pub proxy_protocol: Option<ProxyHeader>,
-    /// Which `Host` the node gets.
+    /// Choice of the `Host` sent to the node.
     pub pass_host: PassHost,
-    /// Bounds of its keep-alive pool.
+    /// Limits of the keep-alive pool.
     pub keepalive: KeepalivePool,
-    /// TLS towards https nodes.
+    /// TLS connector, for encrypted schemes.
     pub connector: Option<Connector>,
-    /// What consistent hashing hashes.
+    /// Input of consistent hashing.
     pub hash_key: Option<HashKey>,
-    /// Time-outs, defaults filled in.
+    /// Timeouts, with defaults filled in.
     pub timeouts: Timeouts,
 }
 
-/// How a node's name stands in its `Host`, where `pass_host` asks for the node's.
+/// Form of a node's `Host` for `pass_host: node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NodeHost {
-    /// With the port, where that is not the scheme's own.
+    /// With the port, unless it is the scheme's default.
     WithPort,
-    /// Without; upstreams that stand in the conf of a plugin have it so.
+    /// Without the port; used for upstreams in plugin configurations.
     Bare,
 }

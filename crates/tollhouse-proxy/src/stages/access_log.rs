@@ -1,6 +1,6 @@
-//! Fills in the access log's line for a finished request.
+//! Access log line of a finished request.
 //!
-//! Formatting happens on the core into its own buffer; a line without a log costs one branch.
+//! Lines are formatted on the core into its own buffer. Without a log, the cost is one branch.
 
 use smallvec::SmallVec;
 use tollhouse_http::Known;
@@ -11,16 +11,16 @@ use crate::exchange::Exchange;
 use crate::exchange::record::AttemptRecord;
 use crate::head::text::write_socket_address;
 
-/// Attempts listed without allocating; more than two are rare.
+/// Attempts listed without allocation; more than two are rare.
 const ATTEMPTS_INLINE: usize = 2;
 
-/// Room for the text of a node's address; a longer one, of IPv6, makes the room grow.
+/// Capacity reserved for a node's address; a longer IPv6 address grows the buffer.
 const ADDRESS_CHARS: usize = "255.255.255.255:65535".len();
 
-/// Bytes of the refused head that the log may show as a request line.
+/// Bytes of a refused head that the log may show as the request line.
 const REFUSED_LINE_BYTES_MAX: usize = 256;
 
-/// Writes the line of a request that was served.
+/// Writes the line of a served request.
 #[inline]
 pub(crate) fn write_served(cx: &Exchange<'_>) {
     if let Some(log) = &cx.worker.log {
@@ -30,11 +30,11 @@ pub(crate) fn write_served(cx: &Exchange<'_>) {
 
 fn write(log: &CoreLog, cx: &Exchange<'_>) {
     let record = &cx.state.record;
-    // Few lines tell about attempts, and their texts are what costs most.
+    // Formats without attempts skip their texts, which cost the most.
     if !log.shows_attempts() || record.attempts.is_empty() {
         return log.write(&Served { cx, sent_uri: &cx.sent_uri(), attempts: &[] });
     }
-    // One run of text for all addresses, into which the attempts point: one allocation a line.
+    // One buffer holds all addresses, so that a line costs one allocation.
     let mut texts = Vec::with_capacity(record.attempts.len() * ADDRESS_CHARS);
     let mut ends: SmallVec<[usize; ATTEMPTS_INLINE]> = SmallVec::new();
     for attempt in &record.attempts {
@@ -45,12 +45,12 @@ fn write(log: &CoreLog, cx: &Exchange<'_>) {
     log.write(&Served { cx, sent_uri: &cx.sent_uri(), attempts: &attempts });
 }
 
-/// A request that was served, as its line tells of it.
+/// A served request as the source of its log line.
 struct Served<'a, 'e> {
     cx: &'a Exchange<'e>,
     /// Path and query as sent.
     sent_uri: &'a [u8],
-    /// The nodes tried; left out where no line tells of them.
+    /// Nodes tried; empty if the format does not show them.
     attempts: &'a [Attempt<'a>],
 }
 
@@ -71,7 +71,7 @@ impl Served<'_, '_> {
         self.cx.state.head.target.bytes_in(self.cx.request_bytes())
     }
 
-    /// What is said of the node, as long as one was asked.
+    /// `value` if a node was tried, else nothing.
     #[inline]
     fn when_a_node_was_asked<'v>(&self, value: Value<'v>) -> Value<'v> {
         if self.cx.state.record.attempts.is_empty() { Value::Nothing } else { value }
@@ -92,14 +92,14 @@ impl Source for Served<'_, '_> {
         match variable {
             Variable::RemoteAddr => Own(cx.client_address_text()),
             Variable::RemotePort => Value::from_number(cx.client.peer.address.port()),
-            // No plugin leaves it behind.
+            // Plugins do not set it.
             Variable::RemoteUser => Value::Nothing,
             Variable::ServerAddr => Own(cx.client.peer.local_text.as_bytes()),
             Variable::ServerPort => Value::from_number(cx.client.peer.local.port()),
             Variable::TimeLocal => Value::TimeLocal,
             Variable::TimeIso8601 => Value::TimeIso8601,
             Variable::Msec => Seconds(self.unix_ms()),
-            // Connections have no numbers.
+            // Connections are not numbered.
             Variable::Connection => Number(0),
             Variable::ConnectionRequests => Number(cx.client.requests),
             Variable::Scheme => own(if cx.client.is_encrypted() { "https" } else { "http" }),
@@ -158,8 +158,8 @@ impl Source for Served<'_, '_> {
     }
 }
 
-/// Parts of a first line that has the form of a request line, such as that of a CONNECT, which is refused before it is
-/// read further: method, target and protocol.
+/// Method, target and protocol of a first line in the form of a request line, such as that of a
+/// CONNECT, which is refused without being parsed further.
 struct FirstLine<'a> {
     method: &'a [u8],
     target: &'a [u8],
@@ -167,7 +167,8 @@ struct FirstLine<'a> {
 }
 
 impl<'a> FirstLine<'a> {
-    /// A line of another form is a target as a whole, so that it can be found in the log.
+    /// Parses a line. A line of another form is returned as the target, so that the log still shows
+    /// it.
     fn parse(line: &'a [u8]) -> Self {
         let mut parts = line.split(|byte| *byte == b' ');
         let protocols = ["HTTP/1.0", "HTTP/1.1", "HTTP/2.0"];
@@ -181,7 +182,7 @@ impl<'a> FirstLine<'a> {
     }
 }
 
-/// Writes the line of bytes that were no request: what can be shown of their first line.
+/// Writes the line of an invalid request, with the readable part of its first line.
 pub(crate) fn write_refused(cx: &Exchange<'_>) {
     let Some(log) = &cx.worker.log else { return };
     let bytes = cx.request_bytes();
@@ -198,7 +199,7 @@ pub(crate) fn write_refused(cx: &Exchange<'_>) {
         method,
         request_target: target,
         protocol,
-        // The target of a CONNECT is the host and its port (RFC 9110 §9.3.6).
+        // The target of a CONNECT is a host with its port (RFC 9110 §9.3.6).
         host: match target.iter().rposition(|byte| *byte == b':') {
             Some(end) if method == b"CONNECT" && !target.starts_with(b"/") => &target[..end],
             _ => b"",

@@ -1,4 +1,4 @@
-//! The last step of every request: counters and the access log.
+//! Last stage of every request: counters and the access log.
 
 use tollhouse_telemetry::labels::ShenyuType;
 use tollhouse_telemetry::{ConnectionRefusal, ErrorCode, StatusClass};
@@ -8,14 +8,14 @@ use super::recent::{self, Head};
 use crate::exchange::Exchange;
 use crate::worker::{Worker, failures};
 
-/// Accounts for a request that was served, by a node or by the gateway.
+/// Accounts for a request that was served by a node or by the gateway.
 #[inline]
 pub(crate) fn served(cx: &Exchange<'_>) {
     count(cx, Head::Read);
     access_log::write_served(cx);
 }
 
-/// Accounts for bytes that were no request, and for connections that were not let in.
+/// Accounts for invalid requests and for connections that were not admitted.
 pub(crate) fn refused(cx: &Exchange<'_>) {
     count(cx, Head::Refused);
     if let Some(code) = cx.state.record.code {
@@ -24,7 +24,7 @@ pub(crate) fn refused(cx: &Exchange<'_>) {
     access_log::write_refused(cx);
 }
 
-/// Counts a connection that was not let in, if `code` says so.
+/// Counts a refused connection, if `code` is such a refusal.
 pub(crate) fn count_refusal(worker: &Worker, code: ErrorCode) {
     let refused = &worker.metrics.downstream_connections_refused;
     match code {
@@ -39,7 +39,7 @@ pub(crate) fn count_refusal(worker: &Worker, code: ErrorCode) {
     }
 }
 
-/// Counts a request that ShenYu's objects took, under its names.
+/// Counts a request routed by ShenYu objects, under ShenYu's metric names.
 #[inline(never)]
 fn count_shenyu(cx: &Exchange<'_>, carried_as: ShenyuType, duration_ms: u64) {
     let metrics = cx.worker.metrics.shenyu();
@@ -76,7 +76,7 @@ fn count(cx: &Exchange<'_>, head: Head) {
     metrics.request_duration.observe_us(duration_ms * 1000);
     metrics.latencies().observe_ms(duration_ms);
     let has_failed = record.code.is_some() || record.status >= 500;
-    // Numbers count from 1, so that 0 says that there is none without making the record larger.
+    // Numbers are stored plus one, so that 0 means none without making the record larger.
     if let Some(number) = record.route_count.checked_sub(1) {
         metrics.routes().count(number, has_failed);
     }

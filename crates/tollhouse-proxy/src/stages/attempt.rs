@@ -1,7 +1,7 @@
-//! One attempt: a connection to the picked node, the request up, the answer's head down.
+//! An attempt: connects to the picked node, sends the request and reads the response head.
 //!
-//! Nothing of a final answer has been sent to the client when an attempt ends, so that every
-//! failure is returned and may be tried elsewhere.
+//! No part of a final response has been sent to the client when an attempt fails, so every failure
+//! may be retried elsewhere.
 
 mod connect;
 pub(crate) mod error;
@@ -30,30 +30,30 @@ use crate::transfer::pump::{PumpError, RequestPump};
 use crate::transfer::{Sides, Waiting};
 use crate::worker::pools::UpstreamConnection;
 
-/// One try of one node.
+/// A request's attempt at a node.
 #[derive(Debug)]
 pub(crate) struct Attempt<'a> {
-    /// Where the request goes.
+    /// Route and upstream of the request.
     pub way: Way<'a>,
     pub picked: &'a Picked<'a>,
 }
 
-/// A node's answer: its head has been parsed into the exchange's state, its body is still to come.
+/// Response of a node. Its head is parsed into the exchange's state; its body follows.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// What the body comes over; the head is at the front of its buffer.
+    /// Connection that carries the body; the head is at the front of its buffer.
     pub connection: Box<UpstreamConnection>,
-    /// The status, where plugins have changed it.
+    /// Status set by plugins, if changed.
     pub status: Option<Status>,
     /// Whether plugins have seen the head.
     pub is_seen_by_plugins: bool,
 }
 
 impl Attempt<'_> {
-    /// Runs the attempt until the node has answered.
+    /// Runs the attempt until the node's response head is parsed.
     ///
     /// # Errors
-    /// [`AttemptError`]; of a final answer, nothing has been sent to the client.
+    /// [`AttemptError`]; no part of a final response has been sent to the client.
     pub(crate) async fn run(&self, cx: &mut Exchange<'_>) -> Result<Answer, AttemptError> {
         upstream_head::write(cx, self.way, self.picked).map_err(AttemptError::last)?;
         let key = self.pool_key(cx);
@@ -64,9 +64,9 @@ impl Attempt<'_> {
             None => Box::pin(self.connect(cx, &key)).await?,
         };
         let mut answered = self.await_head(cx, &mut connection).await;
-        // A node may close a kept connection at any time, also while the request is on its way to
-        // it: that is neither a failure nor a reason to ask another node, as long as the request
-        // may be repeated.
+        // A node may close a pooled connection at any time, even while a request is on its way.
+        // That is not the node's failure: if the request may be repeated, it is sent again over a
+        // new connection to the same node.
         if let Err(error) = &mut answered
             && (reused || error.blame == Blame::Nobody)
             && error.stale
@@ -86,8 +86,8 @@ impl Attempt<'_> {
         Ok(Answer { connection, status: None, is_seen_by_plugins: false })
     }
 
-    /// Sends the request and reads until the head of the final answer is parsed. Where the client takes its
-    /// request back meanwhile, the node's connection is reset.
+    /// Sends the request and reads until the head of the final response is parsed. If the client
+    /// cancels the request meanwhile, the node's connection is reset.
     async fn await_head(
         &self,
         cx: &mut Exchange<'_>,
@@ -95,7 +95,7 @@ impl Attempt<'_> {
     ) -> Result<(), AttemptError> {
         let mut awaited = Awaited { connection, is_over: false };
         let answered = self.read_head(cx, awaited.connection).await;
-        // The node is told that its answer is not wanted any more.
+        // A reset tells the node that its response is no longer wanted.
         let is_withdrawn = answered.is_err() && cx.client.link.stream.withdrawn().is_some();
         awaited.is_over = !is_withdrawn;
         answered
@@ -122,12 +122,13 @@ impl Attempt<'_> {
             pass_interim(cx, connection).await?;
             cx.state.response.reset();
             reader.parsed_bytes = 0;
-            // The client's deadline was set meanwhile; the node's begins anew.
+            // The deadline was changed for the client, so the node's deadline is set again.
             reader.moved = u64::MAX;
         }
     }
 
-    /// A node switches protocols only when it was asked to, and to nothing else.
+    /// Checks a switch of protocols (101), which the gateway must have asked for, and only to
+    /// WebSocket.
     fn check_switch(&self, cx: &Exchange<'_>, node: &[u8]) -> Result<(), AttemptError> {
         let state = &*cx.state;
         let to = state.response.fields.first(Known::Upgrade).unwrap_or_default();
@@ -140,7 +141,7 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Whether a client that asks for a WebSocket over HTTP/2 can take the answer.
+    /// Whether a client that opens a WebSocket over HTTP/2 can receive the response.
     #[cold]
     fn is_taken(&self, cx: &Exchange<'_>, node: &[u8]) -> bool {
         let response = &cx.state.response;
@@ -150,7 +151,7 @@ impl Attempt<'_> {
     }
 }
 
-/// A connection that owes an answer, for as long as somebody waits for it.
+/// Guard that resets the connection if the response is no longer awaited.
 struct Awaited<'a> {
     connection: &'a mut UpstreamConnection,
     is_over: bool,
@@ -165,14 +166,14 @@ impl Drop for Awaited<'_> {
     }
 }
 
-/// Passes an interim answer on; 100 stops here, since the gateway has sent its own.
+/// Passes an interim (1xx) response on, except 100, because the gateway has sent its own.
 async fn pass_interim(
     cx: &mut Exchange<'_>,
     connection: &mut UpstreamConnection,
 ) -> Result<(), AttemptError> {
     let buffer = &mut connection.link.buffer;
     let state = &mut *cx.state;
-    // HTTP/1.0 has no interim answers: such a client would take one for the answer.
+    // HTTP/1.0 has no interim responses: such a client would take one for the final response.
     if state.response.status != 100 && state.head.version == Version::Http11 {
         state.out_down.clear();
         write_interim(&mut state.out_down, &state.response, buffer.filled());
@@ -186,13 +187,13 @@ async fn pass_interim(
     Ok(())
 }
 
-/// Sends the request while it reads the answer's head: a node may answer before it has read all of
-/// the request, and stop reading it then.
+/// Sends the request while reading the response head, because a node may respond before it has read
+/// the whole request and then stop reading it.
 struct HeadReader<'a> {
     attempt: &'a Attempt<'a>,
     /// Progress of the request when the deadline was last set.
     moved: u64,
-    /// Whether the node takes no more bytes; it may have answered before it closed.
+    /// Whether the node accepts no more bytes; it may have responded before.
     send_failed: bool,
     /// Bytes of the buffer that the parser has seen.
     parsed_bytes: usize,
@@ -219,7 +220,7 @@ impl HeadReader<'_> {
         }
         let link = &mut connection.link;
         loop {
-            // Interim answers may have brought the next head along.
+            // The buffer may already hold the next head after an interim response.
             if link.buffer.len() > self.parsed_bytes {
                 self.parsed_bytes = link.buffer.len();
                 let state = &mut *cx.state;
@@ -257,12 +258,14 @@ impl HeadReader<'_> {
         watched
     }
 
-    /// Everything is pending: sets the deadline after progress, or finds it passed.
+    /// Called if everything is pending: sets the deadline after progress, else checks whether it
+    /// has passed.
     ///
-    /// There is one deadline, and whose turn it is decides how long it is. It is set anew only once
-    /// bytes have moved: a wake-up that moves nothing must not give a silent side more time.
+    /// One deadline serves all sides; the side that the exchange waits for determines its length.
+    /// It is only extended if bytes have moved, so that a wake-up without progress gives a silent
+    /// side no extra time.
     fn watch(&mut self, cx: &Exchange<'_>) -> Poll<Result<(), AttemptError>> {
-        // A node that takes no more of the request still owes its answer.
+        // A node that accepts no more of the request still has to send its response.
         let waiting = if self.send_failed { Waiting::UpstreamRead } else { cx.body.waiting };
         if self.moved != cx.body.moved {
             self.moved = cx.body.moved;
@@ -271,7 +274,7 @@ impl HeadReader<'_> {
             cx.arm(match waiting {
                 Waiting::UpstreamRead => timeouts.read,
                 Waiting::UpstreamWrite => timeouts.send,
-                // Both directions of a call are open for as long as it likes.
+                // Both directions of a gRPC call may be silent for any time.
                 Waiting::DownstreamRead if cx.is_grpc() => Duration::MAX,
                 Waiting::DownstreamRead => limits.body_read_time,
                 Waiting::DownstreamWrite => limits.send_time,
@@ -281,7 +284,8 @@ impl HeadReader<'_> {
         if !cx.is_late() {
             return Poll::Pending;
         }
-        // A silent node may have acted on what it got; only what may be done twice goes to another.
+        // A silent node may have processed the request, so only an idempotent request is retried
+        // elsewhere.
         let may_retry = cx.state.is_idempotent;
         let late = |code, may_retry| self.attempt.late(cx, code, may_retry);
         Poll::Ready(Err(match waiting {
@@ -305,8 +309,8 @@ impl HeadReader<'_> {
     }
 }
 
-/// The node's stream ended or failed before a whole head. A request that is not idempotent goes to
-/// nobody else once any of it has been sent (RFC 9110 §9.2.2).
+/// Error for a stream that ended or failed before a whole head. A request that is not idempotent is
+/// not retried elsewhere once any of it was sent (RFC 9110 §9.2.2).
 #[cold]
 fn broken(link: &Link, state: &RequestState, body: &RequestPump) -> AttemptError {
     if link.stream.is_refused() {

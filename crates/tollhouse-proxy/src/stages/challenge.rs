@@ -1,9 +1,9 @@
-//! Answers the authority that issues certificates.
+//! Answers ACME challenges of a certificate authority.
 
 use crate::exchange::Exchange;
 
-/// Prepares the answer where a request asks for a challenge that is pending; says whether it does.
-/// Methods that would change something ask for something else.
+/// Prepares the response to a request for a pending challenge; returns whether it did. Only GET and
+/// HEAD are answered.
 #[cold]
 pub(crate) fn prepare(cx: &mut Exchange<'_>) -> bool {
     if !matches!(cx.client_method(), b"GET" | b"HEAD") {
@@ -13,7 +13,8 @@ pub(crate) fn prepare(cx: &mut Exchange<'_>) -> bool {
         return false;
     };
     let plugins = &mut cx.state.plugins;
-    // What is prepared is forgotten with what plugins leave, also where there are none.
+    // Marks the plugin state as used, so that the prepared response is cleared after the request
+    // even if the route has no plugins.
     plugins.is_active = true;
     plugins.prepared.set(200, answer.as_bytes());
     true

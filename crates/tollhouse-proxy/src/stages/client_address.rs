@@ -1,4 +1,4 @@
-//! Who the client is: the peer, or what a trusted proxy in front says.
+//! Client address: the peer's, or the one that a trusted proxy reports.
 
 use std::net::IpAddr;
 
@@ -10,10 +10,10 @@ use tollhouse_http::{Fields, Known};
 use crate::head::request::Trust;
 use crate::settings::{RealIp, Settings};
 
-/// Elements of a chain of proxies that are looked at without allocating; more are rare.
+/// Elements of a proxy chain that are handled without allocation; more are rare.
 const HOPS_INLINE: usize = 8;
 
-/// The address that a trusted proxy in front reports; `None` when the peer itself is the client.
+/// Address that a trusted proxy reports; `None` if the peer itself is the client.
 #[inline]
 pub(crate) fn reported(
     real_ip: &RealIp,
@@ -26,7 +26,7 @@ pub(crate) fn reported(
         "x-real-ip" => {
             elements.extend(list_elements(fields.first(Known::XRealIp)?.bytes_in(bytes)))
         }
-        // Every proxy of a chain may have begun a line of its own: all of them are one list.
+        // Proxies may add separate lines; together they form one list.
         "x-forwarded-for" if fields.has(Known::XForwardedFor) => {
             let lines = fields.iter().filter(|field| field.known == Known::XForwardedFor);
             lines.for_each(|line| elements.extend(list_elements(line.value().bytes_in(bytes))));
@@ -47,7 +47,7 @@ pub(crate) fn reported(
     reported
 }
 
-/// How far the peer's forwarding headers are believed.
+/// Trust in the peer's forwarding headers.
 #[inline]
 pub(crate) fn trust(settings: &Settings, peer: IpAddr) -> Trust {
     match &settings.trusted_addresses {
@@ -57,7 +57,7 @@ pub(crate) fn trust(settings: &Settings, peer: IpAddr) -> Trust {
     }
 }
 
-/// An address, perhaps with a port or in brackets, as proxies write them.
+/// Parses an address, optionally with a port or in brackets, as proxies write them.
 fn parse_address(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?;
     if let Ok(address) = text.parse::<IpAddr>() {

@@ -1,8 +1,8 @@
-//! Whether the client has shown the certificate that the host of its request asks for.
+//! Check that the client has presented the certificate that the requested host requires.
 //!
-//! The certificate was asked for by the name in the handshake; the request may name another host. So
-//! the host of each request is looked at again, and one that asks for certificates is served only on
-//! a connection that was opened for it by name (RFC 9110 §7.4).
+//! The handshake requested a certificate for the server name, but the request may name another
+//! host. Therefore the host of each request is checked again. A host that requests certificates is
+//! served only on a connection that was opened with its name (RFC 9110 §7.4).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::snapshot::Snapshot;
 use crate::snapshot::certificates::ClientTerms;
 use crate::stages::judged_path;
 
-/// Refuses a request over TLS whose host asks for a certificate that the client has not shown.
+/// Refuses a TLS request whose host requires a certificate that the client has not presented.
 ///
 /// # Errors
-/// The certificate is missing or bad, or the connection was opened for another name.
+/// If the certificate is missing or invalid, or the connection was opened for another name.
 #[inline]
 pub(crate) fn check(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayError> {
     if cx.client.tls.is_none() || !snapshot.certificates.asks_clients() {
@@ -32,13 +32,14 @@ pub(crate) fn check(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), Ga
 fn check_host(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayError> {
     let host = host_of(cx);
     if snapshot.certificates.refuses(host) {
-        // Who may come is not known; a new connection is told so in its handshake.
+        // The host's object is invalid, so its clients cannot be verified; a new connection fails
+        // in the handshake.
         return Err(ErrorCode::MisdirectedRequest.into());
     }
     let found = snapshot.certificates.find(host).and_then(|host| host.clients.as_ref());
     let Some(terms) = found else { return Ok(()) };
-    // An exempt path is judged like any other: the node gets the one that was, and a path that it could
-    // read in another way is not exempt, whatever the settings allow elsewhere.
+    // An exempt path must be unambiguous, and the node receives the path that was judged,
+    // regardless of the setting for ambiguous paths.
     if terms.exempts(cx) && judged_path::apply_unambiguous(cx).is_ok() {
         return Ok(());
     }
@@ -47,7 +48,7 @@ fn check_host(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayE
         return Err(ErrorCode::MisdirectedRequest.into());
     };
     let Some(checked) = &peer.checked else {
-        // The host did not ask when the connection was opened.
+        // The host requested no certificate when the connection was opened.
         return Err(ErrorCode::MisdirectedRequest.into());
     };
     let verdict = match Arc::ptr_eq(&checked.by, &terms.verifier) {
@@ -60,7 +61,7 @@ fn check_host(cx: &mut Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayE
     })
 }
 
-/// Notes the certificate that the client has shown and that was found to be good, for plugins that keep users apart.
+/// Records a verified client certificate as an identity, for plugins that separate users.
 #[inline]
 pub(crate) fn note_identity(cx: &mut Exchange<'_>) {
     let Some(peer) = cx.client.tls.as_deref() else { return };
@@ -73,18 +74,19 @@ pub(crate) fn note_identity(cx: &mut Exchange<'_>) {
     cx.state.plugins.edits.identities.note(identity);
 }
 
-/// The host of the request, in lower case and without its port.
+/// Requested host in lower case, without its port.
 fn host_of<'a>(cx: &'a Exchange<'_>) -> &'a str {
     std::str::from_utf8(&cx.state.host[..cx.state.host_bytes]).unwrap_or_default()
 }
 
-/// Checks what the client has shown by terms that came into service after its handshake.
+/// Verifies the client certificate against terms that changed after the handshake.
 #[cold]
 fn check_anew(cx: &mut Exchange<'_>, terms: &ClientTerms) -> Result<(), HandshakeFailure> {
     let by = Arc::clone(&terms.verifier);
     let shown = cx.client.tls.as_deref().map_or(&[][..], |peer| &peer.certificates);
     let verdict = by.verify(shown);
-    // What other streams share stays as it is: each of their requests is checked for itself.
+    // Facts shared with other HTTP/2 streams are not updated; their requests are verified one by
+    // one.
     if let Some(peer) = cx.client.tls.as_mut().and_then(Rc::get_mut) {
         peer.checked = Some(Checked { by, verdict });
     }

@@ -1,10 +1,10 @@
-//! Whether a request may come over the connection that it comes over: whether the client has opened TLS for
-//! its host, or may take the connection for one of it (RFC 9110 §7.4).
+//! Check that a request may use its connection: the client opened TLS for the requested host, or
+//! the connection's certificate covers it (RFC 9110 §7.4).
 //!
-//! Over HTTP/2 clients ask many hosts over one connection, those that its certificate stands for by name or address
-//! (RFC 9113 §9.1.1). What else comes is a client's mistake, or somebody's attempt to reach a host by
-//! another's name; either way the client is told to open a connection for it. Whether it has shown a
-//! certificate itself is looked at in `client_certificate.rs`.
+//! HTTP/2 clients request several hosts over one connection if its certificate covers them (RFC
+//! 9113 §9.1.1). Any other host is a mistake of the client, or an attempt to reach a host under
+//! another's name. The client is told to open a separate connection. Client certificates are
+//! checked in `client_certificate.rs`.
 
 use std::net::IpAddr;
 
@@ -15,19 +15,18 @@ use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::snapshot::Snapshot;
 
-/// Refuses a request of HTTP/2 for a host that the certificate of its connection does not stand for.
-/// Costs one branch in clear text and over HTTP/1.1, and a comparison where the host is the one that the
-/// connection was opened for.
+/// Refuses an HTTP/2 request for a host that the connection's certificate does not cover. Costs one
+/// branch without TLS or over HTTP/1.1, and a comparison if the host equals the server name.
 ///
 /// # Errors
-/// The connection is one of another host.
+/// If the connection belongs to another host.
 #[inline]
 pub(crate) fn check(cx: &Exchange<'_>, snapshot: &Snapshot) -> Result<(), GatewayError> {
     let Some(peer) = cx.client.tls.as_deref().filter(|_| cx.client.link.stream.is_shared()) else {
         return Ok(());
     };
     let host = &cx.state.host[..cx.state.host_bytes];
-    // Who names no host means the one of the connection.
+    // A request without a host means the connection's host.
     if host.is_empty() || (peer.is_named && peer.name.as_bytes() == host) {
         return Ok(());
     }
@@ -41,8 +40,9 @@ fn is_reached(peer: &TlsPeer, host: &str, snapshot: &Snapshot) -> bool {
     peer.host.covers(host) || (!peer.is_named && is_nobodys(peer, host, snapshot))
 }
 
-/// Whether no other certificate stands for the host. A client that named none when it connected has no
-/// other way to ask for an address or a name without a certificate; what has one must be asked for by name.
+/// Whether no other certificate covers the host. A client without SNI has no other way to request
+/// an address or a name without a certificate; a host with its own certificate must be requested by
+/// name.
 fn is_nobodys(peer: &TlsPeer, host: &str, snapshot: &Snapshot) -> bool {
     let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
     is_address || snapshot.certificates.find(host).is_none_or(|other| other.id == peer.host.id)

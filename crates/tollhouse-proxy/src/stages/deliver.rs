@@ -1,4 +1,4 @@
-//! Sends a node's answer to the client, and decides what becomes of both connections afterwards.
+//! Sends a node's response to the client, and decides whether both connections are kept.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -26,24 +26,24 @@ use crate::transfer::trailers::TrailerLines;
 use crate::transfer::{Sides, Waiting};
 use crate::worker::pools::UpstreamConnection;
 
-/// How far an answer has come.
+/// Progress of a response.
 pub(crate) enum Delivered {
-    /// The client has it.
+    /// The response has been sent.
     Answered(After),
-    /// A node has agreed to speak another protocol; the client does not know yet.
+    /// The node has agreed to switch protocols; the client has not been told yet.
     Switched(Switched),
 }
 
 /// Sends head and body.
 ///
 /// # Errors
-/// When the body is broken from its first byte on: nothing has been sent to the client then.
+/// If the body is broken before its first byte; nothing has been sent to the client then.
 pub(crate) async fn run(
     cx: &mut Exchange<'_>,
     way: Way<'_>,
     mut answer: Answer,
 ) -> Result<Delivered, GatewayError> {
-    // The answer is there: a client that still waits for an invitation to send its body gets none.
+    // The response has begun, so a client that waits for 100 Continue gets none.
     cx.body.withhold_continue();
     let head = decide(cx, &answer);
     head::write_relayed(cx, answer.connection.link.buffer.filled(), &head);
@@ -69,16 +69,17 @@ pub(crate) async fn run(
     };
     match relayed {
         Ok(()) => {}
-        // A body that is broken from its first byte has kept even the head back.
+        // The head was held back as well, so an error response can still be sent.
         Err(Broken { code, has_begun: false, .. }) => {
             cx.state.plugins.forget_answer();
             return Err(code.into());
         }
         Err(Broken { code, has_begun: true, is_between_pieces }) => {
             cx.state.record.code = Some(code);
-            // A caller that gets messages, and no status behind them, would have to guess.
+            // A gRPC client that receives messages without a status could not tell how the call
+            // ended.
             if is_between_pieces && coding == Coding::Chunked && cx.is_grpc() {
-                // The connection ends in any case.
+                // Errors are ignored, because the connection closes anyway.
                 let _ = cx.client.write_all(cx.worker, &call::last_chunk(code)).await;
             }
             return Ok(Delivered::Answered(After::Close));
@@ -87,13 +88,13 @@ pub(crate) async fn run(
     if sent == cx.state.response.body {
         release(cx, way, answer);
     } else {
-        // The node's body stays where it is, and nobody gets it for an answer of his.
+        // The connection closes with the node's body unread, so that no other request receives it.
         answer.connection.link.release_buffer(&cx.worker.buffers);
     }
     Ok(Delivered::Answered(head.after))
 }
 
-/// What the head says to the client, now that plugins have spoken.
+/// Decides the head sent to the client, after plugins have run.
 #[inline]
 fn decide(cx: &mut Exchange<'_>, answer: &Answer) -> RelayedHead {
     let status = answer.status.unwrap_or_else(|| final_status(cx.state.response.status));
@@ -111,16 +112,16 @@ fn decide(cx: &mut Exchange<'_>, answer: &Answer) -> RelayedHead {
     }
 }
 
-/// Why an answer did not reach its end.
+/// Why a response is incomplete.
 struct Broken {
     code: ErrorCode,
-    /// Whether any of it has been sent to the client.
+    /// Whether any part of it has been sent to the client.
     has_begun: bool,
-    /// Whether all that the node has sent has gone out.
+    /// Whether everything received from the node has been sent.
     is_between_pieces: bool,
 }
 
-/// Sends the head that is written, and the body behind it.
+/// Sends the written head and the body after it.
 #[inline]
 async fn relay_body<R: BodyRelay>(
     cx: &mut Exchange<'_>,
@@ -129,13 +130,13 @@ async fn relay_body<R: BodyRelay>(
     relay: &mut R,
 ) -> Result<(), Broken> {
     let head_bytes = cx.state.out_down.len() as u64;
-    // Calls of gRPC may be silent for as long as they like: how long one may take is its client's to
-    // say, and whether the node is still there, its connection finds out.
+    // gRPC calls may be silent for any time: the client's deadline limits them, and the HTTP/2
+    // connection detects a dead node.
     let read_time = if cx.is_grpc() { Duration::MAX } else { way.timeouts().read };
     let mut relaying = Relaying { relay, moved: 0, send_failed: false, read_time };
     let ended = poll_fn(|context| {
         let polled = relaying.poll(context, cx, connection);
-        // Each time: a client that leaves ends the exchange between two polls.
+        // Updated at every poll, because a client that leaves ends the exchange between two polls.
         let written = relaying.relay.progress().written;
         let record = &mut cx.state.record;
         record.bytes_sent = written;
@@ -144,7 +145,7 @@ async fn relay_body<R: BodyRelay>(
     })
     .await;
     let progress = relaying.relay.progress();
-    // A client that is gone is not answered, whatever has been sent.
+    // After the client has left, no error response is sent.
     ended.map_err(|code| Broken {
         code,
         has_begun: progress.written > 0 || code == ErrorCode::DownstreamGone,
@@ -152,13 +153,13 @@ async fn relay_body<R: BodyRelay>(
     })
 }
 
-/// Puts the node's connection back where the next request finds it, if it is of use.
+/// Returns the node's connection to the pool, if it can be reused.
 #[inline]
 fn release(cx: &Exchange<'_>, way: Way<'_>, answer: Answer) {
     let mut connection = answer.connection;
     let (worker, bounds) = (cx.worker, &way.upstream.terms.keepalive);
-    // What is left of the request would stand before the next one, and what the node has sent
-    // behind its answer would be taken for the next answer.
+    // Unsent bytes of the request would precede the next request, and extra bytes of the node would
+    // be taken for the next response.
     let clean = cx.body.is_done() && connection.link.buffer.is_empty();
     let keeps = cx.state.response.keep_alive
         && connection.requests < bounds.requests
@@ -174,14 +175,14 @@ fn release(cx: &Exchange<'_>, way: Way<'_>, answer: Answer) {
     }
 }
 
-/// Relays the answer while the request may still be on its way.
+/// Relays the response while the request may still be in progress.
 struct Relaying<'a, R> {
     relay: &'a mut R,
-    /// Progress of both when the deadline was last set.
+    /// Progress of both directions when the deadline was last set.
     moved: u64,
-    /// Whether one side of the request's way is closed.
+    /// Whether one side of the request's path is closed.
     send_failed: bool,
-    /// How long the node may be silent.
+    /// Read timeout of the node.
     read_time: Duration,
 }
 
@@ -196,10 +197,11 @@ impl<R: BodyRelay> Relaying<'_, R> {
         let mut sides = Sides::new(&cx.worker.buffers, &mut cx.client.link, &mut connection.link);
         if !cx.body.is_done() && !self.send_failed {
             let sent = cx.body.poll_send(context, cx.state.lead(), &mut sides);
-            // A client that stops sending may still want the answer; a node that stops reading
-            // may still give it.
+            // A client that stops sending may still want the response, and a node that stops
+            // reading may still send it.
             self.send_failed = match sent {
-                // A call whose messages stop without a word would wait for ever.
+                // An oversized message ends the call, because its peer would otherwise wait
+                // forever.
                 Poll::Ready(Err(error @ PumpError::MessageTooLarge)) => {
                     return Poll::Ready(Err(error.code()));
                 }
@@ -220,8 +222,8 @@ impl<R: BodyRelay> Relaying<'_, R> {
         if let Some(code) = cx.client.link.stream.withdrawn() {
             return Poll::Ready(Err(code));
         }
-        // As in an attempt: one deadline, set anew only where bytes have moved either way. The one
-        // more makes the first look set it.
+        // As in an attempt, one deadline that is set only after progress. The added one makes the
+        // first poll set it.
         let moved = self.relay.progress().moved + cx.body.moved + 1;
         let waits_for_client = self.relay.progress().waiting == Waiting::DownstreamWrite;
         if self.moved != moved {

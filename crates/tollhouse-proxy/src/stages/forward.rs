@@ -1,6 +1,6 @@
-//! Takes a request to a node: picking, retrying, and who may be tried again.
+//! Sends a request to a node: selection, retries, and the conditions for a retry.
 //!
-//! One attempt is `attempt.rs`; here is what happens between attempts.
+//! `attempt.rs` is a single attempt; this file is the loop around it.
 
 use std::time::Duration;
 
@@ -16,29 +16,30 @@ use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::exchange::record::AttemptRecord;
 
-/// Forwards the request until a node answers.
+/// Forwards the request until a node responds.
 ///
 /// # Errors
-/// When no node answered; nothing has been sent to the client then.
+/// If no node responded; nothing has been sent to the client then.
 pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, GatewayError> {
-    // Nobody could say which protocol the body's bytes belong to once it has changed.
+    // After a switch, it would be unclear to which protocol the body's bytes belong.
     if way.asks_upgrade(cx.state) && cx.state.head.body != BodyLength::None {
         return Err(ErrorCode::BadFraming.into());
     }
-    // A WebSocket over HTTP/2 is asked for by a method of its own, which no node behind this route would get.
+    // A WebSocket over HTTP/2 uses an extended CONNECT, which cannot be forwarded on a route
+    // without upgrades.
     if cx.state.head.upgrade
         && !way.asks_upgrade(cx.state)
         && cx.client.link.stream.websocket().is_some()
     {
         return Err(ErrorCode::MethodNotImplemented.into());
     }
-    // What is not counted has the largest number, and so none here.
+    // `UNCOUNTED` is the largest number, so it wraps to 0, which means none.
     cx.state.record.upstream_count = way.upstream.number.wrapping_add(1);
     cx.begin_call()?;
     let started_ms = cx.worker.clock.now_ms();
     let mut tried = Tried::default();
     let mut attempts_repeated = 0;
-    // The node that is asked again, where its route says so.
+    // Node to be retried, if the route retries the same node.
     let mut same = None;
     loop {
         let picked = match same.take() {
@@ -52,14 +53,14 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
             }
             Err(error) => error,
         };
-        // The node was not asked.
+        // The node received nothing.
         if error.code == ErrorCode::RewriteInvalid {
             return Err(error.code.into());
         }
         tried.insert(&picked);
         report_failure(cx, way, &picked, &error);
         cx.state.record.fail_attempt(picked.address(), error.code);
-        // Nodes that are discovered may have become fewer meanwhile.
+        // The number of retries is computed again, because discovered nodes may have disappeared.
         if !error.may_retry || attempts_repeated >= retries(way) || !cx.body.is_replayable() {
             return Err(error.code.into());
         }
@@ -74,11 +75,11 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
     }
 }
 
-/// Waits before the node is asked again; `number` counts from 0.
+/// Pause before a retry on the same node; `number` counts retries from 0.
 #[cold]
 async fn pause(cx: &Exchange<'_>, way: Way<'_>, number: u32) {
     if let Some(terms) = &way.route.terms().shenyu {
-        // A little less or more for each request, so that those who failed together do not return so.
+        // Randomised, so that requests that failed together do not return together.
         let longest = terms.again.pause(number);
         let share = 0.5 + (cx.worker.random_u64() % 1024) as f64 / 1024.0;
         tokio::time::sleep(longest.mul_f64(share)).await;
@@ -86,7 +87,7 @@ async fn pause(cx: &Exchange<'_>, way: Way<'_>, number: u32) {
     }
 }
 
-/// Further attempts allowed: as configured, else one for each other node.
+/// Further attempts allowed: the configured number, or one per other node.
 fn retries(way: Way<'_>) -> u32 {
     let others = way.upstream.state.node_count().saturating_sub(1);
     way.upstream.conf.retries.unwrap_or(u32::try_from(others).unwrap_or(u32::MAX))
@@ -107,10 +108,10 @@ async fn pick<'s>(
     match pick_now(cx, way, tried, WhenUnresolved::Wait) {
         Pick::Node(picked) => Ok(picked),
         Pick::NoNodes => Err(no_nodes(way)),
-        // The nodes are fewer than the attempts allowed; the last failure stands.
+        // All nodes were tried before the attempts were used up; the last failure is reported.
         Pick::AllTried => Err(cx.state.record.last_code().into()),
         Pick::Unresolved => {
-            // The first request for a name waits for its address; those behind it find one.
+            // The first request for a name waits for its resolution; later ones use the result.
             Box::pin(way.upstream.state.ready(cx.worker.settings.resolve_timeout)).await;
             cx.worker.clock.refresh();
             match pick_now(cx, way, tried, WhenUnresolved::Skip) {
@@ -122,7 +123,8 @@ async fn pick<'s>(
     }
 }
 
-/// Whether there are no nodes at all, or only names without an address.
+/// Error for an upstream without usable nodes: `NoNodes` if it has none, `UpstreamUnresolved` if
+/// none has an address.
 #[cold]
 fn no_nodes(way: Way<'_>) -> GatewayError {
     let has_weight = way.upstream.conf.nodes.iter().any(|node| node.weight > 0);
@@ -150,7 +152,7 @@ fn pick_now<'s>(
     way.upstream.state.pick(&PickRequest { hash_key: Some(&key), ..pick }, tried)
 }
 
-/// Notes what the node answered, for its health and for the log.
+/// Records the node's response for its health and for the log.
 #[inline]
 fn note_answer(cx: &mut Exchange<'_>, way: Way<'_>, picked: &Picked<'_>) {
     let now_ms = cx.worker.clock.refresh();
@@ -164,7 +166,7 @@ fn note_answer(cx: &mut Exchange<'_>, way: Way<'_>, picked: &Picked<'_>) {
     way.upstream.state.report(picked, Outcome::Answered { status, response_time }, now_ms);
 }
 
-/// Counts a failure that is the node's against its health.
+/// Reports a failure of the node to its health.
 fn report_failure(cx: &Exchange<'_>, way: Way<'_>, picked: &Picked<'_>, error: &AttemptError) {
     if error.blame == Blame::Nobody {
         return;
@@ -177,7 +179,7 @@ fn report_failure(cx: &Exchange<'_>, way: Way<'_>, picked: &Picked<'_>, error: &
         | ErrorCode::UpstreamReset
         | ErrorCode::UpstreamBadResponse
         | ErrorCode::UpstreamResponseHeadTooLarge => Outcome::Failed,
-        // The client's doing says nothing about the node.
+        // Errors of the client say nothing about the node.
         _ => return,
     };
     way.upstream.state.report(picked, outcome, cx.worker.clock.now_ms());

@@ -1,8 +1,8 @@
-//! Path that the node gets: the same one that plugins have judged.
+//! Path sent to the node, equal to the path that plugins judged.
 //!
-//! Plugins that protect, and exemptions from client certificates, judge the normalised path. Where they
-//! do, the node gets that path, and a path that servers read in several ways is refused. Elsewhere the
-//! client's bytes pass, and nothing here runs.
+//! Plugins that protect, and exemptions from client certificates, judge the normalised path. In
+//! these cases the node gets that path, and a path that servers interpret differently is refused.
+//! In all other cases the client's bytes are passed on and this module is not used.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use tollhouse_telemetry::ErrorCode;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
 
-/// Sees to it that the node gets the path that is judged, whatever plugins make of it later.
+/// Makes the node receive the judged path, unless a plugin rewrites it later.
 ///
 /// # Errors
-/// The path is ambiguous, and the settings do not allow that.
+/// If the path is ambiguous and the settings refuse such paths.
 #[inline]
 pub(crate) fn apply(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let allows = cx.worker.settings.ambiguous_paths == AmbiguousPaths::Allow;
@@ -25,16 +25,16 @@ pub(crate) fn apply(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     }
 }
 
-/// The path is one that servers read in several ways; the request is as it was.
+/// Error: servers interpret the path differently. The request is unchanged.
 pub(crate) struct Ambiguous;
 
-/// The same for paths that are read in one way.
+/// Like [`apply`], but refuses ambiguous paths regardless of the settings.
 ///
 /// # Errors
-/// The path is ambiguous.
+/// If the path is ambiguous.
 #[inline]
 pub(crate) fn apply_unambiguous(cx: &mut Exchange<'_>) -> Result<(), Ambiguous> {
-    // Most paths are sent as they are matched. Those have no escape, so the rest is cheap to find.
+    // Most paths are matched as sent. They contain no escapes, so the remaining check is cheap.
     if !cx.state.path_is_rewritten && !tollhouse_router::may_be_ambiguous(cx.matched_path()) {
         return Ok(());
     }
@@ -53,21 +53,23 @@ fn apply_rewritten(cx: &mut Exchange<'_>) -> Result<(), Ambiguous> {
     }
     if uri != *cx.sent_uri() {
         let plugins = &mut cx.state.plugins;
-        // What is left there is cleared with the request also where it has no plugins.
+        // Marks the plugin state as used, so that the edit is cleared after the request even if the
+        // route has no plugins.
         plugins.is_active = true;
         plugins.edits.set_upstream_uri(&uri);
     }
     Ok(())
 }
 
-/// The path as a node gets it. Parameters and an ending slash, which options leave out for routes alone,
-/// stay.
+/// Normalised path as the node receives it. Path parameters and a trailing slash are kept; the
+/// normalisation options remove them only for matching.
 pub(crate) fn escaped<'a>(cx: &'a Exchange<'_>) -> Cow<'a, [u8]> {
     let encoded_slash = cx.worker.settings.normalize.encoded_slash;
     let options = NormalizeOptions { encoded_slash, ..NormalizeOptions::default() };
     match cx.sent_path() {
         b"" => Cow::Borrowed(b"/"),
-        // Of a path that routes were matched by nothing can be wrong; `*` asks for none.
+        // The path was accepted by the normalisation before, so it cannot fail; `*` is returned
+        // unchanged.
         sent => escaped_path(sent, &options).unwrap_or(Cow::Borrowed(sent)),
     }
 }

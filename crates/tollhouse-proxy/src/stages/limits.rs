@@ -1,4 +1,5 @@
-//! Refuses what is too large before anything is spent on it. Limits of the head are the parser's.
+//! Refuses oversized requests before anything is spent on them. Limits of the head are checked by
+//! the parser.
 
 use tollhouse_http::BodyLength;
 use tollhouse_telemetry::ErrorCode;
@@ -6,10 +7,10 @@ use tollhouse_telemetry::ErrorCode;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
 
-/// Checks the body that the head declares, and what of it came along with the head.
+/// Checks the declared length of the body and the part of it that arrived with the head.
 ///
 /// # Errors
-/// For a body that is longer than allowed, or breaks its framing.
+/// If the body is longer than allowed or its framing is invalid.
 #[inline]
 pub(crate) fn check(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let limit = cx.worker.settings.limits.body_bytes;

@@ -1,4 +1,4 @@
-//! Brings a request's host, path and client address into the form that every later step goes by.
+//! Normalises a request's host, path and client address, which all later stages use.
 
 use tollhouse_router::{Normalized, normalize_path};
 use tollhouse_telemetry::ErrorCode;
@@ -10,10 +10,10 @@ use crate::exchange::state::{RequestState, is_idempotent};
 use crate::head::text::AddressText;
 use crate::worker::Worker;
 
-/// Fills in what matching and forwarding need to know about the request.
+/// Fills in the request's properties for matching and forwarding.
 ///
 /// # Errors
-/// A path that escapes its root or is badly encoded.
+/// If the path escapes its root or is badly encoded.
 #[inline]
 pub(crate) fn request(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let bytes = cx.client.request_bytes();
@@ -28,8 +28,8 @@ pub(crate) fn request(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     Ok(())
 }
 
-/// Lower-cases the host into the request's buffer, its port behind it. A dot that ends the name
-/// does not come along.
+/// Writes the host in lower case into the request's buffer, with its port. A final dot of the name
+/// is removed.
 #[inline]
 fn host(state: &mut RequestState, bytes: &[u8]) {
     state.host.clear();
@@ -37,7 +37,7 @@ fn host(state: &mut RequestState, bytes: &[u8]) {
     state.host_bytes = state.head.host_bytes as usize;
 }
 
-/// Normalises the path; an ordinary one is left where it is, as is that of `OPTIONS *`.
+/// Normalises the path; an ordinary one stays in place, as does that of `OPTIONS *`.
 #[inline]
 fn path(worker: &Worker, state: &mut RequestState, bytes: &[u8]) -> Result<(), GatewayError> {
     let sent = state.head.parts.path.bytes_in(bytes);

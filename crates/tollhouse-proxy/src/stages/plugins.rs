@@ -1,5 +1,5 @@
-//! What plugins add to the life of a request: before a node is asked, and once it has answered.
-//! What they do at its end is `plugins/log_phase.rs`.
+//! Plugin stages of a request: before a node is selected, and after it has responded. The log phase
+//! is in `plugins/log_phase.rs`.
 
 use tollhouse_http::element::{Authority, OriginForm};
 use tollhouse_http::{BodyLength, Version};
@@ -22,11 +22,10 @@ use crate::plugins::request_phases::{self, Verdict};
 use crate::plugins::response_phase::{self, HeadView};
 use crate::snapshot::Snapshot;
 
-/// Asks the plugins what is to be done with the request.
+/// Runs the request phases; returns the next step for the request.
 ///
 /// # Errors
-/// When the route refuses, a plugin that may protect cannot run, or what plugins make of the
-/// request cannot be sent.
+/// If the route refuses, a plugin that may protect cannot run, or an edit of a plugin is invalid.
 pub(crate) async fn before_node<'s>(
     cx: &mut Exchange<'s>,
     snapshot: &'s Snapshot,
@@ -39,13 +38,12 @@ pub(crate) async fn before_node<'s>(
         judged_path::apply(cx)?;
     }
     let verdict = request_phases::run(cx, snapshot, chains).await;
-    // Also where a plugin has answered: the log shows the client that plugins have found.
+    // Applied even if a plugin answered, so that the log shows the client address set by plugins.
     if let Some((address, _)) = cx.state.plugins.edits.remote {
         cx.state.reported_address = Some((address, AddressText::new(address)));
     }
     let Verdict::Forward(chosen) = verdict? else { return Ok(Next::Answer) };
-    // Global rules have had their say about a request that no route takes; there is nothing to
-    // edit.
+    // Without a route, only global rules have run, and edits have no effect.
     let Some(route) = cx.route else { return route::next(cx, snapshot) };
     apply_edits(cx)?;
     match chosen {
@@ -65,7 +63,7 @@ pub(crate) async fn before_node<'s>(
     }
 }
 
-/// Puts into effect what plugins have decided about the request as a whole.
+/// Applies the edits of plugins that concern the whole request.
 fn apply_edits(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let edits = &mut cx.state.plugins.edits;
     check_rewrite(edits)?;
@@ -83,7 +81,7 @@ fn apply_edits(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     }
     if let Some(bytes) = edits.body_bytes_max {
         cx.body.limit(bytes);
-        // Refused by what the head declares, before more of the body is read than has come along.
+        // Refused by the declared length, before more of the body is read.
         let declares_more =
             matches!(cx.state.head.body, BodyLength::Known(declared) if declared > bytes);
         if declares_more || cx.body.is_over_limit() {
@@ -93,8 +91,8 @@ fn apply_edits(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     Ok(())
 }
 
-/// Path, query and host that plugins ask for must be such that no reader takes them for more. A
-/// `Host` among the edited headers is one that they ask for.
+/// Checks that the path, query and host set by plugins contain no bytes that a reader could take
+/// for a delimiter. An edited `Host` header counts as the host.
 fn check_rewrite(edits: &mut RequestEdits) -> Result<(), GatewayError> {
     if edits.host.is_none() && !edits.headers.is_empty() {
         edits.host = edits.headers.find(b"host").map(<[u8]>::to_vec);
@@ -104,12 +102,11 @@ fn check_rewrite(edits: &mut RequestEdits) -> Result<(), GatewayError> {
     if is_host && is_target { Ok(()) } else { Err(ErrorCode::RewriteInvalid.into()) }
 }
 
-/// Shows plugins the head of a node's answer. What they change is left in the exchange's state and
-/// in
+/// Runs the response phase of plugins. Their edits are left in the exchange's state and in
 /// `answer`.
 ///
 /// # Errors
-/// A plugin has to read the body, and cannot.
+/// If a plugin must read the body and cannot.
 pub(crate) fn on_answer(
     cx: &mut Exchange<'_>,
     chains: &Chains<'_>,
@@ -131,7 +128,7 @@ pub(crate) fn on_answer(
     };
     let head = HeadView::OfNode(answer.connection.link.buffer.filled());
     let facts = response_phase::run(cx, chains, head, facts)?;
-    // A switch of protocols has happened, whatever is said about it.
+    // The status of a switch of protocols (101) cannot be changed.
     if facts.status != sent && sent != 101 {
         answer.status = Some(final_status(facts.status));
     }

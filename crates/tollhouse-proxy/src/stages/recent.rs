@@ -1,4 +1,5 @@
-//! Keeps what people may want to see of a request that has ended: every failure, and few of the rest.
+//! Keeps details of finished requests for operators: of every failure, and of a sample of the
+//! others.
 
 use tollhouse_telemetry::recent::{
     ATTEMPTS_MAX, RecentAttempt, RecentRequest, SAMPLE_INTERVAL_MS, ShortText,
@@ -6,15 +7,16 @@ use tollhouse_telemetry::recent::{
 
 use crate::exchange::Exchange;
 
-/// Whether the head of a request can be shown.
+/// Whether a request's head can be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Head {
     Read,
-    /// There was none, or it was refused: what the state holds is of another request.
+    /// The head is missing or was refused; the state holds that of an earlier request.
     Refused,
 }
 
-/// Keeps the request if it has failed, or if none was kept for a while. The plain path pays a look at both.
+/// Keeps a failed request, and a successful one once per sample interval. Other requests cost two
+/// comparisons.
 #[inline]
 pub(crate) fn keep(cx: &Exchange<'_>, head: Head, duration_ms: u64) {
     let (worker, record) = (cx.worker, &cx.state.record);
@@ -32,7 +34,7 @@ pub(crate) fn keep(cx: &Exchange<'_>, head: Head, duration_ms: u64) {
 fn write(cx: &Exchange<'_>, head: Head, duration_ms: u64) {
     let (state, record) = (&*cx.state, &cx.state.record);
     let host = &state.host[..state.host_bytes.min(state.host.len())];
-    // Of a refused head the state says nothing; what stands there is the request's before it.
+    // After a refused head, the state still holds the previous request.
     let (method, host, path) = match head {
         Head::Read => (cx.client_method(), host, cx.matched_path()),
         Head::Refused => (&b""[..], &b""[..], &b""[..]),

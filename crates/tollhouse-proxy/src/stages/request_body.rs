@@ -1,8 +1,8 @@
-//! Reads request bodies whole, for plugins or for variables such as `post_arg_name`.
+//! Reads whole request bodies, for plugins or for variables such as `post_arg_name`.
 //!
-//! The body is read into the client's buffer and stays there, to be sent on; its bytes are taken
-//! from the process's budget while it is held. Looking into a long body is done elsewhere
-//! (`offload.rs`); what variables find is kept, and nothing else of it.
+//! The body is read into the client's buffer and stays there until it is sent on; meanwhile its
+//! bytes are reserved in the memory budget. Long bodies are parsed on other threads (`offload.rs`);
+//! only the values of the variables are kept.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -18,11 +18,12 @@ use crate::exchange::held_body::content_type;
 use crate::offload::{self, INLINE_BYTES_MAX};
 use crate::turn::TURN_BYTES;
 
-/// Reads the body for variables: where it has arguments and is no longer than is looked into. Any
-/// other is passed on unread, and its variables have no values.
+/// Reads the body for variables, if its content type has arguments and it is not too long. Any
+/// other body is passed on unread, and its variables have no values.
 ///
 /// # Errors
-/// When the client breaks off, takes too long, or breaks the framing; when there is no memory.
+/// If the client breaks off, is too slow or breaks the framing, or if the memory budget is
+/// exhausted.
 pub(crate) async fn read_for_variables(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let limit = cx.worker.settings.limits.post_args_bytes as u64;
     let kind = content_type(&cx.state.head, &cx.client.link.buffer);
@@ -34,7 +35,7 @@ pub(crate) async fn read_for_variables(cx: &mut Exchange<'_>) -> Result<(), Gate
         return Ok(());
     }
     match read_whole(cx, limit).await {
-        // Too long to be looked into, and not too long to be sent on.
+        // Too long for variables, but not too long to be forwarded.
         Err(error) if error.code == ErrorCode::BodyTooLarge && !cx.body.is_over_limit() => {
             cx.state.held_body.leave_unread();
             Ok(())
@@ -43,14 +44,14 @@ pub(crate) async fn read_for_variables(cx: &mut Exchange<'_>) -> Result<(), Gate
     }
 }
 
-/// Reads the whole body, of at most `bytes_max` bytes without its chunk framing, and looks up what
-/// variables may ask for.
+/// Reads the whole body, of at most `bytes_max` bytes without chunk framing, and looks up the
+/// configured variables.
 ///
 /// # Errors
-/// `BodyTooLarge` for a longer one; else as [`read_for_variables`].
+/// `BodyTooLarge` for a longer body; otherwise like [`read_for_variables`].
 pub(crate) async fn read_whole(cx: &mut Exchange<'_>, bytes_max: u64) -> Result<(), GatewayError> {
     let head_bytes = cx.state.head.head_bytes;
-    // Asked for a second time, by another plugin: what is held may be longer than this one takes.
+    // Another plugin may have read the body already, with a larger limit.
     if let Some(bytes) = cx.state.held_body.length(head_bytes) {
         return if bytes <= bytes_max { Ok(()) } else { Err(ErrorCode::BodyTooLarge.into()) };
     }
@@ -64,7 +65,7 @@ pub(crate) async fn read_whole(cx: &mut Exchange<'_>, bytes_max: u64) -> Result<
     let limit = usize::try_from(bytes_max).unwrap_or(usize::MAX);
     let sizes = Sizes {
         size: declared.map(|length| length.saturating_add(head_bytes)),
-        // A read may bring chunk framing along, which is taken out afterwards.
+        // A read may include chunk framing, which is removed afterwards.
         size_max: head_bytes.saturating_add(limit.saturating_add(BUFFER_BYTES)),
     };
     collect(cx, sizes).await?;
@@ -77,7 +78,7 @@ pub(crate) async fn read_whole(cx: &mut Exchange<'_>, bytes_max: u64) -> Result<
     look_up(cx).await
 }
 
-/// Finds the values of all variables that the configuration may ask for.
+/// Looks up the values of all body variables of the configuration.
 async fn look_up(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let Some(wanted) = cx.state.held_body.wanted() else { return Ok(()) };
     let kind = content_type(&cx.state.head, &cx.client.link.buffer);
@@ -90,10 +91,10 @@ async fn look_up(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     Ok(())
 }
 
-/// Lets `look` see the body that has been read: at once where it is short, else on another thread.
+/// Runs `look` on the body that was read: inline if the body is short, else on another thread.
 ///
 /// # Errors
-/// When there is no memory for the work, or it has panicked.
+/// If the memory budget is exhausted or `look` panicked.
 pub(crate) async fn examine<T: Send + 'static>(
     cx: &mut Exchange<'_>,
     look: impl FnOnce(&[u8]) -> T + Send + 'static,
@@ -106,12 +107,12 @@ pub(crate) async fn examine<T: Send + 'static>(
     if length <= INLINE_BYTES_MAX {
         return Ok(look(current));
     }
-    // What is made of a body is at most as long as that, and an outline or names beside it.
+    // Estimate of the result: at most as long as the body, plus its outline or names.
     let extra = length as u64 + length as u64 / 2;
     if !cx.state.held_body.reserve(&cx.worker.settings.limits.memory, extra) {
         return Err(ErrorCode::MemoryLimit.into());
     }
-    // The body goes to the other thread and comes back: meanwhile nobody here may look at it.
+    // The body is moved to the other thread and back, so it is unavailable here meanwhile.
     let found = if let Some(bytes) = cx.state.plugins.edits.body.take() {
         let (bytes, found) =
             offload::run(bytes, |bytes| look(bytes)).await.ok_or(ErrorCode::InternalPanic)?;
@@ -128,15 +129,15 @@ pub(crate) async fn examine<T: Send + 'static>(
     Ok(found.ok_or(ErrorCode::InternalPanic)?)
 }
 
-/// How large a buffer becomes.
+/// Sizes of the buffer, in bytes.
 struct Sizes {
-    /// With all of the body in it, where its length is known.
+    /// Size with the whole body, if its length is known.
     size: Option<usize>,
-    /// At most.
+    /// Maximum size.
     size_max: usize,
 }
 
-/// Reads until the body is complete or the buffer as large as allowed.
+/// Reads until the body is complete or the buffer has its maximum size.
 async fn collect(
     cx: &mut Exchange<'_>,
     Sizes { size, size_max }: Sizes,
@@ -148,7 +149,8 @@ async fn collect(
     client.arm(worker, limits.body_read_time);
     while !body.is_received() && client.link.buffer.len() < size_max {
         if std::mem::take(&mut is_first) {
-            // A client that waits to be invited would wait for ever: no node is asked meanwhile.
+            // No node is asked while the body is collected, so the gateway sends 100 Continue
+            // itself.
             client
                 .write_all(worker, body.take_invitation())
                 .await
@@ -170,11 +172,11 @@ async fn collect(
         read?;
         client.arm(worker, limits.body_read_time);
         body.admit(&mut client.link.buffer)?;
-        // After each read: what many clients send in small pieces adds up all the same.
+        // Reserved after each read, because many small bodies add up.
         if !client.link.buffer.reserve(&limits.memory) {
             return Err(ErrorCode::MemoryLimit.into());
         }
-        // A fast sender would have the core to itself for as long as its body is.
+        // Without a bound, a fast sender would occupy the core.
         if client.link.buffer.len() >= turn_end {
             turn_end = client.link.buffer.len() + TURN_BYTES;
             tokio::task::yield_now().await;

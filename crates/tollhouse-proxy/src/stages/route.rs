@@ -1,4 +1,4 @@
-//! Finds a request's route, and where the route sends it.
+//! Route matching, and the next step that a route prescribes.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::exchange::state::RequestState;
 use crate::snapshot::upstream::UpstreamEntry;
 use crate::snapshot::{Reference, RouteEntry, ShenyuTable, Snapshot, Target};
 
-/// What is to be done with a request.
+/// Outcome of routing.
 pub(crate) enum Next<'s> {
-    /// A node answers it.
+    /// Send the request to a node.
     Node(Way<'s>),
-    /// The gateway answers it: what it says is prepared.
+    /// Send the prepared response.
     Answer,
 }
 
-/// Where a request goes.
+/// Route and upstream of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way<'s> {
     pub route: &'s RouteEntry,
-    /// The upstream whose node it goes to.
+    /// Upstream that provides the node.
     pub upstream: &'s UpstreamEntry,
 }
 
@@ -33,19 +33,18 @@ impl Way<'_> {
     /// Whether the node is asked to switch protocols.
     #[inline]
     pub(crate) fn asks_upgrade(self, state: &RequestState) -> bool {
-        // Over HTTP/2, a node would have to be asked in another way (RFC 8441).
+        // HTTP/2 nodes would need an extended CONNECT (RFC 8441), which is not sent.
         state.head.upgrade && self.route.websocket && !self.upstream.terms.speaks_http2
     }
 
-    /// Time-outs of this request: the route's, else the upstream's.
+    /// Timeouts of this request: the route's, else the upstream's.
     #[inline]
     pub(crate) fn timeouts(self) -> tollhouse_model::Timeouts {
         self.route.terms().timeout.unwrap_or(self.upstream.terms.timeouts)
     }
 }
 
-/// The route that takes the request, of those in `snapshot`. A question about the server as a whole
-/// is for none of them.
+/// Matches the request against the routes of `snapshot`. `OPTIONS *` matches none.
 #[inline]
 pub(crate) fn find<'s>(
     cx: &mut Exchange<'_>,
@@ -63,7 +62,7 @@ pub(crate) fn find<'s>(
     if has_body && !snapshot.body_variables.is_empty() {
         cx.state.held_body.want(&snapshot.body_variables);
     }
-    // Taken out for as long as the router fills it in, while conditions look at the rest.
+    // Moved out while the router fills it in, because conditions borrow the rest.
     let mut captures = std::mem::take(&mut cx.state.captures);
     let found = {
         let cx = &*cx;
@@ -88,7 +87,7 @@ pub(crate) fn find<'s>(
     Some(found.value)
 }
 
-/// The route of a request that ShenYu's objects take: to nodes at once, or through the chain.
+/// Route of a request that ShenYu objects take: directly to nodes, or through the plugin chain.
 #[inline(never)]
 fn in_shenyu<'s>(cx: &mut Exchange<'_>, shenyu: &'s ShenyuTable) -> &'s Arc<RouteEntry> {
     cx.state.matched = (0, None);
@@ -104,12 +103,12 @@ pub(crate) fn move_to<'s>(cx: &mut Exchange<'s>, entry: &'s Arc<RouteEntry>) {
     let id = &mut cx.state.record.route_id;
     id.clear();
     id.push_str(entry.id.as_str());
-    // What is not counted has the largest number, and so none here.
+    // `UNCOUNTED` is the largest number, so it wraps to 0, which means none.
     cx.state.record.route_count = entry.number.wrapping_add(1);
     note_shenyu(cx, entry);
 }
 
-/// Notes how ShenYu's plugins carry a request, where its objects have taken it.
+/// Records ShenYu's request type, if a ShenYu object routed the request.
 #[inline]
 fn note_shenyu(cx: &mut Exchange<'_>, entry: &RouteEntry) {
     if let Some(terms) = &entry.terms().shenyu {
@@ -117,11 +116,10 @@ fn note_shenyu(cx: &mut Exchange<'_>, entry: &RouteEntry) {
     }
 }
 
-/// Notes the route for log and metrics, and refuses where parts of it are missing: what cannot be
-/// known is not guessed.
+/// Records the route for log and metrics, and refuses the request if the route is incomplete.
 ///
 /// # Errors
-/// When the route names an object that does not exist.
+/// If the route references a service or plugin config that does not exist.
 #[inline]
 pub(crate) fn enter(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     let Some(entry) = cx.route else { return Ok(()) };
@@ -145,10 +143,10 @@ pub(crate) fn enter(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
     Ok(())
 }
 
-/// What the route does with the request, where no plugin has decided otherwise.
+/// Next step for the request, if no plugin has chosen another.
 ///
 /// # Errors
-/// When no route takes it, or its upstream does not exist.
+/// If no route matched, or the upstream does not exist.
 #[inline]
 pub(crate) fn next<'s>(
     cx: &mut Exchange<'s>,
@@ -164,7 +162,7 @@ pub(crate) fn next<'s>(
     Ok(Next::Node(Way { route, upstream: upstream(snapshot, route)? }))
 }
 
-/// The upstream of `route`, by APISIX's precedence: inline, by id, the service's.
+/// Upstream of `route`, with APISIX's precedence: inline, by id, the service's.
 #[inline]
 fn upstream<'s>(
     snapshot: &'s Snapshot,

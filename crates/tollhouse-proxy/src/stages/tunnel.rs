@@ -1,5 +1,5 @@
-//! A switch to another protocol: the node's 101 goes to the client, then bytes both ways until both
-//! sides have ended.
+//! Switch to another protocol: sends the node's 101 to the client, then relays bytes in both
+//! directions until both have ended.
 
 use std::future::poll_fn;
 use std::io::ErrorKind;
@@ -15,26 +15,27 @@ use crate::transfer::Sides;
 use crate::transfer::tunnel::Tunnel;
 use crate::worker::pools::UpstreamConnection;
 
-/// A node that has agreed; the client's 101 is written and not sent.
+/// An accepted switch; the 101 response is written but not sent to the client.
 #[derive(Debug)]
 pub(crate) struct Switched {
-    /// The node's connection, of which the head has been taken.
+    /// Connection to the node; its response head is consumed.
     pub connection: Box<UpstreamConnection>,
-    /// How long both sides may be silent.
+    /// Longest time without a byte in either direction.
     pub idle_time: Duration,
 }
 
-/// Sends the 101 and passes bytes both ways.
+/// Sends the 101 response and relays bytes in both directions.
 pub(crate) async fn run(cx: &mut Exchange<'_>, switched: Switched) -> After {
     let Switched { mut connection, idle_time } = switched;
     let (worker, client) = (cx.worker, &mut *cx.client);
-    // While the head is still at the front of the client's buffer: the log shows it, whoever has
-    // gone.
+    // The request head stays at the front of the client's buffer, because the log shows it even if
+    // the client has left.
     if client.write_all(worker, &cx.state.out_down).await.is_err() {
         cx.state.record.code = Some(ErrorCode::DownstreamGone);
         return After::Close;
     }
-    // The log will ask for the head; a tunnel may last for days and should not hold a buffer.
+    // The head is copied for the log, because a tunnel may last for days and should not occupy a
+    // buffer.
     let head_bytes = cx.state.head.head_bytes;
     let head = Buffer::holding(&client.request_bytes()[..head_bytes]);
     client.link.buffer.consume(head_bytes);
@@ -49,7 +50,7 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, switched: Switched) -> After {
         if client.link.stream.withdrawn().is_some() {
             return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
         }
-        // Either direction counts: a client that only listens is not idle.
+        // Bytes in either direction count, so a client that only receives is not idle.
         if moved != Some(tunnel.bytes()) {
             moved = Some(tunnel.bytes());
             client.arm(worker, idle_time);

@@ -1,8 +1,8 @@
-//! Fills in the head for the picked node: `Host` by `pass_host`, what the gateway saw, upgrades.
-//! Whoever shows others what a node gets, such as a mirror, reads it from here.
+//! Request head for the picked node: `Host` by `pass_host`, forwarding headers, upgrades. Plugins
+//! that need a node's headers, such as a mirror, read them from here.
 //!
-//! Everything that comes from plugins or from a document passes the checks of `tollhouse-http`
-//! here; a request that they refuse is not sent.
+//! All values from plugins or the configuration are checked by `tollhouse-http`; a request with an
+//! invalid value is not sent.
 
 use tollhouse_http::element::{Authority, FieldValue, OriginForm};
 use tollhouse_http::{BodyLength, Framing, Known};
@@ -23,14 +23,14 @@ use crate::snapshot::upstream::NodeHost;
 /// Writes the head for a node of `way` into the request's buffer.
 ///
 /// # Errors
-/// When path, query or host are none that every reader would read alike.
+/// If path, query or host contain bytes that readers could interpret differently.
 #[inline]
 pub(crate) fn write(
     cx: &mut Exchange<'_>,
     way: Way<'_>,
     picked: &Picked<'_>,
 ) -> Result<(), ErrorCode> {
-    // Taken out for as long as they are filled from the rest of the exchange.
+    // Moved out while they are filled from the exchange.
     let mut out = std::mem::take(&mut cx.state.out_up);
     let mut host = std::mem::take(&mut cx.state.host_up);
     out.clear();
@@ -45,14 +45,14 @@ pub(crate) fn write(
     written.ok_or(ErrorCode::RewriteInvalid)
 }
 
-/// Calls `visit` with every header line as a node would get it now, whichever node that is: without
-/// its `Host` and without an upgrade. Two allocations.
+/// Calls `visit` with every header line as it would be sent to any node now, except `Host` and
+/// upgrade headers. Costs two allocations.
 pub(crate) fn each_line(cx: &Exchange<'_>, visit: &mut dyn FnMut(&[u8], &[u8])) {
     let Some(host) = Authority::parse(b"node") else { return };
     let target = OriginForm::from_head(&cx.state.head, cx.request_bytes());
     let mut out = Vec::new();
     NodeHead { target, host, upgrade: false }.write(cx, &mut out);
-    // The request line and `Host` depend on the node.
+    // The request line and `Host` depend on the node and are skipped.
     let lines = out.split(|&byte| byte == b'\n').skip(2);
     for line in lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line)) {
         if let Some(colon) = memchr::memchr(b':', line) {
@@ -61,7 +61,7 @@ pub(crate) fn each_line(cx: &Exchange<'_>, visit: &mut dyn FnMut(&[u8], &[u8])) 
     }
 }
 
-/// Path and query for the node; `None` where plugins have made of them what cannot be sent.
+/// Path and query for the node; `None` if a plugin set an invalid one.
 #[inline]
 fn target<'a>(cx: &'a Exchange<'_>) -> Option<OriginForm<'a>> {
     match cx.state.plugins.edits.upstream_uri() {
@@ -70,7 +70,7 @@ fn target<'a>(cx: &'a Exchange<'_>) -> Option<OriginForm<'a>> {
     }
 }
 
-/// What a head for a node depends on besides the exchange.
+/// Properties of a node's request head besides the exchange.
 struct NodeHead<'a> {
     target: OriginForm<'a>,
     host: Authority<'a>,
@@ -84,7 +84,7 @@ impl NodeHead<'_> {
         let edits = &state.plugins.edits;
         let trust = trust(&cx.worker.settings, cx.client.peer.address.ip());
         let host = &state.host[..state.host_bytes];
-        // Most requests of a client get the same lines about it, which are written once.
+        // Most requests of a client have the same forwarding headers, which are cached.
         let is_as_always = state.reported_address.is_none()
             && match trust {
                 Trust::Unconfigured => !state.head.fields.has(Known::XForwardedFor),
@@ -137,8 +137,7 @@ fn client_facts<'a>(cx: &'a Exchange<'_>) -> ClientFacts<'a> {
     }
 }
 
-/// How the body is framed: as the client's was understood, or as the body needs that takes its
-/// place.
+/// Framing of the body for the node: equivalent to the client's, or that of a body set by a plugin.
 #[inline]
 fn framing(state: &RequestState) -> Framing {
     if let Some(body) = &state.plugins.edits.body {
@@ -147,7 +146,7 @@ fn framing(state: &RequestState) -> Framing {
     match state.head.body {
         BodyLength::Known(bytes) => Framing::Length(bytes),
         BodyLength::Chunked => match state.held_body.length(state.head.head_bytes) {
-            // A body that was read whole for somebody is sent with its length, as nginx does.
+            // A body that was read whole is sent with its length, as in nginx.
             Some(bytes) => Framing::Length(bytes),
             None => Framing::Chunked,
         },
@@ -156,8 +155,8 @@ fn framing(state: &RequestState) -> Framing {
     }
 }
 
-/// The `Host` for the node; `None` where it could be read in two ways. It is left in `buffer` too: a TLS
-/// handshake names the same host.
+/// `Host` for the node; `None` if it is ambiguous. It is also left in `buffer`, because the TLS
+/// handshake uses the same name.
 #[inline]
 fn node_authority<'a>(
     cx: &'a Exchange<'_>,
@@ -172,12 +171,12 @@ fn node_authority<'a>(
     match &way.upstream.terms.pass_host {
         PassHost::Rewrite(host) => buffer.extend_from_slice(host.as_bytes()),
         PassHost::Pass => {
-            // The parser has checked what the client sent: most requests need no second look.
+            // The parser has checked the client's `Host`, so most requests need no second check.
             if let Some(sent) = Authority::from_head(&cx.state.head, cx.request_bytes()) {
                 buffer.extend_from_slice(sent.as_bytes());
                 return Some(sent);
             }
-            // An HTTP/1.0 client may name no host; a node speaking HTTP/1.1 must get one.
+            // An HTTP/1.0 request may lack a host, but a node with HTTP/1.1 must receive one.
             return node_host(way, picked, buffer);
         }
         PassHost::Node => return node_host(way, picked, buffer),
@@ -185,7 +184,7 @@ fn node_authority<'a>(
     Authority::parse(buffer)
 }
 
-/// The node's host, and its port where that is to be named.
+/// The node's host, with its port if required.
 fn node_host<'a>(
     way: Way<'_>,
     picked: &'a Picked<'_>,

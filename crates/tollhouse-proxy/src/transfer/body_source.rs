@@ -1,31 +1,31 @@
-//! What of a message's body is still to come from whoever sends it, by how it is delimited: the same for requests
-//! (`pump.rs`) and responses (`relay.rs`, `filtered.rs`). How a body is framed on its way out is in `coding.rs`.
+//! Rest of a message body still to be received, by its delimiter; shared by requests (`pump.rs`)
+//! and responses (`relay.rs`, `filtered.rs`). Framing for sending is in `coding.rs`.
 
 use tollhouse_http::{BodyLength, ChunkedDecoder};
 
-/// A body on its way in.
+/// Receive state of a body.
 #[derive(Debug)]
 pub(crate) enum BodySource {
-    /// So many bytes.
+    /// This many bytes are left.
     Remaining(u64),
-    /// Chunks, down to the last one.
+    /// Chunks up to the last one.
     Chunked(ChunkedDecoder),
-    /// Whatever comes before the stream's end.
+    /// All bytes up to the end of the stream.
     UntilClose,
-    /// Nothing: all of it has arrived.
+    /// The whole body has been received.
     Ended,
 }
 
-/// What stands in a buffer of a body's bytes.
+/// Data of a body found in a buffer.
 pub(crate) enum Arrived<'s> {
-    /// So many bytes of the body, as they stand.
+    /// Number of body bytes, without framing.
     Data(usize),
-    /// Chunks, which are to be undone; [`BodySource::look_at_chunks`] afterwards.
+    /// Chunks that must be decoded; call [`BodySource::look_at_chunks`] afterwards.
     Chunks(&'s mut ChunkedDecoder),
 }
 
 impl BodySource {
-    /// For a node's body, delimited as its head says.
+    /// Creates the state for a node's body, delimited as its head declares.
     #[inline]
     pub(crate) fn for_answer(body: BodyLength) -> Self {
         match body {
@@ -34,7 +34,7 @@ impl BodySource {
         }
     }
 
-    /// For a client's body, delimited as its head says.
+    /// Creates the state for a client's body, delimited as its head declares.
     #[inline]
     pub(crate) fn new(body: BodyLength) -> Self {
         match body {
@@ -45,13 +45,13 @@ impl BodySource {
         }
     }
 
-    /// Whether all of it has arrived.
+    /// Whether the whole body has been received.
     #[inline]
     pub(crate) fn is_ended(&self) -> bool {
         matches!(self, BodySource::Ended)
     }
 
-    /// Counts `buffered` bytes as arrived, as far as they belong to the body.
+    /// Marks those of `buffered` bytes as received that belong to the body.
     #[inline]
     pub(crate) fn take(&mut self, buffered: usize) -> Arrived<'_> {
         match self {
@@ -59,7 +59,7 @@ impl BodySource {
             BodySource::UntilClose => Arrived::Data(buffered),
             BodySource::Chunked(decoder) => Arrived::Chunks(decoder),
             BodySource::Remaining(remaining) => {
-                // What is behind the body is the next message's.
+                // Bytes after the body belong to the next message.
                 let taken = buffered.min(usize::try_from(*remaining).unwrap_or(usize::MAX));
                 *remaining -= taken as u64;
                 if *remaining == 0 {
@@ -70,7 +70,7 @@ impl BodySource {
         }
     }
 
-    /// Ends with the last chunk, once it has been undone.
+    /// Ends the body if its last chunk has been decoded.
     #[inline]
     pub(crate) fn look_at_chunks(&mut self) {
         if matches!(self, BodySource::Chunked(decoder) if decoder.is_done()) {
@@ -78,7 +78,8 @@ impl BodySource {
         }
     }
 
-    /// The sender's stream has ended: whether that is the end of the body, and not a part of it lost.
+    /// Handles the end of the sender's stream; returns whether it completes the body instead of
+    /// truncating it.
     pub(crate) fn ends_with_stream(&mut self) -> bool {
         let is_end = matches!(self, BodySource::UntilClose);
         if is_end {

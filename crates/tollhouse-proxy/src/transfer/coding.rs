@@ -1,11 +1,11 @@
-//! Framing of our own around the pieces of a body that is passed on.
+//! Framing that the gateway adds to relayed bodies.
 
 use tollhouse_http::chunked::{LAST_CHUNK, SizeLine};
 
-/// How a body is written.
+/// Framing of a body for sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Coding {
-    /// As it is: by the length in the head, or to the end of the connection.
+    /// Unframed: delimited by the length in the head or the end of the connection.
     Plain,
     Chunked,
 }
@@ -13,7 +13,7 @@ pub(crate) enum Coding {
 const LINE_END: &[u8] = b"\r\n";
 const LINE_END_AND_LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
-/// The framing of one chunk, around data that stands elsewhere: what of it is still to be sent.
+/// Unsent framing of one chunk, whose data is in another buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Piece {
     size: SizeLine,
@@ -23,8 +23,8 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Frames `data` bytes that are to be sent next, once what was framed before is sent; with the
-    /// last of them comes the chunk that ends the body.
+    /// Frames the next `data` bytes, once the previous chunk is sent; `is_last` adds the final
+    /// chunk.
     #[inline]
     pub(crate) fn open(&mut self, data: usize, is_last: bool) {
         if self.is_last || !self.is_sent() {
@@ -39,20 +39,20 @@ impl Piece {
         }
     }
 
-    /// What is to be sent before the data, and behind it.
+    /// Framing before and after the data.
     #[inline]
     pub(crate) fn around(&self) -> (&[u8], &'static [u8]) {
         (self.size.as_bytes(), self.end)
     }
 
-    /// Whether nothing of it is left, the data included.
+    /// Whether the chunk is sent completely, data included.
     #[inline]
     pub(crate) fn is_sent(&self) -> bool {
-        // What ends a chunk is sent last.
+        // The end of a chunk is sent last.
         self.end.is_empty()
     }
 
-    /// Counts `written` bytes, of framing and of the `data` that was left; returns those of data.
+    /// Counts `written` bytes of framing and of `data` left; returns how many of them are data.
     #[inline]
     pub(crate) fn count_sent(&mut self, written: usize, data: usize) -> usize {
         let of_size = written.min(self.size.as_bytes().len());

@@ -1,8 +1,8 @@
-//! Passes a response on through the filters that plugins have installed.
+//! Relays a response through the body filters of plugins.
 //!
-//! The body is taken out of the node's framing, goes through the filters piece by piece, and gets
-//! framing of the gateway's own. As in `relay.rs`, every piece is written before more is read. A piece that
-//! gives filters much to do goes through them on a thread for long bodies (`offload.rs`).
+//! The body is removed from the node's framing, passes the filters piece by piece, and is framed
+//! again. As in `relay.rs`, every piece is written before more is read. A piece with much work for
+//! the filters is processed on a thread for long bodies (`offload.rs`).
 
 use std::future::Future;
 use std::io::IoSlice;
@@ -24,41 +24,41 @@ use crate::offload::{self, INLINE_BYTES_MAX};
 use crate::plugins::state::Filters;
 use crate::turn::{self, TURN_BYTES};
 
-/// A filtered response on its way to the client.
+/// Relay of a filtered response to the client.
 pub(crate) struct FilteredRelay {
     source: BodySource,
-    /// Whether the filters know that nothing more comes.
+    /// Whether the filters have received the end of the body.
     is_finished: bool,
     coding: Coding,
     chain: Chain,
-    /// The chain and its piece, while another thread has them.
+    /// The chain and its piece, while another thread processes them.
     away: Option<Away>,
     passes_trailers: bool,
-    /// Whether a filter gives nothing before the body is whole: until then nothing is written, so that a failure
-    /// can be answered.
+    /// Whether a filter holds the body until it is complete. Nothing is written until then, so that
+    /// a failure can still be answered.
     is_held: bool,
-    /// How long the messages of a call may be, where that is limited.
+    /// Check of message lengths, if they are limited.
     pub meter: Option<Box<MessageMeter>>,
     out_sent: usize,
     progress: Progress,
 }
 
-/// A chain on another thread; what comes back is its outcome beside it, nothing where it has panicked.
+/// Chain on another thread. Resolves to the chain with its outcome, which is `None` after a panic.
 type Away = Pin<Box<dyn Future<Output = Option<(Chain, Option<Result<(), RelayError>>)>>>>;
 
-/// The filters, and the piece that goes through them.
+/// Filters and the piece that passes through them.
 #[derive(Default)]
 struct Chain {
     filters: Filters,
-    /// Lines behind the node's body.
+    /// Trailer lines of the node's response.
     trailers: Box<TrailerLines>,
-    /// The piece under way, and room for what a filter makes of it.
+    /// Current piece, and the output buffer of a filter.
     piece: Vec<u8>,
     made: Vec<u8>,
 }
 
 impl Chain {
-    /// Sends the piece through the filters, which leave what goes on in its place.
+    /// Passes the piece through the filters; the result replaces it.
     fn run(&mut self, is_last: bool) -> Result<(), RelayError> {
         for (effect, filter) in &mut self.filters {
             if is_last {
@@ -76,7 +76,7 @@ impl Chain {
         Ok(())
     }
 
-    /// What filters have to work through before the piece is through, besides itself.
+    /// Estimated bytes of work for the filters, beyond the piece itself.
     fn work_bytes(&self, is_last: bool) -> usize {
         let works = self.filters.iter().map(|(_, it)| it.work_bytes(self.piece.len(), is_last));
         works.fold(0, usize::saturating_add)
@@ -84,8 +84,8 @@ impl Chain {
 }
 
 impl FilteredRelay {
-    /// For a response body delimited as `body` and written as `coding` says. A body that has none
-    /// of its own may still get one from the filters. Lines behind it go out where `trailers` are given.
+    /// Creates a relay for a body delimited by `body` and sent with `coding`. Filters may produce a
+    /// body even if the node sent none. Trailers are passed on if `trailers` is given.
     pub(crate) fn new(
         body: BodyLength,
         coding: Coding,
@@ -128,8 +128,8 @@ impl FilteredRelay {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes the next piece of the body out of the node's buffer. `Some(true)` for the last one,
-    /// `None` when more must arrive first.
+    /// Takes the next piece of the body from the node's buffer. Returns `Some(true)` for the last
+    /// one, and `None` if more bytes must arrive first.
     fn take_piece(&mut self, upstream: &mut Link) -> Result<Option<bool>, RelayError> {
         let Chain { piece, trailers, .. } = &mut self.chain;
         piece.clear();
@@ -143,7 +143,7 @@ impl FilteredRelay {
                 bytes
             }
             Arrived::Chunks(decoder) => {
-                // Filters see data without chunks, however they came.
+                // Filters receive the data without chunk framing.
                 let mut at = 0;
                 while at < filled.len() && !decoder.is_done() {
                     let is_trailer = decoder.is_in_trailers();
@@ -167,7 +167,8 @@ impl FilteredRelay {
         Ok((is_last || !piece.is_empty()).then_some(is_last))
     }
 
-    /// Sends the piece through the filters and frames what comes out; later, where that takes long.
+    /// Passes the piece through the filters and frames the result; long work continues on another
+    /// thread.
     fn emit(&mut self, is_last: bool, out: &mut Vec<u8>) -> Result<(), RelayError> {
         if self.chain.work_bytes(is_last) > INLINE_BYTES_MAX {
             let chain = std::mem::take(&mut self.chain);
@@ -181,7 +182,7 @@ impl FilteredRelay {
         Ok(())
     }
 
-    /// Waits for the chain where another thread has it, and frames what it has made.
+    /// Polls the chain on another thread, and frames its result.
     fn poll_away(
         &mut self,
         context: &mut Context<'_>,
@@ -196,13 +197,13 @@ impl FilteredRelay {
         };
         self.chain = chain;
         outcome?;
-        // Time in which nobody was waited for is nobody's silence.
+        // The wait was neither the node's nor the client's, so the timeouts start again.
         self.progress.moved += 1;
         self.frame(out);
         Poll::Ready(Ok(()))
     }
 
-    /// Appends the piece as the client is to get it.
+    /// Appends the piece, framed for the client.
     fn frame(&mut self, out: &mut Vec<u8>) {
         let Chain { piece, trailers, .. } = &mut self.chain;
         let is_chunk = self.coding == Coding::Chunked && !piece.is_empty();

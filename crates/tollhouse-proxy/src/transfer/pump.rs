@@ -1,8 +1,9 @@
-//! Passes a request on to a node: the head written for it, then the body, in framing of our own.
+//! Sends a request to a node: its head, then the body with the gateway's own framing.
 //!
 //! The body stays in the client's read buffer until it has been written, behind the head whose
-//! spans are still in use; chunks are undone there, and what has arrived goes out as one chunk.
-//! While nothing of it has been overwritten, the request can be replayed to another node.
+//! spans are still in use. Chunks are decoded in place, and the data received so far is sent as one
+//! chunk. As long as no body byte has been overwritten, the request can be replayed to another
+//! node.
 
 use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
@@ -18,16 +19,16 @@ use crate::error::GatewayError;
 use crate::grpc::MessageMeter;
 use crate::turn::{self, TURN_BYTES};
 
-/// The interim response that invites the body (RFC 9110 §15.2.1).
+/// Interim response that invites the client to send the body (RFC 9110 §15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// What goes out before the client's body: the head, and the body that a plugin has put in place of
-/// the client's.
+/// Bytes sent before the client's body: the head, and a body that a plugin set in place of the
+/// client's.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lead<'a> {
-    /// The head written for the node.
+    /// Head written for the node.
     pub head: &'a [u8],
-    /// The body instead of the client's; empty where that is sent.
+    /// Body set by a plugin; empty if the client's is sent.
     pub body: &'a [u8],
 }
 
@@ -37,7 +38,7 @@ impl<'a> Lead<'a> {
         self.head.len() + self.body.len()
     }
 
-    /// What is left of both once `sent` bytes are sent, as much as is sent at a time.
+    /// Rest of both after `sent` bytes, limited to `TURN_BYTES` of body.
     #[inline]
     fn left(self, sent: usize) -> [&'a [u8]; 2] {
         let body = &self.body[sent.saturating_sub(self.head.len()).min(self.body.len())..];
@@ -46,23 +47,23 @@ impl<'a> Lead<'a> {
     }
 }
 
-/// Why the request could not be passed on.
+/// Why a request could not be sent completely.
 #[derive(Debug)]
 pub(crate) enum PumpError {
-    /// The client went away, or its stream ended inside of the body.
+    /// The client left, or its stream ended within the body.
     DownstreamGone,
-    /// The body breaks the chunked grammar.
+    /// The body is not valid chunked coding.
     BadBody,
-    /// The body passes the limit.
+    /// The body exceeds the limit.
     BodyTooLarge,
-    /// A message of a call passes the limit.
+    /// A gRPC message exceeds the limit.
     MessageTooLarge,
-    /// The node took no more bytes; it may still have answered.
+    /// The node accepted no more bytes; it may still have responded.
     Upstream,
 }
 
 impl PumpError {
-    /// What a request that cannot go on is answered with.
+    /// Error code of the failed request.
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             PumpError::BadBody => ErrorCode::BadFraming,
@@ -80,49 +81,49 @@ impl From<PumpError> for GatewayError {
     }
 }
 
-/// A request on its way to a node.
+/// Send state of a request.
 #[derive(Debug)]
 pub(crate) struct RequestPump {
-    /// Bytes of the written head that are sent.
+    /// Bytes of the lead (head and replacement body) that are sent.
     head_sent: usize,
-    /// Offset in the client's buffer where the body starts.
+    /// Offset of the body in the client's buffer.
     body_start: usize,
     /// Offset in the client's buffer of the next body byte to send.
     position: usize,
-    /// Body bytes from there that have arrived and are in order.
+    /// Decoded body bytes from `position` on.
     ready: usize,
-    /// What of the body is still to come from the client.
+    /// Rest of the body to be received from the client.
     source: BodySource,
     coding: Coding,
-    /// The framing around what is being sent.
+    /// Framing of the data being sent.
     piece: Piece,
-    /// Bytes of [`CONTINUE`] still to send to the client.
+    /// Bytes of [`CONTINUE`] still to be sent to the client.
     continue_left: usize,
-    /// Whether body bytes have been overwritten, so that the request cannot be sent again.
+    /// Whether body bytes have been overwritten, so that the request cannot be replayed.
     overwritten: bool,
     body_bytes_max: u64,
-    /// How long the messages of a call may be, where that is limited.
+    /// Check of message lengths, if they are limited.
     meter: Option<Box<MessageMeter>>,
-    /// Body bytes received, the framing of chunks included.
+    /// Body bytes received, chunk framing included.
     pub received: u64,
-    /// Of these, the data alone: limits do not count framing.
+    /// Body bytes received without framing; the limit applies to them.
     data_received: u64,
-    /// Counts all progress, for time-outs.
+    /// Count of all progress, for timeouts.
     pub moved: u64,
-    /// Whom it waits for.
+    /// Side that the pump waits for.
     pub waiting: Waiting,
     done: bool,
 }
 
 impl RequestPump {
-    /// For a request whose head takes `head_bytes` of the client's buffer.
+    /// Creates a pump for a request whose head occupies `head_bytes` of the client's buffer.
     pub(crate) fn new(
         head_bytes: usize,
         body: BodyLength,
         expectation: Expectation,
         body_bytes_max: u64,
     ) -> Self {
-        // A request ends before its connection does, whatever its head says (RFC 9112 §6.3).
+        // A request body cannot be delimited by the end of the connection (RFC 9112 §6.3).
         let body = if body == BodyLength::UntilClose { BodyLength::None } else { body };
         Self {
             head_sent: 0,
@@ -144,7 +145,7 @@ impl RequestPump {
         }
     }
 
-    /// For bytes of which nothing is known, and nothing passed on.
+    /// Creates a pump that sends nothing, for a request that could not be parsed.
     pub(crate) fn none() -> Self {
         Self::new(0, BodyLength::None, Expectation::None, 0)
     }
@@ -155,7 +156,7 @@ impl RequestPump {
         self.done
     }
 
-    /// Whether the whole request has arrived from the client.
+    /// Whether the whole request has been received from the client.
     #[inline]
     pub(crate) fn is_received(&self) -> bool {
         self.source.is_ended()
@@ -167,13 +168,13 @@ impl RequestPump {
         self.head_sent > 0
     }
 
-    /// Whether it can be sent again from its first byte.
+    /// Whether the request can be sent again from its first byte.
     #[inline]
     pub(crate) fn is_replayable(&self) -> bool {
         !self.overwritten
     }
 
-    /// Starts over for another node; only while [`Self::is_replayable`].
+    /// Restarts the request for another node; requires [`Self::is_replayable`].
     pub(crate) fn replay(&mut self) {
         self.ready += self.position - self.body_start;
         self.position = self.body_start;
@@ -182,12 +183,12 @@ impl RequestPump {
         self.done = false;
     }
 
-    /// Allows another number of body bytes from now on.
+    /// Changes the limit of body bytes from now on.
     pub(crate) fn limit(&mut self, body_bytes_max: u64) {
         self.body_bytes_max = body_bytes_max;
     }
 
-    /// Checks messages from now on, and those that have arrived.
+    /// Checks message lengths from now on, starting with the bytes already received.
     ///
     /// # Errors
     /// [`PumpError::MessageTooLarge`].
@@ -204,12 +205,13 @@ impl RequestPump {
         Ok(())
     }
 
-    /// Whether more has been received than is allowed.
+    /// Whether more bytes were received than are allowed.
     pub(crate) fn is_over_limit(&self) -> bool {
         self.data_received > self.body_bytes_max
     }
 
-    /// Sends without chunks what has arrived in chunks: all of it is here, and its length is known.
+    /// Sends a chunked body without chunks, because all of it has been received and its length is
+    /// known.
     pub(crate) fn send_plainly(&mut self) {
         debug_assert!(
             self.is_received() && !self.has_sent(),
@@ -218,7 +220,7 @@ impl RequestPump {
         self.coding = Coding::Plain;
     }
 
-    /// Leaves the body that has been received out of what is sent: another one takes its place.
+    /// Skips the client's body, because another one replaces it.
     pub(crate) fn leave_out(&mut self) {
         self.position += self.ready;
         self.ready = 0;
@@ -226,26 +228,26 @@ impl RequestPump {
         self.coding = Coding::Plain;
     }
 
-    /// Never invites the body any more: the answer is about to begin.
+    /// Cancels a pending 100 Continue, because the response is about to begin.
     pub(crate) fn withhold_continue(&mut self) {
         if self.continue_left == CONTINUE.len() {
             self.continue_left = 0;
         }
     }
 
-    /// The interim response, if it is still owed; it is then the caller's to send.
+    /// Returns the rest of a pending 100 Continue, which the caller must send.
     pub(crate) fn take_invitation(&mut self) -> &'static [u8] {
         let left = std::mem::take(&mut self.continue_left);
         &CONTINUE[CONTINUE.len() - left..]
     }
 
-    /// Offset in the client's buffer just past this request.
+    /// Offset in the client's buffer directly after this request.
     pub(crate) fn end_in_buffer(&self) -> usize {
         self.position + self.ready
     }
 
-    /// Takes what has arrived of the body into account without sending it, and undoes its chunks.
-    /// Used before the first node is chosen and by answers that need no node.
+    /// Processes received body bytes without sending them, and decodes their chunks. Used before
+    /// the first node is chosen, and for responses that need no node.
     ///
     /// # Errors
     /// As [`Self::poll_send`].
@@ -259,8 +261,8 @@ impl RequestPump {
             Arrived::Data(bytes) => (bytes, bytes),
             Arrived::Chunks(decoder) => {
                 let fresh = &mut buffer.filled_mut()[start..];
-                // Trailers end here: a node that merges them into the head would take a client's
-                // word for the gateway's.
+                // Trailers of requests are dropped, because a node could merge them into the head
+                // and take them for the gateway's own fields.
                 let undone = decoder.undo(fresh, |_| {}).map_err(|_| PumpError::BadBody)?;
                 buffer.cut(start + undone.data..start + undone.consumed);
                 (undone.consumed, undone.data)
@@ -283,7 +285,7 @@ impl RequestPump {
     /// Sends as much as both sides allow; ready once the whole request is sent.
     ///
     /// # Errors
-    /// [`PumpError`]; after `Upstream` the node may still have an answer to read.
+    /// [`PumpError`]; after `Upstream`, the node may still have a response to read.
     pub(crate) fn poll_send(
         &mut self,
         context: &mut Context<'_>,
@@ -296,8 +298,8 @@ impl RequestPump {
                 self.piece.open(self.ready, self.is_received());
             }
             while self.head_sent < lead.len() || self.ready > 0 || !self.piece.is_sent() {
-                // A body that has been read whole would keep the core for as long as the node takes
-                // it: others have their turn.
+                // Yields, because sending a body that was read whole would otherwise occupy the
+                // core as long as the node accepts it.
                 if self.moved >= turn_end {
                     return turn::give_way(context);
                 }
@@ -327,7 +329,7 @@ impl RequestPump {
         let body = &sides.downstream.buffer.filled()[self.position..self.position + length];
         let [head, replacement] = lead.left(self.head_sent);
         let (size, end) = self.piece.around();
-        // What ends a piece comes behind all of it.
+        // The end of a chunk must follow all of its data.
         let end = if length < self.ready { &[] } else { end };
         let parts = [head, replacement, size, body, end].map(IoSlice::new);
         let written = ready!(sides.upstream.stream.poll_write(context, &parts))
@@ -345,7 +347,7 @@ impl RequestPump {
         self.ready -= of_body;
     }
 
-    /// Reads more of the body; everything that arrived before has been sent.
+    /// Reads more of the body; everything received before has been sent.
     fn poll_receive(
         &mut self,
         context: &mut Context<'_>,
@@ -353,7 +355,8 @@ impl RequestPump {
     ) -> Poll<Result<(), PumpError>> {
         let downstream = &mut *sides.downstream;
         let gone = |_| PumpError::DownstreamGone;
-        // Only now, when the body is about to be read: a refusal has come before the client sent it.
+        // Sent only when the body is about to be read, so that a refused request never invites its
+        // body.
         while self.continue_left > 0 {
             self.waiting = Waiting::DownstreamWrite;
             let left = &CONTINUE[CONTINUE.len() - self.continue_left..];
@@ -362,8 +365,8 @@ impl RequestPump {
             self.continue_left -= written;
         }
         self.waiting = Waiting::DownstreamRead;
-        // The buffer is full and all of it is sent: the body is read over what was sent of it, which
-        // ends the chance to send the request again.
+        // The buffer is full and sent completely. The body is read over its sent part, after which
+        // the request can no longer be replayed.
         if downstream.buffer.room().is_empty() && !downstream.buffer.make_room(0) {
             downstream.buffer.truncate(self.body_start);
             self.position = self.body_start;

@@ -1,9 +1,9 @@
-//! Passes a response on to the client: the head written for it, then the body as it arrives, in
-//! framing of our own: chunks are undone in the node's buffer, and what has arrived goes out as one
+//! Relays a response to the client: its head, then the body as it arrives, with the gateway's own
+//! framing. Chunks are decoded in the node's buffer, and the data received so far is sent as one
 //! chunk.
 //!
-//! Every byte that is read is written before more is read, so memory stays constant however long
-//! the body and however slow the client, and an event stream passes chunk by chunk.
+//! Every byte is written before more are read. Memory therefore stays constant for any body length
+//! and client speed, and event streams are relayed without delay.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
@@ -22,26 +22,26 @@ use crate::connection::link::Link;
 use crate::grpc::MessageMeter;
 use crate::turn::{self, TURN_BYTES};
 
-/// Longest piece of a body that is copied behind its head, in bytes: about where the copy begins to
-/// cost more than a second piece.
+/// Longest piece of a body that is copied behind its head, in bytes; beyond about this size, the
+/// copy costs more than a second I/O vector.
 const JOIN_BYTES_MAX: usize = 4 * 1024;
 
-/// Why the response could not be passed on to its end; its head may have been sent already.
+/// Why a response could not be relayed completely; its head may have been sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RelayError {
-    /// The client went away.
+    /// The client left.
     DownstreamGone,
-    /// The node's stream ended or failed inside of the body.
+    /// The node's stream ended or failed within the body.
     UpstreamTruncated,
-    /// The node's body breaks the chunked grammar.
+    /// The node's body is not valid chunked coding.
     BadBody,
-    /// A message of a call passes the limit.
+    /// A gRPC message exceeds the limit.
     MessageTooLarge,
-    /// A plugin had to hold the body, and there was no memory for it.
+    /// A plugin must hold the body, and the memory budget is exhausted.
     MemoryLimit,
-    /// A plugin has to read the body, and cannot.
+    /// A plugin must read the body and cannot.
     AnswerUnreadable,
-    /// A plugin has panicked over the body.
+    /// A body filter panicked.
     FilterPanicked,
 }
 
@@ -55,7 +55,7 @@ impl From<FilterFailure> for RelayError {
 }
 
 impl RelayError {
-    /// What the log says of it.
+    /// Error code for the log.
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             RelayError::DownstreamGone => ErrorCode::DownstreamGone,
@@ -69,12 +69,12 @@ impl RelayError {
     }
 }
 
-/// Moves a response's body to the client.
+/// Moves a response body to the client.
 pub(crate) trait BodyRelay {
-    /// Sends `out` (the head), then the body, of which the start may be in the node's buffer.
+    /// Sends `out` (the head), then the body, whose first bytes may be in the node's buffer.
     ///
     /// # Errors
-    /// [`RelayError`]; the client's connection cannot be used further.
+    /// [`RelayError`]; the client's connection must be closed.
     fn poll_send(
         &mut self,
         context: &mut Context<'_>,
@@ -82,20 +82,19 @@ pub(crate) trait BodyRelay {
         sides: &mut Sides<'_>,
     ) -> Poll<Result<(), RelayError>>;
 
-    /// How far it is.
     fn progress(&self) -> &Progress;
 }
 
-/// How far a response is on its way.
+/// Progress of a response.
 #[derive(Debug)]
 pub(crate) struct Progress {
     /// Bytes written to the client, head and framing included.
     pub written: u64,
-    /// Counts bytes on either side, for time-outs.
+    /// Count of bytes on either side, for timeouts.
     pub moved: u64,
-    /// Whom it waits for.
+    /// Side that the relay waits for.
     pub waiting: Waiting,
-    /// Whether it waits for nobody: a thread of the gateway has the body.
+    /// Whether the relay waits for a thread of the gateway instead of a peer.
     pub is_at_work: bool,
 }
 
@@ -104,7 +103,7 @@ impl Progress {
         Self { written: 0, moved: 0, waiting: Waiting::DownstreamWrite, is_at_work: false }
     }
 
-    /// Counts what the client has taken.
+    /// Counts bytes that the client has accepted.
     #[inline]
     pub(super) fn count_written(&mut self, bytes: usize) {
         self.moved += bytes as u64;
@@ -112,29 +111,28 @@ impl Progress {
     }
 }
 
-/// A response on its way to the client.
+/// Relay of a response to the client.
 #[derive(Debug)]
 pub(crate) struct ResponseRelay {
-    /// Bytes of what is written before the body that are sent.
+    /// Bytes of `out` that are sent.
     out_sent: usize,
-    /// Body bytes at the front of the node's buffer to be sent as they stand.
+    /// Body bytes at the front of the node's buffer that are ready to be sent.
     ready: usize,
     source: BodySource,
     coding: Coding,
-    /// Whether our own last chunk is still to be written; then all must have arrived before.
+    /// Whether the final chunk is still to be written, once the whole body has arrived.
     owes_last_chunk: bool,
-    /// The framing around what is being sent.
+    /// Framing of the data being sent.
     piece: Piece,
-    /// Lines behind the node's last chunk, where the client asked for them.
+    /// Trailer lines of the node, if the client asked for them.
     trailers: Option<Box<TrailerLines>>,
-    /// How long the messages of a call may be, where that is limited.
+    /// Check of message lengths, if they are limited.
     pub meter: Option<Box<MessageMeter>>,
-    /// How far it is.
     progress: Progress,
 }
 
 impl ResponseRelay {
-    /// For a response body delimited as `body` and written as `coding` says.
+    /// Creates a relay for a body delimited by `body` and sent with `coding`.
     pub(crate) fn new(
         body: BodyLength,
         coding: Coding,
@@ -153,7 +151,7 @@ impl ResponseRelay {
         }
     }
 
-    /// Writes everything that is waiting in `out` and ready in the buffer.
+    /// Writes everything pending in `out` and ready in the buffer.
     #[inline]
     fn poll_write(
         &mut self,
@@ -164,8 +162,8 @@ impl ResponseRelay {
         let gone = |_: io::Error| RelayError::DownstreamGone;
         let (upstream, downstream) = (&mut *sides.upstream, &mut sides.downstream.stream);
         self.join_small(out, upstream);
-        // One write for head, framing and data: each further one would be a system call, and perhaps a
-        // packet, of its own.
+        // Head, framing and data go out in a single write, because each further one costs a system
+        // call and perhaps a packet.
         while self.out_sent < out.len() || self.ready > 0 || !self.piece.is_sent() {
             self.progress.waiting = Waiting::DownstreamWrite;
             let body = &upstream.buffer.filled()[..self.ready];
@@ -192,8 +190,7 @@ impl ResponseRelay {
         Poll::Ready(Ok(()))
     }
 
-    /// Copies a short body behind what is written before it: the copy costs less than handing the
-    /// kernel two pieces.
+    /// Copies a short body behind the pending head, which costs less than a vectored write.
     #[inline]
     fn join_small(&mut self, out: &mut Vec<u8>, upstream: &mut Link) {
         if out.is_empty() || self.ready > JOIN_BYTES_MAX || self.out_sent > 0 {
@@ -229,12 +226,12 @@ impl ResponseRelay {
         Poll::Ready(Ok(()))
     }
 
-    /// Whether enough is to come to be worth a large buffer.
+    /// Whether the rest of the body is long enough for a large buffer.
     fn is_long(&self) -> bool {
         matches!(self.source, BodySource::Remaining(bytes) if bytes > BUFFER_BYTES as u64)
     }
 
-    /// Decides what of the node's buffer may be sent, and frames it.
+    /// Determines the part of the node's buffer that may be sent, and frames it.
     #[inline]
     fn admit(&mut self, out: &mut Vec<u8>, upstream: &mut Link) -> Result<(), RelayError> {
         if self.source.is_ended() {
@@ -246,7 +243,7 @@ impl ResponseRelay {
             Arrived::Chunks(_) => self.undo_chunks(upstream)?,
         }
         if self.coding == Coding::Chunked {
-            // Trailers go out by themselves, behind the last of the data.
+            // Trailers are written separately after the last data.
             let is_last = self.source.is_ended() && self.trailers.is_none();
             self.piece.open(self.ready, is_last);
             self.owes_last_chunk &= !is_last;
@@ -304,10 +301,11 @@ impl BodyRelay for ResponseRelay {
                     return Poll::Ready(flushed.map_err(|_| RelayError::DownstreamGone));
                 }
             } else if sides.upstream.buffer.is_empty() {
-                // What has been sent so far must not wait in the TLS layer.
+                // Data sent so far must not stay in the TLS layer.
                 ready!(sides.downstream.stream.poll_flush(context))
                     .map_err(|_| RelayError::DownstreamGone)?;
-                // Between a fast node and a fast client a long answer would keep the core from everybody else.
+                // Without a bound, a long response between a fast node and a fast client would
+                // occupy the core.
                 if self.progress.moved >= turn_end {
                     return turn::give_way(context);
                 }

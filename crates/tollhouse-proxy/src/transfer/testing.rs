@@ -1,4 +1,4 @@
-//! What the tests of this folder share: loopback socket pairs on a runtime of their own.
+//! Shared by the tests of this folder: loopback socket pairs on a separate runtime.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,11 +10,10 @@ use tollhouse_net::Stream;
 use crate::connection::buffer::BufferPool;
 use crate::connection::link::Link;
 
-/// The longest any test of sockets may take: far beyond what one needs, so that a hang is a
-/// failure with a name.
+/// Longest duration of a socket test; far beyond what one needs, so that a hang fails with a name.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs a test on a runtime of its own.
+/// Runs a test on a separate runtime.
 pub(super) fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime
@@ -22,12 +21,10 @@ pub(super) fn run(test: impl Future<Output = ()>) {
         .block_on(async { tokio::time::timeout(PATIENCE, test).await.expect("the test hangs") });
 }
 
-/// A gateway between a client and a node, each a pair of sockets of which it holds one.
+/// A gateway between a client and a node; holds one socket of each of the two pairs.
 pub(super) struct Bench {
     pub(super) buffers: BufferPool,
-    /// The gateway's socket to the client.
     pub(super) downstream: Link,
-    /// The gateway's socket to the node.
     pub(super) upstream: Link,
     pub(super) client: Far,
     pub(super) node: Far,
@@ -58,7 +55,7 @@ impl Far {
         self.0.write_all(bytes).await.expect("the gateway takes bytes");
     }
 
-    /// As [`Self::send`], to a gateway that may break off; then keeps the connection for ever.
+    /// Like [`Self::send`], but the gateway may break off; keeps the connection open forever.
     pub(super) async fn send_and_wait(&mut self, bytes: &[u8]) {
         let _ = self.0.write_all(bytes).await;
         std::future::pending().await
@@ -71,7 +68,6 @@ impl Far {
         assert_same(&found, expected);
     }
 
-    /// Reads one byte.
     pub(super) async fn take_one(&mut self) -> [u8; 1] {
         let mut byte = [0];
         self.0.read_exact(&mut byte).await.expect("the gateway sends enough");
@@ -85,24 +81,24 @@ impl Far {
         assert_same(&found, expected);
     }
 
-    /// Whether nothing has arrived that was not read.
+    /// Whether no unread bytes have arrived.
     pub(super) async fn is_quiet(&self) -> bool {
-        // The reactor looks again before this goes on.
+        // Lets the reactor poll first.
         tokio::task::yield_now().await;
         let read = self.0.try_read(&mut [0]);
         read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
-    /// Ends this direction.
+    /// Shuts down the write direction.
     pub(super) async fn finish(&mut self) {
         self.0.shutdown().await.expect("the connection is open");
     }
 
-    /// Closes at once; bytes that were sent here and not read make it a reset.
+    /// Closes at once; unread bytes turn the close into a reset.
     pub(super) fn close(self) {}
 }
 
-/// Long texts are compared whole and shown short.
+/// Compares whole texts, but shows at most their first 200 bytes.
 fn assert_same(found: &[u8], expected: &[u8]) {
     let shown = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
     if found != expected {
@@ -111,7 +107,7 @@ fn assert_same(found: &[u8], expected: &[u8]) {
     }
 }
 
-/// Bytes that show it when some are lost, repeated or swapped.
+/// Bytes in which losses, repetitions and swaps are detectable.
 pub(super) fn pattern(bytes: usize) -> Vec<u8> {
     let words = (0_u32..).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes());
     words.take(bytes).collect()

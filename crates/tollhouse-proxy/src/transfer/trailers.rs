@@ -1,34 +1,34 @@
-//! The lines behind a node's body, on their way to a client that has asked for them.
+//! Trailer lines of a node's response, on their way to a client that asked for them.
 
 use tollhouse_http::trailers::write_last_chunk;
 use tollhouse_plugin::HeaderEdits;
 
-/// A trailer section that is passed on once the body has ended.
+/// A trailer section that is sent after the body.
 #[derive(Debug, Default)]
 pub(crate) struct TrailerLines {
     section: Vec<u8>,
-    /// Names that plugins have taken out of the head: they do not come again here.
+    /// Names that plugins removed from the head; removed from the trailers too.
     hidden: Vec<Box<[u8]>>,
 }
 
 impl TrailerLines {
-    /// Behind a head that plugins have changed by `edits`.
+    /// Creates the section for a response whose head has these edits.
     pub(crate) fn new(edits: &HeaderEdits) -> Box<Self> {
         let hidden = edits.hidden_names().map(Box::from).collect();
         Box::new(Self { section: Vec::new(), hidden })
     }
 
-    /// Takes a part of the section as the node has sent it, the empty line that ends it included.
+    /// Appends a part of the section as the node sent it, including the final empty line.
     pub(crate) fn add(&mut self, part: &[u8]) {
         self.section.extend_from_slice(part);
     }
 
-    /// The section so far.
+    /// Lines received so far.
     pub(crate) fn section(&mut self) -> &mut Vec<u8> {
         &mut self.section
     }
 
-    /// Appends the last chunk with what may follow it.
+    /// Appends the last chunk with the trailers.
     pub(crate) fn write_last_chunk(&mut self, out: &mut Vec<u8>) {
         if !self.hidden.is_empty() {
             let section = std::mem::take(&mut self.section);

@@ -1,6 +1,6 @@
-//! A tunnel after an upgrade: bytes both ways until both sides have ended.
+//! Tunnel after an upgrade: relays bytes in both directions until both have ended.
 //!
-//! Entered only after the node answered 101; what either side had sent early is in its buffer.
+//! Used only after the node answered 101; bytes that a side sent early are in its buffer.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
@@ -11,14 +11,14 @@ use crate::connection::carrier::Carrier;
 use crate::connection::link::Link;
 use crate::turn::{self, TURN_BYTES};
 
-/// One direction of a tunnel.
+/// State of one direction of a tunnel.
 #[derive(Debug, Default)]
 struct Flow {
     bytes: u64,
     ended: bool,
 }
 
-/// Two directions at once.
+/// Both directions of a tunnel.
 #[derive(Debug, Default)]
 pub(crate) struct Tunnel {
     up: Flow,
@@ -26,12 +26,12 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Bytes passed up and down.
+    /// Bytes relayed to the node and to the client.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         (self.up.bytes, self.down.bytes)
     }
 
-    /// Passes on what it can; ready once both directions have ended, each by its own end of
+    /// Relays what is available. Ready once both directions have ended, each by its own end of
     /// stream, so that a half-closed connection still delivers.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Flow {
                 self.bytes += written as u64;
             }
             ready!(to.poll_flush(context))?;
-            // A quiet tunnel holds no buffers.
+            // An idle tunnel holds no buffers.
             from.release_if_empty(buffers);
             if self.bytes >= turn_end {
                 return turn::give_way(context);

@@ -1,8 +1,8 @@
-//! A line in the log for requests that the gateway or a node failed, with the access log off too:
-//! the code, the route, the node, and what the system said. For each code at most one a second and
-//! core, with the number of those between, so that an outage shows and does not fill the disk.
+//! Log lines for requests that the gateway or a node failed, also with the access log disabled:
+//! code, route, node and system error. At most one line per code, second and core, with the number
+//! of suppressed ones, so that an outage is visible without filling the disk.
 //!
-//! Costs nothing where nothing fails. Nothing that a client wrote is in the line.
+//! Costs nothing without failures. The line contains no text from clients.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -16,17 +16,18 @@ use tollhouse_telemetry::{ErrorCode, HandshakeFailure};
 
 use crate::exchange::record::Record;
 
-/// How often a code is reported.
+/// Minimum time between two reports of one code.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often a way in which handshakes fail is reported: scanners try every port, day and night.
+/// Minimum time between two reports of one kind of handshake failure, because scanners probe every
+/// port continuously.
 const HANDSHAKE_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub struct Failures {
     by_code: Vec<LogLimit>,
     handshakes: Vec<LogLimit>,
-    /// What the system said of the node that failed last on this core.
+    /// System error of the node that failed last on this core.
     cause: RefCell<Option<(SocketAddr, String)>>,
 }
 
@@ -40,13 +41,13 @@ impl Default for Failures {
 }
 
 impl Failures {
-    /// Notes why a node failed, for the line of the request that fails with it.
+    /// Records why a node failed, for the log line of the request.
     #[cold]
     pub(crate) fn note(&self, node: SocketAddr, cause: &dyn Display) {
         self.cause.replace(Some((node, cause.to_string())));
     }
 
-    /// Reports a handshake that came to nothing.
+    /// Logs a failed handshake.
     #[cold]
     pub(crate) fn report_handshake(&self, client: SocketAddr, error: &HandshakeError) {
         let HandshakeError { failure, cause } = error;
@@ -61,7 +62,7 @@ impl Failures {
         tracing::warn!(%client, code, cause, suppressed = unreported, "a TLS handshake failed");
     }
 
-    /// Reports a request that failed.
+    /// Logs a failed request.
     #[cold]
     pub(crate) fn report(&self, code: ErrorCode, record: &Record) {
         let place = ErrorCode::ALL.iter().position(|known| *known == code).unwrap_or_default();
@@ -83,8 +84,7 @@ impl Failures {
     }
 }
 
-/// Whether a failure is the operator's business: what the gateway or a node did, not what a client
-/// did.
+/// Whether a failure concerns the operator: caused by the gateway or a node, not by a client.
 pub(crate) fn is_reported(code: ErrorCode) -> bool {
     code.status() >= 500
         && !matches!(
@@ -95,8 +95,8 @@ pub(crate) fn is_reported(code: ErrorCode) -> bool {
         )
 }
 
-/// Whether a failed handshake points to something that can be mended here, and not only to a client
-/// that left or speaks something else.
+/// Whether a failed handshake may have a cause on the gateway's side, and not only a client that
+/// left or speaks another protocol.
 fn is_operators_business(failure: HandshakeFailure) -> bool {
     match failure {
         HandshakeFailure::ClientGone

@@ -1,4 +1,4 @@
-//! The connections that are open on one core: how many, from where, and how to wake them.
+//! Open connections of one core: their number, their addresses, and the wakers of their tasks.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -7,22 +7,22 @@ use std::task::Waker;
 use hashbrown::HashMap;
 use tokio::sync::Notify;
 
-/// The open connections of one core.
+/// Open connections of one core.
 #[derive(Debug)]
 pub(crate) struct OpenConnections {
-    /// How many there are, those included whose task has not begun yet.
+    /// Number of connections, including those whose task has not begun.
     count: Cell<usize>,
-    /// The tasks by number, to be woken when a drain begins.
+    /// Wakers of the tasks by number, woken when a drain begins.
     tasks: RefCell<HashMap<u64, Waker, foldhash::fast::RandomState>>,
     next_number: Cell<u64>,
-    /// Counted only where a limit is set.
+    /// Connections by address; counted only if a limit is set.
     per_address: RefCell<HashMap<IpAddr, usize, foldhash::fast::RandomState>>,
     per_address_max: usize,
     changed: Notify,
 }
 
 impl OpenConnections {
-    /// None open; `per_address_max` of 0 is without limit.
+    /// Creates an empty set; a `per_address_max` of 0 means unlimited.
     pub(crate) fn new(per_address_max: usize) -> Self {
         Self {
             count: Cell::new(0),
@@ -34,17 +34,17 @@ impl OpenConnections {
         }
     }
 
-    /// How many are open.
+    /// Number of open connections.
     pub(crate) fn len(&self) -> usize {
         self.count.get()
     }
 
-    /// Counts one that was accepted; [`Self::exit`] takes it out again.
+    /// Counts an accepted connection; undone by [`Self::exit`].
     pub(crate) fn begin(&self) {
         self.count.set(self.count.get() + 1);
     }
 
-    /// Counts a connection from `address`; `false` when it has too many.
+    /// Counts a connection from `address`; returns `false` if the address has too many.
     pub(crate) fn admit(&self, address: IpAddr) -> bool {
         if self.per_address_max == 0 {
             return true;
@@ -55,7 +55,7 @@ impl OpenConnections {
         *count <= self.per_address_max
     }
 
-    /// Forgets what [`Self::admit`] counted.
+    /// Undoes [`Self::admit`].
     pub(crate) fn leave(&self, address: IpAddr) {
         let mut per_address = self.per_address.borrow_mut();
         if let Some(count) = per_address.get_mut(&address) {
@@ -66,7 +66,7 @@ impl OpenConnections {
         }
     }
 
-    /// Registers the task of a connection; the number takes it out again.
+    /// Registers the task of a connection; returns its number for [`Self::exit`].
     pub(crate) fn enter(&self, task: Waker) -> u64 {
         let number = self.next_number.get();
         self.next_number.set(number + 1);
@@ -74,7 +74,7 @@ impl OpenConnections {
         number
     }
 
-    /// Takes out a connection, and its task if that has begun.
+    /// Removes a connection, and its task if that has begun.
     pub(crate) fn exit(&self, number: Option<u64>) {
         self.count.set(self.count.get() - 1);
         if let Some(number) = number {
@@ -83,14 +83,13 @@ impl OpenConnections {
         self.changed.notify_waiters();
     }
 
-    /// Wakes every connection's task.
     pub(crate) fn wake_all(&self) {
         for task in self.tasks.borrow().values() {
             task.wake_by_ref();
         }
     }
 
-    /// Waits until none is open.
+    /// Waits until no connection is open.
     pub(crate) async fn none_left(&self) {
         while self.len() > 0 {
             self.changed.notified().await;

@@ -1,9 +1,8 @@
-//! Idle connections to nodes, kept per core and outliving every snapshot.
+//! Idle connections to nodes, pooled per core; they outlive every snapshot.
 //!
-//! A connection is looked at before it is used again: one that the node has closed, or on which
-//! it has spoken unasked, is dropped here and never handed out. Names in keys may be clients'
-//! choice, so that all pools of a core share one bound, in bytes; what was given back longest ago
-//! goes first.
+//! A connection is checked before reuse: one that the node has closed, or on which it has sent
+//! unsolicited bytes, is dropped. Clients can influence the names in keys. Therefore all pools of a
+//! core share one limit, in bytes, and the connections returned longest ago are closed first.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{Hash, Hasher};
@@ -16,42 +15,42 @@ use tollhouse_telemetry::CoreHandle;
 
 use crate::connection::link::Link;
 
-/// What all idle connections of a core may take, by the estimates below.
+/// Estimated memory of all idle connections of a core, in bytes.
 const IDLE_BYTES_MAX: usize = 128 * 1024 * 1024;
-/// What a connection takes here and in the kernel.
+/// Estimated memory of a plain connection in the process and the kernel.
 const PLAIN_BYTES: usize = 4 * 1024;
-/// What it takes with a TLS session.
+/// Estimated memory of a connection with a TLS session.
 const TLS_BYTES: usize = 32 * 1024;
-/// Keys kept without any connection until the next sweep, so that their room is used again.
+/// Keys without connections that are kept until the next sweep, so that their allocations are
+/// reused.
 const KEYS_KEPT_MAX: usize = 4 * 1024;
-/// The share of connections that go at once where the bound is met: looking for the oldest costs a
-/// pass over all, which so many gives pay for.
+/// Divisor: share of the connections that is closed when the limit is reached. Finding the oldest
+/// costs a pass over all connections, which is amortised over as many returns.
 const SHARE_CLOSED: usize = 8;
 
-/// Which connections may stand for each other.
+/// Key of interchangeable connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolKey {
     pub address: SocketAddr,
-    /// Scheme, client certificate and isolation, as numbered by the compiler.
+    /// Number of the pool, assigned by the compiler for scheme, client certificate and isolation.
     pub pool: u32,
-    /// The name the TLS session was opened for.
+    /// Server name of the TLS session.
     pub server_name: Option<Box<str>>,
-    /// The client that it is reserved for: because the node was told of it, or because the client takes back so
-    /// many requests that others would suffer for it.
+    /// Client that the connection is reserved for, because the node was told its address, or
+    /// because it cancels so many requests that others would be affected.
     pub comes_for: Option<Box<ComesFor>>,
 }
 
-/// The client of a connection to a node, and of the PROXY header that the connection may have begun with.
+/// Addresses of a client for the PROXY protocol header, or to reserve a connection for that client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ComesFor {
-    /// The client.
     pub client: SocketAddr,
-    /// What it connected to.
+    /// Address that the client connected to.
     pub local: SocketAddr,
 }
 
 impl ComesFor {
-    /// All clients of an address, whatever they connect to.
+    /// All clients of an address, for any local address.
     pub(crate) fn address(client: SocketAddr) -> Self {
         let client = SocketAddr::new(client.ip(), 0);
         Self { client, local: client }
@@ -59,7 +58,7 @@ impl ComesFor {
 }
 
 impl PoolKey {
-    /// What an idle connection under this key takes.
+    /// Estimated memory of an idle connection with this key.
     #[inline]
     fn bytes(&self) -> usize {
         let key = if self.comes_for.is_some() { size_of::<ComesFor>() } else { 0 };
@@ -68,7 +67,7 @@ impl PoolKey {
 }
 
 impl Hash for PoolKey {
-    /// One word for the usual case; comparison does the rest.
+    /// Hashes one word in the usual case; equality distinguishes the rest.
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         let ip = match self.address.ip() {
@@ -90,38 +89,38 @@ impl Hash for PoolKey {
 #[derive(Debug)]
 pub struct UpstreamConnection {
     pub link: Link,
-    /// Requests sent over it.
+    /// Requests sent over the connection.
     pub requests: u32,
-    /// What it is kept under between requests; nothing where it is not.
+    /// Key under which it is pooled; `None` if it is not pooled.
     key: Option<PoolKey>,
-    /// Where it is counted; a stream of a shared connection is not.
+    /// Counters of the core; `None` for a stream of a shared connection, which is not counted.
     metrics: Option<Rc<CoreHandle>>,
 }
 
 impl UpstreamConnection {
-    /// A connection just opened; counted until it is dropped. On the heap, since each request takes it
-    /// through half a dozen hands.
+    /// Wraps a new connection, which is counted until it is dropped. Boxed, because each request
+    /// moves it several times.
     pub fn new(link: Link, metrics: &Rc<CoreHandle>) -> Box<Self> {
         metrics.upstream_connections_opened.increment();
         metrics.upstream_connections_open.increment();
         Box::new(Self { link, requests: 0, key: None, metrics: Some(Rc::clone(metrics)) })
     }
 
-    /// One just opened that is kept under `key` between requests. The key travels with it, and not with
-    /// each of its answers.
+    /// Wraps a new connection that is pooled under `key` between requests. The key is stored in the
+    /// connection, so that responses need not carry it.
     pub fn kept_under(key: PoolKey, link: Link, metrics: &Rc<CoreHandle>) -> Box<Self> {
         let mut connection = Self::new(link, metrics);
         connection.key = Some(key);
         connection
     }
 
-    /// What it is kept under between requests.
+    /// Key of the connection in the pool.
     #[inline]
     pub(crate) fn key(&self) -> Option<&PoolKey> {
         self.key.as_ref()
     }
 
-    /// A stream of a connection that others share, over which `requests` have been sent.
+    /// Wraps a stream of a shared connection over which `requests` were sent.
     pub(crate) fn shared(link: Link, requests: u32) -> Box<Self> {
         Box::new(Self { link, requests, key: None, metrics: None })
     }
@@ -139,17 +138,17 @@ impl Drop for UpstreamConnection {
 struct Idle {
     connection: Box<UpstreamConnection>,
     expires_ms: u64,
-    /// When it was given back, counted in gives.
+    /// Sequence number of its return to the pool.
     given: u64,
 }
 
 type Stacks = HashMap<PoolKey, Vec<Idle>, foldhash::fast::RandomState>;
 
-/// The idle connections of one core.
+/// Idle connections of one core.
 #[derive(Debug)]
 pub struct Pools {
     idle: RefCell<Stacks>,
-    /// What they take.
+    /// Estimated memory of the connections, in bytes.
     bytes: Cell<usize>,
     bytes_max: usize,
     gives: Cell<u64>,
@@ -173,7 +172,7 @@ impl Pools {
         }
     }
 
-    /// The connection used last under `key` that is still of use.
+    /// The most recently used connection of `key` that is still usable.
     #[inline]
     pub fn take(&self, key: &PoolKey) -> Option<Box<UpstreamConnection>> {
         let mut idle = self.idle.borrow_mut();
@@ -188,12 +187,12 @@ impl Pools {
         None
     }
 
-    /// Keeps a connection for the next request, within the bounds of its pool.
+    /// Returns a connection to the pool, within the limits of its upstream.
     #[inline]
     pub fn give(&self, connection: Box<UpstreamConnection>, bounds: &KeepalivePool, now_ms: u64) {
         let Some(key) = &connection.key else { return };
         let idle_ms = u64::try_from(bounds.idle_timeout.as_millis()).unwrap_or(u64::MAX);
-        // An idle time-out of 0 is no time-out, as in nginx.
+        // An idle timeout of 0 disables the timeout, as in nginx.
         let expires_ms = if idle_ms == 0 { u64::MAX } else { now_ms.saturating_add(idle_ms) };
         let given = self.gives.get() + 1;
         self.gives.set(given);
@@ -230,7 +229,7 @@ impl Pools {
         self.retain(idle, |idle| idle.given > newest_closed);
     }
 
-    /// Closes all but those that `keeps` says.
+    /// Closes all connections except those for which `keeps` holds.
     fn retain(&self, idle: &mut Stacks, mut keeps: impl FnMut(&mut Idle) -> bool) {
         let mut bytes = 0;
         idle.retain(|key, stack| {
@@ -241,7 +240,7 @@ impl Pools {
         self.bytes.set(bytes);
     }
 
-    /// Closes those under `key`.
+    /// Closes the idle connections of `key`.
     #[cold]
     pub fn close(&self, key: &PoolKey) {
         if let Some(stack) = self.idle.borrow_mut().remove(key) {
@@ -249,14 +248,14 @@ impl Pools {
         }
     }
 
-    /// Closes connections that have idled too long or that the node has closed.
+    /// Closes connections that have exceeded their idle timeout or that the node has closed.
     pub fn sweep(&self, now_ms: u64) {
         self.retain(&mut self.idle.borrow_mut(), |idle| {
             idle.expires_ms > now_ms && idle.connection.link.stream.is_quiet()
         });
     }
 
-    /// Closes one that idles, to make room; `false` when none does.
+    /// Closes one idle connection to free its file descriptor; returns `false` if none exists.
     #[cold]
     pub fn drop_one(&self) -> bool {
         let mut idle = self.idle.borrow_mut();
@@ -265,23 +264,22 @@ impl Pools {
         dropped.is_some()
     }
 
-    /// Closes all of them.
+    /// Closes all idle connections.
     pub fn clear(&self) {
         self.idle.borrow_mut().clear();
         self.bytes.set(0);
     }
 
-    /// How many were dropped because the node had closed them, since the last call.
+    /// Number of connections dropped since the last call because the node had closed them.
     pub fn take_found_dead(&self) -> u64 {
         self.found_dead.take()
     }
 
-    /// How many are idle.
+    /// Number of idle connections.
     pub fn len(&self) -> usize {
         self.idle.borrow().values().map(Vec::len).sum()
     }
 
-    /// Whether none is idle.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -303,7 +301,7 @@ mod tests {
         PoolKey { address: NODE, pool: 1, server_name: Some(name.into()), comes_for: None }
     }
 
-    /// Runs `test` with something that opens connections, the other ends of which stay open.
+    /// Runs `test` with a function that opens connections whose other ends stay open.
     fn with_connections(
         test: impl AsyncFnOnce(&dyn Fn(&str, TcpStream) -> Box<UpstreamConnection>, TcpListener),
     ) {

@@ -1,31 +1,31 @@
-//! Consistent hashing: a ring of points, 160 for each unit of weight, found by CRC32.
+//! Consistent hashing: a ring with 160 points per unit of weight, hashed with CRC32.
 //!
-//! The points are those of the ketama scheme as nginx and APISIX place them (`host`, a zero byte,
-//! `port`, the previous point), so that keys stay on their nodes when a gateway is replaced. The
-//! ring holds all members; unhealthy and tried ones are stepped over clockwise, so that only
-//! their keys move.
+//! The points follow the ketama scheme as nginx and APISIX compute them (`host`, a zero byte,
+//! `port`, the previous point), so that keys stay on their nodes when one of those gateways is
+//! replaced. The ring contains all members; unhealthy and tried ones are skipped clockwise, so that
+//! only their keys move.
 
 use std::sync::Arc;
 
 use super::{Choice, Member, PolicyTable, common_divisor};
 use crate::node::Node;
 
-/// Points of a member for each unit of its weight over the common divisor.
+/// Points per unit of weight, after division by the common divisor of the weights.
 const POINTS_PER_WEIGHT: u64 = 160;
 
-/// Points of a ring, unless there are more nodes than that: 2 MiB. Greater sums of weights are
+/// Maximum number of points of a ring, unless it has more nodes: 2 MiB. Greater sums of weights are
 /// scaled down.
 pub(crate) const RING_POINTS_MAX: u64 = 262_144;
 
-/// A ring, and which of its members may be picked.
+/// A ring and the set of members that may be picked.
 #[derive(Debug)]
 pub(crate) struct HashTable {
     ring: Arc<[Point]>,
-    /// A bit for each node of the upstream; no word at all when no member is left.
+    /// Bitmap with a bit per node of the upstream; empty if no member is left.
     eligible: Box<[u64]>,
 }
 
-/// A place on the ring.
+/// Point on the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Point {
     hash: u32,
@@ -47,12 +47,12 @@ impl PolicyTable for HashTable {
 
     fn pick(&self, choice: &Choice<'_>) -> Option<u32> {
         if self.eligible.is_empty() {
-            // Spares the walk over the whole ring.
+            // Avoids a walk over the whole ring.
             return None;
         }
         let hash = match choice.request.hash_key {
             Some(key) => crc32fast::hash(key),
-            // A request without a key has no reason to be anywhere.
+            // Without a key, any position is equally good.
             None => (choice.request.random >> 32) as u32,
         };
         let start = self.ring.partition_point(|point| point.hash < hash);
@@ -92,8 +92,8 @@ fn ring<'n>(members: &[Member], hosts: impl Fn(u32) -> (&'n str, u16)) -> Arc<[P
         base.update(b"\0");
         base.update(port.to_string().as_bytes());
         let mut previous = 0_u32;
-        // Each point is hashed from the one before, as ketama has it: keys stay where they were
-        // when a gateway of that scheme is replaced.
+        // Each point is hashed from the previous one, as ketama does, so that keys stay on their
+        // nodes when a gateway of that scheme is replaced.
         for _ in 0..count.max(1) {
             let mut hasher = base.clone();
             hasher.update(&previous.to_le_bytes());

@@ -1,8 +1,8 @@
-//! The faster of two: an exponentially weighted moving average of the response time per node,
-//! and the lower one of two members taken by chance.
+//! EWMA: an exponentially weighted moving average of the response time per node. Of two random
+//! members, the one with the lower average is picked.
 //!
-//! The average fades while a node is not used, so that a slow node gets another chance. Weights
-//! are ignored, but for 0. Time comes from the caller.
+//! The average decays while a node is unused, so that a slow node gets another chance. Weights
+//! other than 0 are ignored. The caller provides the time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,17 +10,17 @@ use std::time::Duration;
 use super::{Choice, Member, Needs, PolicyTable, below};
 use crate::node::Node;
 
-/// How fast the average fades: after this long a sample counts 37 %.
+/// Decay time of the average: a sample of this age counts 37 %.
 const DECAY_MS: f32 = 10_000.0;
 
-/// After this long without a sample a node counts as unmeasured.
+/// Time without samples after which a node counts as unmeasured.
 const EXPIRY_MS: u32 = 60_000;
 
-/// Bits of an average that never had a sample.
+/// Bits of an average without any sample.
 const UNMEASURED: u64 = u64::MAX;
 
-/// The average of one node: seconds (as `f32`) and the time of the last sample (milliseconds,
-/// the lower 32 bits) in one word, so that both change at once.
+/// Average of one node: seconds (as `f32`) and the time of the last sample (low 32 bits of the
+/// milliseconds) in one word, so that both are updated atomically.
 #[derive(Debug)]
 pub(crate) struct Ewma(AtomicU64);
 
@@ -31,12 +31,12 @@ impl Default for Ewma {
 }
 
 impl Ewma {
-    /// The average at this time; 0 when it is not known, which makes the node worth a try.
+    /// Decayed average in seconds; 0 if unknown, so that the node is tried.
     pub(crate) fn score(&self, now_ms: u64) -> f32 {
         faded(self.0.load(Ordering::Relaxed), now_ms).map_or(0.0, |(value, fading)| value * fading)
     }
 
-    /// Takes a sample into account.
+    /// Adds a sample.
     pub(crate) fn observe(&self, response_time: Duration, now_ms: u64) {
         let sample = response_time.as_secs_f32();
         let update = |bits| {
@@ -46,17 +46,17 @@ impl Ewma {
             };
             Some(u64::from(value.to_bits()) << 32 | u64::from(now_ms as u32))
         };
-        // Always succeeds: the closure never declines.
+        // Always succeeds, because the closure never returns `None`.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
     }
 }
 
-/// The stored value and how much of it is left.
+/// Stored value, and the fraction of it that is left.
 fn faded(bits: u64, now_ms: u64) -> Option<(f32, f32)> {
     if bits == UNMEASURED {
         return None;
     }
-    // Cores read the clock at slightly different moments: a sample of the future has age 0.
+    // Cores read the clock at slightly different times, so a sample from the future has age 0.
     let age_ms = (now_ms as u32).wrapping_sub(bits as u32);
     let age_ms = if age_ms > u32::MAX / 2 { 0 } else { age_ms };
     if age_ms >= EXPIRY_MS {
@@ -65,7 +65,7 @@ fn faded(bits: u64, now_ms: u64) -> Option<(f32, f32)> {
     Some((f32::from_bits((bits >> 32) as u32), (-(age_ms as f32) / DECAY_MS).exp()))
 }
 
-/// The members of one group.
+/// Members of one group.
 #[derive(Debug)]
 pub(crate) struct EwmaTable(Box<[u32]>);
 
@@ -91,14 +91,14 @@ impl EwmaTable {
         if count == 1 {
             return Some(self.0[first]);
         }
-        // The lower half of the number is as good as new once the upper half has been used.
+        // The low half of the random number is still unused.
         let distance = 1 + below(choice.request.random << 32, count - 1);
         let second = self.free_from((start + distance) % count, choice)?;
         let (first, second) = (self.0[first], self.0[second]);
         Some(if score(second) < score(first) { second } else { first })
     }
 
-    /// The first member from `start` on, going round, that has not been tried.
+    /// First untried member from `start` on, with wrap-around.
     fn free_from(&self, start: usize, choice: &Choice<'_>) -> Option<usize> {
         let count = self.0.len();
         let mut places = (0..count).map(|step| (start + step) % count);
@@ -129,7 +129,8 @@ mod tests {
 
     #[test]
     fn the_lower_score_of_two_wins() {
-        // Of three, the best wins both of its pairs, the middle one of two, the worst none.
+        // Of three members, the best wins both of its pairs, the middle one wins one, the worst
+        // none.
         for (scores, expected) in [
             (&[0.1, 0.2][..], &[1.0, 0.0][..]),
             (&[0.3, 0.1, 0.2], &[0.0, 2.0 / 3.0, 1.0 / 3.0]),

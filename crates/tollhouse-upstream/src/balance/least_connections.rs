@@ -1,14 +1,14 @@
-//! Least connections: the member with the smallest `(requests under way + 1) / weight`.
+//! Least connections: picks the member with the smallest `(open requests + 1) / weight`.
 //!
-//! The counts are common to all cores and belong to the nodes, so they survive changes of the
-//! upstream. A pick looks at every member; that is some nanoseconds each.
+//! The counts belong to the nodes and are shared by all cores, so they survive changes of the
+//! upstream. A pick visits every member, at a few nanoseconds each.
 
 use std::sync::atomic::Ordering;
 
 use super::{Choice, Member, Needs, PolicyTable, below};
 use crate::node::Node;
 
-/// The members of one group.
+/// Members of one group.
 #[derive(Debug)]
 pub(crate) struct LeastConnectionsTable(Box<[Member]>);
 
@@ -27,8 +27,8 @@ impl PolicyTable for LeastConnectionsTable {
 }
 
 impl LeastConnectionsTable {
-    /// The first of the least, counted from a place by chance: an idle upstream would send
-    /// everything to its first node otherwise.
+    /// The first member with the least load, counted from a random position, because an idle
+    /// upstream would otherwise send everything to its first node.
     fn pick_by(&self, choice: &Choice<'_>, active: impl Fn(u32) -> u32) -> Option<u32> {
         let start = below(choice.request.random, self.0.len());
         let (before, after) = self.0.split_at(start);
@@ -39,7 +39,8 @@ impl LeastConnectionsTable {
             }
             let load = u64::from(active(member.index)) + 1;
             let lighter = best.is_none_or(|(least, least_member)| {
-                // Both sides below 2^64: the load is at most 2^32, a weight below that.
+                // Both products are below 2^64, because the load is at most 2^32 and a weight is
+                // below that.
                 load * u64::from(least_member.weight) < least * u64::from(member.weight)
             });
             if lighter {

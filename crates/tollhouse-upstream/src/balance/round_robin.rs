@@ -1,9 +1,9 @@
-//! Weighted round robin over a schedule computed once: of weights 5 and 1, `A A A A A B`.
+//! Weighted round robin over a precomputed schedule: weights 5 and 1 yield `A A A A A B`.
 //!
-//! All cores share one cursor. A cursor per core would spare a contended counter (some 20 ns),
-//! but then a short run over several connections is not spread exactly, and people test their
-//! gateway with exactly such runs. Sums of weights too great for a schedule are passed through in
-//! strides (`strides.rs`), which is as exact over a whole cycle.
+//! All cores share one cursor. A cursor per core would avoid a contended counter (about 20 ns), but
+//! a short run over several connections would not be distributed exactly, and operators test a
+//! gateway with such runs. Sums of weights too great for a schedule are handled in strides
+//! (`strides.rs`), which is equally exact over a whole cycle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,22 +13,22 @@ use super::{Choice, Member, PolicyTable, common_divisor};
 use crate::node::Node;
 use crate::pick::Tried;
 
-/// Slots of a schedule: 64 KiB. Greater sums of weights go in strides.
+/// Maximum number of slots of a schedule: 64 KiB. Greater sums of weights use strides.
 pub(crate) const SCHEDULE_SLOTS_MAX: u64 = 16_384;
 
-/// Whose turn it is among the members of one group.
+/// Round-robin state of the members of one group.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     turns: Turns,
-    /// Only ever grows; shared with narrowed schedules, so that a flip of health does not start
-    /// the round anew.
+    /// Position in the schedule; only increases. Shared with narrowed schedules, so that a change
+    /// of health does not restart the round.
     cursor: Arc<AtomicUsize>,
 }
 
-/// Whose turn it is, by the cursor.
+/// Turns of the members, by cursor position.
 #[derive(Debug)]
 enum Turns {
-    /// One slot for each unit of weight.
+    /// Slots, one per unit of weight.
     Slots(Box<[u32]>),
     Strides(Strides),
 }
@@ -64,8 +64,8 @@ impl Schedule {
         if !tried.contains(first) {
             return Some(first);
         }
-        // A second attempt takes its turn out of the common round: left where it is, the cursor
-        // would give the successor of a dead node twice its share.
+        // A retry consumes its turn from the shared cursor; otherwise the successor of a dead node
+        // would get twice its share.
         let free = |step: &usize| !tried.contains(slots[(start + step) % count]);
         let step = (1..count).find(free)?;
         self.cursor.fetch_add(step, Ordering::Relaxed);
@@ -89,7 +89,7 @@ impl Schedule {
     }
 }
 
-/// Turns that a second attempt looks at before it takes any member: enough unless most of the
+/// Turns that a retry examines before it takes any untried member; sufficient unless most of the
 /// weight has been tried.
 const STEPS_MAX: usize = 16;
 
@@ -105,8 +105,8 @@ fn turns(members: &[Member]) -> Turns {
     }
 }
 
-/// Rounds over the members with a sinking threshold: each round takes those whose weight reaches
-/// it, in their order.
+/// Computes the slots in rounds with a decreasing threshold: each round contains the members whose
+/// weight reaches it, in their order.
 fn slots(members: &[Member]) -> Box<[u32]> {
     let mut descending: Vec<&Member> = members.iter().collect();
     descending.sort_by_key(|member| std::cmp::Reverse(member.weight));
@@ -207,7 +207,7 @@ mod tests {
         tried.insert_index(1, NodeIndex(0));
         let mut hits = [0; 3];
         for _ in 0..300 {
-            // As in requests that fail on the first node: one pick, then a second one.
+            // As for requests that fail on the first node: one pick, then a second one.
             match schedule.pick_untried(&Tried::new()).unwrap() {
                 0 => hits[schedule.pick_untried(&tried).unwrap() as usize] += 1,
                 other => hits[other as usize] += 1,

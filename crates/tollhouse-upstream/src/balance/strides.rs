@@ -1,23 +1,23 @@
-//! Turns through sums of weights too great for a schedule: every member owns a stretch of a line,
-//! and each turn goes a fixed stride along it, round and round.
+//! Round robin for sums of weights too great for a schedule: every member owns a segment of a line,
+//! and each turn advances by a fixed stride, with wrap-around.
 //!
-//! The stride is near the golden section of the line and has no divisor in common with its length,
-//! so that short runs are spread evenly and a whole cycle exactly. A turn costs two divisions and a
-//! binary search.
+//! The stride is near the golden section of the line and coprime to its length, so that short runs
+//! are distributed evenly and a whole cycle exactly. A turn costs two divisions and a binary
+//! search.
 
 use super::Member;
 
-/// The longest line: the product of two places fits 64 bits, with room for one unit each of members
-/// whose weight would become 0. Greater sums are scaled down, by which
-/// no share of any meaning changes.
+/// Longest line: the product of two positions fits into 64 bits, with room for one unit for each
+/// member whose weight would be rounded to 0. Greater sums are scaled down, which does not change
+/// shares noticeably.
 const LENGTH_MAX: u64 = 1 << 31;
 
-/// The golden section, in parts of 2^32.
+/// Golden section, in parts of 2^32.
 const GOLDEN: u64 = 2_654_435_769;
 
 #[derive(Debug)]
 pub(crate) struct Strides {
-    /// Where the stretches end, ascending.
+    /// Ends of the segments, in ascending order.
     ends: Box<[u64]>,
     owners: Box<[u32]>,
     length: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Strides {
 }
 
 impl Strides {
-    /// At least one of the members must have a weight.
+    /// Requires at least one member with a weight.
     pub(crate) fn new(members: &[Member]) -> Self {
         let total: u64 = members.iter().map(|member| u64::from(member.weight)).sum();
         let scale = |weight: u32| match u64::from(weight) {
@@ -44,7 +44,7 @@ impl Strides {
         Self { ends, owners, length, stride: stride(length) }
     }
 
-    /// Whose turn that is.
+    /// Member whose turn it is at position `turn`.
     pub(crate) fn at(&self, turn: usize) -> u32 {
         let place = (turn as u64 % self.length) * self.stride % self.length;
         let owner = self.ends.partition_point(|end| *end <= place);
@@ -57,10 +57,10 @@ impl Strides {
     }
 }
 
-/// Near the golden section of a length, without a common divisor.
+/// Stride near the golden section of `length` and coprime to it.
 fn stride(length: u64) -> u64 {
     let near = ((length * GOLDEN) >> 32).max(1);
-    // One is found soon: the next prime is one.
+    // The search is short, because the next prime qualifies.
     (near..).find(|stride| divisor(*stride, length) == 1).unwrap_or(1)
 }
 
@@ -100,7 +100,7 @@ mod tests {
             }
             let fresh = hits.remove(500);
             assert!(fresh <= 2, "{fresh}");
-            // By chance it would be 0 to 25.
+            // A random choice would give 0 to 25.
             assert!(hits.iter().all(|count| (8..=14).contains(count)), "{hits:?}");
         }
     }

@@ -1,6 +1,6 @@
-//! One node's [`Health`] in one atomic word, so that all cores and the checker can report to it.
+//! [`Health`] of one node in one atomic word, shared by all cores and the checker.
 //!
-//! A signal that changes nothing writes nothing: successes of a healthy node cost a load.
+//! A signal without effect writes nothing: a success of a healthy node costs one load.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,12 +9,12 @@ use super::state::{Counters, Health, Signal, Status};
 #[derive(Debug, Default)]
 pub(crate) struct HealthCell(AtomicU64);
 
-/// What a signal did to the node's part in the traffic.
+/// Effect of a signal on whether the node serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shift {
-    /// It serves, or does not, as before.
+    /// The state stays the same.
     None,
-    /// It began or ceased to serve.
+    /// The node started or stopped serving.
     Flipped,
 }
 

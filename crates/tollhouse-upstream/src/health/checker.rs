@@ -1,7 +1,7 @@
-//! The active checker of one upstream: which node is probed when, and what comes of it.
+//! Active checker of one upstream: schedules the probes and records their outcomes.
 //!
-//! It follows the upstream through its snapshots: nodes that stay keep their rhythm, new ones
-//! wait one interval for their first probe. Starting and stopping checkers is in `supervisor.rs`.
+//! The checker follows the upstream through its snapshots. Remaining nodes keep their schedule; new
+//! ones wait one interval for their first probe. `supervisor.rs` starts and stops checkers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,29 +20,29 @@ use crate::node_set::NodeSet;
 use crate::pick::NodeIndex;
 use crate::state::UpstreamState;
 
-/// How soon a change of the nodes, or of a node's side of health, changes the rhythm.
+/// Longest delay until a change of the nodes or of their health affects the schedule.
 const ATTENTION: Duration = Duration::from_secs(1);
 
-/// The shortest interval: a document cannot make a busy loop.
+/// Shortest interval, so that a configuration cannot cause a busy loop.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 
-/// By how much of an interval first probes are spread, so that gateways which start together do
-/// not probe together: one part in this many.
+/// Divisor: part of the interval over which first probes are spread, so that gateways that start
+/// together do not probe together.
 const JITTER_DIVISOR: u64 = 10;
 
 pub(crate) struct Checker {
     pub(crate) upstream: Arc<ArcSwap<UpstreamState>>,
     pub(crate) checks: Arc<Checks>,
     pub(crate) prober: Arc<dyn Prober>,
-    /// For jitter, and for the choice among the addresses of a name.
+    /// Source of jitter, and of the choice among the addresses of a name.
     pub(crate) random: Random,
 }
 
-/// One node and its rhythm.
+/// A node and its schedule.
 struct Seat {
     node: SeatName,
     index: NodeIndex,
-    /// When the last probe began; for a new node, when its first interval began.
+    /// Start of the last probe; for a new node, start of its first interval.
     since: Instant,
     probing: Probing,
 }
@@ -59,7 +59,7 @@ enum Probing {
     Yes,
 }
 
-/// A probe that has ended.
+/// A completed probe.
 struct Done {
     set: Arc<NodeSet>,
     index: NodeIndex,
@@ -67,7 +67,7 @@ struct Done {
     outcome: ProbeOutcome,
 }
 
-/// The seats of a node set.
+/// Schedule of a node set.
 #[derive(Default)]
 struct Seats {
     set: Option<Arc<NodeSet>>,
@@ -89,7 +89,7 @@ impl Checker {
                 Some(done) = probes.join_next() => {
                     match done {
                         Ok(done) => self.record(&mut seats, done),
-                        // A panic does not say whose probe it was: all may be probed again.
+                        // It is unknown whose probe panicked, so every node may be probed again.
                         Err(_) => seats.free_all(),
                     }
                 }
@@ -98,7 +98,7 @@ impl Checker {
         }
     }
 
-    /// Takes over the present nodes.
+    /// Adopts the current nodes.
     fn follow(&mut self, seats: &mut Seats, set: Option<Arc<NodeSet>>) {
         let revision = |set: &Option<Arc<NodeSet>>| set.as_ref().map(|set| set.revision());
         if revision(&seats.set) == revision(&set) {
@@ -123,8 +123,8 @@ impl Checker {
         seats.set = set;
     }
 
-    /// Starts the probes whose time has come, as far as the concurrency allows; when to look
-    /// again.
+    /// Starts the probes that are due, as far as the concurrency limit allows; returns the time of
+    /// the next check.
     fn start_due(
         &mut self,
         seats: &mut Seats,
@@ -135,7 +135,8 @@ impl Checker {
         let mut wake = now + ATTENTION;
         let Some(set) = &seats.set else { return wake };
         let concurrency = (self.checks.active.concurrency as usize).max(1);
-        // The longest waiting first: with more nodes than probes at a time, all get their turn.
+        // Longest wait first, so that all nodes get their turn if there are more than concurrent
+        // probes.
         seats.seats.sort_by_key(|seat| seat.since);
         for seat in &mut seats.seats {
             let node = &set.nodes()[seat.index.as_usize()];
@@ -148,7 +149,7 @@ impl Checker {
                 continue;
             }
             if probes.len() >= concurrency {
-                // The end of a probe wakes us.
+                // The end of a probe wakes the checker.
                 break;
             }
             seat.since = now;
@@ -168,8 +169,8 @@ impl Checker {
         wake
     }
 
-    /// The probe of a node: none while its name is not looked up yet, an empty one when its name
-    /// has no address.
+    /// Probe of a node. The outer `None` means that its name is still being resolved, the inner one
+    /// that the name has no address.
     fn probe(
         &self,
         upstream: &UpstreamState,
@@ -222,7 +223,7 @@ impl Seats {
     }
 }
 
-/// How long a node waits between two probes, by its side of health.
+/// Interval between two probes of a node, depending on whether it serves.
 fn interval(checks: &Checks, node: &Node) -> Duration {
     let active = &checks.active;
     let is_serving = node.health().status.serves();

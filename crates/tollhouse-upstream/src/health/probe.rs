@@ -1,6 +1,6 @@
-//! One probe: what is sent to a node and what came of it.
+//! Probe of a node, from the connection to its outcome.
 //!
-//! When to probe is decided in `checker.rs`; what an outcome means for health in `state.rs`.
+//! `checker.rs` schedules probes; `state.rs` defines the effect of an outcome on health.
 
 mod grpc;
 
@@ -17,55 +17,55 @@ use tollhouse_model::upstream::{ActiveCheck, CheckKind, Checks, ProxyHeader};
 use tollhouse_net::tls::{Connector, Trust};
 use tollhouse_net::{Stream, connect, proxy_protocol, tls};
 
-/// Bytes read of an answer: the status is in the first 13, and a reason longer than this is no
-/// reason.
+/// Bytes read of a response; the status is in the first 13, and a longer line is not read to its
+/// end.
 const STATUS_LINE_BYTES_MAX: usize = 512;
 
-/// How long a probe may take where the document says 0, which would fail every node: the default
-/// of the schema.
+/// Timeout if the configuration says 0, which would fail every node; equals the schema's default.
 const TIMEOUT_WHEN_ZERO: Duration = Duration::from_secs(1);
 
 /// A probe to be made.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// Where to.
+    /// Address to probe.
     pub address: SocketAddr,
-    /// `Host` and SNI.
+    /// Value of `Host`, and server name (SNI).
     pub host: String,
-    /// The checks it belongs to.
+    /// Configuration of the checks.
     pub checks: Arc<Checks>,
-    /// Authorities that have signed the node's certificate, PEM; those of the system without.
+    /// Authorities (PEM) that verify the node's certificate; `None` means the system's.
     pub authorities: Option<Arc<str>>,
-    /// The header that connections to the node begin with.
+    /// PROXY protocol header at the start of connections to the node.
     pub proxy_protocol: Option<ProxyHeader>,
 }
 
-/// What came of a probe.
+/// Outcome of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeOutcome {
     /// A tcp probe was connected.
     Connected,
-    /// An http or https probe was answered; a gRPC one, with the status that its answer stands for.
+    /// An http or https probe was answered with this status; for gRPC, the HTTP status equivalent
+    /// to the response.
     Answered(u16),
-    /// The connection was refused or broken, TLS failed, or the answer was not HTTP.
+    /// The connection was refused or broken, TLS failed, or the response was not HTTP.
     Failed,
-    /// It took too long.
+    /// The timeout passed.
     TimedOut,
 }
 
-/// A probe under way.
+/// A pending probe.
 pub type Probing = Pin<Box<dyn Future<Output = ProbeOutcome> + Send>>;
 
-/// Who makes probes: sockets, or a script in tests.
+/// Performs probes: over sockets, or by a script in tests.
 pub trait Prober: Send + Sync + 'static {
-    /// Makes one, within its time-out.
+    /// Performs a probe within its timeout.
     fn probe(self: Arc<Self>, probe: Probe) -> Probing;
 }
 
-/// Probes over sockets.
+/// Performs probes over sockets.
 #[derive(Default)]
 pub struct SocketProber {
-    /// Made at the first https probe that wants a certificate to verify: reading the system's
+    /// Created at the first https probe that verifies certificates, because reading the system's
     /// roots takes milliseconds.
     verifying: OnceLock<Option<Connector>>,
     trusting: OnceLock<Option<Connector>>,
@@ -127,16 +127,16 @@ impl SocketProber {
             return self.trusting.get_or_init(|| open(Trust::Anybody)).clone();
         }
         match &probe.authorities {
-            // Made anew each time, at a part of what the handshake costs: nothing is kept for upstreams
-            // that are gone.
+            // Created for each probe, at a fraction of the cost of the handshake, so that no state
+            // is kept for removed upstreams.
             Some(authorities) => open(Trust::Authorities(authorities)),
             None => self.verifying.get_or_init(|| open(Trust::System)).clone(),
         }
     }
 }
 
-/// What a node is told first that expects a PROXY header: a probe comes for no client. A port of its own
-/// for checks is one that nobody proxies to.
+/// PROXY protocol header for a node that expects one; it states that the probe has no client. A
+/// separate port for checks gets no header, because it is not proxied.
 fn own_header(probe: &Probe) -> Vec<u8> {
     let mut header = Vec::new();
     let version = probe.proxy_protocol.filter(|_| probe.checks.active.port.is_none());
@@ -150,7 +150,7 @@ fn own_header(probe: &Probe) -> Vec<u8> {
     header
 }
 
-/// The host as it stands in a `Host` header.
+/// The host in the form of a `Host` header.
 pub(crate) fn host_text(host: &str) -> String {
     match host.parse::<IpAddr>() {
         Ok(IpAddr::V6(_)) => format!("[{host}]"),
@@ -158,7 +158,7 @@ pub(crate) fn host_text(host: &str) -> String {
     }
 }
 
-/// The bytes of an http probe. What of the document cannot stand in a head is left out.
+/// Bytes of an http probe. Configured values that are invalid in a head are omitted.
 fn request(active: &ActiveCheck, host: &str) -> Vec<u8> {
     let lines = || active.request_headers.iter().filter_map(|line| header_line(line));
     let own_host = lines().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(b"host"));
@@ -168,7 +168,7 @@ fn request(active: &ActiveCheck, host: &str) -> Vec<u8> {
     let target = OriginForm::parse(active.http_path.as_bytes()).or_else(|| OriginForm::parse(b"/"));
     let mut bytes = Vec::new();
     let (Some(method), Some(target)) = (method, target) else { return bytes };
-    // A node without a name is still asked for, by a name that is nobody's (RFC 2606 §2).
+    // A node without a valid name is probed under a reserved one (RFC 2606 §2).
     let Some(host) = host.or_else(|| Authority::parse(b"node.invalid")) else { return bytes };
     let mut head = HeadWriter::request(&mut bytes, method, target, host);
     head.field(FieldName::literal("Connection"), FieldValue::literal("close"));
@@ -184,14 +184,14 @@ fn request(active: &ActiveCheck, host: &str) -> Vec<u8> {
     bytes
 }
 
-/// `Name: value`; `None` for what is no header line.
+/// Parses `Name: value`; `None` if it is not a valid header line.
 fn header_line(line: &str) -> Option<(FieldName<'_>, FieldValue<'_>)> {
     let (name, value) = line.split_once(':')?;
     let value = value.trim_matches([' ', '\t']);
     Some((FieldName::parse(name.trim_end().as_bytes())?, FieldValue::parse(value.as_bytes())?))
 }
 
-/// Whether lines of that name are the probe's own to write.
+/// Whether the probe writes lines of that name itself.
 fn is_own(name: &[u8]) -> bool {
     matches!(
         Known::from_name(name),
@@ -210,7 +210,7 @@ async fn send(stream: &mut Stream, mut bytes: &[u8]) -> io::Result<()> {
     poll_fn(|context| stream.poll_flush(context)).await
 }
 
-/// Reads until the status is known; `None` when the answer is not HTTP/1.
+/// Reads until the status is known; `None` if the response is not HTTP/1.
 async fn read_status(stream: &mut Stream) -> io::Result<Option<u16>> {
     let mut buffer = [0; STATUS_LINE_BYTES_MAX];
     let mut filled = 0;
@@ -225,7 +225,7 @@ async fn read_status(stream: &mut Stream) -> io::Result<Option<u16>> {
     Ok(parse_status(&buffer[..filled]))
 }
 
-/// `HTTP/1.1 200 OK` → 200.
+/// Parses `HTTP/1.1 200 OK` to 200.
 fn parse_status(line: &[u8]) -> Option<u16> {
     let rest = line.strip_prefix(b"HTTP/1.")?;
     let [b'0'..=b'9', b' ', hundreds, tens, ones, after @ ..] = rest else { return None };

@@ -1,4 +1,4 @@
-//! The health of an upstream as the control API shows it.
+//! Health of an upstream in the form of the control API.
 
 use serde::Serialize;
 
@@ -8,38 +8,37 @@ use crate::node::{Located, Node};
 use crate::state::UpstreamState;
 use tollhouse_model::upstream::CheckKind;
 
-/// Before the key in a report's name.
+/// Prefix of the key in a report's name.
 const NAME_PREFIX: &str = "/apisix/";
 
-/// One upstream whose nodes are being checked.
+/// Health of an upstream whose nodes are checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HealthReport {
-    /// Such as `/apisix/routes/1`.
+    /// Name of the upstream, such as `/apisix/routes/1`.
     pub name: String,
-    /// `http`, `https` or `tcp`.
+    /// Kind of check: `http`, `https`, `tcp`, `grpc` or `grpcs`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// Its nodes, in their order.
+    /// Nodes in their configured order.
     pub nodes: Vec<NodeHealth>,
 }
 
-/// One node of it.
+/// Health of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeHealth {
-    /// Its address; its host while the name has none.
+    /// Address of the node; its host while the name has no address.
     pub ip: String,
-    /// The port that is probed.
+    /// Probed port.
     pub port: u16,
-    /// Its host as configured.
+    /// Host as configured.
     pub hostname: String,
-    /// Its state.
     pub status: Status,
-    /// Signals in a row.
+    /// Consecutive signals of each kind.
     pub counter: Counters,
 }
 
 impl HealthReport {
-    /// The report of an upstream; `None` when it has no checks.
+    /// Creates the report of an upstream; `None` if it has no checks.
     pub fn new(state: &UpstreamState) -> Option<Self> {
         let active = &state.checks()?.active;
         let kind = match active.kind {

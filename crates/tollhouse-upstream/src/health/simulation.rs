@@ -1,4 +1,5 @@
-//! Checkers over scripted nodes, in virtual time: rhythm, flips, snapshots that change under them.
+//! Checkers over scripted nodes in virtual time: schedule, changes of health, and changing
+//! snapshots.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,7 +19,7 @@ use crate::change::UpstreamChange;
 use crate::state::UpstreamState;
 use crate::state::tests::{ask, hosts, resolver, upstream};
 
-/// Checks as the schema's defaults make them.
+/// Checks with the defaults of the schema.
 pub(crate) fn checks() -> Checks {
     let active = ActiveCheck {
         kind: CheckKind::Http,
@@ -46,7 +47,7 @@ pub(crate) fn checks() -> Checks {
     Checks { active, passive: None }
 }
 
-/// Nodes that answer as they are told, after a while.
+/// Nodes that respond as told, after a delay.
 #[derive(Default)]
 struct Nodes {
     outcomes: Mutex<HashMap<SocketAddr, ProbeOutcome>>,
@@ -230,7 +231,7 @@ async fn an_unrelated_change_keeps_health_and_rhythm() {
     world.change(&conf);
     assert_eq!(world.statuses(), "Unhealthy Healthy");
     assert_eq!(hosts(&world.state, 2), ["10.0.0.2"; 2]);
-    // A node more: the others stay as they are, the new one is healthy.
+    // A further node: the others stay as they are, the new one is healthy.
     conf.nodes.insert(0, upstream(&[("10.0.0.3:80", 1)]).nodes.remove(0));
     world.change(&conf);
     pass(3.0).await;
@@ -249,7 +250,7 @@ async fn checkers_stop_with_their_upstream_or_their_checks() {
     assert_eq!(world.nodes.count("10.0.0.1:80"), count);
     assert_eq!(world.supervisor.report(), []);
 
-    // With other checks a new checker starts, as the upstream is in use.
+    // With other checks a new checker starts, because the upstream is in use.
     let mut conf = two();
     conf.checks.as_mut().unwrap().active.port = Some(9000);
     world.change(&conf);

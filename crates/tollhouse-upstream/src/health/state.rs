@@ -1,15 +1,15 @@
-//! The health of one node as a value: four states, four counters, and what a signal does to them.
+//! Health of one node as a value: four states, four counters, and their transitions.
 //!
-//! No time, no IO. Active and passive checks share the counters, each with its own thresholds.
+//! Free of time and IO. Active and passive checks share the counters, each with its own thresholds.
 
 use serde::Serialize;
 use tollhouse_model::upstream::Thresholds;
 
-/// How a node is judged. Only the first two serve.
+/// State of a node. Only the first two serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Nothing speaks against it.
+    /// Serving, without recent failures.
     #[default]
     Healthy,
     /// Serving, with some failures.
@@ -21,27 +21,26 @@ pub enum Status {
 }
 
 impl Status {
-    /// Whether the node may be picked.
     pub fn serves(self) -> bool {
         matches!(self, Self::Healthy | Self::MostlyHealthy)
     }
 }
 
-/// What a probe or a request said about a node.
+/// Result of a probe or a request for its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Signal {
-    /// A good status, or a connection for tcp checks.
+    /// A healthy status, or a connection for tcp checks.
     Success,
-    /// A bad status.
+    /// An unhealthy status.
     HttpFailure,
     /// A refused or broken connection.
     TcpFailure,
-    /// A time-out.
+    /// A timeout.
     TimeoutFailure,
 }
 
 impl Signal {
-    /// What a status means; one that is in neither list means nothing.
+    /// Signal of a status; `None` if it is in neither list.
     pub fn from_status(status: u16, thresholds: &Thresholds) -> Option<Self> {
         if thresholds.healthy_statuses.contains(&status) {
             return Some(Self::Success);
@@ -49,7 +48,7 @@ impl Signal {
         thresholds.unhealthy_statuses.contains(&status).then_some(Self::HttpFailure)
     }
 
-    /// How many of it flip a node; 0 ignores it.
+    /// Number of consecutive signals that flips a node; 0 ignores the signal.
     pub fn limit(self, thresholds: &Thresholds) -> u8 {
         match self {
             Self::Success => thresholds.successes,
@@ -60,16 +59,14 @@ impl Signal {
     }
 }
 
-/// Signals of each kind in a row.
+/// Consecutive signals of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 pub struct Counters {
-    /// Successes.
     pub success: u8,
-    /// Bad statuses.
+    /// Unhealthy statuses.
     pub http_failure: u8,
     /// Refused or broken connections.
     pub tcp_failure: u8,
-    /// Time-outs.
     pub timeout_failure: u8,
 }
 
@@ -86,17 +83,15 @@ impl Counters {
     }
 }
 
-/// The health of one node; a new one is healthy.
+/// Health of one node; a new one is healthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Health {
-    /// The state.
     pub status: Status,
-    /// The counters.
     pub counters: Counters,
 }
 
 impl Health {
-    /// The health after a signal that flips at `limit`; 0 ignores it.
+    /// The health after a signal that flips the node at `limit`; 0 ignores the signal.
     #[must_use]
     pub fn after(self, signal: Signal, limit: u8) -> Self {
         let final_status = match signal {

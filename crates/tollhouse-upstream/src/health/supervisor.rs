@@ -1,7 +1,7 @@
-//! Starts and stops the active checkers: one for each upstream object that has checks and that a
-//! request has used, shared across snapshots while its checks stay the same.
+//! Starts and stops active checkers: one per upstream that has checks and was used by a request. A
+//! checker is kept across snapshots while its checks stay the same.
 //!
-//! Lives on the control side's runtime. What a checker does is in `checker.rs`.
+//! Runs on the control side's runtime. `checker.rs` contains the checker itself.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,24 +20,24 @@ use super::report::HealthReport;
 use crate::change::UpstreamChange;
 use crate::state::UpstreamState;
 
-/// How often upstreams are looked at for a first use.
+/// Interval between checks for upstreams that came into use.
 const START_PERIOD: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// Supervisor of the active checkers.
 pub struct HealthSupervisor {
     prober: Arc<dyn Prober>,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
-    /// Seeds those of the checkers.
+    /// Seeds the generators of the checkers.
     random: Random,
     /// Upstreams with checks, by key.
     upstreams: HashMap<String, Arc<UpstreamState>>,
     checkers: HashMap<String, Running>,
 }
 
-/// A checker at work; dropping it stops it.
+/// A running checker; dropping it stops the task.
 struct Running {
     upstream: Arc<ArcSwap<UpstreamState>>,
     checks: Arc<Checks>,
@@ -57,19 +57,19 @@ impl Default for HealthSupervisor {
 }
 
 impl HealthSupervisor {
-    /// A supervisor whose checkers probe over sockets.
+    /// Creates a supervisor whose checkers probe over sockets.
     pub fn new() -> Self {
         Self::with_prober(Arc::new(SocketProber::default()), Random::from_process_entropy())
     }
 
-    /// A supervisor with another prober; `random` determines the jitter.
+    /// Creates a supervisor with another prober; `random` determines the jitter.
     pub fn with_prober(prober: Arc<dyn Prober>, random: Random) -> Self {
         let inner = Inner { random, upstreams: HashMap::new(), checkers: HashMap::new() };
         Self { prober, inner: Mutex::new(inner) }
     }
 
-    /// What the snapshot that is about to serve changes. Checkers of upstreams that are gone, or
-    /// whose checks have changed, stop at once; the others go on with the new nodes.
+    /// Applies the changes of the next snapshot. Checkers of removed upstreams, or with changed
+    /// checks, stop at once; the others continue with the new nodes.
     pub fn change_upstreams(&self, changes: &[UpstreamChange]) {
         let mut inner = self.lock();
         let Inner { upstreams, checkers, .. } = &mut *inner;
@@ -90,7 +90,7 @@ impl HealthSupervisor {
         }
     }
 
-    /// Starts checkers as upstreams come into use, for ever; stops all of them when dropped.
+    /// Starts checkers as upstreams come into use; never returns. Stops all checkers when dropped.
     pub async fn run(&self) {
         let _stop = StopAll(self);
         let mut ticks = tokio::time::interval(START_PERIOD);
@@ -101,7 +101,7 @@ impl HealthSupervisor {
         }
     }
 
-    /// The health of all upstreams that are being checked, by name.
+    /// Health of all upstreams that are being checked, sorted by name.
     pub fn report(&self) -> Vec<HealthReport> {
         let inner = self.lock();
         let checked = inner.checkers.values();
@@ -111,8 +111,7 @@ impl HealthSupervisor {
         reports
     }
 
-    /// The health of the upstream of a key such as `routes/1`; `None` when it is not being
-    /// checked.
+    /// Health of the upstream with a key such as `routes/1`; `None` if it is not being checked.
     pub fn report_of(&self, key: &str) -> Option<HealthReport> {
         let inner = self.lock();
         HealthReport::new(&inner.checkers.get(key)?.upstream.load())
@@ -140,7 +139,7 @@ impl HealthSupervisor {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // The maps are whole between any two statements.
+        // A panic elsewhere cannot leave the maps inconsistent, so a poisoned lock is usable.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,7 +150,7 @@ impl std::fmt::Debug for HealthSupervisor {
     }
 }
 
-/// Stops the checkers when `run` is given up.
+/// Stops the checkers when `run` is cancelled.
 struct StopAll<'a>(&'a HealthSupervisor);
 
 impl Drop for StopAll<'_> {

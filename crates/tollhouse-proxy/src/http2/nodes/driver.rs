@@ -1,4 +1,4 @@
-//! Moves the bytes of one connection to a node, and ends it in time.
+//! Driver of one connection to a node: moves its bytes and applies its timeouts.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -14,10 +14,10 @@ use crate::settings::LINGER_TIME;
 use crate::worker::Worker;
 use crate::worker::pools::{PoolKey, UpstreamConnection};
 
-/// How often the protocol's own deadlines are looked at, in milliseconds.
+/// Interval in milliseconds between checks of the protocol's deadlines.
 const TICK_MS: u64 = 1000;
 
-/// Serves it to its end.
+/// Serves a connection until it ends.
 pub(super) async fn run(
     worker: Rc<Worker>,
     key: PoolKey,
@@ -36,7 +36,7 @@ pub(super) async fn run(
         holds_memory: true,
     };
     poll_fn(|context| driving.poll(context, &mut socket)).await;
-    // Whoever still waits for an answer is not kept waiting.
+    // Streams that still wait for a response fail now.
     node.session.lose();
     worker.node_connections.remove(&key, &node);
     socket.link.stream.try_say_end();
@@ -44,7 +44,7 @@ pub(super) async fn run(
     if let Some(failure) = node.session.with_codec(|codec| codec.failure())
         && failure.code != Http2Code::NO_ERROR
     {
-        tracing::debug!(node = %key.address, error = %failure, "a connection of http/2 to a node was ended");
+        tracing::debug!(node = %key.address, error = %failure, "an HTTP/2 connection to a node was closed");
     }
 }
 
@@ -54,14 +54,14 @@ struct Driving<'a> {
     timer: Timer,
     liveness: Liveness,
     started_ms: u64,
-    /// Since when it is over but for what is still to be written.
+    /// Time since which the connection has failed and only pending output is written.
     failed_since_ms: Option<u64>,
-    /// Whether it has had a stream since it last gave back what it need not hold without one.
+    /// Whether a stream was open since memory was last released.
     holds_memory: bool,
 }
 
 impl Driving<'_> {
-    /// Ready at the connection's end.
+    /// Drives the connection; ready when it has ended.
     fn poll(&mut self, context: &mut Context<'_>, socket: &mut UpstreamConnection) -> Poll<()> {
         let (worker, session) = (self.worker, &*self.node.session);
         session.attach(context.waker());
@@ -82,7 +82,8 @@ impl Driving<'_> {
         Poll::Pending
     }
 
-    /// Begins what it is time for; `false` where the node is gone.
+    /// Starts whatever is due, such as an idle close or a PING; returns `false` if the node is
+    /// gone.
     fn look_at_deadlines(&mut self, now_ms: u64) -> bool {
         let (node, session) = (self.node, &*self.node.session);
         let failed = session.tick(now_ms).is_err();
@@ -92,7 +93,8 @@ impl Driving<'_> {
             (true, Some(since_ms)) if now_ms >= since_ms.saturating_add(self.idle_ms()) => {
                 session.with_codec(|codec| codec.close(Http2Code::NO_ERROR, "idle"));
             }
-            // Not at once: the next request would have to take it all again.
+            // Released after a second of idleness, because the next request would have to allocate
+            // it again.
             (true, Some(since_ms)) if self.holds_memory && now_ms >= since_ms + TICK_MS => {
                 session.release_memory();
                 self.holds_memory = false;
@@ -109,12 +111,12 @@ impl Driving<'_> {
         if failed || session.with_codec(|codec| codec.failure().is_some()) {
             self.failed_since_ms.get_or_insert(now_ms);
         }
-        // A node that takes not even what is said at the end is not waited for.
+        // A node that does not read the final frames is not waited for.
         let linger_ms = LINGER_TIME.as_millis() as u64;
         self.failed_since_ms.is_none_or(|since_ms| now_ms - since_ms < linger_ms)
     }
 
-    /// How long it may be without a stream, in milliseconds; 0 is without limit, as in nginx.
+    /// Idle timeout in milliseconds; a setting of 0 disables it, as in nginx.
     fn idle_ms(&self) -> u64 {
         if self.worker.is_draining() {
             return 0;
@@ -125,7 +127,7 @@ impl Driving<'_> {
         }
     }
 
-    /// When to look at deadlines next: seldom while nothing is under way.
+    /// Time of the next deadline check in milliseconds; rare while the connection is idle.
     fn next_look_ms(&self, now_ms: u64) -> u64 {
         let settings_ms = self.node.session.with_codec(|codec| codec.limits().settings_ack_ms);
         let is_settled = now_ms.saturating_sub(self.started_ms) > settings_ms + TICK_MS;

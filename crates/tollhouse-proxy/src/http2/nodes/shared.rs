@@ -1,6 +1,6 @@
-//! The connections of HTTP/2 to nodes that one core has, by what they are good for, and those that are being opened.
+//! HTTP/2 connections of one core to nodes, by pool key, and those being opened.
 //!
-//! Which of them a request takes is said here; how one is opened and served is not.
+//! This file chooses the connection for a request; opening and driving are in other files.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,54 +16,54 @@ use crate::http2::stream::Http2Stream;
 use crate::stages::attempt::error::AttemptError;
 use crate::worker::pools::{PoolKey, UpstreamConnection};
 
-/// Connections of one core that idle at a time: names in keys may be clients' choice. Each takes about
-/// 30 KiB here and in the kernel.
+/// Maximum number of connections per core; beyond it, idle ones are closed, because clients can
+/// influence the names in keys. A connection takes about 30 KiB in the process and the kernel.
 const IDLE_MAX: usize = 1024;
 
-/// Those of one core.
+/// HTTP/2 connections of one core to nodes.
 #[derive(Debug, Default)]
 pub struct NodeConnections {
     by_key: RefCell<HashMap<PoolKey, Shared, foldhash::fast::RandomState>>,
 }
 
-/// What stands under one key.
+/// Connections of one key.
 #[derive(Debug, Default)]
 struct Shared {
     connections: Vec<Rc<NodeConnection>>,
-    /// Being opened.
+    /// Connections being opened.
     openings: Vec<Rc<Opening>>,
 }
 
 #[derive(Debug)]
 pub(super) struct NodeConnection {
     pub(super) session: Rc<Session>,
-    /// Requests begun on it.
+    /// Number of requests begun on the connection.
     requests: Cell<u32>,
     pub(super) bounds: KeepalivePool,
-    /// Since when it is without a stream; none while it has one.
+    /// Time since which no stream is open; `None` while one is.
     pub(super) idle_since_ms: Cell<Option<u64>>,
 }
 
-/// A connection that is being opened.
+/// A connection being opened.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
-    /// Requests that wait for it.
+    /// Number of requests that wait for the connection.
     requests: Cell<u32>,
-    /// Why it could not be opened.
+    /// Error, if the connection could not be opened.
     failure: Cell<Option<AttemptError>>,
     has_ended: Cell<bool>,
     ended: Notify,
 }
 
 impl NodeConnections {
-    /// A stream of a connection that stands under `key` and has room for one.
+    /// Opens a stream on a connection of `key` that has capacity.
     pub(crate) fn stream(&self, key: &PoolKey, now_ms: u64) -> Option<Box<UpstreamConnection>> {
         let by_key = self.by_key.borrow();
         let shared = by_key.get(key)?;
         shared.connections.iter().find_map(|connection| connection.stream(now_ms))
     }
 
-    /// A place of an opening that a request under `key` can wait for.
+    /// Joins an opening of `key` that has room for one more request.
     pub(super) fn opening(&self, key: &PoolKey) -> Option<Place> {
         let by_key = self.by_key.borrow();
         let openings = &by_key.get(key)?.openings;
@@ -71,7 +71,7 @@ impl NodeConnections {
         Some(Place::new(Rc::clone(opening)))
     }
 
-    /// Begins an opening, for which requests under `key` wait.
+    /// Starts an opening that requests of `key` can join.
     pub(super) fn begin(&self, key: &PoolKey) -> Rc<Opening> {
         let opening = Rc::new(Opening::default());
         let mut by_key = self.by_key.borrow_mut();
@@ -79,7 +79,7 @@ impl NodeConnections {
         opening
     }
 
-    /// Ends an opening: it is waited for no more, and whoever waits is told.
+    /// Ends an opening and wakes the requests that wait for it.
     pub(super) fn end(&self, key: &PoolKey, opening: &Rc<Opening>) {
         let mut by_key = self.by_key.borrow_mut();
         if let Some(shared) = by_key.get_mut(key) {
@@ -109,13 +109,14 @@ impl NodeConnections {
         }
     }
 
-    /// Closes one that idles, to make room; `false` when none does.
+    /// Closes the connection that has been idle longest, to free a file descriptor; returns `false`
+    /// if none is idle.
     #[cold]
     pub(crate) fn drop_one(&self) -> bool {
         Self::close_longest_idle(&self.by_key.borrow())
     }
 
-    /// Closes those under `key`, once what is under way on them has ended.
+    /// Closes the connections of `key` after their open streams have ended.
     #[cold]
     pub(crate) fn close(&self, key: &PoolKey) {
         let by_key = self.by_key.borrow();
@@ -131,7 +132,7 @@ impl NodeConnections {
     fn close_longest_idle(by_key: &HashMap<PoolKey, Shared, foldhash::fast::RandomState>) -> bool {
         let all = by_key.values().flat_map(|shared| &shared.connections);
         let idle = all.filter_map(|connection| {
-            // One that is closing already makes no more room.
+            // A connection that is already closing frees no further room.
             let closes = connection.session.with_codec(|codec| codec.failure().is_some());
             Some((connection.idle_since_ms.get().filter(|_| !closes)?, connection))
         });
@@ -141,7 +142,7 @@ impl NodeConnections {
         true
     }
 
-    /// Has every connection look at what is to be done now.
+    /// Wakes the drivers of all connections.
     pub(crate) fn wake_all(&self) {
         for connection in self.by_key.borrow().values().flat_map(|shared| &shared.connections) {
             connection.session.wake();
@@ -156,12 +157,12 @@ impl Shared {
 }
 
 impl NodeConnection {
-    /// Wraps a session that was just opened.
     pub(super) fn new(session: Rc<Session>, bounds: KeepalivePool) -> Self {
         Self { session, requests: Cell::new(0), bounds, idle_since_ms: Cell::new(None) }
     }
 
-    /// A stream of it, which the head of a request opens; none where it takes no more.
+    /// A new stream on the connection, opened by the request head; `None` if the connection takes
+    /// no more.
     fn stream(&self, now_ms: u64) -> Option<Box<UpstreamConnection>> {
         if !self.session.takes_streams(now_ms) {
             return None;
@@ -180,13 +181,13 @@ impl NodeConnection {
 }
 
 impl Opening {
-    /// Has those that wait fail with `error`.
+    /// Stores the error that waiting requests receive.
     pub(super) fn fail(&self, error: AttemptError) {
         self.failure.set(Some(error));
     }
 }
 
-/// The place of a request that waits for an opening; another's once it is dropped.
+/// Place of a request in an opening; dropping it frees the place.
 pub(crate) struct Place {
     opening: Rc<Opening>,
 }
@@ -200,7 +201,7 @@ impl Place {
     /// Waits for the end of the opening.
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// If the connection could not be opened.
     pub(crate) async fn ended(&self) -> Result<(), AttemptError> {
         if !self.opening.has_ended.get() {
             self.opening.ended.notified().await;

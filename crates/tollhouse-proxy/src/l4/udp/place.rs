@@ -1,5 +1,5 @@
-//! A session's place among those of its core, and what passes through it: datagrams to its node, or to where they
-//! wait for one.
+//! Place of a session among those of its core, and the path of its datagrams: to the node, or to
+//! the queue that waits for one.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,19 +13,20 @@ use tollhouse_telemetry::DatagramDrop;
 use super::sessions::{Session, SessionKey, State, WAITING_MAX};
 use crate::worker::Worker;
 
-/// A session's place among those of its core; free again when this is dropped.
+/// Place of a session among those of its core; released on drop.
 pub(crate) struct Place {
     worker: Rc<Worker>,
     session: Rc<Session>,
-    /// Of its task, once that has begun.
+    /// Number of the session's task, once the task runs.
     number: Option<u64>,
 }
 
 impl Place {
-    /// Takes a place for a new session, which begins with a datagram of `first_bytes`.
+    /// Takes a place for a new session whose first datagram has `first_bytes`.
     ///
     /// # Errors
-    /// All are taken by sessions in use, or as many as one address may have, or too much waits for nodes.
+    /// If all places of the core or of the address are taken by sessions in use, or if too many
+    /// bytes wait for nodes.
     pub(super) fn take(
         worker: &Rc<Worker>,
         key: SessionKey,
@@ -40,7 +41,8 @@ impl Place {
         if sessions.len() >= settings.udp_sessions_per_worker {
             make_room(worker, None).ok_or(DatagramDrop::Limit)?;
         }
-        // Last of the checks, as it takes what it counts: a refusal behind it would have to give that back.
+        // Checked last, because it reserves the bytes: a later refusal would have to give them
+        // back.
         if !sessions.count_waiting(first_bytes) {
             return Err(DatagramDrop::Waiting);
         }
@@ -55,14 +57,13 @@ impl Place {
         Ok(Self { worker: Rc::clone(worker), session, number: None })
     }
 
-    /// Ties it to the task that calls this: failures and a drain wake it.
+    /// Registers the current task as the one that failures and a drain wake.
     pub(super) async fn enter(&mut self) {
         let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
         self.session.task.replace(Some(task.clone()));
         self.number = Some(self.worker.open.enter(task));
     }
 
-    /// Who sends.
     pub(super) fn client(&self) -> SocketAddr {
         self.session.key.client
     }
@@ -75,7 +76,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let sessions = &self.worker.sessions;
-        // A displaced session has left its place to another, perhaps of the same client.
+        // A displaced session has already given its place to another, perhaps of the same client.
         if !self.session.is_displaced() {
             sessions.forget(&self.session.key);
             self.worker.metrics.udp_sessions_open.decrement();
@@ -83,7 +84,7 @@ impl Drop for Place {
         if let Some(ticket) = self.session.unproven.take() {
             sessions.unproven.borrow_mut().remove(&ticket);
         }
-        // A session that never had a node has passed nothing on of what waited for one.
+        // The waiting datagrams of a session that never had a node are lost.
         if let State::Opening { first_bytes, waiting } = &*self.session.state.borrow() {
             sessions.forget_waiting(*first_bytes, waiting);
             let lost = 1 + waiting.len() as u64;
@@ -93,7 +94,7 @@ impl Drop for Place {
     }
 }
 
-/// Ends the oldest session that nothing shows to be in use, of `address` where that is given.
+/// Ends the oldest unproven session, of `address` if given.
 fn make_room(worker: &Worker, address: Option<&IpAddr>) -> Option<()> {
     worker.sessions.displace(address).then(|| {
         worker.metrics.udp_sessions_displaced.increment();
@@ -102,7 +103,7 @@ fn make_room(worker: &Worker, address: Option<&IpAddr>) -> Option<()> {
 }
 
 impl Session {
-    /// Sends a datagram to the node, or has it wait for one.
+    /// Sends a datagram to the node, or queues it until a node is connected.
     pub(super) fn send(&self, worker: &Worker, datagram: &[u8]) -> Result<(), DatagramDrop> {
         let mut state = self.state.borrow_mut();
         match &mut *state {
@@ -139,8 +140,8 @@ impl Session {
                 worker.metrics.stream_received_bytes.add(bytes as u64);
                 Ok(())
             }
-            // The node has refused an earlier one (ICMP): the session is over, and the next datagram
-            // finds another node.
+            // The node refused an earlier datagram (ICMP). The session ends, and the next datagram
+            // starts one with another node.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 self.failure.replace(Some(error));
                 if let Some(task) = &*self.task.borrow() {
@@ -152,7 +153,7 @@ impl Session {
         }
     }
 
-    /// The session has its node from here on: sends `first`, then what has waited behind it.
+    /// Connects the session to its node: sends `first`, then the queued datagrams.
     pub(super) fn open(
         &self,
         worker: &Worker,
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!((worker.sessions.waiting_bytes.get(), worker.sessions.len()), (0, 0));
     }
 
-    /// Of `port` at `192.0.2.LAST`.
+    /// Key of `port` at `192.0.2.LAST`.
     fn key_at(last: u8, port: u16) -> SessionKey {
         let client = SocketAddr::from((Ipv4Addr::new(192, 0, 2, last), port));
         SessionKey { listener: 0, client }
@@ -221,7 +222,8 @@ mod tests {
         let used = take(1).expect("there is room");
         used.session().note_answered(&worker.sessions);
         used.session().note_follower(&worker.sessions);
-        // One datagram, even if it was answered, and many without an answer: either may be forged.
+        // A single datagram, even if answered, and many without an answer are both unproven,
+        // because the source may be forged.
         let answered = take(2).expect("there is room");
         answered.session().note_answered(&worker.sessions);
         let unanswered = take(3).expect("there is room");

@@ -1,7 +1,6 @@
-//! The sessions of one core: found by listener, client address and port; bounded in number, for each
-//! address, and in what waits while their nodes are looked for. Sessions that nothing shows to be in use make room
-//! for newer ones. How a session takes its place among them, and what
-//! passes through it, is `place.rs`.
+//! Sessions of one core, found by listener, client address and port. Limited in number, per
+//! address, and in the bytes that wait for nodes. Sessions with an unproven source are displaced by
+//! newer ones. `place.rs` contains the admission of a session and the path of its datagrams.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
@@ -16,36 +15,35 @@ use tollhouse_telemetry::ErrorCode;
 
 use crate::l4::plugins::Refusal;
 
-/// Longest datagram (RFC 768: a length of 16 bits).
+/// Longest UDP datagram in bytes (RFC 768: a length of 16 bits).
 pub(super) const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// Datagrams that wait for the node of a session: what a client sends at once before it expects an
-/// answer.
+/// Maximum number of datagrams queued per session; covers what a client sends before it expects a
+/// response.
 pub(super) const WAITING_MAX: usize = 8;
 
-/// Bytes that wait for nodes in all sessions of a core.
+/// Maximum bytes queued in all sessions of a core.
 pub(super) const WAITING_BYTES_MAX: usize = 4 << 20;
 
-/// What a session is found by.
+/// Look-up key of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SessionKey {
-    /// Number of the listener.
     pub listener: usize,
-    /// Who sends.
+    /// Source address of the datagrams.
     pub client: SocketAddr,
 }
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
-/// The sessions of one core.
+/// Sessions of one core.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     pub(super) by_key: RefCell<Map<SessionKey, Rc<Session>>>,
     pub(super) per_address: RefCell<Map<IpAddr, usize>>,
-    /// Sessions that may have a forged source: of a single datagram, or without an answer.
+    /// Sessions whose source may be forged, because they have only one datagram or no response.
     pub(super) unproven: RefCell<ArrivalQueue<IpAddr, Rc<Session>>>,
     pub(super) waiting_bytes: Cell<usize>,
-    /// One datagram on its way, of whichever session.
+    /// Buffer for one datagram, shared by all sessions.
     scratch: RefCell<Vec<u8>>,
 }
 
@@ -62,19 +60,18 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// The session of a key.
     pub(super) fn get(&self, key: &SessionKey) -> Option<Rc<Session>> {
         self.by_key.borrow().get(key).cloned()
     }
 
-    /// A session is in use: it makes room for no other.
+    /// Marks a session as in use, so that it cannot be displaced.
     fn prove(&self, session: &Session) {
         if let Some(ticket) = session.unproven.take() {
             self.unproven.borrow_mut().remove(&ticket);
         }
     }
 
-    /// Ends the oldest unproven session, of `address` where that is given; whether there was one.
+    /// Ends the oldest unproven session, of `address` if given; returns whether one existed.
     pub(super) fn displace(&self, address: Option<&IpAddr>) -> bool {
         let mut unproven = self.unproven.borrow_mut();
         let oldest = match address {
@@ -91,7 +88,7 @@ impl Sessions {
         true
     }
 
-    /// Takes a session out of those that are found and counted.
+    /// Removes a session from the index and the counts.
     pub(super) fn forget(&self, key: &SessionKey) {
         self.by_key.borrow_mut().remove(key);
         let address = key.client.ip();
@@ -104,12 +101,12 @@ impl Sessions {
         }
     }
 
-    /// How many there are.
+    /// Number of sessions.
     pub(crate) fn len(&self) -> usize {
         self.by_key.borrow().len()
     }
 
-    /// Whether so many bytes more may wait; they count from here on.
+    /// Reserves `bytes` for queued datagrams; returns `false` if they exceed `WAITING_BYTES_MAX`.
     pub(super) fn count_waiting(&self, bytes: usize) -> bool {
         let bytes = self.waiting_bytes.get() + bytes;
         let fits = bytes <= WAITING_BYTES_MAX;
@@ -119,13 +116,13 @@ impl Sessions {
         fits
     }
 
-    /// Counts datagrams as waiting no more.
+    /// Releases the bytes of queued datagrams.
     pub(super) fn forget_waiting(&self, first_bytes: usize, waiting: &[Box<[u8]>]) {
         let bytes: usize = waiting.iter().map(|datagram| datagram.len()).sum();
         self.waiting_bytes.set(self.waiting_bytes.get() - bytes - first_bytes);
     }
 
-    /// Room for any datagram; made when a core first needs it.
+    /// Buffer for any datagram, allocated when the core first needs it.
     pub(super) fn scratch(&self) -> RefMut<'_, Vec<u8>> {
         let mut scratch = self.scratch.borrow_mut();
         scratch.resize(DATAGRAM_BYTES_MAX, 0);
@@ -133,44 +130,44 @@ impl Sessions {
     }
 }
 
-/// One client's session.
+/// Session of one client.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(super) key: SessionKey,
-    /// Whether datagrams have followed the first one.
+    /// Whether more datagrams followed the first.
     has_followers: Cell<bool>,
     is_answered: Cell<bool>,
-    /// Whether a newer session has taken its place.
+    /// Whether a newer session has displaced this one.
     pub(super) is_displaced: Cell<bool>,
-    /// Place among the unproven ones.
+    /// Ticket in the queue of unproven sessions.
     pub(super) unproven: Cell<Option<Ticket>>,
     pub(super) state: RefCell<State>,
     pub(super) bytes_received: Cell<u64>,
     pub(super) touched_ms: Cell<u64>,
     pub(super) failure: RefCell<Option<io::Error>>,
-    /// Of the session's task, to be told of a failure.
+    /// Waker of the session's task, woken after a failure.
     pub(super) task: RefCell<Option<Waker>>,
 }
 
 #[derive(Debug)]
 pub(super) enum State {
-    /// A node is being looked for.
+    /// A node is being selected.
     Opening {
-        /// Of the datagram that the session began with.
+        /// Length of the session's first datagram.
         first_bytes: usize,
-        /// Those that wait behind it.
+        /// Datagrams queued behind it.
         waiting: Vec<Box<[u8]>>,
     },
-    /// With its node.
+    /// Connected to a node.
     Open {
         socket: Rc<UdpSocket>,
-        /// What stands before each datagram.
+        /// PROXY protocol header that precedes each datagram.
         header: Vec<u8>,
     },
 }
 
 impl Session {
-    /// One that begins with a datagram of `first_bytes`.
+    /// Creates a session whose first datagram has `first_bytes`.
     pub(super) fn new(key: SessionKey, first_bytes: usize, now_ms: u64) -> Self {
         Self {
             key,
@@ -186,7 +183,7 @@ impl Session {
         }
     }
 
-    /// Notes a datagram behind the first one.
+    /// Records a datagram after the first one.
     #[inline]
     pub(super) fn note_follower(&self, sessions: &Sessions) {
         if !self.has_followers.replace(true) && self.is_answered.get() {
@@ -194,7 +191,7 @@ impl Session {
         }
     }
 
-    /// Notes that the node has answered.
+    /// Records that the node has responded.
     #[inline]
     pub(super) fn note_answered(&self, sessions: &Sessions) {
         if !self.is_answered.replace(true) && self.has_followers.get() {
@@ -202,32 +199,32 @@ impl Session {
         }
     }
 
-    /// Whether a newer session has taken its place.
+    /// Whether a newer session has displaced this one.
     pub(super) fn is_displaced(&self) -> bool {
         self.is_displaced.get()
     }
 
-    /// Outcome of a session whose place was taken: without an answer it has come to nothing.
+    /// Outcome of a displaced session: an error if the node never responded.
     pub(super) fn displaced(&self) -> Result<(), Refusal> {
         if self.is_answered.get() { Ok(()) } else { Err(ErrorCode::ConnectionLimit.into()) }
     }
 
-    /// Bytes that went to the node.
+    /// Bytes sent to the node.
     pub(super) fn bytes_received(&self) -> u64 {
         self.bytes_received.get()
     }
 
-    /// Why the session cannot go on.
+    /// Error that ends the session, if any.
     pub(super) fn take_failure(&self) -> Option<io::Error> {
         self.failure.borrow_mut().take()
     }
 
-    /// Notes that something has passed.
+    /// Records the time of a datagram in either direction.
     pub(super) fn touch(&self, now_ms: u64) {
         self.touched_ms.set(now_ms);
     }
 
-    /// When something passed last.
+    /// Time of the last datagram in either direction.
     pub(super) fn touched_ms(&self) -> u64 {
         self.touched_ms.get()
     }

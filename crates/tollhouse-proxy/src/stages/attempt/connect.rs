@@ -1,5 +1,4 @@
-//! The connection that an attempt goes over: one that is kept, a stream of one that is shared, or a new
-//! one, opened in time.
+//! Connection of an attempt: a pooled one, a stream of a shared one, or a new one.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -36,7 +35,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// A connection that is there already.
+    /// A pooled connection, or a stream of an open HTTP/2 connection.
     #[inline]
     pub(super) fn kept(&self, cx: &Exchange<'_>, key: &PoolKey) -> Option<Box<UpstreamConnection>> {
         let worker = cx.worker;
@@ -58,7 +57,7 @@ impl Attempt<'_> {
         Ok(UpstreamConnection::kept_under(key.clone(), Link::new(stream), &cx.worker.metrics))
     }
 
-    /// A stream of a connection that others share; where one has to be opened, all of them wait for it.
+    /// Obtains a stream of a shared connection; all requests wait while one is being opened.
     async fn connect_shared(
         &self,
         cx: &Exchange<'_>,
@@ -86,7 +85,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// What comes of `connecting`, if that is in time.
+    /// Output of `connecting`; `None` after the connect timeout.
     async fn within_connect_time<T>(
         &self,
         cx: &Exchange<'_>,
@@ -100,17 +99,17 @@ impl Attempt<'_> {
             Poll::Pending => Poll::Pending,
         })
         .await;
-        // Time has passed that nobody has counted; what follows arms deadlines of its own.
+        // The clock is refreshed, because following deadlines are relative to it.
         cx.worker.clock.refresh();
         connected
     }
 
-    /// Checks that the gateway itself allows a new connection. A refusal does not blame the node, which would take it
-    /// out of service, and is not retried, because a retry would fail too.
+    /// Checks the gateway's own limits for a new connection. A refusal does not count against the
+    /// node's health, and is not retried, because a retry would fail too.
     fn check_may_open(&self, cx: &Exchange<'_>) -> Result<(), AttemptError> {
         let worker = cx.worker;
         let code = if !self.way.upstream.conf.scheme.carries_http() {
-            let cause = "the upstream's scheme is for stream routes, and its nodes get no requests";
+            let cause = "the upstream's scheme is for stream routes and cannot carry HTTP requests";
             worker.failures.note(self.picked.address(), &cause);
             ErrorCode::UpstreamConnectFailed
         } else if !worker.may_connect() {
@@ -134,7 +133,8 @@ impl Attempt<'_> {
         Err(error)
     }
 
-    /// A deadline has passed: the client's own, which nobody can mend, or one of the node's.
+    /// Error for a passed deadline: that of the gRPC call, which a retry cannot help, or one of the
+    /// node's.
     pub(super) fn late(&self, cx: &Exchange<'_>, code: ErrorCode, may_retry: bool) -> AttemptError {
         if cx.is_past_call_deadline() {
             let exceeded = AttemptError::last(ErrorCode::DeadlineExceeded);
@@ -144,8 +144,8 @@ impl Attempt<'_> {
     }
 }
 
-/// Whom a node is told that a request comes for: the client as everything else has it. What a proxy in
-/// front reports of it has no port.
+/// Addresses for the PROXY protocol header: the client's after real-ip processing, with port 0 if a
+/// proxy reported it without a port.
 fn comes_for(cx: &Exchange<'_>) -> ComesFor {
     let peer = &cx.client.peer;
     let reported = cx.state.reported_address.as_ref();
@@ -153,7 +153,7 @@ fn comes_for(cx: &Exchange<'_>) -> ComesFor {
     ComesFor { client, local: peer.local }
 }
 
-/// The form of a header for a connection.
+/// PROXY protocol version for a connection.
 pub(crate) fn header_version(version: ProxyHeader) -> proxy_protocol::Version {
     match version {
         ProxyHeader::V1 => proxy_protocol::Version::V1,
@@ -161,12 +161,12 @@ pub(crate) fn header_version(version: ProxyHeader) -> proxy_protocol::Version {
     }
 }
 
-/// The name for SNI: the host that the node is asked for.
+/// Server name (SNI) for a node: the requested host without its port.
 fn server_name(state: &RequestState) -> String {
     let host = state.host_up.as_slice();
     let split = tollhouse_http::authority::split(host);
     let name = split.map_or(host, |(name, _)| name.bytes_in(host));
     let name = String::from_utf8_lossy(name);
-    // An address stands in brackets in `Host`, and without in a name.
+    // `Host` writes an IPv6 address in brackets, the server name without.
     name.trim_start_matches('[').trim_end_matches(']').to_owned()
 }

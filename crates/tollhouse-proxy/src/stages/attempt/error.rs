@@ -1,4 +1,4 @@
-//! Why an attempt brought no answer: what is reported, whether another node may be tried, and whose failure it is.
+//! Failure of an attempt: its error code, whether another node may be tried, and who is to blame.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,36 +8,35 @@ use tollhouse_telemetry::ErrorCode;
 
 use crate::worker::Worker;
 
-/// Why an attempt brought no answer.
+/// Failure of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AttemptError {
-    /// What is reported when no other attempt follows.
+    /// Error code to report if no other attempt follows.
     pub code: ErrorCode,
-    /// Whether another node may be tried: never once a non-idempotent request is on its way.
+    /// Whether another node may be tried; `false` once a non-idempotent request is on its way.
     pub may_retry: bool,
-    /// Whether a pooled connection failed before it showed a sign of life.
+    /// Whether a reused connection failed before a byte of the response arrived.
     pub(super) stale: bool,
-    /// Whose failure it is.
     pub blame: Blame,
 }
 
-/// Whose failure an attempt is: health counts what is the node's.
+/// Cause of a failure; only the node's counts against its health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blame {
     Node,
-    /// Nobody's that health could count: the gateway lacks what a connection takes, the client's
-    /// host is no name that the node serves over TLS, or a kept connection was closed by the node,
-    /// which is its right, just as the request was sent.
+    /// Not the node's: the gateway lacks a resource, the client's host is not valid as a TLS server
+    /// name, or the node closed a pooled connection just as the request was sent, which it may do
+    /// at any time.
     Nobody,
 }
 
 impl AttemptError {
-    /// A failure that no other node would mend.
+    /// A failure that another node would not avoid.
     pub(super) fn last(code: ErrorCode) -> Self {
         Self { code, may_retry: false, stale: false, blame: Blame::Node }
     }
 
-    /// No connection to a node could be opened. The cause is noted for the log of failures.
+    /// Failure to open a connection. The cause is recorded for the log of failures.
     pub(crate) fn by_opening(worker: &Worker, node: SocketAddr, error: &io::Error) -> Self {
         worker.failures.note(node, error);
         let is_innocent = connect::is_no_failure_of_node(error);
@@ -45,7 +44,7 @@ impl AttemptError {
         Self { blame, ..Self::by_node(ErrorCode::UpstreamConnectFailed, true) }
     }
 
-    /// The node's failure, which another node may mend.
+    /// A failure of the node, which another node may avoid.
     pub(crate) fn by_node(code: ErrorCode, may_retry: bool) -> Self {
         Self { code, may_retry, stale: false, blame: Blame::Node }
     }

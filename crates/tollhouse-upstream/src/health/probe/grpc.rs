@@ -1,5 +1,5 @@
-//! A probe by gRPC's own health checking (`grpc.health.v1.Health/Check`): one call, and what its answer
-//! means as a status of HTTP, by which thresholds count.
+//! Probe by gRPC's health checking protocol (`grpc.health.v1.Health/Check`): one call, whose
+//! response is converted to an HTTP status for the thresholds.
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
@@ -11,23 +11,23 @@ use tollhouse_stdx::MemoryBudget;
 
 use super::ProbeOutcome;
 
-/// Bytes kept of an answer: its message is a number, which takes seven with the prefix.
+/// Bytes kept of a response; its message needs seven with the prefix.
 const ANSWER_BYTES_MAX: usize = 64;
-/// Bytes in front of a message: whether it is compressed, and its length.
+/// Length of a message's prefix: the compression flag and four bytes of length.
 const PREFIX_BYTES: usize = 5;
-/// Bytes read at a time.
+/// Size of the read buffer in bytes.
 const READ_BYTES: usize = 4 * 1024;
 
-/// Asks whether `service` is served; the empty one is the server as a whole.
+/// Asks whether `service` is serving; an empty name means the whole server.
 ///
 /// # Errors
-/// When the node breaks off, or speaks no HTTP/2.
+/// If the node breaks the connection or does not speak HTTP/2.
 pub(super) async fn check(
     stream: &mut Stream,
     authority: &str,
     service: &str,
 ) -> io::Result<ProbeOutcome> {
-    // No window grows beyond its first size in an exchange as short as this.
+    // Windows do not need to grow in such a short exchange, so the budget is empty.
     let mut codec = Connection::client(Limits::default(), &MemoryBudget::new(0), 0);
     let line = RequestLine {
         method: b"POST",
@@ -82,7 +82,7 @@ pub(super) async fn check(
     }
 }
 
-/// `HealthCheckRequest { service = 1 }` with the prefix of a message.
+/// Encodes `HealthCheckRequest { service = 1 }` with its message prefix.
 fn request(service: &str) -> Vec<u8> {
     let mut message = Vec::new();
     if !service.is_empty() {
@@ -110,7 +110,7 @@ async fn write(stream: &mut Stream, codec: &mut Connection) -> io::Result<()> {
     poll_fn(|context| stream.poll_flush(context)).await
 }
 
-/// What the node has said so far.
+/// Response received so far.
 #[derive(Debug, Default)]
 struct Answer {
     http_status: u16,
@@ -124,7 +124,7 @@ impl FieldSink for Answer {
     fn field(&mut self, field: Field<'_>) {
         if field.kind == FieldKind::Regular && field.name == b"grpc-status" {
             let text = std::str::from_utf8(field.value).unwrap_or_default();
-            // What is no number is no status that anybody knows.
+            // A status that is not a number counts as an unknown status.
             self.grpc_status = Some(text.parse().unwrap_or(u16::MAX));
         }
     }
@@ -140,14 +140,14 @@ impl Answer {
         ProbeOutcome::Answered(match (self.http_status, self.grpc_status) {
             (200, Some(0)) => serving_status(&self.body),
             (200, Some(status)) => http_status(status),
-            // It speaks HTTP/2, and no gRPC.
+            // The node speaks HTTP/2 but not gRPC.
             (200, None) => 502,
             (status, _) => status,
         })
     }
 }
 
-/// What the message of an answer means: `HealthCheckResponse { status = 1 }`.
+/// HTTP status equivalent to the message `HealthCheckResponse { status = 1 }`.
 fn serving_status(body: &[u8]) -> u16 {
     const SERVING: u8 = 1;
     const SERVICE_UNKNOWN: u8 = 3;
@@ -158,7 +158,7 @@ fn serving_status(body: &[u8]) -> u16 {
     }
 }
 
-/// A status of gRPC as one of HTTP (`google.rpc.Code`).
+/// HTTP status equivalent to a gRPC status (`google.rpc.Code`).
 fn http_status(grpc: u16) -> u16 {
     match grpc {
         1 => 499,
@@ -231,7 +231,7 @@ mod tests {
     #[tokio::test]
     async fn answers_mean_what_thresholds_count() {
         type Fields = &'static [(&'static str, &'static str)];
-        /// Status and fields of the head, body, trailers, and what they stand for.
+        /// Status and fields of the head, body, trailers, and the expected outcome.
         type Case = (u16, Fields, Option<&'static [u8]>, Fields, u16);
         let ok: Fields = &[("grpc-status", "0")];
         let cases: [Case; 8] = [

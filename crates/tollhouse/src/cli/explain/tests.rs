@@ -242,7 +242,7 @@ fn what_is_refused_before_routing_is_told() {
 fn no_match_tells_what_came_nearest() {
     let none = "route       none\nanswer      404 route_not_found: No route matches the request.\n";
     let table = [
-        ("http://x.com/h", "  hosted  /h  the host is none of the route's: a.com, *.b.com\n"),
+        ("http://x.com/h", "  hosted  /h  the host is not among the route's: a.com, *.b.com\n"),
         ("http://c.com/off", "  off  /off  it is switched off (status: 0)\n"),
         ("http://c.com/lost/", "  lost would take /lost: a last slash makes another path\n"),
         ("http://c.com/emty", "  empty  /empty  has a similar spelling\n"),

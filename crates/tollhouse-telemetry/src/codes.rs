@@ -1,24 +1,24 @@
-//! The error codes: one stable word for every way a request ends badly, the same in the access
-//! log, the metrics and the reference page.
+//! Error codes: one stable word for each kind of failed request, used in the access log, the
+//! metrics and the reference page.
 //!
-//! A code is added by one entry of the list below. A word that was released never changes its
-//! meaning. Turning a code into an answer is not done here.
+//! A new code takes one entry in the list below. The meaning of a released word never changes.
+//! Responses are built from codes elsewhere.
 
 use crate::counters::Label;
 
-/// Who caused an error.
+/// The party that caused an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// The client sent something wrong, too much, too late, or left.
+    /// The client sent something invalid, too large or too late, or disconnected.
     Downstream,
-    /// The origin server did.
+    /// The upstream or its node caused the error.
     Upstream,
     /// The gateway, its configuration or its limits.
     Gateway,
 }
 
 impl Origin {
-    /// The word for it.
+    /// Name in lower case.
     pub fn text(self) -> &'static str {
         match self {
             Self::Downstream => "downstream",
@@ -41,7 +41,7 @@ macro_rules! codes {
             /// Every code, in the order of the reference page.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// How many codes there are.
+            /// Number of codes.
             pub const COUNT: usize = Self::ALL.len();
 
             const FACTS: [Facts; Self::COUNT] = [$(Facts {
@@ -118,7 +118,7 @@ codes! {
         "The body has a transfer coding other than chunked.",
         "Send the body with Content-Length or chunked.";
     VersionNotSupported = "version_not_supported", 505, Downstream,
-        "The HTTP version is none that this listener speaks.",
+        "This listener does not speak the HTTP version of the request.",
         "Use HTTP/1.0, HTTP/1.1 or HTTP/2.";
     ConnectionLimit = "connection_limit", 503, Gateway,
         "The gateway has as many connections as it may.",
@@ -133,7 +133,7 @@ codes! {
         "The host asks clients for a certificate, and the client has shown none.",
         "Give the client a certificate that the host's authority has signed, or exempt the path in `skip_mtls_uri_regex`.";
     ClientCertificateInvalid = "client_certificate_invalid", 400, Downstream,
-        "The certificate that the client has shown is out of date, or nobody whom the host trusts has signed it.",
+        "The certificate that the client has shown is out of date, or is not signed by an authority that the host trusts.",
         "Renew the client's certificate, or correct `client.ca` and `client.depth` of the host's ssl object.";
     MisdirectedRequest = "misdirected_request", 421, Downstream,
         "The request names a host that its connection was not opened for: one that asks for client certificates or, over HTTP/2, one that the certificate of the connection does not stand for.",
@@ -154,7 +154,7 @@ codes! {
         "The consumer who asks names a consumer group that does not exist.",
         "Create the consumer group or correct the consumer's group_id.";
     RewriteInvalid = "rewrite_invalid", 500, Gateway,
-        "The path, query or host that plugins or the upstream's configuration make of the request cannot stand in one: a path without a leading slash, or a host that is none.",
+        "The path, query or host that plugins or the upstream's configuration produce is invalid in a request: a path without a leading slash, or a text that is not a host name.",
         "Look at what proxy-rewrite or pass_host put into it, the values of variables above all.";
     PluginUpstreamNotFound = "plugin_upstream_not_found", 500, Gateway,
         "A plugin sends the request to an upstream that does not exist.",
@@ -175,7 +175,7 @@ codes! {
         "The connection to the node was refused, unreachable or failed its TLS handshake.",
         "See whether the server listens at the address in the log line, and speaks the scheme configured.";
     UpstreamConnectTimeout = "upstream_connect_timeout", 504, Upstream,
-        "The connection to the node did not stand in time.",
+        "The connection to the node was not established in time.",
         "Look for a firewall that drops packets or a server whose accept queue is full.";
     UpstreamSendTimeout = "upstream_send_timeout", 504, Upstream,
         "The node stopped taking the request.",
@@ -203,9 +203,9 @@ codes! {
         "Send smaller messages or a stream of them, or raise the limit.";
     DownstreamGone = "downstream_gone", 499, Downstream,
         "The client closed the connection before the answer was complete.",
-        "Nobody sees this status. Many of them mean that clients give up before they are answered.";
+        "The client never sees this status. Many of them mean that clients give up before they are answered.";
     ProxyHeaderRefused = "proxy_header_refused", 403, Downstream,
-        "The listener expects a PROXY header, and the peer is none of those that may send one.",
+        "The listener expects a PROXY header, and the peer is not allowed to send one.",
         "Name the proxy's network in proxy_protocol.from, or connect to a listener without the PROXY protocol.";
     ProxyHeaderInvalid = "proxy_header_invalid", 400, Downstream,
         "The connection does not begin with a whole PROXY header, or not in time.",
@@ -214,7 +214,7 @@ codes! {
         "The listener passes TLS through by name, and the connection does not begin with a TLS hello, or not in time.",
         "Use another listener for what is not TLS.";
     TlsHandshakeFailed = "tls_handshake_failed", 400, Downstream,
-        "The listener of stream routes ends TLS, and the client's handshake came to nothing.",
+        "The listener of stream routes terminates TLS, and the client's handshake failed.",
         "See the log line of the handshake, or `tollhouse_downstream_tls_handshakes_failed_total`, for the reason.";
     PluginRefused = "plugin_refused", 403, Gateway,
         "A plugin of the stream route refused the connection.",
@@ -242,27 +242,26 @@ impl ErrorCode {
         self.facts().text
     }
 
-    /// The status of the answer, or of the log line where no answer can be sent.
+    /// Status of the response, or of the log line if no response can be sent.
     pub fn status(self) -> u16 {
         self.facts().status
     }
 
-    /// Who caused it.
+    /// The party that caused the error.
     pub fn origin(self) -> Origin {
         self.facts().origin
     }
 
-    /// What it means, in one sentence.
+    /// Meaning, in one sentence.
     pub fn meaning(self) -> &'static str {
         self.facts().meaning
     }
 
-    /// What to do about it, in one sentence.
+    /// Advice for the operator, in one sentence.
     pub fn remedy(self) -> &'static str {
         self.facts().remedy
     }
 
-    /// The code of a word.
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.text() == text)
     }

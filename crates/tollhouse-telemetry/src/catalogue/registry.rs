@@ -1,5 +1,5 @@
-//! The metrics of the service registry. They are read from its state when somebody scrapes; here are
-//! their names, and what is said about them.
+//! Names and help texts of the metrics of the service registry. The values are read from its state
+//! on each scrape.
 
 use super::Metric;
 
@@ -36,7 +36,7 @@ metrics! {
     REDIS_DOWN: "gauge", "tollhouse_registry_redis_down", None,
         "Whether heartbeats go over the database, because the Redis that should carry them between nodes does not take them.";
     ROUND_LOSSES: "counter", "tollhouse_registry_round_losses_total", None,
-        "Times that heartbeats which another node had passed on never came, as when a Redis loses its data. Who may have been among them has its full time again.";
+        "Times that heartbeats forwarded by another node were lost, as when a Redis loses its data. The deadlines of all instances that may be concerned start anew.";
     VERSION: "gauge", "tollhouse_registry_version", None,
         "Version of the registry that is published; counts from the start.";
     TRANSITIONS: "counter", "tollhouse_registry_transitions_total", Some("to"),

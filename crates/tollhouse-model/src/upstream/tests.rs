@@ -176,7 +176,7 @@ fn a_certificate_by_id_stands_for_itself_alone() {
     let (upstream, problems) =
         parse(json!({ "client_cert_id": "1", "client_key": "-----BEGIN".repeat(8) }));
     assert!(upstream.is_none());
-    assert!(problems.to_string().contains("exclude each other"), "{problems}");
+    assert!(problems.to_string().contains("cannot be combined"), "{problems}");
 }
 
 #[test]

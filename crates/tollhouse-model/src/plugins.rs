@@ -68,7 +68,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, value: &Value) -> PluginSet {
 fn read_conf(reader: &mut Reader<'_>, name: &str, value: &Value) -> Option<PluginConf> {
     if !value.is_object() && value.as_array().is_none_or(|items| !items.is_empty()) {
         let reason = format!("invalid plugin conf {} for plugin [{name}]", excerpt(value));
-        reader.error(value, reason, "a conf is an object; {} where there is nothing to say");
+        reader.error(value, reason, "write an object; {} for the defaults");
         return None;
     }
     let fields = reader.map(value)?;
@@ -85,7 +85,7 @@ fn read_conf(reader: &mut Reader<'_>, name: &str, value: &Value) -> Option<Plugi
 
 fn read_meta(reader: &mut Reader<'_>, value: &Value) -> Option<PluginMeta> {
     let fields = reader.object(value, &META_FIELDS, Unknown::Refused)?;
-    reader.refuse_lua(fields, "pre_function", "remove it; conditions can be said in \"filter\"");
+    reader.refuse_lua(fields, "pre_function", "remove it; put conditions in \"filter\"");
     Some(PluginMeta {
         disable: reader.optional(fields, "disable", Reader::boolean).unwrap_or_default(),
         priority: reader.optional(fields, "priority", |reader, value| {
@@ -149,7 +149,7 @@ mod tests {
             (
                 json!({"cors": 1}),
                 "plugins.cors: invalid plugin conf 1 for plugin [cors] (got 1); \
-                 a conf is an object; {} where there is nothing to say",
+                 write an object; {} for the defaults",
             ),
             (
                 json!({"cors": {"_meta": {"disabled": true}}}),
@@ -159,8 +159,8 @@ mod tests {
             (
                 json!({"cors": {"_meta": {"pre_function": "return function() end"}}}),
                 "plugins.cors._meta.pre_function: Lua is not available, so \"pre_function\" \
-                 cannot be honoured (got \"return function() end\"); remove it; conditions can \
-                 be said in \"filter\"",
+                 cannot be honoured (got \"return function() end\"); remove it; put \
+                 conditions in \"filter\"",
             ),
             (
                 json!({"cors": {"_meta": {"error_response": 3, "priority": 1.5}}}),

@@ -97,7 +97,7 @@ pub struct StatusAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StatusError {
     /// The chain does not contain the issuer's certificate.
-    #[error("the chain does not hold the certificate of its issuer")]
+    #[error("the chain does not contain the certificate of the issuer")]
     NoIssuer,
     /// The certificate or that of its issuer cannot be parsed.
     #[error("the certificate cannot be read")]
@@ -112,7 +112,7 @@ pub enum StatusError {
     #[error("the answer is about another certificate")]
     OtherCertificate,
     /// The response is signed neither by the issuer nor by a delegated responder.
-    #[error("the answer is not signed by the issuer nor on its behalf")]
+    #[error("the answer is signed neither by the issuer nor on its behalf")]
     Untrusted,
     /// The validity of the response begins in the future.
     #[error("the answer is not valid yet")]
@@ -185,7 +185,7 @@ impl StatusQuestion {
     /// valid now.
     pub fn read(&self, answer: &[u8], now_unix_s: i64) -> Result<StatusAnswer, StatusError> {
         if answer.len() > ANSWER_BYTES_MAX {
-            return Err(StatusError::Malformed("it is longer than 16 KiB"));
+            return Err(StatusError::Malformed("longer than 16 KiB"));
         }
         let signed = Signed::parse(answer)?;
         let single = self.find(signed.data.content)?;
@@ -202,7 +202,7 @@ impl StatusQuestion {
 
     /// Finds the single response for this certificate in a `ResponseData`.
     fn find(&self, data: &[u8]) -> Result<StatusAnswer, StatusError> {
-        const WHAT: StatusError = StatusError::Malformed("its list of answers");
+        const WHAT: StatusError = StatusError::Malformed("invalid list of responses");
         let mut fields = Der::new(data);
         // Skips the version and the responder's id. The signer is determined by the signature.
         fields.skip_if(der::EXPLICIT_0);
@@ -217,7 +217,7 @@ impl StatusQuestion {
             let mut single = Der::new(single.content);
             let id = single.expect(der::SEQUENCE).ok_or(WHAT)?;
             if self.is_named_by(id.content) {
-                return read_single(&mut single).ok_or(StatusError::Malformed("its dates"));
+                return read_single(&mut single).ok_or(StatusError::Malformed("invalid dates"));
             }
         }
         Err(StatusError::OtherCertificate)

@@ -198,7 +198,7 @@ fn under(value: &Value, field: &str) -> Value {
 }
 
 /// Returns the first field below `value` whose text has the prefix of sealed values. Visits every
-/// text if there is none.
+/// text if no field has it.
 pub fn sealed_field(value: &Value) -> Option<String> {
     if !has_marked(value) {
         return None;

@@ -191,7 +191,7 @@ impl Parser<'_> {
         };
         number.map_or_else(
             || {
-                self.warn(value, "comparison with what is not a number never holds", "");
+                self.warn(value, "a comparison with a value that is not a number never holds", "");
                 Test::Never
             },
             |number| Test::Order(order, number),

@@ -157,7 +157,7 @@ fn read_pairs(
     if let (Some(certs), Some(keys)) = (count("certs"), count("keys"))
         && certs != keys
     {
-        let hint = "each of certs has its key at the same place in keys";
+        let hint = "each of certs needs its key at the same position in keys";
         reader.error_unquoted("mismatched number of certs and keys", hint);
         return None;
     }
@@ -229,8 +229,8 @@ fn warn_of_staples(reader: &mut Reader<'_>, facts: &[CertificateFacts], staples:
         return;
     }
     let (path, problems) = reader.parts();
-    let reason = "the certificate requires a staple (OCSP must-staple), and no responder can be asked for one";
-    let hint = "put its issuer's certificate behind it in cert, or give the answer in ocsp; \
+    let reason = "the certificate requires a stapled OCSP response (must-staple), and no responder can be asked for it";
+    let hint = "append its issuer's certificate in cert, or give the response in ocsp; \
                 clients that check refuse the connection";
     problems.push(Problem::warning(format!("{path}.cert"), reason).with_hint(hint));
 }
@@ -239,7 +239,7 @@ fn out_of_order(facts: &CertificateFacts, path: &str) -> Option<Problem> {
     let place = facts.misplaced?;
     let reason =
         format!("the certificate {} of the chain has not signed that before it", place + 1);
-    let hint = "put the host's own certificate first, and behind each the one that has signed it";
+    let hint = "put the host's own certificate first, each followed by the one that signed it";
     Some(Problem::warning(path, reason).with_hint(hint))
 }
 

@@ -53,14 +53,14 @@ fn decode(reader: &mut Reader<'_>, value: &Value) -> Option<Arc<[u8]>> {
     let chars_max = ANSWER_BYTES_MAX.div_ceil(3) * 4 * 65 / 64 + 4;
     let hint = "give the answer of the responder (DER) in base64";
     if text.len() > chars_max {
-        reader.error_unquoted("it is longer than the 16 KiB of an answer", hint);
+        reader.error_unquoted("longer than 16 KiB", hint);
         return None;
     }
     let packed: String = text.split_ascii_whitespace().collect();
     match STANDARD.decode(packed) {
         Ok(answer) => Some(answer.into()),
         Err(error) => {
-            reader.error_unquoted(format!("it is not base64: {error}"), hint);
+            reader.error_unquoted(format!("invalid base64: {error}"), hint);
             None
         }
     }
@@ -98,11 +98,11 @@ fn check(
         }
         Err(error @ (StatusError::Expired | StatusError::NotYet)) => (
             true,
-            warning(path, &error.to_string(), "it is not shown to clients; give a newer one"),
+            warning(path, &error.to_string(), "it is not stapled; give a newer response"),
         ),
         Err(error) => {
             let hint = match error {
-                StatusError::NoIssuer => "put the certificate of its issuer behind that in cert",
+                StatusError::NoIssuer => "append the certificate of the issuer in cert",
                 _ => "give the answer of the responder that the certificate names (DER, in base64)",
             };
             (false, crate::Problem::error(path, error.to_string()).with_hint(hint))

@@ -100,7 +100,7 @@ fn read_scheme(reader: &mut Reader<'_>, value: &Value) -> Option<bool> {
         return None;
     }
     if matches!(name, "https" | "grpcs") {
-        let reason = "has no effect in a stream route: nodes are spoken to as with \"tcp\"";
+        let reason = "has no effect in a stream route: nodes are contacted as with \"tcp\"";
         reader.warning(value, reason, "use \"tls\" to encrypt connections to nodes");
     }
     Some(false)
@@ -128,7 +128,7 @@ fn read_logger(reader: &mut Reader<'_>, value: &Value) -> Option<StreamLogger> {
     let fields = reader.object(value, &["name", "filter", "conf"], Unknown::Refused)?;
     if fields.contains_key("name") && !fields.contains_key("conf") {
         let reason = "property \"conf\" is required when \"name\" is set";
-        reader.error_unquoted(reason, "give {} where there is nothing to say");
+        reader.error_unquoted(reason, "give {} for the defaults");
     }
     Some(StreamLogger {
         name: reader.optional(fields, "name", Reader::text).map(str::to_owned),

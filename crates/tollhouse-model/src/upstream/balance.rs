@@ -71,7 +71,7 @@ fn read_policy(reader: &mut Reader<'_>, value: &Value) -> Option<Policy> {
 fn read_hash_on(reader: &mut Reader<'_>, fields: &Fields, source: Source) -> Option<HashOn> {
     let key_is_optional = matches!(source, Source::Consumer | Source::Combination);
     if !fields.contains_key("key") && !key_is_optional {
-        reader.error_unquoted("missing key", "say in \"key\" what to hash, such as remote_addr");
+        reader.error_unquoted("missing key", "name in \"key\" what to hash, such as remote_addr");
         return None;
     }
     match source {

@@ -54,7 +54,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: &Value) -> Option<Checks> {
     if !fields.contains_key("active") {
         let reason =
             "object matches none of the required: [\"active\"] or [\"active\",\"passive\"]";
-        reader.error(value, reason, "add \"active\"; {} stands for its defaults");
+        reader.error(value, reason, "add \"active\"; {} uses its defaults");
     }
     let active = reader.optional(fields, "active", read_active);
     let passive = reader.optional(fields, "passive", read_passive);

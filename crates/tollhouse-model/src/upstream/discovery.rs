@@ -21,7 +21,7 @@ const NAME_PATTERN: &str = "^[0-9A-Za-z-./:_]+$";
 
 const NAME_HINT: &str = "write namespace/service, such as prod/orders, or the service alone";
 
-const SLASHES_HINT: &str = "write namespace/service; where the service's own name has slashes, \
+const SLASHES_HINT: &str = "write namespace/service; if the name of the service has slashes, \
                             give the namespace in \"discovery_args.namespace_id\"";
 
 /// Arguments of the registry. `group_name` is accepted for compatibility and has no effect.

@@ -64,7 +64,7 @@ catalogue! {
             "tollhouse_requests_failed_total",
             "Requests that the gateway refused or failed itself, by error code.";
         requests_open: Gauge =
-            "tollhouse_requests_open", "Requests whose head has been read and that are not answered yet.";
+            "tollhouse_requests_open", "Requests in progress: the head is read, and the answer is not complete.";
         request_duration: Histogram =
             "tollhouse_request_duration_milliseconds",
             "Time from the first byte of a request to the last byte of its answer.";
@@ -92,7 +92,7 @@ catalogue! {
             "tollhouse_downstream_http2_connections_total", "Client connections that speak HTTP/2.";
         downstream_http2_connections_failed: Counter =
             "tollhouse_downstream_http2_connections_failed_total",
-            "Client connections of HTTP/2 ended for breaking its rules or a bound.";
+            "Client connections of HTTP/2 closed because of a protocol error or an exceeded limit.";
         downstream_http2_streams: Counter =
             "tollhouse_downstream_http2_streams_total",
             "Streams that clients opened, counted when their connection ends.";
@@ -133,19 +133,19 @@ catalogue! {
             "tollhouse_stream_connections_open", "Connections below HTTP open now.";
         stream_failed: Family<ErrorCode, { ErrorCode::COUNT }> =
             "tollhouse_stream_failed_total",
-            "Connections below HTTP and sessions of datagrams that were refused, failed or cut, by error code.";
+            "Connections below HTTP and datagram sessions that were refused, failed or aborted, by error code.";
         stream_received_bytes: Counter =
             "tollhouse_stream_received_bytes_total",
             "Bytes received from clients of stream routes and passed on.";
         stream_sent_bytes: Counter =
             "tollhouse_stream_sent_bytes_total", "Bytes sent to clients of stream routes.";
         udp_sessions: Counter =
-            "tollhouse_udp_sessions_total", "Sessions of datagrams begun.";
+            "tollhouse_udp_sessions_total", "Datagram sessions started.";
         udp_sessions_open: Gauge =
-            "tollhouse_udp_sessions_open", "Sessions of datagrams open now.";
+            "tollhouse_udp_sessions_open", "Datagram sessions open now.";
         udp_sessions_displaced: Counter =
             "tollhouse_udp_sessions_displaced_total",
-            "Sessions of datagrams without a sign of use that ended early, so that newer ones found room.";
+            "Unused datagram sessions that were ended early to make room for newer ones.";
         udp_datagrams_dropped: Family<DatagramDrop, { DatagramDrop::COUNT }> =
             "tollhouse_udp_datagrams_dropped_total", "Datagrams that were not passed on, by reason.";
     }
@@ -183,24 +183,24 @@ catalogue! {
     /// Counters of the process besides its traffic; any thread may write.
     ProcessMetrics {
         acme_certificates: SharedGauge =
-            "tollhouse_acme_certificates", "Certificates that renew themselves and are served.";
+            "tollhouse_acme_certificates", "Automatically renewed certificates in service.";
         acme_certificates_failing: SharedGauge =
             "tollhouse_acme_certificates_failing",
-            "Names whose last attempt to get or renew a certificate has failed.";
+            "Names whose last attempt to obtain or renew a certificate has failed.";
         acme_expiry: SharedGauge =
             "tollhouse_acme_expiry_seconds",
             "Time until the first of these certificates expires; 0 without such a certificate.";
         acme_down: SharedGauge =
-            "tollhouse_acme_down", "1 while certificates can neither be got nor renewed on this node.";
+            "tollhouse_acme_down", "1 while certificates can neither be obtained nor renewed on this node.";
         acme_failures: SharedCounter =
-            "tollhouse_acme_failures_total", "Attempts to get or renew a certificate that have failed.";
+            "tollhouse_acme_failures_total", "Failed attempts to obtain or renew a certificate.";
         ocsp_answers: SharedCounter =
-            "tollhouse_ocsp_answers_total", "Answers of OCSP responders that were taken into service.";
+            "tollhouse_ocsp_answers_total", "OCSP responses put into service.";
         ocsp_failures: SharedCounter =
             "tollhouse_ocsp_failures_total",
-            "Questions to OCSP responders without an answer that could be shown to clients.";
+            "OCSP requests without a response that could be stapled.";
         certificates_stapled: SharedGauge =
-            "tollhouse_certificates_stapled", "Certificates that are shown with an OCSP answer.";
+            "tollhouse_certificates_stapled", "Certificates in service with a stapled OCSP response.";
         access_log_lines: SharedCounter =
             "tollhouse_access_log_lines_total", "Access-log lines written.";
         access_log_lines_dropped: SharedCounter =
@@ -211,7 +211,7 @@ catalogue! {
             "Times that writing or reopening the access log failed.";
         log_entries_lost: SharedCounter =
             "tollhouse_log_entries_lost_total",
-            "Entries of loggers (plugins, and ShenYu's) lost because too many waited or their server did not take them.";
+            "Entries of loggers (plugins, and ShenYu's) lost because too many were queued or their server did not accept them.";
         snapshots_published: SharedCounter =
             "tollhouse_snapshots_published_total", "Revisions of the configuration put into service.";
         snapshots_live: SharedGauge =
@@ -229,16 +229,16 @@ catalogue! {
             "Requests counted under labels of `other`, because a core had reached its limit of label sets.";
         store_down: SharedGauge =
             "tollhouse_store_down",
-            "1 while the store of the configuration cannot be read; what is in service goes on.";
+            "1 while the configuration store cannot be read; the configuration in service stays.";
         store_doubtful: SharedGauge =
             "tollhouse_store_doubtful",
             "1 while the content of a shared store is not trusted (it was emptied or replaced), is an incomplete import, or is older than content read before.";
         store_differences: SharedCounter =
             "tollhouse_store_differences_total",
-            "Objects in service that were not what a shared store holds, found by comparing and mended.";
+            "Objects in service that differed from a shared store, detected by comparison and corrected.";
         store_rewinds: SharedCounter =
             "tollhouse_store_rewinds_total",
-            "Times that a shared store was found at an earlier revision than one that was read of it.";
+            "Times that a shared store was at an earlier revision than one read before.";
         store_copy_written: SharedGauge =
             "tollhouse_store_copy_written_seconds",
             "Time of the newest change in the copy of a shared store that a start without the store serves, in seconds since 1970.";
@@ -249,7 +249,7 @@ catalogue! {
             "tollhouse_admin_down", "1 while the Admin API cannot be served.";
         admin_keys_refused: SharedCounter =
             "tollhouse_admin_keys_refused_total",
-            "Wrong keys that were brought to the Admin API or typed into the console's sign-in.";
+            "Wrong keys sent to the Admin API or entered at the console's sign-in.";
         registry_down: SharedGauge =
             "tollhouse_registry_down", "1 while the service registry cannot be served.";
         shenyu_admin_down: SharedGauge =

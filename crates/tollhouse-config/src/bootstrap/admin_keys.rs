@@ -119,7 +119,7 @@ fn check_all(keys: Vec<NamedKey>) -> Read<Vec<NamedKey>> {
         if !seen.insert(one.name.as_str()) {
             return refuse(
                 format!("two keys are called {:?}", one.name),
-                "name each after its bearer",
+                "name each after its owner",
             );
         }
     }
@@ -127,7 +127,7 @@ fn check_all(keys: Vec<NamedKey>) -> Read<Vec<NamedKey>> {
     for one in &keys {
         if !seen.insert(one.key.expose()) {
             let reason = format!("{:?} has the same key as another entry", one.name);
-            return refuse(reason, "give each bearer a key of its own");
+            return refuse(reason, "give each owner a different key");
         }
     }
     Ok(keys)

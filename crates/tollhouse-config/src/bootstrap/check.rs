@@ -91,7 +91,7 @@ fn check_shenyu_local(bootstrap: &Bootstrap, problems: &mut Problems) {
         problems.push(Problem::error(NAME, reason).with_hint(hint));
     }
     if bootstrap.resources.is_some() || bootstrap.admin.standalone {
-        let reason = "what is written there is kept in a store, and here objects come from a file";
+        let reason = "changes made there are stored, but the objects come from a file";
         let hint = "leave it out, or resources and admin.standalone";
         problems.push(Problem::error(NAME, reason).with_hint(hint));
     }
@@ -105,12 +105,12 @@ fn check_shenyu_local(bootstrap: &Bootstrap, problems: &mut Problems) {
 /// Checks that a listener has a complete TLS configuration or none.
 fn check_tls(name: &str, tls: &ListenerTls, problems: &mut Problems) {
     if tls.cert.is_some() != tls.key.is_some() {
-        let problem = Problem::error(name, "a certificate and its key come together");
+        let problem = Problem::error(name, "a certificate and its key must be set together");
         problems
             .push(problem.with_hint(format!("set both {name}.cert and {name}.key, or neither")));
     }
     if tls.client_ca.is_some() && tls.cert.is_none() {
-        let problem = Problem::error(format!("{name}.client_ca"), "needs a certificate of its own");
+        let problem = Problem::error(format!("{name}.client_ca"), "requires a server certificate");
         problems.push(problem.with_hint(format!("set {name}.cert and {name}.key")));
     }
 }
@@ -121,7 +121,7 @@ fn check_admin_keys(admin: &Admin, problems: &mut Problems) {
         if admin.keys.iter().any(|one| one.name == name) {
             let problem =
                 Problem::error("admin.keys", format!("{name:?} is the name of another key"));
-            problems.push(problem.with_hint("give each bearer a name of its own"));
+            problems.push(problem.with_hint("give each key a different name"));
         }
     }
 }
@@ -158,7 +158,7 @@ fn check_own_secrets(bootstrap: &Bootstrap, problems: &mut Problems) {
         let same = seen.iter().find(|(_, other)| *other == secret);
         if let Some((other, _)) = same.filter(|_| !secret.expose().is_empty()) {
             let problem = Problem::error(name, format!("the same secret as {other}"));
-            problems.push(problem.with_hint("give each of them a random secret of its own"));
+            problems.push(problem.with_hint("give each of them a different random secret"));
         }
         seen.push((name, secret));
     }
@@ -188,7 +188,7 @@ fn check_acme(acme: &Acme, problems: &mut Problems) {
     };
     if acme.eab.key_id.is_some() != acme.eab.key.is_some() {
         let hint = "set both acme.eab.key_id and acme.eab.key, or neither";
-        error("acme.eab", "an account's id and its key come together", hint);
+        error("acme.eab", "an account's id and its key must be set together", hint);
     }
     if acme.directory.is_none() {
         if !acme.hosts.is_empty() {
@@ -250,7 +250,7 @@ fn check_lists(lists: &[(&'static str, &Vec<SocketAddr>)], problems: &mut Proble
             if let Some((owner, other)) = first {
                 let reason = format!("{address} collides with {other} of {owner}");
                 let problem = Problem::error(*name, reason);
-                problems.push(problem.with_hint("give each listener a port of its own"));
+                problems.push(problem.with_hint("give each listener a different port"));
             }
             seen.push((name, *address));
         }

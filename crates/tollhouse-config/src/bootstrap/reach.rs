@@ -45,7 +45,7 @@ pub(super) fn check(bootstrap: &Bootstrap, problems: &mut Problems) {
             "it contains the data folder, so that plugins could overwrite keys and settings";
         let problem = Problem::error("log_files.folder", reason);
         problems.push(
-            problem.with_hint("give a folder of its own, such as the default, logs in data_dir"),
+            problem.with_hint("give a separate folder, such as the default, logs in data_dir"),
         );
     }
 }

@@ -106,7 +106,7 @@ impl Shape for HostNames {
 
 fn host_name(text: &str) -> Read<String> {
     if text.contains('*') {
-        let hint = "an authority gives wildcards by DNS only, which is not spoken here: write such a \
+        let hint = "authorities issue wildcards by DNS challenges only, which are not supported: write such a \
                     certificate as an ssls object";
         return refuse(format!("{text:?} is a wildcard"), hint);
     }

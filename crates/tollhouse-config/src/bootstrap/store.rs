@@ -66,11 +66,11 @@ pub(super) fn check(bootstrap: &Bootstrap, problems: &mut Problems) {
     };
     if etcd.user.is_some() != etcd.password.is_some() {
         let hint = "set both store.etcd.user and store.etcd.password, or neither";
-        error("store.etcd.user", "a user and its password come together", hint);
+        error("store.etcd.user", "a user and its password must be set together", hint);
     }
     if etcd.tls.cert.is_some() != etcd.tls.key.is_some() {
         let hint = "set both store.etcd.tls.cert and store.etcd.tls.key, or neither";
-        error("store.etcd.tls", "a certificate and its key come together", hint);
+        error("store.etcd.tls", "a certificate and its key must be set together", hint);
     }
     if etcd.endpoints.is_empty() {
         return;
@@ -81,7 +81,7 @@ pub(super) fn check(bootstrap: &Bootstrap, problems: &mut Problems) {
     }
     if bootstrap.encryption.keyring.is_empty() {
         let hint = "give all gateways of this etcd the same keys, APISIX nodes among them";
-        let reason = "a store that gateways share needs a keyring that they share";
+        let reason = "a store shared by gateways requires a shared keyring";
         error("encryption.keyring", reason, hint);
     }
 }

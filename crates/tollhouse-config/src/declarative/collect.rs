@@ -98,9 +98,9 @@ impl Collector {
         if first != next {
             let first = &self.document.items[first].path;
             let what = key::called(kind);
-            let reason = format!("found duplicate {what} {id} in {list}: {first} has it already");
+            let reason = format!("found duplicate {what} {id} in {list}: already used by {first}");
             let problem = Problem::error(path, reason);
-            let hint = format!("the first one is used; give this one another {what}");
+            let hint = format!("the first one is used; give this one a different {what}");
             self.problem(problem.with_hint(hint));
             self.withhold_unnamed(list, index, text);
             return;

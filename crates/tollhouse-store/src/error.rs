@@ -35,7 +35,7 @@ pub enum StoreError {
         revision: Revision,
     },
     /// The transaction exceeds a limit; nothing was changed.
-    #[error("{what} is {actual}, more than the {max} that the store takes; split it")]
+    #[error("{what} is {actual}, more than the limit of {max}; split it")]
     TooLarge {
         /// The quantity, with its unit.
         what: &'static str,
@@ -50,7 +50,7 @@ pub enum StoreError {
     #[error("{key} is changed twice in one transaction; leave the last change of it only")]
     ChangedTwice { key: Box<str> },
     /// The lease has ended; nothing was changed.
-    #[error("lease {lease} has ended; stop what it was for, and take a new one")]
+    #[error("lease {lease} has ended; stop its work, and take a new one")]
     Fenced { lease: LeaseId },
     /// Another process has the store open.
     #[error(
@@ -168,7 +168,7 @@ pub enum StoreError {
     },
     /// The external engine is not reachable; nothing was changed.
     #[error(
-        "{place} cannot be reached ({reason}); look whether it runs, and whether its addresses, \
+        "{place} cannot be reached ({reason}); check that it runs, and that its addresses, \
          certificates and credentials are right"
     )]
     Unreachable {

@@ -21,7 +21,7 @@ pub(crate) enum Failure {
 }
 
 const REMEDY_RIGHTS: &str = "give this user the right to create, read and write the tables of the database, \
-                             and look at its name and password";
+                             and check its name and password";
 const REMEDY_ROOM: &str = "make room on the disk of the database";
 const REMEDY_PACKET: &str = "set max_allowed_packet to 16 MiB or more";
 const REMEDY_OTHER: &str = "look at the log of the database";

@@ -176,7 +176,7 @@ impl Follower {
                 %seen,
                 newest = %newest.revision,
                 "the database has lost commits that it had confirmed: it crashed before they were on the \
-                 disk, or a standby without them took over; look for what was written last"
+                 disk, or a standby without them took over; check the most recent changes"
             );
         }
         self.following.history.restart(newest.revision);

@@ -113,7 +113,7 @@ impl Attempt<'_> {
                 if order.state().status == OrderStatus::Invalid {
                     return Ok(None);
                 }
-                tracing::info!(host = self.host, url, "an order for a certificate is gone on with");
+                tracing::info!(host = self.host, url, "an order for a certificate is resumed");
                 Ok(Some((order, kept)))
             }
             // The order has expired, or belongs to another account.
@@ -156,7 +156,7 @@ impl Attempt<'_> {
                 if self.replaces.is_some() && remarks.last().location.is_some() =>
             {
                 let url = remarks.last().location.unwrap_or_default();
-                tracing::debug!(%reason, "an order does not say what it replaces");
+                tracing::debug!(%reason, "an order does not name the certificate it replaces");
                 past_bad_nonces!(account.order(url.clone()))
             }
             asked => asked,

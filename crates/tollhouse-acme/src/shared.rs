@@ -85,7 +85,7 @@ impl Shared {
         let Some(entry) = entry else { return Ok(None) };
         let record = serde_json::from_slice(&entry.value);
         if let Err(error) = &record {
-            tracing::warn!(key, %error, "a record in the store is damaged, and made anew");
+            tracing::warn!(key, %error, "a record in the store is damaged, and is recreated");
         }
         Ok(record.ok())
     }

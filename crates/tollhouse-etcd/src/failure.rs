@@ -82,8 +82,8 @@ impl Failure {
 /// Message of etcd when its quota is exhausted.
 const NO_SPACE: &str = "database space exceeded";
 
-const REMEDY_SPACE: &str = "its quota is used up: compact and defragment it, then disarm the alarm (etcdctl alarm \
-                            disarm). Deletions are taken meanwhile";
+const REMEDY_SPACE: &str = "its quota is exhausted: compact and defragment it, then disarm the alarm (etcdctl alarm \
+                            disarm). Deletions are accepted meanwhile";
 
 /// Advice for the operator about a refusal.
 fn remedy(code: Code) -> &'static str {

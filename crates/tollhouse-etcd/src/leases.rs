@@ -74,7 +74,7 @@ impl Leases<'_> {
         };
         let failure = match tokio::time::timeout(self.endpoints.timeout(), renewed).await {
             Ok(Ok(Some(answer))) => return Ok(answer.ttl > 0),
-            Ok(Ok(None)) => Failure::Unanswered("it ended the conversation".to_owned()),
+            Ok(Ok(None)) => Failure::Unanswered("the stream was closed".to_owned()),
             Ok(Err(status)) => Failure::from(status),
             Err(_) => Failure::timed_out(),
         };

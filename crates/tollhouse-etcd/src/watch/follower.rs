@@ -165,7 +165,7 @@ impl Follower {
         };
         let begun = tokio::time::timeout(shared.endpoints.timeout(), begun).await;
         let (conversation, first) = begun.map_err(|_| End::Broken(Failure::timed_out()))??;
-        let first = first.ok_or_else(|| broken("the watch was not begun"))?;
+        let first = first.ok_or_else(|| broken("the watch was not started"))?;
         self.check_beginning(&first).await?;
         Ok(conversation)
     }

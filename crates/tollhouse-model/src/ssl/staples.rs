@@ -98,7 +98,7 @@ fn check(
         }
         Err(error @ (StatusError::Expired | StatusError::NotYet)) => (
             true,
-            warning(path, &error.to_string(), "it is not stapled; give a newer response"),
+            warning(path, &error.to_string(), "it is not sent to clients; give a newer response"),
         ),
         Err(error) => {
             let hint = match error {

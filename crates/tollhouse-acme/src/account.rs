@@ -1,4 +1,4 @@
-//! The account with the authority: the one in the store, or a new one.
+//! The account with the authority: the stored one, or a new one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,18 @@ use crate::records::{ACCOUNT_PLACE, AccountRecord, to_json};
 use crate::settings::Settings;
 use crate::shared::Shared;
 
-/// How long a refusal answers for the turns that waited for the same account: shorter than any wait behind a failure.
+/// Time for which a refusal also applies to other attempts that wait for the account, in seconds;
+/// shorter than any wait after a failure.
 const REFUSAL_SHARED_S: u64 = 5;
 
-/// How often a new account is written, and how long between.
+/// Attempts to store a new account, and the time between them.
 const WRITES_MAX: u32 = 10;
 const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
-/// Opens the account, or makes one and writes it down. Costs a request for the directory.
+/// Opens the account, or creates and stores one. Costs a request for the directory.
 ///
 /// # Errors
-/// The authority refuses or cannot be asked; the store fails; the key in it is sealed for good.
+/// If the authority refuses or is unreachable, the store fails, or no key opens the stored account.
 pub(crate) async fn open(
     shared: &Arc<Shared>,
     lease: LeaseId,
@@ -34,7 +35,8 @@ pub(crate) async fn open(
     if let Some(record) = stored(shared).await? {
         return restore(shared, lease, record).await;
     }
-    // Turns begin side by side, and the authority may give one account only for a key of an external account.
+    // Attempts run concurrently, and an authority may allow only one account per external account
+    // key.
     let mut gate = Arc::clone(&shared.account_gate).lock_owned().await;
     if let Some(record) = stored(shared).await? {
         drop(gate);
@@ -46,8 +48,8 @@ pub(crate) async fn open(
     {
         return Err(failure.clone());
     }
-    // A task of its own: turns are aborted when the authority refuses one of them, and an account that the authority
-    // has made is never given a second time.
+    // Runs as a separate task, because attempts are aborted when the authority refuses one of them,
+    // and a created account cannot be obtained again.
     let shared = Arc::clone(shared);
     let created = tokio::spawn(async move {
         let created = create(&shared, lease).await;
@@ -57,7 +59,7 @@ pub(crate) async fn open(
     created.await.unwrap_or_else(|error| Err(Failure::new(Code::AccountRefused, error)))
 }
 
-/// The account's record, unless its key is lost and may be.
+/// Returns the account's record, unless its key is lost and it may be replaced.
 async fn stored(shared: &Shared) -> Result<Option<AccountRecord>, Failure> {
     let key = keys::account(&shared.settings.directory);
     let record: Option<AccountRecord> = shared.record(&key).await?;
@@ -67,7 +69,7 @@ async fn stored(shared: &Shared) -> Result<Option<AccountRecord>, Failure> {
     Ok(record.filter(|record| !is_lost(record)))
 }
 
-/// Forgets an account that the authority has forgotten.
+/// Removes an account that the authority no longer knows.
 pub(crate) async fn forget(shared: &Shared, lease: LeaseId) -> Result<(), Failure> {
     let key = keys::account(&shared.settings.directory);
     shared.commit(lease, Transaction::new().delete(key)).await.map(drop)
@@ -95,8 +97,8 @@ async fn restore(
     Ok((account, remarks))
 }
 
-/// Makes an account. Should the process end before it is written down, the authority keeps one that
-/// nobody uses, which costs nothing; orders are written down before they are made.
+/// Creates an account. If the process ends before it is stored, the authority keeps an unused
+/// account, which costs nothing. Orders, in contrast, are stored before they are created.
 async fn create(shared: &Shared, lease: LeaseId) -> Result<(Account, Remarks), Failure> {
     let Settings { directory, contact, agrees, .. } = &shared.settings;
     let external = external_account(&shared.settings)?;
@@ -115,7 +117,7 @@ async fn create(shared: &Shared, lease: LeaseId) -> Result<(Account, Remarks), F
     let ((account, credentials), remarks) = made.map_err(account_failure)?;
     let credentials = serde_json::to_string(&credentials)
         .map_err(|error| Failure::new(Code::AnswerMalformed, error))?;
-    // Whoever reads a copy of the store must not be able to act as this account.
+    // Sealed, so that a copy of the store does not give access to the account.
     let record = AccountRecord {
         directory: directory.clone(),
         credentials: shared.keyring.seal(&credentials, ACCOUNT_PLACE),
@@ -126,8 +128,8 @@ async fn create(shared: &Shared, lease: LeaseId) -> Result<(Account, Remarks), F
     Ok((account, remarks))
 }
 
-/// Writes a new account down. The authority has it already, so that a store that fails is tried again; and without the
-/// lease it is written where no other node has written one.
+/// Stores a new account. The authority already has it, so failures of the store are retried. If the
+/// lease has ended, the account is stored only if no other node has stored one.
 async fn write_down(
     shared: &Shared,
     lease: LeaseId,
@@ -153,7 +155,7 @@ async fn write_down(
 
 fn external_account(settings: &Settings) -> Result<Option<ExternalAccountKey>, Failure> {
     let Some(external) = &settings.external_account else { return Ok(None) };
-    // Authorities write the padding or leave it out.
+    // Authorities issue keys with or without padding.
     let key = external.key.expose().trim_end_matches('=');
     let key = BASE64_URL_SAFE_NO_PAD.decode(key).map_err(|_| {
         Failure::new(Code::AccountRefused, "acme.eab.key is not in base64url")
@@ -162,7 +164,7 @@ fn external_account(settings: &Settings) -> Result<Option<ExternalAccountKey>, F
     Ok(Some(ExternalAccountKey::new(external.id.clone(), &key)))
 }
 
-/// Without an account nothing can be asked of the authority.
+/// Without an account, no request to the authority is possible.
 fn account_failure(error: Error) -> Failure {
     from_protocol(error, Code::AccountRefused).with_authority_scope()
 }

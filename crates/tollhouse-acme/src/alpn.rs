@@ -1,17 +1,17 @@
-//! The certificate that answers a challenge in a TLS handshake (RFC 8737 §3).
+//! Certificate for a `tls-alpn-01` challenge (RFC 8737 §3).
 
 use aws_lc_rs::digest;
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
-/// What the authority's hello offers, and nothing else.
+/// The only ALPN protocol in the authority's hello.
 pub const ACME_TLS_ALPN: &[u8] = b"acme-tls/1";
 
-/// A self-signed certificate for one name, with the digest of the key authorization in a critical
-/// extension, and its key.
+/// Creates a self-signed certificate with its key, for one name. A critical extension contains the
+/// digest of the key authorization.
 ///
 /// # Errors
-/// The name is none that a certificate can stand for.
+/// If the name is invalid in a certificate.
 pub fn challenge_certificate(
     host: &str,
     key_authorization: &str,

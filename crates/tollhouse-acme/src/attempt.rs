@@ -1,8 +1,8 @@
-//! One attempt to get a certificate: an order that is under way is taken up, or a new one is made, and
-//! brought as far as the authority lets it.
+//! One attempt to obtain a certificate: resumes an existing order or creates one, and advances it
+//! as far as the authority permits.
 //!
-//! Whatever an attempt has reached is in the store before the next step, so that one that is cut off (by
-//! the end of the process, by a failure on the way) is gone on with and not repeated.
+//! Every result is stored before the next step, so that an interrupted attempt (by the end of the
+//! process or by a failure) is resumed instead of repeated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,26 +27,27 @@ use crate::schedule;
 use crate::settings::ChallengeKind;
 use crate::shared::Shared;
 
-/// How often a request is repeated whose nonce the authority did not take, beyond what the library does:
-/// where it refuses every second one, this leaves one failure in a million.
+/// Most retries of a request after a refused nonce, in addition to those of the library. Even if
+/// the authority refuses every second nonce, only one request in a million fails.
 pub(crate) const NONCES_MAX: usize = 8;
 
-/// Longest wait for the authority's decision within one attempt; the next one goes on with the order.
+/// Longest wait for the authority's decision in one attempt; the next attempt resumes the order.
 const DECISION_TIME_MAX: Duration = Duration::from_secs(180);
 
-/// The waits between two questions how an order stands: the first, the longest, and the most that an
-/// authority may ask for without ending the attempt.
+/// Waits between two polls of an order: the first, the longest, and the longest that an authority
+/// may request without ending the attempt.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const ASKED_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Longest wait for this node to answer what is pending; it takes milliseconds.
+/// Longest wait until this node answers pending challenges; usually milliseconds.
 const ANSWERS_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How often a certificate that cannot be used is fetched before the order is given up.
+/// Number of unusable certificates after which the order is abandoned.
 const UNUSABLE_MAX: u8 = 3;
 
-/// Repeats a call of the protocol for as long as nonces are refused: such a request has had no effect.
+/// Repeats a protocol call while its nonce is refused. A request with a refused nonce has no
+/// effect.
 macro_rules! past_bad_nonces {
     ($call:expr) => {{
         let mut left = crate::attempt::NONCES_MAX;
@@ -64,15 +65,15 @@ pub(crate) struct Attempt<'s> {
     pub(crate) shared: &'s Arc<Shared>,
     pub(crate) lease: LeaseId,
     pub(crate) host: &'s str,
-    /// The certificate that is renewed, where the authority wants to know that.
+    /// Id of the certificate being renewed, for the field `replaces` of the order.
     pub(crate) replaces: Option<CertificateIdentifier<'static>>,
 }
 
 impl Attempt<'_> {
-    /// Gets a certificate and puts it where it is served, together with `record`, which then says so.
+    /// Obtains a certificate and puts it into service, in one commit with the updated `record`.
     ///
     /// # Errors
-    /// There is none yet.
+    /// If the certificate could not be obtained yet.
     pub(crate) async fn run(self, record: &mut CertificateRecord) -> Result<Facts, Failure> {
         let kept: Option<OrderRecord> = self.shared.record(&self.order_key()).await?;
         let kept = kept.filter(|kept| kept.directory == self.shared.settings.directory);
@@ -97,14 +98,14 @@ impl Attempt<'_> {
         format!("{}{}", keys::ORDERS, keys::certificate_id(self.host))
     }
 
-    /// The order that an earlier attempt has left, if it can be gone on with.
+    /// Resumes the order of an earlier attempt, if possible.
     async fn resume(
         &self,
         account: &Account,
         kept: Option<OrderRecord>,
     ) -> Result<Option<(Order, OrderRecord)>, Failure> {
         let Some(kept) = kept else { return Ok(None) };
-        // Without its key an order is of no use; a new one costs less than a person's time.
+        // An order without its key is useless; a new one costs less than recovering it.
         let is_open = self.shared.open(&kept.key, ORDER_PLACE).is_ok();
         let Some(url) = kept.url.clone().filter(|_| is_open) else { return Ok(None) };
         match past_bad_nonces!(account.order(url.clone())) {
@@ -112,10 +113,10 @@ impl Attempt<'_> {
                 if order.state().status == OrderStatus::Invalid {
                     return Ok(None);
                 }
-                tracing::info!(host = self.host, url, "an order for a certificate is gone on with");
+                tracing::info!(host = self.host, url, "an order for a certificate is resumed");
                 Ok(Some((order, kept)))
             }
-            // It has expired, or is another account's.
+            // The order has expired, or belongs to another account.
             Err(Error::Api(problem)) => {
                 let failure = from_problem(&problem, Code::OrderRefused);
                 if failure.code == Code::OrderRefused { Ok(None) } else { Err(failure) }
@@ -124,8 +125,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// Makes an order. Its key is written down before the authority is asked: a store that takes nothing
-    /// more orders nothing.
+    /// Creates an order. Its key is stored before the request, so that a failing store leads to no
+    /// orders.
     async fn begin(
         &self,
         account: &Account,
@@ -141,7 +142,8 @@ impl Attempt<'_> {
         };
         self.keep(&kept).await?;
         let order = match self.ask_for(account, self.replaces.clone()).await {
-            // Some authorities refuse to hear what is replaced, or did so already.
+            // Some authorities do not support `replaces`, or have already received it for this
+            // certificate.
             Err(Error::Api(problem)) if self.replaces.is_some() => {
                 let failure = from_problem(&problem, Code::OrderRefused);
                 if failure.code == Code::RateLimited {
@@ -149,12 +151,12 @@ impl Attempt<'_> {
                 }
                 self.ask_for(account, None).await
             }
-            // The order was made all the same: the library misses in it what it replaces.
+            // The order was created anyway: the library only misses `replaces` in the response.
             Err(Error::Other(reason))
                 if self.replaces.is_some() && remarks.last().location.is_some() =>
             {
                 let url = remarks.last().location.unwrap_or_default();
-                tracing::debug!(%reason, "an order does not say what it replaces");
+                tracing::debug!(%reason, "an order does not name the certificate it replaces");
                 past_bad_nonces!(account.order(url.clone()))
             }
             asked => asked,
@@ -192,7 +194,7 @@ impl Attempt<'_> {
         self.shared.commit(self.lease, delete).await.map(drop)
     }
 
-    /// From whatever an order has reached to the certificate's text.
+    /// Advances an order from any state to the PEM text of the certificate.
     async fn bring_through(
         &self,
         order: &mut Order,
@@ -221,13 +223,13 @@ impl Attempt<'_> {
         pem.ok_or_else(|| Failure::new(Code::AnswerMalformed, "a valid order has no certificate"))
     }
 
-    /// Puts the answers to all challenges where every node finds them, and tells the authority.
+    /// Stores the answers to all challenges for every node, and notifies the authority.
     async fn answer_challenges(&self, order: &mut Order) -> Result<Vec<String>, Failure> {
         let pending = self.pending(order).await?;
         let mut put = Transaction::new();
         let mut tokens = Vec::new();
         for (token, record) in pending {
-            // They go with the lease: whoever comes next puts them anew.
+            // The answers are under the lease; a later holder stores them again.
             let key = format!("{}{token}", keys::CHALLENGES);
             put = put.put_under(self.lease, key.as_str(), to_json(&record));
             tokens.push(key);
@@ -251,7 +253,7 @@ impl Attempt<'_> {
                 let Some(mut challenge) = authorization.challenge(kind.clone()) else { continue };
                 match challenge.set_ready().await {
                     Ok(()) => {}
-                    // What was said before is said once more, which changes nothing.
+                    // Notifying the authority again of a ready challenge has no effect.
                     Err(error) if left > 0 && is_bad_nonce(&error) => {
                         left -= 1;
                         continue 'anew;
@@ -263,12 +265,12 @@ impl Attempt<'_> {
         }
     }
 
-    /// The challenges of an order that are to be answered, by their tokens.
+    /// Returns the pending challenges of an order with their tokens.
     async fn pending(&self, order: &mut Order) -> Result<Vec<(String, ChallengeRecord)>, Failure> {
         let settings = &self.shared.settings;
         let kind = self.kind();
         let mut left = NONCES_MAX;
-        // A listing that met a bad nonce has lost its place: it begins again, and what it had found goes.
+        // After a refused nonce the iterator has lost its position, so the listing starts again.
         'anew: loop {
             let mut pending = Vec::new();
             let mut authorizations = order.authorizations();
@@ -290,7 +292,7 @@ impl Attempt<'_> {
                     return Err(Failure::new(Code::OrderRefused, reason));
                 };
                 if !is_token(&challenge.token) {
-                    let reason = "a challenge's token is none";
+                    let reason = "invalid challenge token";
                     return Err(Failure::new(Code::AnswerMalformed, reason));
                 }
                 let record = ChallengeRecord {
@@ -316,7 +318,7 @@ impl Attempt<'_> {
         self.shared.commit(self.lease, delete).await.map(drop)
     }
 
-    /// Asks how an order stands until it stands as wished.
+    /// Polls an order until its status satisfies `is_decided`.
     async fn poll(
         &self,
         order: &mut Order,
@@ -341,12 +343,13 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// What the authority found wrong, by its authorizations and the order itself.
+    /// Returns the authority's reason for an invalid order, from its authorizations or the order
+    /// itself.
     async fn why_invalid(&self, order: &mut Order) -> Failure {
         let of_order = order.state().error.as_ref().map(|it| from_problem(it, Code::OrderRefused));
         let mut authorizations = order.authorizations();
         while let Some(Ok(mut authorization)) = authorizations.next().await {
-            // What is known of it is from before the challenge.
+            // The cached state is older than the challenge.
             if past_bad_nonces!(authorization.refresh()).is_err() {
                 continue;
             }
@@ -362,7 +365,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// The row about a certificate that is put into service, as every write of an object has one.
+    /// Builds the change row for the new certificate, as for every write of an object.
     async fn change(&self, id: &str, after: &str, now_s: u64) -> Result<Operation, Failure> {
         let before = self.shared.store.get(&keys::object(&self.shared.prefix, id)).await?;
         let text = |entry: &Entry| String::from_utf8(entry.value.to_vec()).ok();
@@ -379,14 +382,14 @@ impl Attempt<'_> {
             is_cut: false,
             undoes: None,
         };
-        // Of one certificate there is one in a second.
+        // Unique, because a certificate changes at most once a second.
         let name = change_row::key_of(row.at_ms, id);
         let key = format!("{}/{}{name}", self.shared.prefix, change_row::FOLDER);
         Ok(Operation::put(key, row.within(change_row::BODIES_BYTES_MAX).to_text()))
     }
 
-    /// Checks the certificate and puts it in the place of the one before, in one commit with all that
-    /// is over by it.
+    /// Checks the certificate and replaces the former one, in one commit with the cleanup of the
+    /// order.
     async fn put_into_service(
         &self,
         pem: &str,
@@ -398,8 +401,8 @@ impl Attempt<'_> {
         let facts = match certificate::check(pem, &key, self.host, now_s) {
             Ok(facts) => facts,
             Err(failure) => {
-                // An authority that issues what cannot be used would be asked without end, each time against its
-                // limits.
+                // Without this limit, an authority that issues unusable certificates would be asked
+                // for ever, against its rate limits.
                 kept.unusable = kept.unusable.saturating_add(1);
                 let given_up = kept.unusable >= UNUSABLE_MAX;
                 if given_up {
@@ -435,7 +438,7 @@ fn refused(error: Error) -> Failure {
     from_protocol(error, Code::OrderRefused)
 }
 
-/// The request for a certificate (PKCS #10), DER.
+/// Builds the certificate signing request (PKCS #10), DER.
 fn signing_request(host: &str, key: &str) -> Result<Vec<u8>, Failure> {
     let made = || -> Result<_, rcgen::Error> {
         let mut params = CertificateParams::new([host.to_owned()])?;

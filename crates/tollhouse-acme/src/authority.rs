@@ -1,5 +1,5 @@
-//! The authority as the protocol's library sees it: requests go through our transport, and what the
-//! library does not look at is looked at here.
+//! Adapter between the ACME library and our transport. Reads the response headers that the library
+//! ignores.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,10 +17,10 @@ use crate::clock::Clock;
 use crate::failure::{Fault, bounded};
 use crate::transport::Transport;
 
-/// Longest wait that is taken from an authority; what is longer is asked for again then.
+/// Longest wait accepted from an authority; after it the authority is asked again.
 const WAIT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What the last answer said beside its body.
+/// Headers of the last response.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Remark {
     /// `Retry-After`.
@@ -29,12 +29,12 @@ pub(crate) struct Remark {
     pub(crate) location: Option<String>,
 }
 
-/// What is seen of the answers of one sequence of requests.
+/// Headers of the responses to a sequence of requests.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Remarks(Arc<Mutex<Remark>>);
 
 impl Remarks {
-    /// What the last answer said.
+    /// Headers of the last response.
     pub(crate) fn last(&self) -> Remark {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -79,7 +79,7 @@ fn fault(fault: Fault) -> Error {
 }
 
 fn later(status: u16, body: &[u8], wait: Option<Duration>) -> Fault {
-    // Servers in front of the authority answer pages.
+    // Servers in front of the authority respond with HTML pages.
     let problem: Option<Problem> = serde_json::from_slice(body).ok();
     let detail = problem.as_ref().and_then(|problem| problem.detail.as_deref());
     let name = problem.as_ref().and_then(|problem| problem.r#type.as_deref());
@@ -91,7 +91,7 @@ fn later(status: u16, body: &[u8], wait: Option<Duration>) -> Fault {
     }
 }
 
-/// `Retry-After` (RFC 9110 §10.2.3): seconds, or a date.
+/// Parses `Retry-After` (RFC 9110 §10.2.3): seconds, or a date.
 fn wait_of(headers: &HeaderMap, now_s: u64) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let seconds = match u64::from_str(text) {

@@ -1,4 +1,4 @@
-//! Certificates as the authority gives them and as they lie in the store.
+//! Certificates as issued by the authority and as stored.
 
 use instant_acme::CertificateIdentifier;
 use rustls_pki_types::pem::PemObject;
@@ -12,29 +12,30 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::failure::{Code, Failure, bounded};
 
-/// What is known of a certificate that can be served.
+/// Properties of a usable certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// Who signed it, in one name.
+    /// Common name of the issuer.
     pub(crate) issuer: String,
-    /// First second it is good for, in Unix time.
+    /// First second of validity, in Unix time.
     pub(crate) not_before_s: u64,
-    /// Last second it is good for, in Unix time.
+    /// Last second of validity, in Unix time.
     pub(crate) not_after_s: u64,
-    /// What the authority calls it in questions of renewal (RFC 9773 §4.1), where it has what that takes.
+    /// Id of the certificate in requests for renewal information (RFC 9773 §4.1). `None` if the
+    /// certificate lacks the necessary extension.
     pub(crate) renewal_id: Option<CertificateIdentifier<'static>>,
 }
 
-/// Whether a chain parses, belongs to the key, stands for the name and is in date.
+/// Checks that a chain parses, matches the key, covers the name, and has not expired.
 ///
 /// # Errors
-/// It is or does not.
+/// If one of these checks fails.
 pub(crate) fn check(cert: &str, key: &str, host: &str, now_s: u64) -> Result<Facts, Failure> {
     let unusable = |reason: String| Failure::new(Code::CertificateUnusable, reason);
     let facts = check_pair(cert, key).map_err(|error| unusable(error.to_string()))?;
     let CertificateFacts { subject_names, not_before_unix_s, not_after_unix_s, .. } = &facts;
     if !subject_names.iter().any(|name| name.eq_ignore_ascii_case(host)) {
-        return Err(unusable(format!("it stands for {}, not {host}", subject_names.join(", "))));
+        return Err(unusable(format!("it covers {}, not {host}", subject_names.join(", "))));
     }
     let seconds = |unix_s: i64| u64::try_from(unix_s).unwrap_or(0);
     let (not_before_s, not_after_s) = (seconds(*not_before_unix_s), seconds(*not_after_unix_s));
@@ -45,7 +46,7 @@ pub(crate) fn check(cert: &str, key: &str, host: &str, now_s: u64) -> Result<Fac
     Ok(Facts { issuer, not_before_s, not_after_s, renewal_id })
 }
 
-/// Issuer and renewal id of the first certificate.
+/// Returns issuer and renewal id of the first certificate.
 fn further(cert: &str) -> Option<(String, Option<CertificateIdentifier<'static>>)> {
     let der = CertificateDer::from_pem_slice(cert.as_bytes()).ok()?;
     let (_, certificate) = X509Certificate::from_der(&der).ok()?;
@@ -64,7 +65,7 @@ fn further(cert: &str) -> Option<(String, Option<CertificateIdentifier<'static>>
     Some((bounded(&issuer), renewal_id))
 }
 
-/// The object that is served: what the Admin API would have written.
+/// Builds the `ssls` object, as the Admin API would store it.
 pub(crate) fn object(parts: &ObjectParts<'_>, keyring: &Keyring) -> Value {
     let mut object = json!({
         "id": parts.id,
@@ -82,12 +83,12 @@ pub(crate) fn object(parts: &ObjectParts<'_>, keyring: &Keyring) -> Value {
     object
 }
 
-/// The name that sealed values of an object are bound to.
+/// Path of the object to which its sealed values are bound.
 fn name_of(id: &str) -> String {
     format!("{}/{id}", Kind::Ssl.plural())
 }
 
-/// What an object is made of.
+/// Content of an object.
 pub(crate) struct ObjectParts<'a> {
     pub(crate) id: &'a str,
     pub(crate) host: &'a str,
@@ -96,7 +97,7 @@ pub(crate) struct ObjectParts<'a> {
     pub(crate) now_s: u64,
 }
 
-/// What is known of the certificate in an object, if it can be served for the name.
+/// Returns the properties of the certificate in an object, if it is usable for the name.
 pub(crate) fn read_facts(bytes: &[u8], keyring: &Keyring, host: &str, now_s: u64) -> Option<Facts> {
     let mut object: Value = serde_json::from_slice(bytes).ok()?;
     let name = name_of(object.get("id").and_then(Value::as_str).unwrap_or_default());

@@ -1,4 +1,5 @@
-//! Pending challenges, on their way from the store to whoever answers the authority on this node.
+//! Distribution of pending challenges from the store to the part of this node that answers the
+//! authority.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,38 +11,37 @@ use crate::keys::CHALLENGES;
 use crate::records::ChallengeRecord;
 use crate::settings::ChallengeKind;
 
-/// How soon the store is read again that could not be read.
+/// Time between attempts to read the store.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Challenges answered at a time, at most: as many as an order has names, for every order at once, ten
-/// times over. More are somebody else's doing.
+/// Most challenges answered concurrently; ten times as many as all orders together can have. More
+/// must come from another source.
 pub(crate) const PENDING_MAX: usize = 1_000;
 
-/// Longest token that is answered, in characters: authorities' have 22 to 43 (RFC 8555 §8.1 asks for at
-/// least 128 bits of entropy).
+/// Longest token answered, in characters. Tokens have 22 to 43 characters (RFC 8555 §8.1 requires
+/// at least 128 bits of entropy).
 pub(crate) const TOKEN_CHARS_MAX: usize = 128;
 
-/// A challenge to be answered.
+/// A challenge waiting for the authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingChallenge {
-    /// Which way the authority comes.
     pub kind: ChallengeKind,
-    /// The name that it comes to.
+    /// Name to be verified.
     pub host: String,
-    /// What it asks for: letters, digits, `-` and `_`.
+    /// Token in the authority's request: letters, digits, `-` and `_`.
     pub token: String,
-    /// What it expects (RFC 8555 §8.1).
+    /// Expected answer (RFC 8555 §8.1).
     pub key_authorization: String,
 }
 
-/// Who answers the authority on this node.
+/// Component that answers the authority on this node.
 pub trait Answers: Send + Sync {
-    /// These are pending from now on, and no others.
+    /// Replaces all pending challenges.
     fn replace(&self, pending: &[PendingChallenge]);
 }
 
-/// Keeps `answers` as the store says for as long as that is open; `seen` follows the revision up to which
-/// that holds.
+/// Keeps `answers` in step with the store while the store is open. `seen` is the revision up to
+/// which they are.
 pub async fn follow(
     store: Arc<dyn Store>,
     answers: Arc<dyn Answers>,
@@ -87,7 +87,7 @@ fn read(entry: &Entry) -> Option<PendingChallenge> {
     Some(PendingChallenge { kind, host, token: token.to_owned(), key_authorization })
 }
 
-/// Whether a text is a token: base64url without padding (RFC 8555 §8.1).
+/// Whether a text is a valid token: base64url without padding (RFC 8555 §8.1).
 pub(crate) fn is_token(text: &str) -> bool {
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=TOKEN_CHARS_MAX).contains(&text.len()) && text.bytes().all(letter)

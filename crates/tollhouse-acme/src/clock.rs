@@ -1,14 +1,13 @@
-//! The time of the wall, which certificates and authorities speak of. Waiting is the runtime's.
+//! Wall clock for certificates and authorities. Waits use the clock of the runtime.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where the time comes from.
+/// Source of the time.
 pub trait Clock: Send + Sync {
-    /// Now, in seconds of Unix time.
+    /// Current time, in seconds of Unix time.
     fn now_s(&self) -> u64;
 }
 
-/// The system's clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

@@ -1,4 +1,4 @@
-//! What goes wrong on the way to a certificate: a stable code, what was said, and what helps.
+//! Failures on the way to a certificate: a stable code, the reported details, and the remedy.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,42 +9,42 @@ use tollhouse_store::StoreError;
 
 use crate::transport::TransportError;
 
-/// Letters of somebody else's words that are repeated.
+/// Longest quotation of a message from outside, in characters.
 const DETAIL_CHARS_MAX: usize = 500;
 
-/// What every problem type of ACME begins with (RFC 8555 §6.7).
+/// Prefix of all ACME problem types (RFC 8555 §6.7).
 const PROBLEM_PREFIX: &str = "urn:ietf:params:acme:error:";
 
-/// What has gone wrong. The names are stable.
+/// Stable code of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// The authority cannot be reached.
+    /// The authority is not reachable.
     Unreachable,
-    /// It asks for patience: 429.
+    /// The authority limits the rate: 429.
     RateLimited,
-    /// It has a fault of its own: 5xx, or no decision in time.
+    /// The authority has a fault: 5xx, or no decision in time.
     Unavailable,
-    /// It answers what nobody can read.
+    /// The authority's response cannot be parsed.
     AnswerMalformed,
-    /// It does not want us as a client.
+    /// The authority refuses the account.
     AccountRefused,
-    /// It does not take the order.
+    /// The authority refuses the order.
     OrderRefused,
-    /// It could not see that the name is ours.
+    /// The authority could not verify control of the name.
     ChallengeFailed,
-    /// What it gave is no certificate for this key and this name.
+    /// The certificate does not match the key and the name, or is invalid.
     CertificateUnusable,
-    /// A key of ours in the store is sealed, and nothing opens it.
+    /// A key in the store is sealed, and no key of the ring opens it.
     KeyUnopened,
-    /// The store cannot be written or read.
+    /// The store cannot be read or written.
     StoreFailed,
-    /// So many certificates were issued for the name of late that something must be wrong.
+    /// Too many certificates were issued for the name recently, so there must be a fault.
     IssuedTooOften,
 }
 
 impl Code {
-    /// Its name in logs, answers and tables.
+    /// Name in logs, API responses and tables.
     pub fn name(self) -> &'static str {
         match self {
             Code::Unreachable => "acme_unreachable",
@@ -61,23 +61,23 @@ impl Code {
         }
     }
 
-    /// What helps.
+    /// Advice for the operator.
     pub fn remedy(self) -> &'static str {
         match self {
             Code::Unreachable => {
-                "check acme.directory, name resolution and the way out; where the authority is your own, \
+                "check acme.directory, name resolution and outbound connections; if the authority is your own, \
                  give its root as acme.ca"
             }
             Code::RateLimited => {
-                "nothing is asked before the time that the authority named; while you try things out, \
+                "no request is sent before the time that the authority named; for experiments \
                  use its staging directory"
             }
-            Code::Unavailable => "nothing to do: it is tried again",
+            Code::Unavailable => "nothing to do: the attempt is repeated",
             Code::AnswerMalformed => {
-                "check that acme.directory is the URL of an ACME directory; it is tried again"
+                "check that acme.directory is the URL of an ACME directory; the attempt is repeated"
             }
             Code::AccountRefused => {
-                "check acme.agree, acme.contact, and acme.eab where the authority asks for an account"
+                "check acme.agree, acme.contact, and acme.eab if the authority requires an account"
             }
             Code::OrderRefused => {
                 "check the name in acme.hosts and its CAA records; the authority's own words say more"
@@ -86,13 +86,13 @@ impl Code {
                 "the authority must reach this gateway by the name: check its DNS records, and that port \
                  80 (http-01, to listen.http) or 443 (tls-alpn-01, to listen.https) is forwarded"
             }
-            Code::CertificateUnusable => "the one before it is served on; it is tried again",
+            Code::CertificateUnusable => "the former certificate stays in service; will retry",
             Code::KeyUnopened => {
-                "put the keyring back that the store was sealed with, as data_dir/keyring; if it is lost for \
+                "restore the keyring that the store was sealed with, as data_dir/keyring; if it is lost for \
                  good, start once with encryption.allow_lost_keys=true"
             }
             Code::StoreFailed => {
-                "make room on the disk, or the right to write; nothing is ordered before"
+                "make room on the disk, or grant write permission; until then nothing is ordered"
             }
             Code::IssuedTooOften => {
                 "find out who deletes the certificates from the store; one more is ordered when a week \
@@ -102,42 +102,41 @@ impl Code {
     }
 }
 
-/// What a failure keeps from going on.
+/// Extent of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     Certificate,
-    /// All that is asked of the authority.
+    /// All requests to the authority.
     Authority,
 }
 
-/// Why there is no certificate yet.
+/// Why a certificate could not be obtained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What has gone wrong.
     pub code: Code,
-    /// What was said of it, bounded.
+    /// Reported details, truncated.
     pub detail: String,
-    /// How long the authority asks to be left alone.
+    /// Wait requested by the authority.
     pub(crate) wait: Option<Duration>,
     pub(crate) scope: Scope,
-    /// The authority's own word for it, such as `badNonce`; empty where it said none.
+    /// Name of the ACME problem, such as `badNonce`; empty if unknown.
     pub(crate) problem: String,
 }
 
 impl Failure {
-    /// Of one certificate.
+    /// A failure of one certificate.
     pub(crate) fn new(code: Code, detail: impl fmt::Display) -> Self {
         let detail = bounded(&detail.to_string());
         Self { code, detail, wait: None, scope: Scope::Certificate, problem: String::new() }
     }
 
-    /// Of everything that is asked of the authority.
+    /// Extends the failure to all requests to the authority.
     pub(crate) fn with_authority_scope(mut self) -> Self {
         self.scope = Scope::Authority;
         self
     }
 
-    /// Whether the authority has forgotten the account.
+    /// Whether the authority no longer knows the account.
     pub(crate) fn lost_account(&self) -> bool {
         self.problem == "accountDoesNotExist"
     }
@@ -155,32 +154,33 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// What the transport found, on its way through a library that passes errors on unread.
+/// Errors of the transport, passed through a library that does not inspect them.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// There is no answer.
+    /// The authority did not respond.
     #[error("{0}")]
     NoAnswer(#[from] TransportError),
-    /// An answer that says: later.
+    /// The authority asks to retry later.
     #[error("the authority answered {status}{}{detail}", if detail.is_empty() { "" } else { ": " })]
     Later {
-        /// 429, or 5xx.
+        /// Status: 429, or 5xx.
         status: u16,
-        /// What it says beside that.
+        /// Description in the response.
         detail: String,
-        /// The authority's own word for it.
+        /// Type of the ACME problem.
         problem: String,
-        /// How long to wait, if it says that.
+        /// Value of `Retry-After`.
         wait: Option<Duration>,
     },
 }
 
-/// Whether the authority did not take the nonce: the request has had no effect (RFC 8555 §6.5).
+/// Whether the authority refused the nonce, in which case the request had no effect (RFC 8555
+/// §6.5).
 pub(crate) fn is_bad_nonce(error: &Error) -> bool {
     matches!(error, Error::Api(problem) if problem_name(problem) == "badNonce")
 }
 
-/// What an error of the protocol means where `refused` is what the authority may refuse.
+/// Converts a protocol error. `refused` is the code for a problem without a more specific one.
 pub(crate) fn from_protocol(error: Error, refused: Code) -> Failure {
     match error {
         Error::Api(problem) => from_problem(&problem, refused),
@@ -192,7 +192,7 @@ pub(crate) fn from_protocol(error: Error, refused: Code) -> Failure {
     }
 }
 
-/// What a problem document says (RFC 7807).
+/// Converts a problem document (RFC 7807).
 pub(crate) fn from_problem(problem: &Problem, refused: Code) -> Failure {
     let name = problem_name(problem);
     let code = match name {
@@ -203,7 +203,7 @@ pub(crate) fn from_problem(problem: &Problem, refused: Code) -> Failure {
         | "userActionRequired"
         | "invalidContact"
         | "unsupportedContact" => Code::AccountRefused,
-        // These come with the verdict on a challenge.
+        // These are verdicts on a challenge.
         "caa" | "connection" | "dns" | "incorrectResponse" | "tls" => Code::ChallengeFailed,
         _ => refused,
     };
@@ -218,7 +218,7 @@ fn from_fault(fault: Fault, refused: Code) -> Failure {
         Fault::NoAnswer(_) => Failure::new(Code::Unreachable, text).with_authority_scope(),
         Fault::Later { status, wait, problem, .. } => {
             let code = if status == 429 { Code::RateLimited } else { Code::Unavailable };
-            // Limits on orders are of names and sets of names; all others are ours.
+            // Rate limits on orders concern names or sets of names; all others concern the account.
             let is_ours = status != 429 || refused != Code::OrderRefused;
             let scope = if is_ours { Scope::Authority } else { Scope::Certificate };
             Failure { wait, scope, problem, ..Failure::new(code, text) }
@@ -226,13 +226,13 @@ fn from_fault(fault: Fault, refused: Code) -> Failure {
     }
 }
 
-/// The part of a problem's type that tells it from others.
+/// Type of a problem without the common prefix.
 fn problem_name(problem: &Problem) -> &str {
     let name = problem.r#type.as_deref().unwrap_or_default();
     name.strip_prefix(PROBLEM_PREFIX).unwrap_or(name)
 }
 
-/// A problem in the authority's words.
+/// Formats a problem in the authority's words.
 fn words(problem: &Problem) -> String {
     let mut text = match problem_name(problem) {
         "" => String::new(),
@@ -246,7 +246,8 @@ fn words(problem: &Problem) -> String {
     text
 }
 
-/// Somebody else's words, cut where they are long, without what moves a terminal's cursor.
+/// Truncates a message from outside, and replaces control characters, which could affect a
+/// terminal.
 pub(crate) fn bounded(text: &str) -> String {
     let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
     text.chars().take(DETAIL_CHARS_MAX).map(plain).collect()

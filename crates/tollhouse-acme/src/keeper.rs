@@ -1,4 +1,4 @@
-//! The one who keeps certificates: decides what is due, has it done, and writes down how it went.
+//! The keeper of certificates: finds what is due, starts attempts, and stores their results.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,47 +24,44 @@ use crate::shared::{Shared, is_of_store};
 use crate::transport::Transport;
 use crate::{account, keys, lease, listing};
 
-/// Certificates that are ordered or asked about at a time: few enough that an authority sees one
-/// well-behaved client, many enough that a slow one does not hold up the others.
+/// Most concurrent attempts: few enough to be a well-behaved client, and enough that a slow attempt
+/// does not delay the others.
 const AT_ONCE_MAX: usize = 4;
 
-/// Longest time between two looks at what is due: the wall's clock may be set.
+/// Longest time between two checks for due certificates, because the wall clock may be set.
 const LOOK_LEAST_OFTEN: Duration = Duration::from_secs(3600);
 
-/// Shortest, so that a mistake here is no busy loop.
+/// Shortest time between two checks, so that a bug does not lead to a busy loop.
 const LOOK_MOST_OFTEN: Duration = Duration::from_secs(1);
 
-/// How soon it is tried again what the store has refused.
+/// Time until a retry after a failure of the store.
 const STORE_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// What a keeper is made of.
+/// Dependencies of a keeper.
 pub struct Parts {
-    /// What the operator asks for.
     pub settings: Settings,
-    /// Where everything is kept.
+    /// Store for the account, orders and certificates.
     pub store: Arc<dyn Store>,
-    /// What keys in it are sealed with.
+    /// Keyring for secrets in the store.
     pub keyring: Arc<Keyring>,
-    /// What keys of objects begin with, such as `/apisix`.
+    /// Prefix of the keys of objects, such as `/apisix`.
     pub prefix: String,
-    /// The id of this node, which no other process has.
+    /// Unique id of this node.
     pub node: String,
-    /// Whether an account is made anew whose key no key of the ring opens.
+    /// Whether an account is replaced if its key is sealed and no key of the ring opens it.
     pub allows_lost_keys: bool,
-    /// The way to the authority.
+    /// Transport to the authority.
     pub transport: Arc<dyn Transport>,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Where it is counted.
     pub metrics: Arc<Metrics>,
 }
 
-/// See the module.
+/// The keeper of certificates of one node.
 pub struct Keeper {
     shared: Arc<Shared>,
 }
 
-/// What has come of a certificate's turn.
+/// Result of processing a certificate.
 struct Turn {
     host: String,
     record: CertificateRecord,
@@ -72,7 +69,7 @@ struct Turn {
 }
 
 impl Keeper {
-    /// A keeper that does nothing yet.
+    /// Creates a keeper; it starts with `run`.
     pub fn new(parts: Parts) -> Self {
         let Parts { settings, store, keyring, prefix, node, .. } = parts;
         let Parts { allows_lost_keys, transport, clock, metrics, .. } = parts;
@@ -94,13 +91,13 @@ impl Keeper {
         Self { shared: Arc::new(shared) }
     }
 
-    /// How the certificates stand.
+    /// Returns a view of the state of all certificates.
     pub fn listing(&self) -> listing::Listing {
         listing::Listing::new(Arc::clone(&self.shared))
     }
 
-    /// Keeps certificates until `stop` changes or its sender goes: answers what is pending on every
-    /// node, and orders on the one that holds the lease.
+    /// Runs until `stop` changes or its sender is dropped. Answers pending challenges on every
+    /// node, and orders certificates on the node that holds the lease.
     pub async fn run(self, answers: Arc<dyn Answers>, mut stop: watch::Receiver<()>) {
         let shared = self.shared;
         let store = Arc::clone(&shared.store);
@@ -112,14 +109,16 @@ impl Keeper {
             () = order_for_ever(&shared, &mut held) => {}
         }
         answers.replace(&[]);
-        // Another node need not wait for the lease to end. A store that is gone takes it along.
+        // Revoking saves other nodes from waiting for the lease to expire. If the store is gone, so
+        // is the lease.
         if let Some(lease) = held {
             let _ = shared.store.revoke(lease).await;
         }
     }
 }
 
-/// Orders whenever this node holds the lease. `held` says so.
+/// Orders certificates whenever this node holds the lease. `held` always contains the current
+/// lease.
 async fn order_for_ever(shared: &Arc<Shared>, held: &mut Option<LeaseId>) {
     advise(&shared.settings);
     loop {
@@ -131,7 +130,7 @@ async fn order_for_ever(shared: &Arc<Shared>, held: &mut Option<LeaseId>) {
                     failure = keep(shared, lease) => failure,
                 };
                 *held = None;
-                // Where it has ended already, this is no error.
+                // Revoking an ended lease succeeds.
                 let _ = shared.store.revoke(lease).await;
                 lost
             }
@@ -139,7 +138,7 @@ async fn order_for_ever(shared: &Arc<Shared>, held: &mut Option<LeaseId>) {
         };
         match error {
             StoreError::Closed => return,
-            // Somebody else holds it now.
+            // Another node holds the lease now.
             StoreError::Fenced { .. } => {}
             error => shared.set_trouble(Some(&Failure::from(error))),
         }
@@ -147,7 +146,7 @@ async fn order_for_ever(shared: &Arc<Shared>, held: &mut Option<LeaseId>) {
     }
 }
 
-/// Whoever tries things out does so where nothing is used up by it.
+/// Recommends the staging directory for trials, which has generous limits.
 fn advise(settings: &Settings) {
     if settings.directory == LETS_ENCRYPT {
         tracing::info!(
@@ -158,19 +157,19 @@ fn advise(settings: &Settings) {
     }
 }
 
-/// What is due and under way, while the lease is held.
+/// Work in progress while the lease is held.
 struct Tenure {
     shared: Arc<Shared>,
     lease: LeaseId,
     records: HashMap<String, CertificateRecord>,
-    /// What is known of the certificates that are served, as of which revision.
+    /// Known properties of the certificates in service, with the revision they were read at.
     served: HashMap<String, (Revision, Option<Facts>)>,
     hold: HoldRecord,
     turns: JoinSet<Turn>,
     under_way: HashSet<String>,
 }
 
-/// Orders and renews until the store fails.
+/// Orders and renews certificates until the store fails.
 async fn keep(shared: &Arc<Shared>, lease: LeaseId) -> StoreError {
     let mut tenure = Tenure {
         shared: Arc::clone(shared),
@@ -199,7 +198,7 @@ async fn keep(shared: &Arc<Shared>, lease: LeaseId) -> StoreError {
                     return error;
                 }
             }
-            // Somebody may delete a certificate, or put another in its place.
+            // A certificate may be deleted or replaced by an operator.
             event = objects.next() => if let tollhouse_store::WatchEvent::Lost(_) = event {
                 match shared.store.revision().await {
                     Ok(revision) => objects = shared.store.watch(&folder, revision),
@@ -212,7 +211,7 @@ async fn keep(shared: &Arc<Shared>, lease: LeaseId) -> StoreError {
 }
 
 impl Tenure {
-    /// Reads what those before have written down.
+    /// Loads the records of earlier holders.
     async fn load(&mut self) -> Result<Revision, StoreError> {
         let listing = self.shared.store.list(keys::STATES).await?;
         let read = |value: &[u8]| serde_json::from_slice::<CertificateRecord>(value).ok();
@@ -229,7 +228,8 @@ impl Tenure {
         let hold = hold.and_then(|entry| serde_json::from_slice(&entry.value).ok());
         self.hold = hold.unwrap_or_default();
         reseal(&self.shared, self.lease).await?;
-        // What nobody asks for any more is not listed any more; its certificate stays until it is deleted.
+        // Records of names that are no longer configured are removed; their certificates stay until
+        // deleted.
         let mut gone = Transaction::new().while_held(self.lease);
         for host in known.keys() {
             let id = keys::certificate_id(host);
@@ -242,7 +242,7 @@ impl Tenure {
         Ok(listing.revision)
     }
 
-    /// Looks at the certificates that are served.
+    /// Updates the known properties of the certificates in service, and the metrics.
     async fn look(&mut self) -> Result<(), StoreError> {
         let (shared, now_s) = (&self.shared, self.shared.clock.now_s());
         let listing = shared.store.list(&keys::objects_folder(&shared.prefix)).await?;
@@ -255,7 +255,8 @@ impl Tenure {
                 continue;
             };
             let known = self.served.get(host).is_some_and(|(at, _)| *at == entry.mod_revision);
-            // Reading a certificate and its key costs a hundred microseconds: once for each is enough.
+            // Parsing a certificate and its key takes a hundred microseconds, so it is done once
+            // per revision.
             if !known {
                 let facts = certificate::read_facts(&entry.value, &shared.keyring, host, now_s);
                 self.served.insert(host.clone(), (entry.mod_revision, facts));
@@ -276,7 +277,7 @@ impl Tenure {
         Ok(())
     }
 
-    /// Starts what is due; gives how long to wait for the next.
+    /// Starts due attempts; returns the time until the next one is due.
     fn start_due(&mut self) -> Duration {
         let now_s = self.shared.clock.now_s();
         let mut next_s = now_s + LOOK_LEAST_OFTEN.as_secs();
@@ -299,7 +300,7 @@ impl Tenure {
         Duration::from_secs(next_s.saturating_sub(now_s)).max(LOOK_MOST_OFTEN)
     }
 
-    /// Notes what has come of a turn.
+    /// Records the result of a finished attempt.
     async fn note(&mut self, turn: Result<Turn, tokio::task::JoinError>) -> Result<(), StoreError> {
         let now_s = self.shared.clock.now_s();
         let mut random = self.shared.random();
@@ -307,7 +308,7 @@ impl Tenure {
             Ok(turn) => turn,
             Err(error) => {
                 if error.is_panic() {
-                    // Which turn it was is not known: all begin anew, and not at once.
+                    // The task that panicked is unknown, so all are restarted after a wait.
                     schedule::note_hold(&mut self.hold, None, (now_s, &mut random));
                     self.turns.abort_all();
                     self.under_way.clear();
@@ -329,7 +330,8 @@ impl Tenure {
                     schedule::note_hold(&mut self.hold, failure.wait, (now_s, &mut random));
                     let key = keys::hold(&self.shared.settings.directory);
                     transaction = transaction.put(key, to_json(&self.hold));
-                    // What else is under way would ask before its time; it is gone on with then.
+                    // Other attempts in progress would ask the authority too early; they are
+                    // resumed after the wait.
                     self.turns.abort_all();
                     self.under_way.clear();
                 }
@@ -350,7 +352,7 @@ impl Tenure {
         match self.shared.store.commit(transaction).await {
             Ok(_) => Ok(()),
             Err(error @ (StoreError::Fenced { .. } | StoreError::Closed)) => Err(error),
-            // It is remembered here; the store is tried again with the next turn.
+            // The result is kept in memory, and stored with the next result.
             Err(error) => {
                 self.shared.set_trouble(Some(&Failure::from(error)));
                 Ok(())
@@ -359,7 +361,8 @@ impl Tenure {
     }
 }
 
-/// Seals anew what an older key of the ring has sealed, so that one may be dropped after a start with both.
+/// Reseals values of older keys, so that such a key may be removed from the ring after one start
+/// with both.
 async fn reseal(shared: &Shared, lease: LeaseId) -> Result<(), StoreError> {
     let sealed =
         [(keys::ACCOUNTS, "credentials", ACCOUNT_PLACE), (keys::ORDERS, "key", ORDER_PLACE)];
@@ -385,7 +388,8 @@ fn report(host: &str, failure: &Failure, next_attempt_in_s: u64) {
     tracing::warn!(host, code, detail, remedy, next_attempt_in_s, "no certificate yet");
 }
 
-/// A certificate's turn: asks the authority when to renew it, where that is due, and orders one.
+/// Processes one certificate: asks the authority for its renewal window if that is due, and orders
+/// a certificate if that is due.
 async fn take_turn(
     shared: Arc<Shared>,
     lease: LeaseId,
@@ -411,7 +415,8 @@ async fn run_turn(
     if schedule::due(record, facts.as_ref()).order_at_s > now_s {
         return Ok(());
     }
-    // Somebody deletes what is issued: without this stop the authority's weekly limit for the name would be used up.
+    // If issued certificates keep being deleted, repeated orders would exhaust the authority's
+    // weekly limit for the name.
     if let Some(free_s) = schedule::issued_too_often(record, now_s) {
         let count = schedule::ISSUED_MAX;
         let reason = format!("{count} certificates were issued for {} within a week", record.host);
@@ -420,7 +425,8 @@ async fn run_turn(
         return Err(failure);
     }
     let window_s = facts.as_ref().and_then(|it| schedule::renewal_of(record, it)?.window_s);
-    // An authority that names no window may not know `replaces` either, and refuses orders that have it.
+    // An authority without renewal windows may not support `replaces` either, and would refuse the
+    // order.
     let replaces = facts.and_then(|facts| facts.renewal_id).filter(|_| window_s.is_some());
     let host = record.host.clone();
     let attempt = Attempt { shared, lease, host: &host, replaces };
@@ -431,8 +437,8 @@ async fn run_turn(
     issued.map(drop)
 }
 
-/// Asks the authority when it wants the certificate renewed (RFC 9773). One that has no answer leaves it
-/// to the certificate's life.
+/// Asks the authority for the renewal window (RFC 9773). Without a window, the renewal is planned
+/// by the certificate's lifetime.
 async fn ask_for_window(
     shared: &Arc<Shared>,
     lease: LeaseId,
@@ -452,7 +458,7 @@ async fn ask_for_window(
         let window = &info.suggested_window;
         let start_s = u64::try_from(window.start.unix_timestamp()).ok()?;
         let end_s = u64::try_from(window.end.unix_timestamp()).ok()?;
-        // A window that ends before it begins is none (RFC 9773 §4.2).
+        // A window that ends before it begins is invalid (RFC 9773 §4.2).
         (start_s < end_s).then_some((start_s, end_s))
     });
     match (window_s, answer) {

@@ -1,34 +1,34 @@
-//! Where things lie in the store. All but the certificates themselves lie outside of the objects' prefix,
-//! which other gateways read.
+//! Keys in the store. Except for the certificates themselves, they are outside the prefix of
+//! objects, which other gateways read.
 
 use aws_lc_rs::digest;
 
-/// Who orders; under its lease.
+/// Key of the node that orders certificates; put under its lease.
 pub(crate) const HOLDER: &str = "tollhouse/acme/holder";
 
-/// What the keys of pending challenges begin with; the token follows.
+/// Prefix of pending challenges; the token follows.
 pub(crate) const CHALLENGES: &str = "tollhouse/acme/challenges/";
 
-/// What the keys of accounts begin with.
+/// Prefix of accounts.
 pub(crate) const ACCOUNTS: &str = "tollhouse/acme/accounts/";
 
-/// What the keys of orders begin with; the certificate's id follows.
+/// Prefix of orders; the certificate's id follows.
 pub(crate) const ORDERS: &str = "tollhouse/acme/orders/";
 
-/// What the keys begin with of how certificates stand; the certificate's id follows.
+/// Prefix of the records about certificates; the certificate's id follows.
 pub(crate) const STATES: &str = "tollhouse/acme/certificates/";
 
 /// Longest id of an object.
 const ID_CHARS_MAX: usize = 64;
 
-/// What ids of our certificates begin with.
+/// Prefix of the ids of ACME certificates.
 const ID_PREFIX: &str = "acme-";
 
-/// Letters of a name that are kept where the whole of it is too long for an id.
+/// Characters of a name kept in the id if the whole name is too long.
 const NAME_CHARS_KEPT: usize = 40;
 
-/// The id of the `ssls` object for a name: `acme-` and the name; of a long name its beginning and a
-/// fingerprint.
+/// Id of the `ssls` object for a name: `acme-` and the name. A long name is truncated and followed
+/// by a fingerprint.
 pub fn certificate_id(host: &str) -> String {
     if ID_PREFIX.len() + host.len() <= ID_CHARS_MAX {
         return format!("{ID_PREFIX}{host}");
@@ -37,27 +37,27 @@ pub fn certificate_id(host: &str) -> String {
     format!("{ID_PREFIX}{kept}-{}", fingerprint(host))
 }
 
-/// What the keys of all certificates that are got and renewed here begin with.
+/// Prefix of the keys of all ACME certificates.
 pub fn objects_folder(prefix: &str) -> String {
     object(prefix, ID_PREFIX)
 }
 
-/// Where the account with an authority lies.
+/// Key of the account with an authority.
 pub(crate) fn account(directory: &str) -> String {
     format!("{ACCOUNTS}{}", fingerprint(directory))
 }
 
-/// Where it lies until when an authority asks not to be asked.
+/// Key of the time until which an authority must not be asked.
 pub(crate) fn hold(directory: &str) -> String {
     format!("tollhouse/acme/holds/{}", fingerprint(directory))
 }
 
-/// Where a certificate lies that is served.
+/// Key of a certificate in service.
 pub(crate) fn object(prefix: &str, id: &str) -> String {
     format!("{prefix}/ssls/{id}")
 }
 
-/// Sixteen hexadecimal digits that tell one text from another.
+/// Sixteen hexadecimal digits that identify a text.
 fn fingerprint(text: &str) -> String {
     let digest = digest::digest(&digest::SHA256, text.as_bytes());
     digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()

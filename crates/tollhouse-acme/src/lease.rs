@@ -1,5 +1,5 @@
-//! Who orders: the holder of a lease. Every write of it is made while the lease is held, so that one that
-//! was stopped for longer than it knows writes nothing.
+//! The lease of the node that orders certificates. Every write requires the lease, so that a node
+//! that was suspended for too long cannot write.
 
 use std::time::Duration;
 
@@ -9,16 +9,17 @@ use tollhouse_store::{LeaseId, Store, StoreError, Transaction};
 use crate::keys;
 use crate::records::to_json;
 
-/// How long the lease lasts without being renewed: what a certificate's renewal can wait for many times.
+/// Duration of the lease without renewal; negligible compared with the time for a certificate's
+/// renewal.
 const TTL: Duration = Duration::from_secs(30);
 
-/// How often it is renewed.
+/// Interval between renewals.
 const RENEWED_EVERY: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether somebody else has let go.
+/// Interval between checks whether another node has released the lease.
 const LOOKED_EVERY: Duration = Duration::from_secs(10);
 
-/// Who holds it.
+/// Holder of the lease.
 #[derive(Debug, Serialize, Deserialize)]
 struct Holder {
     /// The id of the node.
@@ -26,10 +27,10 @@ struct Holder {
     lease: u64,
 }
 
-/// Takes the lease; waits for as long as another node holds it.
+/// Takes the lease; waits while another node holds it.
 ///
 /// # Errors
-/// The store fails.
+/// If the store fails.
 pub(crate) async fn take(store: &dyn Store, node: &str) -> Result<LeaseId, StoreError> {
     loop {
         if let Some(lease) = try_take(store, node).await? {
@@ -43,7 +44,8 @@ async fn try_take(store: &dyn Store, node: &str) -> Result<Option<LeaseId>, Stor
     let entry = store.get(keys::HOLDER).await?;
     let holder: Option<Holder> =
         entry.as_ref().and_then(|entry| serde_json::from_slice(&entry.value).ok());
-    // One that was killed left its lease behind. A node is one process, so this one need not wait.
+    // A killed process leaves its lease behind. A node has a single process, so this one may
+    // replace it at once.
     if entry.is_some() && holder.as_ref().is_none_or(|holder| holder.node != node) {
         return Ok(None);
     }
@@ -55,7 +57,7 @@ async fn try_take(store: &dyn Store, node: &str) -> Result<Option<LeaseId>, Stor
         None => mine.when_absent(keys::HOLDER),
     };
     let taken = store.commit(mine).await;
-    // Whatever the one before still does is fenced from here.
+    // Revoking the former lease fences all further writes of its holder.
     let ended = match (&taken, holder) {
         (Ok(_), Some(holder)) => Some(LeaseId(holder.lease)),
         (Ok(_), None) => None,
@@ -71,7 +73,7 @@ async fn try_take(store: &dyn Store, node: &str) -> Result<Option<LeaseId>, Stor
     }
 }
 
-/// Renews the lease for as long as that can be done; returns why it no longer can.
+/// Renews the lease while possible; returns the reason for its end.
 pub(crate) async fn hold(store: &dyn Store, lease: LeaseId) -> StoreError {
     let mut failing_since = None;
     loop {

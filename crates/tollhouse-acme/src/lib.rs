@@ -1,12 +1,12 @@
-//! Certificates that get and renew themselves (ACME, RFC 8555).
+//! Automatic certificates (ACME, RFC 8555).
 //!
-//! Everything that must outlive a process lies in the store: the account, orders with the key that their
-//! certificate will have, challenges, how each certificate stands, and the certificates as `ssls` objects.
-//! So any node answers a challenge, and whoever comes next finishes what another has begun. One node at a
-//! time orders: the holder of a lease, under which every write is fenced.
+//! Everything that must survive a process is in the store: the account, orders with the keys of
+//! their certificates, challenges, the state of each certificate, and the certificates as `ssls`
+//! objects. Therefore any node can answer a challenge, and any node can finish the work of another.
+//! Only one node orders at a time: the holder of a lease, which fences every write.
 //!
-//! [`Keeper`] is the one who does it all; [`Listing`] shows how it goes. Who serves the certificates, and who
-//! answers the authority's questions ([`Answers`]), is not known here. Network and time come in by
+//! [`Keeper`] does the work; [`Listing`] shows its state. Serving the certificates and answering
+//! the authority ([`Answers`]) are left to the caller. Network and time are provided through
 //! [`Transport`] and [`Clock`].
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! How the certificates stand, for people and tools.
+//! State of the certificates, for operators and tools.
 
 use std::sync::{Arc, PoisonError};
 
@@ -10,53 +10,51 @@ use crate::records::{CertificateRecord, HoldRecord, LastError};
 use crate::schedule;
 use crate::shared::Shared;
 
-/// How a certificate stands, in one word.
+/// State of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It is served, and not due yet.
+    /// In service, and not due for renewal.
     Valid,
-    /// It is served, and a new one is being got.
+    /// In service, with a renewal in progress.
     Renewing,
-    /// It is served, and the last attempt to renew it has failed.
+    /// In service, but the last renewal attempt has failed.
     RenewalFailing,
-    /// There is none yet; it is being got.
+    /// Missing; an order is in progress.
     Ordering,
-    /// There is none, and the last attempt to get one has failed.
+    /// Missing; the last attempt has failed.
     Failing,
 }
 
-/// A certificate that is kept.
+/// A certificate with its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CertificateView {
-    /// The id of its `ssls` object.
+    /// Id of the `ssls` object.
     pub id: String,
-    /// The names it is for.
     pub names: Vec<String>,
-    /// How it stands.
     pub state: State,
-    /// Who signed the one that is served.
+    /// Issuer of the certificate in service.
     pub issuer: Option<String>,
-    /// The last second that it is good for, in Unix time.
+    /// Last second of its validity, in Unix time.
     pub not_after: Option<u64>,
-    /// When the next attempt is made, or the renewal begins, in Unix time.
+    /// Time of the next attempt or renewal, in Unix time.
     pub next_attempt: Option<u64>,
-    /// The window for the renewal that the authority has suggested, in Unix time.
+    /// Renewal window suggested by the authority, in Unix time.
     pub suggested_window: Option<(u64, u64)>,
-    /// Why the last attempt has failed.
+    /// Error of the last attempt.
     pub last_error: Option<ErrorView>,
 }
 
-/// Why an attempt has failed.
+/// Error of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ErrorView {
     /// A stable code.
     pub code: &'static str,
-    /// What was said.
+    /// Reported details.
     pub detail: String,
-    /// What helps.
+    /// Advice for the operator.
     pub remedy: &'static str,
-    /// When, in Unix time.
+    /// Time of the failure, in Unix time.
     pub at: u64,
 }
 
@@ -67,7 +65,7 @@ impl From<LastError> for ErrorView {
     }
 }
 
-/// Reads how the certificates stand. Cheap to clone; works on every node.
+/// Reader of the state of all certificates. Cheap to clone; works on every node.
 #[derive(Clone)]
 pub struct Listing {
     shared: Arc<Shared>,
@@ -84,15 +82,14 @@ impl Listing {
         Self { shared }
     }
 
-    /// The authority's directory.
     pub fn directory(&self) -> &str {
         &self.shared.settings.directory
     }
 
-    /// All certificates that are kept, in the order of the configuration.
+    /// Lists all configured certificates, in the order of the configuration.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// If the store cannot be read.
     pub async fn list(&self) -> Result<Vec<CertificateView>, StoreError> {
         let shared = &self.shared;
         let hold = shared.store.get(&keys::hold(&shared.settings.directory)).await?;
@@ -116,7 +113,7 @@ impl Listing {
         let facts = shared.served(host).await.unwrap_or_default();
         let due_s = schedule::due(&record, facts.as_ref()).order_at_s;
         let now_s = shared.clock.now_s();
-        // What keeps every host waiting says more than what happened to this one.
+        // A problem that blocks all hosts is more informative than the last error of this one.
         let trouble = shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let last_error = trouble.or(record.last_error.clone()).map(ErrorView::from);
         let state = match (&facts, &last_error) {

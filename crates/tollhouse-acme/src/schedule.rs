@@ -1,4 +1,4 @@
-//! When something is to be done: pure functions of what is known and of the time.
+//! Scheduling of attempts and renewals: pure functions of the records and the time.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ const MINUTE_S: u64 = 60;
 const HOUR_S: u64 = 60 * MINUTE_S;
 const DAY_S: u64 = 24 * HOUR_S;
 
-/// Challenges of one name that may fail in any hour: one fewer than Let's Encrypt allows, so that a
-/// person who tries by hand has one left.
+/// Most failed challenges of one name per hour; one fewer than Let's Encrypt allows, so that a
+/// manual attempt is left.
 pub(crate) const CHALLENGES_FAILED_MAX: usize = 4;
 
-/// Certificates of one name that may be issued in any week: one fewer than Let's Encrypt allows.
+/// Most certificates issued for one name per week; one fewer than Let's Encrypt allows.
 pub(crate) const ISSUED_MAX: usize = 4;
 const ISSUED_WITHIN_S: u64 = 7 * DAY_S;
 
-/// How long to wait after failures in a row, in seconds; the last for all further ones. Six hours still are
-/// forty attempts in the third of a certificate's life that is left.
+/// Waits after consecutive failures, in seconds; the last one repeats. Six hours still give forty
+/// attempts in the last third of a certificate's life.
 const WAITS_S: [u64; 8] = [
     MINUTE_S,
     2 * MINUTE_S,
@@ -33,52 +33,55 @@ const WAITS_S: [u64; 8] = [
     6 * HOUR_S,
 ];
 
-/// A wait is lengthened by up to this part of it, so that many gateways do not come at once.
+/// Largest random extension of a wait, as a part of it, so that many gateways do not ask
+/// simultaneously.
 const JITTER: f64 = 0.1;
 
-/// How often an authority is asked for the window of renewal, whatever it says itself: often enough to
-/// hear of a recall within a day, not so often that a slip of the authority's pen makes a flood.
+/// Bounds of the interval between requests for the renewal window, whatever the authority asks for:
+/// short enough to learn of a recall within a day, long enough that a mistake of the authority
+/// causes no flood.
 const ASK_LEAST_S: u64 = MINUTE_S;
 const ASK_MOST_S: u64 = DAY_S;
-/// And where it gave no window.
+/// Interval if the authority gave no window.
 const ASK_AGAIN_S: u64 = 6 * HOUR_S;
 
-/// Without a window, renewal begins at two thirds of the life, earlier by up to this part of it.
+/// Largest random advance of a renewal without a window, as a part of the lifetime. The renewal is
+/// due after two thirds of the lifetime.
 const RENEWAL_SPREAD: f64 = 1.0 / 30.0;
 
-/// When all else says later, renewal begins with this part of the life left.
+/// Latest start of a renewal: when this part (one twentieth) of the lifetime is left.
 const LAST_PART: u64 = 20;
 
-/// What is to be done for a certificate, and when.
+/// Due times of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
-    /// When the authority is to be asked for the window of renewal; `None` where there is nothing to renew.
+    /// Time to ask the authority for the renewal window; `None` without a certificate.
     pub(crate) ask_at_s: Option<u64>,
-    /// When a certificate is to be ordered.
+    /// Time to order a certificate.
     pub(crate) order_at_s: u64,
 }
 
 impl Due {
-    /// The earlier of the two.
+    /// The earlier of the two times.
     pub(crate) fn first_s(self) -> u64 {
         self.ask_at_s.map_or(self.order_at_s, |ask_at_s| ask_at_s.min(self.order_at_s))
     }
 }
 
-/// What is due for a certificate that is served (`facts`) or not.
+/// Due times of a certificate; `facts` describes the one in service.
 pub(crate) fn due(record: &CertificateRecord, facts: Option<&Facts>) -> Due {
     let Some(facts) = facts else {
         return Due { ask_at_s: None, order_at_s: record.next_attempt_s };
     };
     let renewal = renewal_of(record, facts);
-    // A renewal that has failed waits as any attempt does.
+    // After a failed renewal, the usual wait applies.
     let last_s = last_moment_s(facts);
     let order_at_s = renewal.map_or(last_s, |it| it.at_s.min(last_s));
     let ask_at_s = renewal.map_or(0, |it| it.ask_at_s);
     Due { ask_at_s: Some(ask_at_s), order_at_s: order_at_s.max(record.next_attempt_s) }
 }
 
-/// The renewal of the certificate that is meant, if it has been planned.
+/// Returns the planned renewal if it is for this certificate.
 pub(crate) fn renewal_of<'r>(record: &'r CertificateRecord, facts: &Facts) -> Option<&'r Renewal> {
     record.renewal.as_ref().filter(|it| it.not_after_s == facts.not_after_s)
 }
@@ -91,7 +94,8 @@ fn life_s(facts: &Facts) -> u64 {
     facts.not_after_s.saturating_sub(facts.not_before_s)
 }
 
-/// Plans the renewal where the authority has suggested a window, and when it wants to be asked again.
+/// Plans the renewal within the window suggested by the authority, and the next request for the
+/// window.
 pub(crate) fn plan_by_window(
     record: &mut CertificateRecord,
     facts: &Facts,
@@ -100,8 +104,8 @@ pub(crate) fn plan_by_window(
 ) {
     let WindowAnswer { window_s: (start_s, end_s), wait, now_s } = answer;
     let kept = renewal_of(record, facts).filter(|it| it.window_s.is_some());
-    // A time that was drawn is kept while it lies in the window: drawn anew each time, it would drift
-    // towards the window's begin.
+    // A time drawn earlier is kept while it is inside the window. Drawing again each time would
+    // move it towards the start of the window.
     let at_s = match kept {
         Some(kept) if (start_s..=end_s).contains(&kept.at_s) => kept.at_s,
         _ => start_s + part_of(end_s.saturating_sub(start_s), random.unit()),
@@ -115,17 +119,17 @@ pub(crate) fn plan_by_window(
     });
 }
 
-/// What an authority says of a renewal.
+/// The authority's answer about a renewal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WindowAnswer {
     pub(crate) window_s: (u64, u64),
-    /// How long it is not to be asked again.
+    /// Wait before the next request.
     pub(crate) wait: Option<Duration>,
     pub(crate) now_s: u64,
 }
 
-/// Plans the renewal by the certificate's life, where the authority says nothing. A plan that stands is
-/// kept.
+/// Plans the renewal by the certificate's lifetime, if the authority suggests no window. An
+/// existing plan is kept.
 pub(crate) fn plan_by_life(
     record: &mut CertificateRecord,
     facts: &Facts,
@@ -146,7 +150,7 @@ pub(crate) fn plan_by_life(
     });
 }
 
-/// Notes that a certificate was issued.
+/// Updates the record after a certificate was issued.
 pub(crate) fn note_issued(record: &mut CertificateRecord, now_s: u64) {
     record.failures = 0;
     record.next_attempt_s = 0;
@@ -157,15 +161,16 @@ pub(crate) fn note_issued(record: &mut CertificateRecord, now_s: u64) {
     record.issued_s.push(now_s);
 }
 
-/// When one more certificate may be issued for the name, where that is later than now.
+/// Time at which another certificate may be issued for the name; `None` if it may be issued now.
 pub(crate) fn issued_too_often(record: &CertificateRecord, now_s: u64) -> Option<u64> {
     let oldest = record.issued_s.iter().rev().nth(ISSUED_MAX - 1)?;
     let free_s = oldest + ISSUED_WITHIN_S;
     (free_s > now_s).then_some(free_s)
 }
 
-/// Notes a failure, and when the next attempt may be. One that is the authority's leaves the certificate's
-/// own waits as they are: the authority is left alone as a whole.
+/// Updates the record after a failure and sets the time of the next attempt. A failure of the
+/// authority does not change the waits of the certificate, because all requests to the authority
+/// are suspended.
 pub(crate) fn note_failure(
     record: &mut CertificateRecord,
     failure: &Failure,
@@ -190,7 +195,7 @@ pub(crate) fn note_failure(
     }
 }
 
-/// Notes a failure of the authority as a whole.
+/// Extends the period in which the authority must not be asked, after a failure of the authority.
 pub(crate) fn note_hold(
     hold: &mut HoldRecord,
     wait: Option<Duration>,

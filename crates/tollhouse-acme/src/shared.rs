@@ -1,4 +1,4 @@
-//! What all parts of a keeper share.
+//! State shared by all parts of a keeper.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,23 +25,23 @@ pub(crate) struct Shared {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Arc<Metrics>,
-    /// What keys of objects begin with.
+    /// Prefix of the keys of objects.
     pub(crate) prefix: String,
     /// The id of this node.
     pub(crate) node: String,
-    /// Whether an account is made anew whose key nothing opens.
+    /// Whether an account is replaced if its key is sealed and no key of the ring opens it.
     pub(crate) allows_lost_keys: bool,
-    /// Up to where challenges of the store are answered here.
+    /// Revision up to which stored challenges are answered on this node.
     pub(crate) seen: Arc<watch::Sender<Revision>>,
-    /// Why nothing is ordered at all at present, where the store cannot say it.
+    /// Why nothing is ordered at present, for reasons that the store cannot record.
     pub(crate) trouble: Mutex<Option<LastError>>,
     pub(crate) random: Mutex<Random>,
-    /// Held while an account is made; the time and the reason of the last refusal.
+    /// Held while an account is created; contains time and reason of the last refusal.
     pub(crate) account_gate: Arc<tokio::sync::Mutex<Option<(u64, Failure)>>>,
 }
 
 impl Shared {
-    /// A client of the authority, with what it remarks.
+    /// Creates a client of the authority, with the headers of its responses.
     pub(crate) fn authority(&self) -> (Box<Authority>, Remarks) {
         let remarks = Remarks::default();
         let client = Authority {
@@ -52,13 +52,13 @@ impl Shared {
         (Box::new(client), remarks)
     }
 
-    /// A generator of its own for whoever draws times.
+    /// Returns a separate random generator.
     pub(crate) fn random(&self) -> Random {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         Random::seeded(random.next_u64())
     }
 
-    /// Notes why nothing is ordered at all; written to the log once for each reason.
+    /// Sets the reason why nothing is ordered; logged once per reason.
     pub(crate) fn set_trouble(&self, failure: Option<&Failure>) {
         let at_s = self.clock.now_s();
         let now = failure.map(|it| LastError { code: it.code, detail: it.detail.clone(), at_s });
@@ -76,7 +76,7 @@ impl Shared {
         *before = now;
     }
 
-    /// A record of the store; one that cannot be read is as good as none.
+    /// Reads a record; a damaged one counts as missing.
     pub(crate) async fn record<T: DeserializeOwned>(
         &self,
         key: &str,
@@ -85,12 +85,12 @@ impl Shared {
         let Some(entry) = entry else { return Ok(None) };
         let record = serde_json::from_slice(&entry.value);
         if let Err(error) = &record {
-            tracing::warn!(key, %error, "a record in the store is damaged, and made anew");
+            tracing::warn!(key, %error, "a record in the store is damaged, and is recreated");
         }
         Ok(record.ok())
     }
 
-    /// Writes while this node still is the one that orders; gives the revision.
+    /// Commits while this node holds the lease; returns the revision.
     pub(crate) async fn commit(
         &self,
         lease: LeaseId,
@@ -99,7 +99,7 @@ impl Shared {
         Ok(self.store.commit(transaction.while_held(lease)).await?.revision)
     }
 
-    /// What is known of the certificate that is served for a name.
+    /// Returns the properties of the certificate in service for a name.
     pub(crate) async fn served(&self, host: &str) -> Result<Option<Facts>, Failure> {
         let key = keys::object(&self.prefix, &keys::certificate_id(host));
         let entry = self.store.get(&key).await?;
@@ -109,13 +109,14 @@ impl Shared {
         Ok(facts)
     }
 
-    /// Opens what is sealed in a record.
+    /// Opens a sealed value of a record.
     pub(crate) fn open(&self, sealed: &str, place: &str) -> Result<String, Failure> {
         crate::records::open(&self.keyring, sealed, place)
     }
 }
 
-/// A failure of the store says nothing about the certificate or the authority.
+/// Whether a failure of the store or keyring, which says nothing about the certificate or the
+/// authority.
 pub(crate) fn is_of_store(failure: &Failure) -> bool {
     matches!(failure.code, Code::StoreFailed | Code::KeyUnopened)
 }

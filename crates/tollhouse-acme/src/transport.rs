@@ -1,6 +1,7 @@
-//! How requests reach the authority: HTTP/1.1 over TLS, one connection a request, all of it bounded.
+//! Transport of requests to the authority: HTTP/1.1 over TLS, one connection per request, with
+//! limits.
 //!
-//! A certificate costs some twenty requests in two months; nothing is kept between them.
+//! A certificate takes some twenty requests in two months, so connections are not kept.
 
 use std::future::Future;
 use std::path::Path;
@@ -19,42 +20,41 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tollhouse_net::tls::{Trust, client_config};
 
-/// Longest wait for one answer; authorities answer in a second or two.
+/// Timeout for a response; authorities usually respond within two seconds.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Largest answer's body, in bytes: a chain of certificates has some ten thousand.
+/// Largest body of a response, in bytes; a certificate chain has some ten thousand.
 pub(crate) const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// An answer on its way.
+/// Future of a response.
 pub type Exchange = Pin<Box<dyn Future<Output = Result<Response<Bytes>, TransportError>> + Send>>;
 
-/// Who carries requests to the authority.
+/// Transport of requests to the authority.
 pub trait Transport: Send + Sync {
-    /// Sends a request to the absolute URL in it; gives the whole answer.
+    /// Sends a request to its absolute URL; returns the complete response.
     fn send(&self, request: Request<Bytes>) -> Exchange;
 }
 
-/// Why there is no answer.
+/// Why a response is missing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no answer from {host}: {reason}")]
 pub struct TransportError {
-    /// Who was asked.
+    /// Host of the request.
     pub host: String,
-    /// What happened.
     pub reason: String,
 }
 
-/// Requests over TLS, to servers whose certificates somebody trusts.
+/// Transport over TLS that verifies the server's certificate.
 #[derive(Clone)]
 pub struct HttpsTransport {
     connector: TlsConnector,
 }
 
 impl HttpsTransport {
-    /// Trusts the system's authorities, or those in a PEM file alone.
+    /// Trusts the system's CA certificates, or only those in a PEM file.
     ///
     /// # Errors
-    /// The file cannot be read or holds no certificate; the system has none.
+    /// If the file cannot be read or contains no certificate, or the system has no CA certificates.
     pub fn new(authorities: Option<&Path>) -> Result<Self, String> {
         let verifier = match authorities {
             Some(path) => {
@@ -100,7 +100,7 @@ async fn exchange(
 ) -> Result<Response<Bytes>, String> {
     let uri = request.uri().clone();
     if uri.scheme_str() != Some("https") {
-        return Err(format!("{uri} is no https URL"));
+        return Err(format!("{uri} is not an https URL"));
     }
     let host = uri.host().ok_or("the URL names no host")?;
     let name = host.trim_start_matches('[').trim_end_matches(']');
@@ -109,12 +109,12 @@ async fn exchange(
     let server = ServerName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
     let stream = connector.connect(server, stream).await;
     let stream = stream.map_err(|error| format!("TLS: {error}"))?;
-    let unusable = |error: hyper::Error| format!("the answer is cut or none: {error}");
+    let unusable = |error: hyper::Error| format!("no complete answer: {error}");
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(unusable)?;
     to_origin(&mut request, &uri)?;
     let request = request.map(Full::new);
-    // Its errors are those of the request.
+    // Errors of the connection are reported by the request.
     let connection = tokio::spawn(async move { drop(connection.await) });
     let answered = async {
         let (head, body) = sender.send_request(request).await.map_err(unusable)?.into_parts();
@@ -127,7 +127,7 @@ async fn exchange(
     answered
 }
 
-/// The request in the form in which servers get it: path and query, with the host beside them.
+/// Converts the request to origin form: path and query, with the host in a header.
 fn to_origin(request: &mut Request<Bytes>, uri: &Uri) -> Result<(), String> {
     let refused = |error: &dyn std::fmt::Display| format!("{uri}: {error}");
     let authority = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();

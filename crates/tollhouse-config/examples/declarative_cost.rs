@@ -1,4 +1,4 @@
-//! What it costs to take a JSON document of 10,000 routes apart and to find the one that changed.
+//! Time to split a JSON document of 10,000 routes into items and to find the one that changed.
 //!
 //! `cargo run --release -p tollhouse-config --example declarative_cost`
 

@@ -1,8 +1,8 @@
-//! The bootstrap configuration: what the process is told once, at its start.
+//! The bootstrap configuration, which the process reads once at startup.
 //!
-//! Here is the resolved form, with the defaults; each field's meaning and the way it is written
-//! stand in the one table of `bootstrap/keys.rs`, from which reading, read-back and documentation
-//! follow. What routes and upstreams say is no part of it.
+//! This file defines the resolved form and its defaults. The meaning and the syntax of each field
+//! are in the table of `bootstrap/keys.rs`; reading, display and documentation are derived from it.
+//! Routes and upstreams are not part of it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -42,90 +42,93 @@ pub use shown::SettingView;
 pub use store::{Etcd, EtcdTls, Store};
 pub use stream::{HeaderToNodes, StreamListen, StreamProtocol, StreamTls};
 
-/// Everything the process is told at its start.
+/// All settings of the process that are fixed at startup.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bootstrap {
-    /// Where the process keeps its files.
+    /// Folder for the files of the process.
     pub data_dir: PathBuf,
-    /// Serving threads.
+    /// Number of worker threads.
     pub workers: Workers,
-    /// Addresses listened on.
+    /// Listen addresses.
     pub listen: Listen,
-    /// How TLS is served to clients.
+    /// TLS towards clients.
     pub tls: Tls,
-    /// The control API.
+    /// TLS of the control API.
     pub control: SideListener,
-    /// The page of metrics.
+    /// TLS of the metrics page.
     pub metrics: SideListener,
-    /// The status pages.
+    /// TLS of the status pages.
     pub status: SideListener,
     /// The Admin API.
     pub admin: Admin,
-    /// What the console may do beyond the Admin API.
+    /// Features of the console beyond the Admin API.
     pub console: Console,
-    /// Where the configuration is kept, if not in the data folder.
+    /// Location of the configuration store, if not in the data folder.
     pub store: Store,
-    /// Certificates that get and renew themselves.
+    /// Automatic certificates (ACME).
     pub acme: Acme,
     /// The registry of services and instances.
     pub registry: Registry,
-    /// A declarative file, watched.
+    /// Declarative file with objects, watched for changes.
     pub resources: Option<PathBuf>,
     /// The access log.
     pub access_log: AccessLog,
-    /// Bounds on what clients may send and hold.
+    /// Limits on clients.
     pub limits: Limits,
-    /// How long requests under way may take once the process is told to stop.
+    /// Time for pending requests to finish after the process was told to stop.
     pub drain_time: Duration,
-    /// How routes are matched.
+    /// Route matching.
     pub router: RouterMode,
-    /// Strips one trailing `/` before matching.
+    /// Whether one trailing `/` is removed before matching.
     pub delete_uri_tail_slash: bool,
-    /// Drops `;parameters` of path segments before matching, and refuses suspicious escapes.
+    /// Whether `;parameters` of path segments are removed before matching, and suspicious escapes
+    /// are refused.
     pub normalize_uri_like_servlet: bool,
-    /// Keeps `%2F` encoded while matching.
+    /// Whether `%2F` stays encoded while matching.
     pub match_uri_encoded_slash: bool,
-    /// Handling of paths that servers read in several ways, where a plugin judges the path.
+    /// Handling of ambiguous paths, which servers interpret differently, where a plugin depends on
+    /// the path.
     pub ambiguous_paths: AmbiguousPaths,
-    /// Shows the upstream's status in a response header, not only where it is 5xx.
+    /// Whether the upstream's status is sent in a response header for every response, not only for
+    /// 5xx.
     pub show_upstream_status_in_response_header: bool,
-    /// Meaning of a client's FIN while its answer is pending.
+    /// Meaning of a client's FIN while its response is pending.
     pub on_client_half_close: ClientHalfClose,
-    /// Names the version in `Server`.
+    /// Whether `Server` contains the version.
     pub server_tokens: bool,
-    /// Whether answers show APISIX's name in the place of our own.
+    /// Whether responses show APISIX's name instead of Tollhouse's.
     pub imitate_apisix: bool,
     /// Peers whose `X-Forwarded-*` headers are kept.
     pub trusted_addresses: Vec<IpNet>,
-    /// Whose word is taken for the client's address.
+    /// Source of the client's address.
     pub real_ip: RealIp,
     /// Name resolution of nodes.
     pub dns: Dns,
-    /// Idle connections to upstreams that have no pool of their own.
+    /// Keep-alive pool of upstreams without their own.
     pub upstream_keepalive: KeepalivePool,
-    /// Turns all health checks off.
+    /// Whether all health checks are disabled.
     pub disable_upstream_healthcheck: bool,
-    /// What the process logs of itself.
+    /// Filter for the log of the process.
     pub log: String,
-    /// Secrets in the store.
+    /// Encryption of secrets in the store.
     pub encryption: Encryption,
-    /// References of objects to secrets elsewhere.
+    /// Secrets outside the store that objects may refer to.
     pub secrets: Secrets,
     /// Files that plugins write.
     pub log_files: LogFiles,
-    /// Plugins that may be used; none named is all of them.
+    /// Plugins that may be used; empty allows all.
     pub plugins: Vec<String>,
-    /// Plugins that are passed over where this build does not have them.
+    /// Plugins that are ignored if this build does not have them.
     pub skip_plugins: Vec<String>,
-    /// What the process tells plugins, by plugin.
+    /// Settings for plugins, by plugin.
     pub plugin_attr: Map<String, Value>,
-    /// Zones of the `proxy-cache` plugin, and how long answers hold that do not say.
+    /// Zones of the `proxy-cache` plugin, and the default lifetime of responses.
     pub proxy_cache: Map<String, Value>,
-    /// Whether stream routes are taken.
+    /// Whether stream routes are enabled.
     pub stream_routes: bool,
-    /// Proxies before this one.
+    /// PROXY protocol from proxies in front of the gateway.
     pub proxy_protocol: ProxyProtocol,
-    /// Requests that ShenYu's objects take.
+    /// Handling of ShenYu's objects.
     pub shenyu: Shenyu,
 }
 
@@ -178,63 +181,65 @@ impl Default for Bootstrap {
     }
 }
 
-/// Requests that ShenYu's objects take.
+/// Handling of ShenYu's objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shenyu {
-    /// Whether they are asked before routes are.
+    /// Whether ShenYu's selectors are matched before routes.
     pub comes_first: bool,
-    /// Whether its own answers have the statuses of ShenYu, most of which are 200.
+    /// Whether responses of ShenYu's plugins have ShenYu's statuses, most of which are 200.
     pub compatible_statuses: bool,
-    /// The namespace whose objects count; `None` is ShenYu's default one.
+    /// Namespace of the objects in use; `None` is ShenYu's default one.
     pub namespace: Option<String>,
-    /// How old a signature may be, or how far ahead.
+    /// Largest difference between the time of a signature and now.
     pub sign_delay: Duration,
-    /// The first password of the user `admin` of ShenYu's admin; none is ShenYu's.
+    /// Initial password of the user `admin` of ShenYu's admin; `None` uses ShenYu's default.
     pub admin_password: Option<Secret>,
-    /// What ShenYu's gateways show that follow over WebSocket; `None` lets everybody.
+    /// Token required from ShenYu gateways that synchronise over WebSocket; `None` admits all.
     pub sync_token: Option<Secret>,
-    /// Whether ShenYu's admin asks the nodes of services for connections.
+    /// Whether ShenYu's admin probes the nodes of services by TCP connections.
     pub probe_upstreams: bool,
-    /// The key under which ShenYu's clients encrypt the passwords of logins; none is plain text only.
+    /// AES key with which ShenYu's clients encrypt passwords at login; `None` accepts plain text
+    /// only.
     pub aes_key: Option<Secret>,
-    /// The vector that goes with it.
+    /// Initialisation vector of `aes_key`.
     pub aes_iv: Option<Secret>,
-    /// An admin of ShenYu's that is followed.
+    /// Synchronisation from a ShenYu admin.
     pub follow: ShenyuFollow,
-    /// The SHA-512 digest of the key to the gateway's own interface, in hexadecimal digits; none is off.
+    /// SHA-512 digest, in hexadecimal, of the key for the gateway's own ShenYu interface; `None`
+    /// disables it.
     pub local_key_sha512: Option<Secret>,
-    /// Where ports of `tcp` are opened; none are without it.
+    /// Address for the ports of the `tcp` plugin; `None` opens none.
     pub tcp_address: Option<String>,
-    /// Whether several slashes of a path are one.
+    /// Whether repeated slashes in a path count as one.
     pub collapse_slashes: bool,
-    /// Pages of other sites.
+    /// Cross-origin requests.
     pub cross: ShenyuCross,
-    /// What paths begin with at which the gateway says that it lives.
+    /// Prefixes of paths that answer health checks.
     pub health_paths: Vec<String>,
-    /// Whether objects are shown below `/actuator/`; off by default.
+    /// Whether objects are published below `/actuator/`; off by default.
     pub actuator: bool,
-    /// Longest form with files.
+    /// Longest multipart form, in bytes; `None` is unlimited.
     pub file_bytes: Option<u64>,
-    /// Paths that are answered with nothing.
+    /// Paths answered with an empty response.
     pub exclude_paths: Vec<String>,
-    /// Paths that are answered as what breakers fall back to.
+    /// Paths of fallbacks that clients may request directly.
     pub fallback_paths: Vec<String>,
 }
 
-/// Who may read answers from pages of other sites.
+/// Cross-origin access to responses of ShenYu's objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShenyuCross {
-    /// Whether anybody may.
+    /// Whether cross-origin access is enabled.
     pub enabled: bool,
-    /// Which sites; all where empty.
+    /// Allowed origins; empty allows all.
     pub origins: Vec<String>,
-    /// Headers that pages may send beside ShenYu's list.
+    /// Request headers allowed in addition to ShenYu's list.
     pub headers: Vec<String>,
-    /// Headers that pages may read.
+    /// Response headers readable by pages.
     pub exposed: Vec<String>,
-    /// Whether with cookies.
+    /// Whether cookies are allowed.
     pub credentials: bool,
-    /// How long browsers remember it.
+    /// Time for which browsers cache the answer to a preflight request.
     pub max_age: Duration,
 }
 
@@ -251,20 +256,22 @@ impl Default for ShenyuCross {
     }
 }
 
-/// An admin of ShenYu's that is followed.
+/// Synchronisation from a ShenYu admin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShenyuFollow {
-    /// `ws://` or `http://` with host and port, over TLS `wss://` or `https://`; none follows nobody.
+    /// URLs of admins with host and port: `ws://` or `http://`, with TLS `wss://` or `https://`.
+    /// Empty disables synchronisation.
     pub addresses: Vec<String>,
-    /// Who signs certificates of admins, PEM; `None` is whom the system trusts.
+    /// CA certificates of the admins, PEM; `None` uses those of the system.
     pub ca: Option<PathBuf>,
-    /// The user that polls.
+    /// User for polling.
     pub user: String,
-    /// The password of that user; none is the one that ShenYu begins with.
+    /// Password of that user; `None` uses ShenYu's default.
     pub password: Option<Secret>,
-    /// What newer admins ask WebSockets for.
+    /// Token for WebSockets, which newer admins require.
     pub token: Option<Secret>,
-    /// Origin that WebSockets come with; `ws://localhost:9195` by default, which an admin as shipped allows.
+    /// `Origin` header of WebSockets; default `ws://localhost:9195`, which an admin allows by
+    /// default.
     pub origin: String,
 }
 
@@ -307,14 +314,14 @@ impl Default for Shenyu {
     }
 }
 
-/// Addresses listened on; none turns a listener off.
+/// Listen addresses; an empty list disables a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     /// Data plane, plain.
     pub http: Vec<SocketAddr>,
-    /// Data plane, plain, for proxies that send PROXY headers.
+    /// Data plane, plain, behind proxies that send PROXY headers.
     pub http_proxied: Vec<SocketAddr>,
-    /// Data plane, TLS, for proxies that send PROXY headers.
+    /// Data plane, TLS, behind proxies that send PROXY headers.
     pub https_proxied: Vec<SocketAddr>,
     /// Data plane, TLS.
     pub https: Vec<SocketAddr>,
@@ -324,17 +331,17 @@ pub struct Listen {
     pub admin: Vec<SocketAddr>,
     /// Control API: introspection.
     pub control: Vec<SocketAddr>,
-    /// Prometheus.
+    /// Prometheus metrics.
     pub metrics: Vec<SocketAddr>,
-    /// Whether the process lives, and is ready; off unless asked for.
+    /// Liveness and readiness; off by default.
     pub status: Vec<SocketAddr>,
     /// Registry, Polaris gRPC.
     pub registry_grpc: Vec<SocketAddr>,
     /// Registry, Polaris HTTP.
     pub registry_http: Vec<SocketAddr>,
-    /// ShenYu's admin; off unless asked for.
+    /// ShenYu's admin; off by default.
     pub shenyu: Vec<SocketAddr>,
-    /// Names under which browsers reach what is for operators.
+    /// Host names of the operators' listeners, accepted in addition to local ones.
     pub hosts: Vec<String>,
 }
 
@@ -342,9 +349,10 @@ impl Default for Listen {
     fn default() -> Self {
         let this_host = |port| vec![SocketAddr::from(([127, 0, 0, 1], port))];
         Self {
-            // Loopback like every other listener: the first start must not expose the machine.
+            // Loopback, like every other listener, so that the first start does not expose the
+            // machine.
             http: this_host(9080),
-            // Open before there is a certificate: one that is written later serves at once.
+            // Open even without a certificate, so that a certificate added later is served at once.
             https: this_host(9443),
             http_proxied: Vec::new(),
             https_proxied: Vec::new(),
@@ -353,7 +361,7 @@ impl Default for Listen {
             control: this_host(9090),
             metrics: this_host(9091),
             status: Vec::new(),
-            // Whoever reaches these may register.
+            // Loopback, because every client that reaches these may register instances.
             registry_grpc: this_host(8091),
             registry_http: this_host(8090),
             shenyu: Vec::new(),
@@ -362,18 +370,18 @@ impl Default for Listen {
     }
 }
 
-/// How TLS is served to clients.
+/// TLS towards clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
-    /// Versions, where an ssl object names none.
+    /// TLS versions for SSL objects without their own list.
     pub protocols: Vec<String>,
-    /// Cipher suites; none named is all of them.
+    /// Cipher suites; empty allows all.
     pub ciphers: Vec<String>,
-    /// Whether clients may come back with tickets.
+    /// Whether sessions may be resumed with tickets.
     pub session_tickets: bool,
-    /// The name that stands for none.
+    /// Server name assumed for clients that send none.
     pub fallback_sni: Option<String>,
-    /// Whether responders are asked about certificates.
+    /// Whether OCSP responders are asked for responses to staple.
     pub ocsp_stapling: bool,
 }
 
@@ -389,12 +397,12 @@ impl Default for Tls {
     }
 }
 
-/// Proxies before this one, which say on whose behalf they come.
+/// PROXY protocol from proxies in front of the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyProtocol {
-    /// Who may send a PROXY header; none is nobody.
+    /// Networks that may send a PROXY header; empty admits no peer.
     pub from: Vec<IpNet>,
-    /// How long the header may take.
+    /// Timeout for the header.
     pub header_time: Duration,
 }
 
@@ -407,84 +415,85 @@ impl Default for ProxyProtocol {
 /// The Admin API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
-    /// What clients send as `X-API-KEY`.
+    /// Key with all rights, sent as `X-API-KEY`.
     pub key: Option<Secret>,
-    /// A second key, which may only read.
+    /// Second key, which may only read.
     pub viewer_key: Option<Secret>,
-    /// Further keys, each with a name and what it allows.
+    /// Further keys, each with a name and a role.
     pub keys: Vec<NamedKey>,
-    /// Whether a key is asked for at all.
+    /// Whether a key is required.
     pub key_required: bool,
-    /// Who may connect; none is everybody.
+    /// Networks that may connect; empty admits all.
     pub allow: Vec<IpNet>,
-    /// Whether browsers of other origins may call.
+    /// Whether pages of other origins may call the API.
     pub cors: bool,
-    /// What keys of objects begin with.
+    /// Prefix of the keys of objects.
     pub prefix: String,
-    /// Whether it takes whole documents, kept in memory, instead of objects.
+    /// Whether the API accepts whole documents, kept in memory, instead of single objects.
     pub standalone: bool,
-    /// Its certificate; none serves plain HTTP.
+    /// Certificate of the listener; without one, plain HTTP.
     pub tls: ListenerTls,
 }
 
-/// What the console may do beyond the Admin API.
+/// Features of the console beyond the Admin API.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Console {
-    /// Whether it starts the load generator.
+    /// Whether the console may start the load generator.
     pub bench: bool,
-    /// What that may measure besides this machine.
+    /// Hosts, besides this machine, that the load generator may measure.
     pub bench_targets: Vec<String>,
 }
 
 /// The registry of services and instances.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Registry {
-    /// Serving threads.
+    /// Number of threads for Polaris gRPC.
     pub workers: Workers,
-    /// Whether clients (SDKs) must bring a token.
+    /// Whether clients (SDKs) need a token.
     pub client_auth: bool,
-    /// Whether the console's calls must bring a token.
+    /// Whether calls of the console need a token.
     pub console_auth: bool,
-    /// The name that logs in to the console.
+    /// User name for the login to the console.
     pub user: String,
-    /// Its password; none is a generated one.
+    /// Password of that user; `None` uses a generated one.
     pub password: Option<Secret>,
-    /// Its token; none is a generated one.
+    /// Token of the console; `None` uses a generated one.
     pub token: Option<Secret>,
-    /// The token of clients; none is a generated one.
+    /// Token of clients; `None` uses a generated one.
     pub client_token: Option<Secret>,
-    /// The part of a service's instances that must be left for silent ones to expire; 0 lets all expire.
+    /// Healthy part of a service's instances, from 0 to 1, below which silent instances are kept; 0
+    /// lets all expire.
     pub mass_expiry_threshold: f64,
-    /// Whether instances may be on loopback and link-local addresses.
+    /// Whether instances may have loopback and link-local addresses.
     pub local_instances: bool,
-    /// Memory that all objects may take, in bytes.
+    /// Most memory of all objects, in bytes.
     pub memory_max: usize,
-    /// After how long instances that stay unhealthy are deleted; none keeps them.
+    /// Time after which unhealthy instances are deleted; `None` keeps them.
     pub delete_unhealthy_after: Option<Duration>,
-    /// After how long services that stay empty are; none keeps them.
+    /// Time after which empty services are deleted; `None` keeps them.
     pub delete_empty_services_after: Option<Duration>,
-    /// The certificate of both of its listeners; none serves them in clear text.
+    /// Certificate of both listeners; without one, clear text.
     pub tls: ListenerTls,
-    /// Where everything that is registered is kept.
+    /// Storage of the registered objects.
     pub store: RegistryStore,
 }
 
-/// Where everything that is registered is kept: in the data folder, unless a database is named.
+/// Storage of the registered objects: the data folder, unless a database is configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryStore {
-    /// The URL of a MySQL or MariaDB.
+    /// URL of a MySQL or MariaDB.
     pub mysql: Option<Secret>,
-    /// The URL of a PostgreSQL.
+    /// URL of a PostgreSQL.
     pub postgresql: Option<Secret>,
-    /// Whether connections to it are protected by TLS.
+    /// Whether connections to the database use TLS.
     pub tls: bool,
-    /// Authorities for that, PEM, beside those that browsers know.
+    /// Additional CA certificates of the database, PEM, besides those of browsers.
     pub ca: Option<PathBuf>,
-    /// What the names of its tables begin with.
+    /// Prefix of the tables.
     pub tables: String,
-    /// URLs of the Redis that heartbeats go over between nodes, with commas between them.
+    /// URLs, separated by commas, of the Redis that distributes heartbeats among the nodes.
     pub redis: Option<Secret>,
-    /// The name of its master, where the URLs are those of sentinels.
+    /// Name of the Redis master, if the URLs are those of sentinels.
     pub redis_master: Option<String>,
 }
 
@@ -504,10 +513,11 @@ impl Default for RegistryStore {
 }
 
 impl RegistryStore {
-    /// The database that is named, if one is.
+    /// Parses the URL of the database, if one is configured.
     ///
     /// # Errors
-    /// What is wrong with its URL; the URL is not repeated, since it has a password.
+    /// If the URL is invalid, or two databases are configured. The error does not contain the URL,
+    /// which holds a password.
     pub fn database(&self) -> Result<Option<Database>, DatabaseError> {
         let (url, kind) = match (&self.mysql, &self.postgresql) {
             (Some(_), Some(_)) => return Err(DatabaseError::Two),
@@ -540,10 +550,10 @@ impl Default for Registry {
     }
 }
 
-/// A listener for operators that may speak TLS.
+/// A listener for operators that may use TLS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SideListener {
-    /// Its certificate; none serves plain HTTP.
+    /// Certificate of the listener; without one, plain HTTP.
     pub tls: ListenerTls,
 }
 
@@ -552,9 +562,9 @@ pub struct SideListener {
 pub struct ListenerTls {
     /// Certificate chain, PEM.
     pub cert: Option<PathBuf>,
-    /// Its private key, PEM.
+    /// Private key of the certificate, PEM.
     pub key: Option<PathBuf>,
-    /// Authorities whose certificates clients must show, PEM; none asks for none.
+    /// CA certificates for client certificates, PEM; `None` requires no client certificate.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -575,24 +585,23 @@ impl Default for Admin {
     }
 }
 
-/// Certificates that get and renew themselves.
+/// Automatic certificates (ACME).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acme {
-    /// The authority's directory; none gets no certificates.
+    /// Directory URL of the certificate authority; `None` disables ACME.
     pub directory: Option<String>,
-    /// Names to have certificates for.
+    /// Names that need a certificate.
     pub hosts: Vec<String>,
-    /// Whether the operator agrees to the authority's terms.
+    /// Whether the operator agrees to the authority's terms of service.
     pub agree: bool,
-    /// Whom the authority may write to, as `mailto:` URLs.
+    /// Contacts of the account, as `mailto:` URLs.
     pub contact: Vec<String>,
-    /// How names are proved.
     pub challenge: AcmeChallenge,
-    /// Which of the authority's kinds of certificates to ask for.
+    /// Certificate profile of the authority.
     pub profile: Option<String>,
-    /// Who signs for the authority's own server, PEM; none is the system's authorities.
+    /// CA certificates of the authority's server, PEM; `None` uses those of the system.
     pub ca: Option<PathBuf>,
-    /// An account that exists with the authority already.
+    /// External account binding.
     pub eab: ExternalAccount,
 }
 
@@ -611,39 +620,38 @@ impl Default for Acme {
     }
 }
 
-/// An account with a certificate authority that exists outside of the protocol.
+/// External account binding: an existing account with the certificate authority.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExternalAccount {
-    /// Its id.
     pub key_id: Option<String>,
-    /// Its key, in base64url.
+    /// Key of the account, in base64url.
     pub key: Option<Secret>,
 }
 
-/// What is encrypted at rest.
+/// Encryption of secrets in the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Encryption {
-    /// The first key seals, all open; none generates one at the first run.
+    /// Keys: the first seals, all open. Empty generates one on the first start.
     pub keyring: Vec<Secret>,
-    /// Writes as APISIX nodes read.
+    /// Whether secrets are written in the form that APISIX nodes read.
     pub apisix_form: bool,
-    /// Starts without the keys of secrets that the store holds.
+    /// Whether to start even if the store contains secrets without a key.
     pub allow_lost_keys: bool,
 }
 
 /// The access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLog {
-    /// What a line looks like.
+    /// Format of a line.
     pub format: AccessLogFormat,
-    /// Where lines go.
+    /// Destination of the lines.
     pub file: AccessLogTarget,
-    /// Fields of a JSON line; none is all of them.
+    /// Fields of a JSON line; empty writes all.
     pub fields: Vec<String>,
 }
 
 impl AccessLog {
-    /// Switched off, with its file's place in the data folder.
+    /// The default: disabled, with `access.log` in the data folder.
     pub(crate) fn in_folder(data_dir: &std::path::Path) -> Self {
         Self {
             format: AccessLogFormat::Off,
@@ -653,58 +661,58 @@ impl AccessLog {
     }
 }
 
-/// Bounds on what clients may send and hold.
+/// Limits on clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Longest request line, in bytes.
     pub request_line_bytes: usize,
-    /// Longest head but for the request line, in bytes.
+    /// Longest head without the request line, in bytes.
     pub header_bytes: usize,
     /// Most header fields of a request.
     pub header_count: usize,
-    /// Longest request body, in bytes; `None` is without limit.
+    /// Longest request body, in bytes; `None` is unlimited.
     pub body_bytes: Option<u64>,
-    /// Longest message of a call of gRPC.
+    /// Longest gRPC message, in bytes; `None` is unlimited.
     pub grpc_message_bytes: Option<u64>,
-    /// Bodies and answers held in memory by the process, in bytes; `None` is by the machine.
+    /// Most memory for buffered bodies and responses, in bytes; `None` depends on the machine.
     pub buffered_bytes: Option<u64>,
-    /// From the first byte of a request to the end of its head.
+    /// Timeout from the first byte of a request to the end of its head.
     pub header_read_time: Duration,
-    /// Between two requests of a connection.
+    /// Timeout between two requests of a connection.
     pub idle_time: Duration,
-    /// Between two reads of a request body.
+    /// Timeout between two reads of a request body.
     pub body_read_time: Duration,
-    /// Between two writes of a response.
+    /// Timeout between two writes of a response.
     pub send_time: Duration,
-    /// Requests over one connection, which then closes.
+    /// Requests after which a connection is closed.
     pub requests_per_connection: u32,
-    /// Requests at a time over one connection of HTTP/2.
+    /// Most concurrent requests on one HTTP/2 connection.
     pub http2_streams: u32,
-    /// Connections of one worker at a time.
+    /// Most concurrent connections of one worker.
     pub connections_per_worker: u32,
-    /// Connections of one client address at a time; `None` is without limit.
+    /// Most concurrent connections of one client address; `None` is unlimited.
     pub connections_per_address: Option<u32>,
-    /// Connections without a whole first message of TLS, at a time on one worker.
+    /// Most concurrent connections per worker without a complete first TLS message.
     pub silent_connections_per_worker: u32,
-    /// The same of one client address.
+    /// Most concurrent connections per client address without a complete first TLS message.
     pub silent_connections_per_address: u32,
-    /// TLS handshakes under way at a time on one worker.
+    /// Most concurrent TLS handshakes of one worker.
     pub handshakes_per_worker: u32,
-    /// For a TLS handshake.
+    /// Timeout for a TLS handshake.
     pub handshake_time: Duration,
     /// Longest first message of a TLS handshake, in bytes.
     pub client_hello_bytes: usize,
-    /// For a connection of a stream route, without a byte.
+    /// Timeout for a connection of a stream route without data.
     pub stream_idle_time: Duration,
-    /// The same once one side has ended.
+    /// Timeout for a connection of a stream route of which one side has closed.
     pub stream_half_closed_time: Duration,
-    /// For first bytes that are looked at.
+    /// Timeout for the first bytes of a connection that the gateway inspects.
     pub stream_first_bytes_time: Duration,
-    /// For a session of datagrams, without one.
+    /// Timeout for a datagram session without datagrams.
     pub udp_idle_time: Duration,
-    /// Sessions of one worker at a time.
+    /// Most concurrent datagram sessions of one worker.
     pub udp_sessions_per_worker: u32,
-    /// Sessions of one client address to one worker at a time.
+    /// Most concurrent datagram sessions of one client address with one worker.
     pub udp_sessions_per_address: u32,
 }
 
@@ -722,15 +730,16 @@ impl Default for Limits {
             idle_time: minute,
             body_read_time: minute,
             send_time: Duration::from_secs(10),
-            // Enough that closing costs a busy client nothing it can measure, yet bounded, so that
-            // connections spread anew over workers that came later.
+            // So many that reconnecting costs a busy client nothing measurable, but bounded, so
+            // that connections are redistributed when workers are added.
             requests_per_connection: 100_000,
             http2_streams: 128,
             connections_per_worker: 60_000,
             connections_per_address: None,
-            // Some 5 KB each, the kernel's part included.
+            // Some 5 KB each, including the kernel's share.
             silent_connections_per_worker: 8_192,
-            // Clients say hello within a round trip: what many behind one address have open at once is far less.
+            // Clients send their hello within a round trip, so even many clients behind one address
+            // have far fewer open.
             silent_connections_per_address: 256,
             handshakes_per_worker: 4_096,
             handshake_time: Duration::from_secs(10),
@@ -745,14 +754,14 @@ impl Default for Limits {
     }
 }
 
-/// Whose word is taken for the client's address.
+/// Source of the client's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RealIp {
-    /// The header that carries the address.
+    /// Header that contains the address.
     pub header: String,
-    /// Peers that are believed.
+    /// Trusted peers.
     pub from: Vec<Peer>,
-    /// Takes the last address in the header that is not itself of a believed peer.
+    /// Whether the last address in the header that does not belong to a trusted peer is used.
     pub recursive: bool,
 }
 
@@ -770,11 +779,11 @@ impl Default for RealIp {
 /// Name resolution of nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dns {
-    /// Servers asked; none is those of the system.
+    /// Name servers; empty uses those of the system.
     pub servers: Vec<SocketAddr>,
-    /// How long an answer holds, whatever it says itself.
+    /// Lifetime of an answer, overriding its TTL.
     pub valid: Option<Duration>,
-    /// How long to wait for an answer.
+    /// Timeout for an answer.
     pub timeout: Duration,
 }
 

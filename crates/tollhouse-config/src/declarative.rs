@@ -1,8 +1,9 @@
-//! The declarative file in APISIX's standalone shape: lists of objects under the kinds' names.
+//! The declarative file in APISIX's standalone format: lists of objects under the names of their
+//! kinds.
 //!
-//! A document is told apart into items without reading what an item says: each keeps its JSON
-//! text, so that unchanged ones are recognised by comparing text. Judging an item is the model's
-//! work, finding what changed since the last document is `diff`'s.
+//! A document is split into items without interpreting them. Each item keeps its JSON text, so that
+//! unchanged ones are recognised by comparing text. Items are validated in `tollhouse-model`;
+//! `diff` finds the changes since the previous document.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,46 +25,44 @@ mod yaml;
 pub use shenyu::{SECTION as SHENYU_SECTION, ShenyuItem};
 pub use write::write;
 
-/// Keys of APISIX's documents that have no effect here yet.
+/// Keys of APISIX's documents that have no effect yet.
 pub const NOT_SERVED: [&str; 2] = ["plugins", "stream_plugins"];
 
-/// How a document is written.
+/// Format of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Ends with a line `#END`; without it the file is still being written.
+    /// YAML. Ends with a line `#END`; without it the file counts as incomplete.
     Yaml,
-    /// An object closed by its brace.
+    /// JSON: one object.
     Json,
 }
 
 impl Format {
-    /// By the ending of a file's name: `.json`, else YAML.
+    /// Chooses by file extension: `.json`, otherwise YAML.
     pub fn from_path(path: &Path) -> Self {
         let json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
         if json { Format::Json } else { Format::Yaml }
     }
 }
 
-/// One object of a document, not yet read.
+/// An object of a document, not yet parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// What it is.
     pub kind: Kind,
-    /// Its id; of a consumer the username; `arr_<n>`, counted from 1, where the document gives
-    /// none.
+    /// Id of the object; for a consumer the username. The default is `arr_<n>`, counted from 1.
     pub id: Id,
-    /// Where it stands, such as `routes[3]`.
+    /// Position in the document, such as `routes[3]`.
     pub path: String,
-    /// Its JSON text, with variables replaced.
+    /// JSON text with variables replaced.
     pub text: Arc<str>,
 }
 
 impl Item {
-    /// Reads the text; costs what the item is long.
+    /// Parses the text. Time is linear in its length.
     ///
     /// # Errors
-    /// The text was found to be JSON when the document was taken apart, but may nest too deep or
-    /// hold a number beyond any type.
+    /// If the text is nested too deeply or contains a number outside the range of all types. Its
+    /// syntax was checked before.
     pub fn value(&self) -> Result<Value, Problem> {
         serde_json::from_str(&self.text).map_err(|error| {
             let reason = format!("cannot be read: {error}");
@@ -72,66 +71,65 @@ impl Item {
     }
 }
 
-/// An item that is there but cannot be told.
+/// An item that exists in the document but cannot be read completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Withheld {
-    /// What it is.
     pub kind: Kind,
-    /// Its id.
     pub id: Id,
-    /// How many items stand before it in the document.
+    /// Number of items before it in the document.
     pub position: usize,
-    /// Where it stands, such as `routes[3]`.
+    /// Position in the document, such as `routes[3]`.
     pub path: String,
-    /// JSON text of what can be told of it: `null` stands where something cannot.
+    /// JSON text of the readable part, with `null` for unreadable values.
     pub rest: Arc<str>,
 }
 
 impl Withheld {
-    /// What can be told of it; `null` where that is nothing.
+    /// The readable part; `null` if there is nothing readable.
     pub fn rest(&self) -> Value {
         serde_json::from_str(&self.rest).unwrap_or_default()
     }
 }
 
-/// All items of a document in its order, and what was wrong on the way to them.
+/// All items of a document in order, and the problems found in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Document {
-    /// In the document's order; no two have one kind and id.
+    /// Items in the order of the document; kind and id are unique.
     pub items: Vec<Item>,
-    /// Items that are there but cannot be told, such as those that name a variable which is not
-    /// set: what serves under their ids goes on serving. Where nothing does, they refuse what is their own.
+    /// Items that exist but cannot be read completely, for example because a variable is not set.
+    /// An object already in service under the id stays in service. Without one, requests for the
+    /// item are refused.
     pub withheld: Vec<Withheld>,
-    /// Kinds whose list cannot be told at all: what serves of them goes on serving.
+    /// Kinds whose whole list is unreadable. Their objects stay in service.
     pub withheld_kinds: Vec<Kind>,
-    /// The objects of ShenYu, in the document's order; `None` where some of them cannot be told, so that
-    /// what serves goes on serving.
+    /// ShenYu's objects in the order of the document; `None` if some are unreadable, so that the
+    /// objects in service stay.
     pub shenyu: Option<Vec<ShenyuItem>>,
-    /// Items left out, with errors; keys without effect, with warnings.
+    /// Errors for withheld items, warnings for keys without effect.
     pub problems: Problems,
 }
 
-/// Reads a file, in the format that its name ends with.
+/// Reads a file in the format of its extension.
 ///
 /// # Errors
-/// The document cannot be taken apart at all: unreadable, too large, unfinished, or no object.
+/// If the document as a whole is unreadable, too large, incomplete, or not an object.
 pub fn read(path: &Path, environment: Environment<'_>) -> Result<Document, Problems> {
     let text = read_text(path)?;
     parse(&text, Format::from_path(path), environment)
 }
 
-/// Reads a file without taking it apart.
+/// Reads a file without parsing it.
 ///
 /// # Errors
-/// It is unreadable, or too large.
+/// If the file is unreadable or too large.
 pub fn read_text(path: &Path) -> Result<String, Problems> {
     file::read(path).map_err(one)
 }
 
-/// Takes a document apart.
+/// Splits a document into items.
 ///
 /// # Errors
-/// It cannot be taken apart at all: unfinished, not of the format, or no object.
+/// If the document as a whole is incomplete, malformed, or not an object.
 pub fn parse(
     text: &str,
     format: Format,
@@ -143,8 +141,8 @@ pub fn parse(
     }
 }
 
-/// Takes a JSON document apart whose texts stand for themselves: nothing in it is replaced, since
-/// whoever wrote it may not read this process' environment.
+/// Splits a JSON document without replacing variables, because its author may not be allowed to
+/// read the environment of this process.
 ///
 /// # Errors
 /// As [`parse`].

@@ -1,6 +1,7 @@
-//! What changed from one document to the next, found by comparing text: no item is read.
+//! Differences between two documents, found by comparing the text of their items without parsing
+//! it.
 //!
-//! The cost is one look-up and one comparison of bytes an item, whatever the items say.
+//! Costs one lookup and one comparison of bytes per item, regardless of its content.
 
 use std::sync::Arc;
 
@@ -9,13 +10,14 @@ use tollhouse_model::Id;
 
 use crate::declarative::{Document, Item, Kind, Withheld};
 
-/// What is remembered of a document: each item's text, shared with the document, and its place.
+/// State of a document for comparison: the text of each item, shared with the document, and its
+/// position.
 #[derive(Debug, Clone, Default)]
 pub struct Fingerprints {
     items: HashMap<(Kind, Id), Fingerprint>,
-    /// What is withheld and was never anything else: what can be told of each.
+    /// Withheld items that were never known otherwise, with the readable part of each.
     withheld: HashMap<(Kind, Id), Arc<str>>,
-    /// How many documents there have been.
+    /// Number of documents so far.
     documents: u64,
 }
 
@@ -23,36 +25,35 @@ pub struct Fingerprints {
 struct Fingerprint {
     text: Arc<str>,
     position: usize,
-    /// The number of the document that brought the item, and of the one that last changed it.
+    /// Numbers of the documents that added the item and that last changed it.
     created: u64,
     modified: u64,
 }
 
-/// What is remembered of one item.
+/// A remembered item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    /// Its id.
     pub id: Id,
-    /// Its JSON text.
+    /// JSON text of the item.
     pub text: Arc<str>,
-    /// The number of the document that brought it, counted from 1.
+    /// Number of the document that added it, from 1.
     pub created: u64,
-    /// The number of the document that last changed it.
+    /// Number of the document that last changed it.
     pub modified: u64,
 }
 
 impl Fingerprints {
-    /// Of no document at all: everything in the next one is new.
+    /// State before any document; everything in the next one is new.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Of a document that follows no other.
+    /// State after a single document.
     pub fn from_document(document: &Document) -> Self {
         Self::new().followed_by(document)
     }
 
-    /// Of a document that follows the one these are of: what it withholds is remembered as it was.
+    /// State after a further document. Items that the document withholds keep their former state.
     pub fn followed_by(&self, document: &Document) -> Self {
         let number = self.documents + 1;
         let print = |(position, item): (usize, &Item)| {
@@ -78,7 +79,7 @@ impl Fingerprints {
                 all_withheld.insert(key, Arc::clone(&withheld.rest));
             }
         }
-        // A kind whose list cannot be read says nothing about its objects: all of them stay as they were.
+        // If the list of a kind is unreadable, all of its objects keep their former state.
         for (key, before) in &self.items {
             if document.withheld_kinds.contains(&key.0) {
                 items.insert(key.clone(), before.clone());
@@ -92,24 +93,23 @@ impl Fingerprints {
         Self { items, withheld: all_withheld, documents: number }
     }
 
-    /// The items of one kind, in the order of the document.
+    /// Items of one kind, in the order of the document.
     pub fn items_by_kind(&self, kind: Kind) -> Vec<Known> {
         let mut items: Vec<_> = self.items.iter().filter(|((of, _), _)| *of == kind).collect();
         items.sort_by_key(|(_, print)| print.position);
         items.into_iter().map(|((_, id), print)| print.known(id)).collect()
     }
 
-    /// One item.
     pub fn get(&self, kind: Kind, id: &Id) -> Option<Known> {
         self.items.get(&(kind, id.clone())).map(|print| print.known(id))
     }
 
-    /// How many items it had.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether it had none.
+    /// Whether the document had no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -126,32 +126,33 @@ impl Fingerprint {
     }
 }
 
-/// What leads from one document to the next.
+/// Changes between two documents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Items that are new or say something else, in the new document's order.
+    /// New and changed items, in the order of the new document.
     pub upserts: Vec<Item>,
-    /// Items that are withheld, are not known as anything else, and were not withheld before, or not with the same rest;
-    /// in the new document's order.
+    /// Withheld items that are not otherwise known, and were not withheld with the same readable
+    /// part before; in the order of the new document.
     pub withheld: Vec<Withheld>,
-    /// Items that are gone, in the old document's order.
+    /// Removed items, in the order of the old document.
     pub deletes: Vec<(Kind, Id)>,
-    /// Kinds whose order differs from what deletes and upserts alone lead to, when an upsert of a
-    /// known id keeps its place and one of a new id goes last; and those with something in `withheld`. Where order matters, as among routes
-    /// of one path and priority, such a kind is to be built anew in the new document's order.
+    /// Kinds that must be rebuilt in the order of the new document if order matters, as among
+    /// routes of one path and priority. Applying `deletes` and `upserts` in place (a known id keeps
+    /// its position, a new one goes last) would lead to another order. Kinds with items in
+    /// `withheld` are included.
     pub rearranged: Vec<Kind>,
 }
 
 impl Changes {
-    /// Whether the two documents mean the same.
+    /// Whether the two documents are equivalent.
     pub fn is_empty(&self) -> bool {
         let Self { upserts, withheld, deletes, rearranged } = self;
         upserts.is_empty() && withheld.is_empty() && deletes.is_empty() && rearranged.is_empty()
     }
 }
 
-/// Compares a document with the one that `old` is of. What the document withholds is neither
-/// changed nor deleted where it is known.
+/// Compares a document with the state of an earlier one. A known item that the document withholds
+/// counts as unchanged.
 pub fn diff(old: &Fingerprints, new: &Document) -> Changes {
     let mut changes = Changes::default();
     let mut orders: HashMap<Kind, Order> = HashMap::new();
@@ -161,7 +162,7 @@ pub fn diff(old: &Fingerprints, new: &Document) -> Changes {
         let before = old.items.get(&(item.kind, item.id.clone()));
         kept += usize::from(before.is_some());
         order.follow(before.map(|print| print.position));
-        // Where the text is literally the same one, the comparison ends at once.
+        // If both share the same allocation, the comparison is immediate.
         let same = before.is_some_and(|print| print.text == item.text);
         if !same {
             changes.upserts.push(item.clone());
@@ -190,12 +191,12 @@ fn deletes(old: &Fingerprints, new: &Document) -> Vec<(Kind, Id)> {
     };
     let mut keys: Vec<&(Kind, Id)> =
         old.items.keys().chain(old.withheld.keys()).filter(gone).collect();
-    // What was withheld shares its position with the item after it, so that the key decides.
+    // A withheld item has the position of the item after it; ties are ordered by key.
     keys.sort_by_key(|key| (old.items.get(*key).map(|print| print.position), *key));
     keys.into_iter().cloned().collect()
 }
 
-/// Whether the items of one kind come as edits in place would have left them.
+/// Tracks whether items of one kind are in the order that edits in place would produce.
 #[derive(Default)]
 struct Order {
     last_position: Option<usize>,

@@ -1,27 +1,29 @@
-//! Secrets that confs refer to as `$env://NAME`, out of the environment of this process.
+//! Secrets in environment variables, to which plugin configurations refer as `$env://NAME`.
 //!
-//! Objects come from operators, files and shared stores, and the environment holds the gateway's own secrets: only
-//! variables that `secrets.env` of the bootstrap file lists are read, and those of the gateway's own settings never.
-//! The form of references, and their replacement in a conf, are the model's.
+//! Objects come from operators, files and shared stores, while the environment also contains the
+//! gateway's own secrets. Only variables listed in `secrets.env` of the bootstrap file are read,
+//! and never those of the gateway's own settings. References are parsed and replaced in
+//! `tollhouse-model`.
 
 use tollhouse_model::secret::{EnvironmentSource, SecretRef, SecretSource};
 
-/// Start of the names of variables that override settings, keys and passwords among them.
+/// Prefix of the variables that override settings, which include keys and passwords.
 const OWN_PREFIX: &str = "TOLLHOUSE_";
 
-/// Answers references to the variables of the environment that are listed.
+/// Source of secrets that reads only the listed environment variables.
 pub struct EnvironmentSecrets<F> {
     listed: Vec<String>,
     source: EnvironmentSource<F>,
 }
 
 impl<F: Fn(&str) -> Option<String>> EnvironmentSecrets<F> {
-    /// Reads `lookup` for the `listed` names; one that ends with `*` lists every name with that prefix.
+    /// Reads the `listed` names with `lookup`; a name that ends with `*` allows every name with
+    /// that prefix.
     pub fn new(listed: &[String], lookup: F) -> Self {
         Self { listed: listed.to_vec(), source: EnvironmentSource::new(lookup) }
     }
 
-    /// The variable of this name, if it is listed.
+    /// Returns the value of a variable if it is listed.
     pub fn variable(&self, name: &str) -> Option<String> {
         self.fetch(&SecretRef::Environment { name: name.to_owned(), json_key: None })
     }
@@ -35,7 +37,7 @@ impl<F: Fn(&str) -> Option<String>> EnvironmentSecrets<F> {
     }
 }
 
-/// Whether a variable of this name, or with this prefix, is one of the gateway's own settings.
+/// Whether a name or prefix belongs to the gateway's own settings.
 pub(crate) fn is_own(name: &str) -> bool {
     name.get(..OWN_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(OWN_PREFIX))
 }
@@ -53,7 +55,7 @@ impl<F: Fn(&str) -> Option<String>> SecretSource for EnvironmentSecrets<F> {
     }
 }
 
-/// Answers out of the environment of this process, which does not change while it runs.
+/// Reads the environment of this process, which does not change at runtime.
 pub fn environment_secrets(
     listed: &[String],
 ) -> EnvironmentSecrets<impl Fn(&str) -> Option<String> + use<>> {

@@ -1,4 +1,4 @@
-//! Reads whole files of bounded size as text.
+//! Reading of whole text files of bounded size.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,11 +6,11 @@ use std::path::Path;
 
 use tollhouse_model::Problem;
 
-/// Largest file read, in bytes: some 500,000 routes. More is no configuration, and reading it
-/// would take the memory that the gateway serves from.
+/// Largest file, in bytes: some 500,000 routes. A larger one is hardly a configuration, and reading
+/// it would take memory needed for serving.
 pub(crate) const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// The text of a file; a problem that names the file otherwise.
+/// Reads a file as text; the problem names the file.
 pub(crate) fn read(path: &Path) -> Result<String, Problem> {
     let name = path.display().to_string();
     read_bounded(path, FILE_BYTES_MAX).map_err(|reason| {
@@ -19,16 +19,16 @@ pub(crate) fn read(path: &Path) -> Result<String, Problem> {
     })
 }
 
-/// Why a file is no text of the configuration.
+/// Why a file cannot be read as text.
 #[derive(Debug, thiserror::Error)]
 enum FileError {
-    /// The system does not give it.
+    /// The system refused the read.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
-    /// It has more bytes than are read.
+    /// The file exceeds the limit.
     #[error("larger than {}", tollhouse_stdx::bytes_size::format(*.0))]
     TooLarge(u64),
-    /// It is no text from this byte on.
+    /// The file is not UTF-8 at this byte offset.
     #[error("not UTF-8: the first wrong byte is at {0}")]
     NotUtf8(usize),
 }
@@ -36,7 +36,7 @@ enum FileError {
 fn read_bounded(path: &Path, bytes_max: u64) -> Result<String, FileError> {
     let file = File::open(path)?;
     let mut bytes = Vec::new();
-    // The length may change while we read, so the reading itself is bounded, one byte past.
+    // The file may grow meanwhile, so the read is limited to one byte more than allowed.
     file.take(bytes_max + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         return Err(FileError::TooLarge(bytes_max));

@@ -1,13 +1,13 @@
-//! Golden files: an input, a ruler of dashes, and what must come of it.
+//! Golden files: an input, a ruler of dashes, and the expected output.
 //!
-//! `UPDATE_EXPECT=1` rewrites what follows the ruler; the difference is then reviewed like code.
+//! `UPDATE_EXPECT=1` rewrites the expected output; the difference is then reviewed like code.
 
 use std::fs;
 use std::path::PathBuf;
 
 const RULER: &str = "\n--------\n";
 
-/// Runs `render` over every file of `testdata` whose name begins with `prefix`.
+/// Runs `render` on every file of `testdata` whose name begins with `prefix`.
 pub(crate) fn check(prefix: &str, render: impl Fn(&str) -> String) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testdata");
     let mut paths: Vec<PathBuf> = fs::read_dir(&folder)
@@ -33,7 +33,7 @@ pub(crate) fn check(prefix: &str, render: impl Fn(&str) -> String) {
     }
 }
 
-/// The environment of all golden files.
+/// Environment variables for all golden files.
 pub(crate) fn environment(name: &str) -> Option<String> {
     match name {
         "UPSTREAM_PORT" => Some("1980".to_owned()),

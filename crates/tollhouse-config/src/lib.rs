@@ -1,8 +1,9 @@
-//! What an operator writes: the bootstrap file with its overrides, and the declarative file.
+//! Configuration written by operators: the bootstrap file with its overrides, and the declarative
+//! file.
 //!
-//! The only crate that reads the environment, and it does so through a closure that the binary
-//! hands in. Judging the objects of a declarative file is the model's work; here they are only
-//! found, told apart and compared with the last file.
+//! The only crate that reads the environment, through a closure passed by the binary. Objects of a
+//! declarative file are located, identified and compared with the previous file here; they are
+//! validated in `tollhouse-model`.
 
 #![forbid(unsafe_code)]
 

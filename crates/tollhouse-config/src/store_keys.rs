@@ -1,26 +1,27 @@
-//! Where objects stand in the store: the keys of APISIX's layout, so that one store can serve both.
+//! Keys of objects in the store. The layout is that of APISIX, so that one store can serve both.
 //!
-//! Only the way between a key and what it names; values are judged by the model, and keys that hold
-//! no object (counters, markers of folders, what nodes report of themselves) have no name here.
+//! Only converts between keys and object ids. Values are validated in `tollhouse-model`. Keys
+//! without an object (counters, folder markers, reports of nodes) have no conversion.
 
 use tollhouse_model::{Credential, Id, Kind, Secret};
 
-/// What all keys begin with, unless the configuration says otherwise.
+/// Default prefix of all keys.
 pub const DEFAULT_PREFIX: &str = "/apisix";
 
-/// The key of an object. `id` is what a [`Document`](crate::Document) knows it by: of a credential
-/// `<username>/credentials/<id>`, of a secret `<manager>/<id>`, of metadata the plugin's name.
+/// Returns the key of an object. `id` is the id in a [`Document`](crate::Document):
+/// `<username>/credentials/<id>` for a credential, `<manager>/<id>` for a secret, the plugin's name
+/// for metadata.
 pub fn store_key(prefix: &str, kind: Kind, id: &Id) -> String {
     format!("{}{id}", kind_prefix(prefix, kind))
 }
 
-/// What the keys of a kind begin with, the slash included; credentials share that of consumers.
+/// Prefix of the keys of a kind, with the final slash. Credentials share that of consumers.
 pub fn kind_prefix(prefix: &str, kind: Kind) -> String {
     let list = if kind == Kind::Credential { Kind::Consumer } else { kind };
     format!("{prefix}/{}/", list.plural())
 }
 
-/// What a key names; `None` for keys that hold no object.
+/// Returns kind and id of a key; `None` for keys without an object.
 pub fn parse_store_key(prefix: &str, key: &str) -> Option<(Kind, Id)> {
     let (list, name) = key.strip_prefix(prefix)?.strip_prefix('/')?.split_once('/')?;
     let list = Kind::from_list_name(list)?;
@@ -37,7 +38,7 @@ pub fn parse_store_key(prefix: &str, key: &str) -> Option<(Kind, Id)> {
     is_whole.then(|| (kind, Id::new(name)))
 }
 
-/// Whether a part of a key is one name. Nothing at all marks a folder; more than one belongs to
+/// Whether a part of a key is a single name. An empty part marks a folder; a slash belongs to
 /// something below the object.
 fn is_segment(part: &str) -> bool {
     !part.is_empty() && !part.contains('/')

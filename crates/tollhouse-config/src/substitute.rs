@@ -1,27 +1,28 @@
-//! `${{VAR}}` and `${{VAR:=default}}` in the texts of a document.
+//! Replacement of `${{VAR}}` and `${{VAR:=default}}` in the texts of a document.
 //!
-//! Replaced in parsed values, never in the file's text, so that no variable can change what the
-//! document says around it. A text that becomes a number or a boolean by it takes that type.
+//! Variables are replaced in parsed values, never in the source text, so that a variable cannot
+//! change the structure of the document. If the result is a number or a boolean, the value takes
+//! that type.
 
 use serde_json::{Map, Number, Value};
 use tollhouse_model::{Problem, Problems};
 
-/// Where variables come from.
+/// Lookup of environment variables.
 pub(crate) type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
 
 const OPEN: &str = "${{";
 const CLOSE: &str = "}}";
 
-/// Integers beyond this stay text: readers that know only floats would change them.
+/// Larger integers stay text, because readers that use floats would change them.
 const RETYPED_INTEGER_MAX: u64 = 1 << 53;
 
-/// Whether there is anything to replace.
+/// Whether a text may contain a variable.
 pub(crate) fn is_needed(text: &str) -> bool {
     text.contains(OPEN)
 }
 
-/// Replaces in every text and key below `value`; `path` is where it stands. A text that cannot be replaced becomes `null`,
-/// and one of `problems`.
+/// Replaces variables in every text and key below `value`, which is at `path`. A text that cannot
+/// be replaced becomes `null` and adds a problem.
 pub(crate) fn substitute(
     value: &mut Value,
     path: &str,

@@ -1,11 +1,12 @@
-//! YAML to JSON values, with bounds.
+//! Conversion of YAML to JSON values, with limits.
 
 use serde_json::Value;
 use tollhouse_model::Problem;
 use tollhouse_stdx::yaml::{self, Bounds, YamlError};
 
-/// Parts: some 500,000 routes of 60 each. Depth: beyond any document of ours, and inside the 128 levels that JSON
-/// text may have when an item is read back. Aliases: documents name what they repeat by hand, not by the million.
+/// Limits. Parts: some 500,000 routes of 60 parts each. Depth: more than any document needs, and
+/// within the 128 levels allowed when the JSON text of an item is parsed. Aliases: documents write
+/// them by hand, not by the million.
 const BOUNDS: Bounds = Bounds {
     parts_max: 64_000_000,
     depth_max: 100,
@@ -13,7 +14,7 @@ const BOUNDS: Bounds = Bounds {
     aliased_parts_max: 1_000_000,
 };
 
-/// Reads one document; an empty one is null. Only `true` and `false` are booleans, so that `off`
+/// Parses one document; an empty one is null. Only `true` and `false` are booleans, so that `off`
 /// and `no` stay words.
 pub(crate) fn parse(text: &str) -> Result<Value, Problem> {
     if text.trim().is_empty() {

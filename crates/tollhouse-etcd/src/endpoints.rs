@@ -1,7 +1,8 @@
-//! The members of an etcd, and which of them is asked.
+//! The members of an etcd, and the choice of the member in use.
 //!
-//! All requests go to one member, and to the next once that one fails: a read at once, a change only when
-//! it was not sent. Spread over all of them, a member that is dead would get its share.
+//! All requests go to one member, and to the next one if that fails: reads at once, changes only if
+//! they were not sent. Distributing requests over all members would send a share of them to a dead
+//! one.
 
 use crate::failure::Failure;
 use crate::member::{Member, Method};
@@ -15,19 +16,21 @@ use tollhouse_net::tls::Trust;
 use tollhouse_store::StoreError;
 use tonic::transport::{ClientTlsConfig, Endpoint};
 
-/// How often an idle connection is asked for a sign of life. Servers of gRPC cut off who asks more often
-/// than every five seconds.
+/// Interval between pings on an idle connection. gRPC servers disconnect clients that ping more
+/// often than every five seconds.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long the sign may take: with the interval, a member that was stopped is noticed in fifteen seconds.
+/// Timeout for a ping. Together with the interval, a stopped member is detected within fifteen
+/// seconds.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Longest opening of a connection: a member whose packets are dropped costs a request that much once.
+/// Timeout for opening a connection; a member whose packets are dropped delays one request by this
+/// time.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(800);
 
 pub(crate) struct Endpoints {
     members: Vec<Member>,
-    /// Which one is asked.
+    /// Index of the member in use.
     current: AtomicUsize,
     timeout: Duration,
     place: Box<str>,
@@ -35,11 +38,11 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    /// Connects to nobody yet.
+    /// Creates the members without connecting.
     ///
     /// # Errors
     ///
-    /// There are no addresses, or one is none; a certificate or key is of no use.
+    /// If no address is given, or an address, certificate or key is invalid.
     pub(crate) fn new(options: &EtcdOptions) -> Result<Self, StoreError> {
         let place: Box<str> = format!("etcd at {}", options.endpoints.join(", ")).into();
         let unusable = |reason: String| StoreError::Unreachable { place: place.clone(), reason };
@@ -59,30 +62,28 @@ impl Endpoints {
         })
     }
 
-    /// What people call it.
+    /// Name of the etcd, for messages.
     pub(crate) fn place(&self) -> &str {
         &self.place
     }
 
-    /// How long a request may take.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// The member that is asked now, and its number.
+    /// The member in use, with its index.
     pub(crate) fn current(&self) -> (usize, &Member) {
         let number = self.current.load(Ordering::Acquire) % self.members.len();
         (number, &self.members[number])
     }
 
-    /// Asks the next one from now on, unless somebody else has found that out before.
+    /// Switches to the next member, unless another request has already done so.
     pub(crate) fn leave(&self, member: usize) {
         let next = (member + 1) % self.members.len();
         let _ = self.current.compare_exchange(member, next, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Asks for something that changes nothing, or the same when it is done twice: each member once, until
-    /// one answers.
+    /// Sends a request that is safe to repeat: to each member once, until one answers.
     pub(crate) async fn read<A, B>(&self, method: &Method<A, B>, request: &A) -> Result<B, Failure>
     where
         A: Message + Clone + Default + 'static,
@@ -91,7 +92,7 @@ impl Endpoints {
         self.ask_each(method, request, |_| true).await
     }
 
-    /// Asks for a change: another member only where nothing was sent to the one before.
+    /// Sends a change: to another member only if it was not sent to the one before.
     pub(crate) async fn write<A, B>(&self, method: &Method<A, B>, request: &A) -> Result<B, Failure>
     where
         A: Message + Clone + Default + 'static,
@@ -165,7 +166,7 @@ fn endpoint(url: &str, tls: Option<&Tls>) -> Result<Endpoint, String> {
     endpoint.map_err(|error| causes(&error))
 }
 
-/// An error with what lies below it: tonic's own text names none of it.
+/// Formats an error with its causes, which tonic's own message omits.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,5 +1,4 @@
-//! What members of an etcd say about themselves to whoever looks for what is wrong. Judging is done elsewhere;
-//! nothing is written.
+//! Status of the members of an etcd, for diagnosis. The caller evaluates it; nothing is written.
 
 use crate::endpoints::Endpoints;
 use crate::failure::Failure;
@@ -8,35 +7,35 @@ use crate::messages::{StatusRequest, StatusResponse};
 use crate::options::EtcdOptions;
 use tollhouse_store::StoreError;
 
-/// A member, and what it said.
+/// A member with its status.
 #[derive(Debug)]
 pub struct ExaminedMember {
-    /// Its URL.
+    /// URL of the member.
     pub endpoint: String,
-    /// How it is; why nothing is known of it.
+    /// Status, or why it is unknown.
     pub outcome: Result<MemberStatus, StoreError>,
 }
 
-/// How a member is.
+/// Status of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
-    /// Its version.
+    /// etcd version of the member.
     pub version: String,
-    /// The cluster that it is of.
+    /// Id of the member's cluster.
     pub cluster_id: u64,
-    /// Whether it knows of no leader, and so takes no changes.
+    /// Whether the member knows no leader, so that it accepts no changes.
     pub is_without_leader: bool,
-    /// Bytes of its database.
+    /// Size of the member's database, in bytes.
     pub database_bytes: u64,
-    /// What it complains about.
+    /// Active alarms.
     pub alarms: Vec<String>,
 }
 
-/// Asks each member by itself.
+/// Asks each member separately.
 ///
 /// # Errors
 ///
-/// An address, a certificate or a key is of no use.
+/// If an address, a certificate or a key is invalid.
 pub async fn examine(options: &EtcdOptions) -> Result<Vec<ExaminedMember>, StoreError> {
     let mut examined = Vec::new();
     for endpoint in &options.endpoints {

@@ -1,22 +1,22 @@
-//! What a request to etcd that brought no answer says about what happened.
+//! Failures of requests to etcd, and what they say about the outcome.
 
 use std::error::Error as _;
 use std::io;
 use tollhouse_store::StoreError;
 use tonic::{Code, Status};
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
-    /// Nothing was sent: another member may be asked, whatever the request.
+    /// The request was not sent, so any request may be sent to another member.
     Unsent(String),
-    /// It may have been done.
+    /// The request may have been executed.
     Unanswered(String),
-    /// etcd says no.
+    /// etcd refused the request.
     Declined {
-        /// The code of gRPC.
+        /// gRPC status code.
         code: Code,
-        /// What etcd said.
+        /// Message of etcd.
         reason: String,
     },
 }
@@ -34,12 +34,12 @@ impl Failure {
         }
     }
 
-    /// Whether etcd no longer has the revision that was asked for.
+    /// Whether the requested revision was compacted.
     pub(crate) fn is_compacted(&self) -> bool {
         matches!(self, Self::Declined { code: Code::OutOfRange, reason } if reason.contains("compacted"))
     }
 
-    /// Whether the answer was larger than what is taken.
+    /// Whether the response exceeded the limit on messages.
     pub(crate) fn is_too_large(&self) -> bool {
         let Self::Declined { code, reason } = self else { return false };
         match *code {
@@ -49,12 +49,12 @@ impl Failure {
         }
     }
 
-    /// Whether a lease that was named is none.
+    /// Whether the lease does not exist.
     pub(crate) fn is_lease_gone(&self) -> bool {
         matches!(self, Self::Declined { code: Code::NotFound, reason } if reason.contains("lease"))
     }
 
-    /// As the error of a read: nothing was changed by it.
+    /// Converts the failure of a read, which changed nothing.
     pub(crate) fn into_read_error(self, place: &str) -> StoreError {
         let place = place.into();
         match self {
@@ -70,7 +70,7 @@ impl Failure {
         }
     }
 
-    /// As the error of a change.
+    /// Converts the failure of a change.
     pub(crate) fn into_write_error(self, place: &str) -> StoreError {
         match self {
             Self::Unanswered(reason) => StoreError::Unanswered { place: place.into(), reason },
@@ -79,13 +79,13 @@ impl Failure {
     }
 }
 
-/// What etcd says once its quota is used up.
+/// Message of etcd when its quota is exhausted.
 const NO_SPACE: &str = "database space exceeded";
 
-const REMEDY_SPACE: &str = "its quota is used up: compact and defragment it, then disarm the alarm (etcdctl alarm \
-                            disarm). Deletions are taken meanwhile";
+const REMEDY_SPACE: &str = "its quota is exhausted: compact and defragment it, then disarm the alarm (etcdctl alarm \
+                            disarm). Deletions are accepted meanwhile";
 
-/// What to do about a refusal.
+/// Advice for the operator about a refusal.
 fn remedy(code: Code) -> &'static str {
     match code {
         Code::PermissionDenied => {
@@ -118,7 +118,7 @@ impl From<Status> for Failure {
     }
 }
 
-/// The error of a connection that never was, if that is what lies below.
+/// Returns the error of a connection attempt that failed, if that is the cause.
 fn refused_connection(status: &Status) -> Option<String> {
     let mut cause = status.source();
     while let Some(error) = cause {

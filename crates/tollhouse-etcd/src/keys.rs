@@ -1,14 +1,14 @@
-//! Keys as a store's user sees them, and as they stand in etcd: behind the namespace.
+//! Conversion of keys between the store and etcd, where they are in a namespace.
 
 use crate::messages::{KeyValue, ResponseHeader};
 use crate::options::{EtcdOptions, Relocation};
 use bytes::Bytes;
 use tollhouse_store::{Entry, LeaseId, Revision};
 
-/// The whole key space, both as its first key and as its end (etcd's API: a range of `\0` to `\0`).
+/// Range of all keys, as first key and as end (in etcd's API: a range from `\0` to `\0`).
 const EVERYTHING: &[u8] = b"\0";
 
-/// Where a store's keys lie.
+/// Location of a store's keys in etcd.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     namespace: Box<str>,
@@ -25,7 +25,7 @@ impl Keys {
         }
     }
 
-    /// A key in etcd.
+    /// Converts a key to its form in etcd.
     pub(crate) fn outside(&self, key: &str) -> Bytes {
         let moved = self.relocation.as_ref().and_then(|relocation| {
             Some((relocation.place.as_str(), key.strip_prefix(&*relocation.keys)?))
@@ -34,7 +34,7 @@ impl Keys {
         [self.namespace.as_bytes(), place.as_bytes(), key.as_bytes()].concat().into()
     }
 
-    /// A key as its user knows it; none for what is no text, or not of this store.
+    /// Converts a key from etcd; `None` if it is not UTF-8 or not in this store.
     pub(crate) fn inside(&self, key: &[u8]) -> Option<Box<str>> {
         let key = key.strip_prefix(self.namespace.as_bytes())?;
         let key = std::str::from_utf8(key).ok()?;
@@ -42,11 +42,11 @@ impl Keys {
         if let Some(key) = key.strip_prefix(&*relocation.place) {
             return Some([&*relocation.keys, key].concat().into());
         }
-        // Another cluster's, or of a version that kept them there.
+        // The key belongs to another cluster, or to a version without relocation.
         (!key.starts_with(&*relocation.keys)).then(|| key.into())
     }
 
-    /// First key and end of all that begins with a prefix.
+    /// First key and end of the range of a prefix.
     pub(crate) fn range(&self, prefix: &str) -> (Bytes, Bytes) {
         let first = self.outside(prefix);
         if first.is_empty() {
@@ -56,27 +56,28 @@ impl Keys {
         (first, end.into())
     }
 
-    /// The key that is there for as long as a lease is: etcd compares keys, not leases.
+    /// Key that exists as long as a lease, because etcd can compare keys but not leases.
     pub(crate) fn lease(&self, lease: LeaseId) -> Bytes {
         format!("{}lease/{:x}", self.own, lease.0).into()
     }
 
-    /// The key that is put where nothing else is, to see whether a watch hears of it.
+    /// Probe key, put to check that a watch delivers changes.
     pub(crate) fn tick(&self) -> Bytes {
         format!("{}tick", self.own).into()
     }
 
-    /// Whether a watch of this prefix hears of that.
+    /// Whether a watch of this prefix includes the probe key.
     pub(crate) fn hears_ticks(&self, prefix: &str) -> bool {
         self.tick().starts_with(&self.outside(prefix))
     }
 
-    /// An entry under a prefix; none for what lies in its range and is named otherwise.
+    /// Converts an entry under a prefix; `None` if its key is in the range in etcd but does not
+    /// have the prefix in the store.
     pub(crate) fn entry_below(&self, prefix: &str, held: &KeyValue) -> Option<Entry> {
         self.entry(held).filter(|entry| entry.key.starts_with(prefix))
     }
 
-    /// An entry of this store; none for a key that is none of its.
+    /// Converts an entry; `None` if its key is not in this store.
     pub(crate) fn entry(&self, held: &KeyValue) -> Option<Entry> {
         Some(Entry {
             key: self.inside(&held.key)?,
@@ -88,7 +89,7 @@ impl Keys {
     }
 }
 
-/// The first key after all that begin with this.
+/// The smallest key after all keys with this prefix.
 fn end_of(prefix: &[u8]) -> Vec<u8> {
     let kept = prefix.iter().rposition(|byte| *byte != u8::MAX);
     let Some(last) = kept else { return EVERYTHING.to_vec() };
@@ -97,22 +98,23 @@ fn end_of(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-/// etcd counts in signed numbers, and never below zero.
+/// Converts a revision from etcd, which uses signed numbers and never a negative one.
 pub(crate) fn to_revision(number: i64) -> Revision {
     Revision(u64::try_from(number).unwrap_or_default())
 }
 
-/// The way back; a revision that etcd cannot have is one that it has not reached.
+/// Converts a revision to etcd. A number too large for etcd becomes the largest one, which is never
+/// reached.
 pub(crate) fn to_number(revision: Revision) -> i64 {
     i64::try_from(revision.0).unwrap_or(i64::MAX)
 }
 
-/// The revision of an answer.
+/// Revision in the header of a response.
 pub(crate) fn revision_of(header: Option<&ResponseHeader>) -> Revision {
     to_revision(header.map_or(0, |header| header.revision))
 }
 
-/// etcd gives any bits but zero.
+/// Converts a lease id to etcd's signed form; etcd may use all bits.
 pub(crate) fn to_lease_number(lease: LeaseId) -> i64 {
     lease.0.cast_signed()
 }

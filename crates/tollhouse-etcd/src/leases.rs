@@ -1,4 +1,4 @@
-//! Leases: etcd's, each with a key of its own that a transaction can ask for.
+//! Leases: those of etcd, each with a key that transactions can compare.
 
 use crate::endpoints::Endpoints;
 use crate::failure::Failure;
@@ -12,19 +12,20 @@ use tollhouse_store::{LeaseId, StoreError};
 /// Longest lease, in seconds (`MaxLeaseTTL` of etcd's lessor).
 const SECONDS_MAX: u64 = 9_000_000_000;
 
-/// What leases are asked of.
+/// Access to the leases of an etcd.
 pub(crate) struct Leases<'a> {
     pub(crate) endpoints: &'a Endpoints,
     pub(crate) keys: &'a Keys,
 }
 
 impl Leases<'_> {
-    /// A lease of whole seconds, rounded up; etcd gives none below two thirds of an election.
+    /// Grants a lease, rounded up to whole seconds. etcd extends leases that are shorter than one
+    /// and a half election timeouts.
     pub(crate) async fn grant(&self, ttl: Duration) -> Result<LeaseId, StoreError> {
         let up = u64::from(ttl.subsec_nanos() > 0);
         let seconds = ttl.as_secs().saturating_add(up).clamp(1, SECONDS_MAX);
         let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-        // One that is granted and never heard of ends by itself.
+        // A granted lease whose response is lost expires by itself.
         let request = LeaseGrantRequest { ttl: seconds };
         let granted = self.endpoints.write(&GRANT, &request).await;
         let id = granted.map_err(|failure| self.failed(failure))?.id;
@@ -40,7 +41,7 @@ impl Leases<'_> {
 
     pub(crate) async fn keep_alive(&self, lease: LeaseId) -> Result<(), StoreError> {
         let is_renewed = self.renew(lease).await.map_err(|failure| self.failed(failure))?;
-        // Versions before 3.4.38 renew leases that were revoked.
+        // Versions before 3.4.38 renew revoked leases.
         if is_renewed && self.is_marked(lease).await? {
             return Ok(());
         }
@@ -63,7 +64,7 @@ impl Leases<'_> {
         Ok(found.map_err(|failure| self.failed(failure))?.count > 0)
     }
 
-    /// Renews it, which may be done twice; whether it was there.
+    /// Renews a lease, which is safe to repeat; returns whether it existed.
     async fn renew(&self, lease: LeaseId) -> Result<bool, Failure> {
         let (number, member) = self.endpoints.current();
         let request = LeaseRequest { id: to_lease_number(lease) };
@@ -73,7 +74,7 @@ impl Leases<'_> {
         };
         let failure = match tokio::time::timeout(self.endpoints.timeout(), renewed).await {
             Ok(Ok(Some(answer))) => return Ok(answer.ttl > 0),
-            Ok(Ok(None)) => Failure::Unanswered("it ended the conversation".to_owned()),
+            Ok(Ok(None)) => Failure::Unanswered("the stream was closed".to_owned()),
             Ok(Err(status)) => Failure::from(status),
             Err(_) => Failure::timed_out(),
         };

@@ -1,9 +1,10 @@
-//! etcd as the store of gateways: keys and values as they stand there, in APISIX's layout or any other.
+//! etcd as the store of gateways, in APISIX's layout or any other.
 //!
-//! [`EtcdStore`] passes the suite that every store passes. An etcd that is away is no end: reads fail with
-//! [`ErrorKind::Unavailable`](tollhouse_store::ErrorKind::Unavailable), watches wait and go on where they
-//! were, and whoever wants to know asks [`EtcdStore::outages`]. Facts that the code rests on were read in
-//! etcd's sources and documents, from 3.4 on; where versions differ, the oldest decides.
+//! [`EtcdStore`] passes the conformance suite of all stores. While etcd is down, reads fail with
+//! [`ErrorKind::Unavailable`](tollhouse_store::ErrorKind::Unavailable), watches wait and resume
+//! where they stopped, and [`EtcdStore::outages`] reports the reason. The code relies on behaviour
+//! found in the source code and documentation of etcd from 3.4 on; where versions differ, it
+//! supports the oldest.
 
 #![forbid(unsafe_code)]
 

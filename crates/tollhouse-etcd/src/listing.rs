@@ -1,4 +1,4 @@
-//! Reading: one key, a page, or all that begins with a prefix as of one revision.
+//! Reads: one key, a page, or all keys of a prefix at one revision.
 
 use crate::endpoints::Endpoints;
 use crate::failure::Failure;
@@ -10,27 +10,27 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollhouse_store::{Entry, Listing, Revision};
 
-/// Keys asked for at a time: an answer of a few hundred kilobytes for ordinary objects.
+/// Most keys per request; for ordinary objects a response of some hundred kilobytes.
 const PAGE_KEYS: i64 = 500;
 
-/// Keys of a first page, of which nobody knows what their values weigh: those of the largest that etcd takes come in
-/// time.
+/// Keys of the first page, when the size of values is unknown. Even with values as large as etcd
+/// allows, the response arrives in time.
 const FIRST_PAGE_KEYS: i64 = 8;
 
-/// Bytes that further pages have, if their values weigh what those before them did.
+/// Target size of later pages, in bytes, estimated from the values read so far.
 const PAGE_BYTES: usize = 2 * 1024 * 1024;
 
-/// How much more keys a page has than the one before.
+/// Largest growth of a page, in keys, relative to the previous one.
 const GROWTH: i64 = 8;
 
-/// How often a listing is begun anew since etcd has forgotten its revision meanwhile.
+/// Attempts to list, because etcd may compact the revision of a listing meanwhile.
 const LISTINGS_MAX: usize = 4;
 
-/// Leases whose end is asked for in one listing, a request each. Objects rarely have one; what further
-/// entries belong to is looked at when they are read alone.
+/// Most leases whose expiry is read in one listing, with a request for each. Objects rarely have a
+/// lease; further entries have their expiry only when read alone.
 const LEASES_ASKED_MAX: usize = 16;
 
-/// What is read with.
+/// Access to the keys of an etcd.
 pub(crate) struct Reader<'a> {
     pub(crate) endpoints: &'a Endpoints,
     pub(crate) keys: &'a Keys,
@@ -52,7 +52,7 @@ impl Reader<'_> {
         Ok(self.entries(key, &answer.kvs).await?.pop())
     }
 
-    /// Everything under a prefix, as of one revision.
+    /// Lists everything under a prefix, at one revision.
     pub(crate) async fn listing(&self, prefix: &str) -> Result<Listing, Failure> {
         let mut tries = 1;
         loop {
@@ -73,14 +73,15 @@ impl Reader<'_> {
                     range.keys_max /= 2;
                     continue;
                 }
-                // Perhaps for what it weighs; an etcd that is away does not answer the next one either.
+                // The response may have been too large. If etcd is down, the next request fails
+                // too.
                 Err(Failure::Unanswered(_)) if range.keys_max > FIRST_PAGE_KEYS => {
                     range.keys_max = FIRST_PAGE_KEYS;
                     continue;
                 }
                 page => page?,
             };
-            // The first page decides as of when all of them are.
+            // The first page determines the revision of all pages.
             if range.revision == Revision::ZERO {
                 range.revision = revision_of(page.header.as_ref());
             }
@@ -96,7 +97,7 @@ impl Reader<'_> {
         Ok(Listing { revision: range.revision, entries: self.entries(prefix, &held).await? })
     }
 
-    /// At most so many entries under a prefix that come after a key.
+    /// Lists at most `entries_max` entries under a prefix after a key.
     pub(crate) async fn listing_after(
         &self,
         prefix: &str,
@@ -107,7 +108,7 @@ impl Reader<'_> {
         let mut range = Range { first, end, revision: Revision::ZERO, keys_max: PAGE_KEYS };
         if after >= prefix {
             range.first = behind(&self.keys.outside(after));
-            // etcd takes an end before the first key for a mistake.
+            // etcd rejects a range whose end is before its first key.
             if !after.starts_with(prefix) && !is_before_end(&range) {
                 return Ok(Listing { revision: self.revision().await?, entries: Vec::new() });
             }
@@ -117,7 +118,8 @@ impl Reader<'_> {
         loop {
             let missing = entries_max.saturating_sub(entries.len());
             let keys_max = range.keys_max.min(i64::try_from(missing).unwrap_or(i64::MAX));
-            // A limit of none is no limit, in etcd; and what asks for nothing wants the revision.
+            // In etcd a limit of 0 means no limit. A request for no entries still needs the
+            // revision.
             let asked = Range { keys_max: keys_max.max(1), ..range.clone() };
             let page = match self.page(&asked).await {
                 Err(failure) if failure.is_too_large() && range.keys_max > 1 => {
@@ -138,7 +140,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The revision of the newest commit, of anybody.
+    /// Revision of the newest commit, including those of other programs.
     pub(crate) async fn revision(&self) -> Result<Revision, Failure> {
         let key = self.keys.tick();
         let request = RangeRequest { key, count_only: true, ..RangeRequest::default() };
@@ -156,7 +158,7 @@ impl Reader<'_> {
         self.endpoints.read(&RANGE, &request).await
     }
 
-    /// Entries under a prefix, with their ends.
+    /// Converts entries under a prefix, and reads the expiry of their leases.
     async fn entries(&self, prefix: &str, held: &[KeyValue]) -> Result<Vec<Entry>, Failure> {
         let mut ends: BTreeMap<i64, Option<u64>> = BTreeMap::new();
         for lease in held.iter().map(|held| held.lease).filter(|lease| *lease != 0) {
@@ -182,14 +184,14 @@ impl Reader<'_> {
 }
 
 impl Range {
-    /// Goes on behind what was read.
+    /// Moves the start of the range after the keys read.
     fn go_behind(&mut self, read: &[KeyValue]) {
         if let Some(last) = read.last() {
             self.first = behind(&last.key);
         }
     }
 
-    /// Asks for as many keys next as weigh what a page is to weigh, by those that were read.
+    /// Sets the number of keys of the next page, so that it is expected to have the target size.
     fn weigh(&mut self, read: &[KeyValue]) {
         let bytes: usize = read.iter().map(|held| held.key.len() + held.value.len()).sum();
         let each = bytes / read.len().max(1);
@@ -198,7 +200,7 @@ impl Range {
     }
 }
 
-/// The first key after this one.
+/// The smallest key after this one.
 fn behind(key: &[u8]) -> Bytes {
     [key, b"\0"].concat().into()
 }

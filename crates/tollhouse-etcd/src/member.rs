@@ -1,4 +1,4 @@
-//! One member of an etcd: its connection, and logging in to it.
+//! A member of an etcd: its connection and authentication.
 
 use crate::messages::{
     AuthenticateRequest, AuthenticateResponse, Done, LeaseGrantRequest, LeaseGrantResponse,
@@ -16,11 +16,11 @@ use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-/// Largest message that is taken, in bytes: a page of ordinary objects a hundred times over. Larger answers
-/// are asked for in smaller pages, down to a single key, which etcd bounds by itself.
+/// Largest message accepted, in bytes: a hundred times a page of ordinary objects. Larger responses
+/// are requested in smaller pages, down to a single key, whose size etcd limits.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A method of etcd's API with what it takes and gives.
+/// A method of etcd's API with its request and response types.
 pub(crate) struct Method<A, B> {
     path: &'static str,
     types: PhantomData<fn(A) -> B>,
@@ -57,13 +57,13 @@ type Token = MetadataValue<Ascii>;
 pub(crate) struct Member {
     channel: Channel,
     user: Option<AuthenticateRequest>,
-    /// What a log-in gave; whoever holds the lock logs in for all.
+    /// Token of the last login; the holder of the lock logs in for all.
     token: Mutex<Option<Token>>,
 }
 
-/// Answers that come until somebody ends it.
+/// A stream of responses, open until one side ends it.
 pub(crate) struct Conversation<A, B> {
-    /// etcd ends its side when this one ends.
+    /// Dropping it makes etcd end the stream.
     _requests: mpsc::Sender<A>,
     pub(crate) answers: Streaming<B>,
 }
@@ -77,7 +77,7 @@ impl Member {
         Self { channel, user, token: Mutex::default() }
     }
 
-    /// Asks for one answer.
+    /// Sends a request and returns its response.
     pub(crate) async fn call<A, B>(&self, method: &Method<A, B>, request: &A) -> Result<B, Status>
     where
         A: Message + Clone + Default + 'static,
@@ -86,7 +86,7 @@ impl Member {
         let token = self.token(None).await?;
         let first = self.unary(method, request.clone(), token.as_ref()).await;
         match first {
-            // Nothing was done: etcd looks at the token before anything else.
+            // The request was not executed, because etcd checks the token first.
             Err(status) if self.user.is_some() && is_stale(&status) => {
                 let token = self.token(token.as_ref()).await?;
                 self.unary(method, request.clone(), token.as_ref()).await
@@ -95,7 +95,7 @@ impl Member {
         }
     }
 
-    /// Begins a conversation with one request.
+    /// Opens a stream with one request.
     pub(crate) async fn converse<A, B>(
         &self,
         method: &Method<A, B>,
@@ -116,7 +116,7 @@ impl Member {
         }
     }
 
-    /// Logs in anew at the next request.
+    /// Makes the next request log in again.
     pub(crate) async fn forget_token(&self) {
         *self.token.lock().await = None;
     }
@@ -164,7 +164,7 @@ impl Member {
         Ok(grpc)
     }
 
-    /// A token other than the stale one; none where etcd asks for none.
+    /// Returns a token other than the stale one; `None` if etcd requires none.
     async fn token(&self, stale: Option<&Token>) -> Result<Option<Token>, Status> {
         let Some(user) = &self.user else { return Ok(None) };
         let mut token = self.token.lock().await;
@@ -172,20 +172,20 @@ impl Member {
             return Ok(Some(token.clone()));
         }
         let answer = match self.unary(&AUTHENTICATE, user.clone(), None).await {
-            // Nobody has to log in there; etcd would not look at a token either.
+            // Authentication is disabled in etcd, which then ignores tokens.
             Err(status) if status.message().contains("authentication is not enabled") => {
                 return Ok(None);
             }
             answer => answer?,
         };
         let fresh = answer.token.parse::<Token>();
-        let fresh = fresh.map_err(|_| Status::internal("etcd gave a token that is no text"))?;
+        let fresh = fresh.map_err(|_| Status::internal("etcd returned an invalid token"))?;
         *token = Some(fresh.clone());
         Ok(Some(fresh))
     }
 }
 
-/// Whether the token is no longer good: its time is over, or users and roles have changed.
+/// Whether the token is no longer valid, because it has expired, or users or roles have changed.
 fn is_stale(status: &Status) -> bool {
     match status.code() {
         Code::Unauthenticated => status.message().contains("invalid auth token"),
@@ -203,7 +203,7 @@ fn with_metadata<T>(mut request: tonic::Request<T>, token: Option<&Token>) -> to
     if let Some(token) = token {
         metadata.insert("token", token.clone());
     }
-    // Else a watch on a member that was cut off from the others is silent for ever.
+    // Without it, a watch on a member that is disconnected from the others is silent for ever.
     metadata.insert("hasleader", MetadataValue::from_static("true"));
     request
 }

@@ -1,6 +1,6 @@
-//! etcd's messages, as far as they are spoken here: the fields of `rpc.proto` and `kv.proto` of etcd's API,
-//! by their numbers. Written by hand, since the crates that have them all need a compiler of protocol
-//! buffers wherever they are built.
+//! The subset of etcd's messages in use: fields of `rpc.proto` and `kv.proto` of etcd's API with
+//! their numbers. Written by hand, because crates with the complete messages require a
+//! protocol-buffers compiler for the build.
 
 use bytes::Bytes;
 use prost::{Message, Oneof};
@@ -119,11 +119,11 @@ messages! {
     LeaseGrantResponse {
         #[prost(int64, tag = "2")] id: i64,
     }
-    /// Of requests that name a lease and nothing else.
+    /// Request with a lease as its only field.
     LeaseRequest {
         #[prost(int64, tag = "1")] id: i64,
     }
-    /// Of answers that say how long a lease lasts.
+    /// Response with the duration of a lease.
     LeaseResponse {
         #[prost(int64, tag = "3")] ttl: i64,
     }
@@ -134,36 +134,35 @@ messages! {
     AuthenticateResponse {
         #[prost(string, tag = "2")] token: String,
     }
-    /// What is answered of which nobody wants to know more.
+    /// Response whose content is not used.
     Done {
         #[prost(message, optional, tag = "1")] header: Option<ResponseHeader>,
     }
 }
 
-/// An event that a key was removed; all others put one.
+/// Kind of an event that removes a key; all others put one.
 pub(crate) const DELETE: i32 = 1;
 
-/// What a comparison finds.
+/// Result required of a comparison.
 pub(crate) const EQUAL: i32 = 0;
 pub(crate) const GREATER: i32 = 1;
 pub(crate) const LESS: i32 = 2;
 
-/// What is compared.
+/// Compared property of a key.
 pub(crate) const VERSION: i32 = 0;
 pub(crate) const MOD: i32 = 2;
 
-/// What a key is compared with.
+/// Value that a property is compared with.
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum Compared {
-    /// How often it was put since it was created; none for a key that is not there.
+    /// Number of puts since the key was created; 0 if the key does not exist.
     #[prost(int64, tag = "4")]
     Version(i64),
-    /// The revision of its value.
+    /// Revision of the value.
     #[prost(int64, tag = "6")]
     ModRevision(i64),
 }
 
-/// One request of a transaction.
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum Request {
     #[prost(message, tag = "1")]
@@ -174,7 +173,7 @@ pub(crate) enum Request {
     Delete(DeleteRangeRequest),
 }
 
-/// What was answered to it.
+/// Response to a request of a transaction.
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum Response {
     #[prost(message, tag = "1")]

@@ -1,44 +1,44 @@
-//! How an etcd is reached. Reading files and configurations is the business of whoever gives these.
+//! Connection options of an etcd. The caller reads files and configuration.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How an etcd is reached.
+/// Connection options of an etcd.
 #[derive(Clone)]
 pub struct EtcdOptions {
-    /// URLs of its members' client ports, `http://` or `https://`, one at least.
+    /// URLs of its members' client ports, `http://` or `https://`, at least one.
     pub endpoints: Vec<String>,
-    /// A user of etcd's and its password, where it asks for them.
+    /// User and password, if etcd requires authentication.
     pub user: Option<(String, String)>,
-    /// What connections over `https://` are checked and shown; the system's authorities where absent.
+    /// TLS settings for `https://`; `None` trusts the system's CA certificates.
     pub tls: Option<Tls>,
-    /// How long one request may take on one member. A commit that has had no answer takes as long again,
-    /// to find out what became of it.
+    /// Timeout for a request to one member. A commit without an answer takes up to this time again,
+    /// to determine its outcome.
     pub timeout: Duration,
-    /// What all keys of this store begin with in etcd, and what nobody sees who uses it; empty for
+    /// Prefix of all keys of this store in etcd, invisible to users of the store; empty for
     /// gateways.
     pub namespace: String,
-    /// Where the store keeps keys of its own in etcd, the namespace not added: `/apisix/tollhouse/`.
+    /// Prefix of the store's internal keys in etcd, without the namespace: `/apisix/tollhouse/`.
     pub own_prefix: String,
-    /// Keys that lie elsewhere in etcd than their names say.
+    /// Keys with another prefix in etcd than in the store.
     pub relocation: Option<Relocation>,
 }
 
-/// Keys that lie elsewhere in etcd than their names say: so that gateways of several clusters, whose names for
-/// some objects are the same, keep them apart in one etcd. What lies in etcd under these names themselves is
-/// none of the store's.
+/// A prefix that is replaced in etcd. With it, gateways of several clusters that use the same names
+/// for some objects can share one etcd. Keys in etcd that have the original prefix are not part of
+/// the store.
 ///
-/// Keys are listed in the order of etcd's, which is the order of their names within these as within all
-/// others; nothing is to be listed or followed that both belong to.
+/// Listings are in the order of etcd. Within the relocated keys, and within all others, this is
+/// also the order of the names. Listings and watches must not cover both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relocation {
-    /// What their names begin with: `/shenyu/`.
+    /// The prefix in the store: `/shenyu/`.
     pub keys: String,
-    /// What stands in its place in etcd, the namespace not added: `/apisix/tollhouse/shenyu/`.
+    /// The prefix in etcd, without the namespace: `/apisix/tollhouse/shenyu/`.
     pub place: String,
 }
 
-// The password has no business in a log.
+// Hides the password.
 impl fmt::Debug for EtcdOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EtcdOptions")
@@ -49,12 +49,12 @@ impl fmt::Debug for EtcdOptions {
     }
 }
 
-/// TLS towards etcd. Certificates are always checked, names included.
+/// TLS towards etcd. Certificates and names are always verified.
 #[derive(Clone, Default)]
 pub struct Tls {
-    /// Authorities, PEM, in the place of the system's.
+    /// CA certificates, PEM, that replace those of the system.
     pub authorities: Option<Vec<u8>>,
-    /// What etcd is shown, where it asks for certificates.
+    /// Client certificate, if etcd requires one.
     pub identity: Option<Identity>,
 }
 

@@ -1,8 +1,8 @@
-//! Whether etcd answers, for whoever reports it. Nothing here retries or stops anything.
+//! Reachability of etcd, for reporting. Does not affect retries.
 
 use tokio::sync::watch;
 
-/// Why etcd is away; absent while it answers.
+/// Why etcd is not reachable; `None` while it is.
 pub(crate) struct Outages(watch::Sender<Option<String>>);
 
 impl Outages {
@@ -14,7 +14,7 @@ impl Outages {
         self.0.subscribe()
     }
 
-    /// It does not answer, and why.
+    /// Reports that etcd is not reachable.
     pub(crate) fn begin(&self, reason: &str) {
         self.0.send_if_modified(|now| {
             let is_new = now.as_deref() != Some(reason);
@@ -25,7 +25,7 @@ impl Outages {
         });
     }
 
-    /// It answers.
+    /// Reports that etcd is reachable.
     pub(crate) fn end(&self) {
         self.0.send_if_modified(|now| now.take().is_some());
     }

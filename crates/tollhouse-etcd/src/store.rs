@@ -1,4 +1,4 @@
-//! The store: what each request of it does in etcd.
+//! The store: implementation of its requests on etcd.
 
 use crate::endpoints::Endpoints;
 use crate::failure::Failure;
@@ -17,33 +17,33 @@ use tollhouse_store::{
     Transaction, Watch,
 };
 
-/// See the module.
+/// A store in etcd, shared by several gateways.
 pub struct EtcdStore {
     shared: Arc<Shared>,
     closed: watch::Sender<bool>,
 }
 
-/// What the store has in common with its watches.
+/// State shared between the store and its watches.
 pub(crate) struct Shared {
     pub(crate) endpoints: Endpoints,
     pub(crate) keys: Keys,
     pub(crate) runtime: tokio::runtime::Handle,
-    /// How long a watch is quiet before it looks whether it still hears.
+    /// Time without events after which a watch checks its stream.
     pub(crate) quiet: Duration,
 }
 
 impl EtcdStore {
-    /// A store in this etcd, which need not be there yet: it is connected to by the first request. To be
-    /// called in the runtime that watches are then followed by.
+    /// Opens a store in this etcd, which need not be running yet: the first request connects. Must
+    /// be called in the runtime that will run the watches.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unreachable`] for addresses and certificates that are of no use.
+    /// [`StoreError::Unreachable`] if an address or certificate is invalid.
     pub fn open(options: &EtcdOptions) -> Result<Self, StoreError> {
         Self::open_quiet(options, QUIET)
     }
 
-    /// The same with another time for which watches are quiet.
+    /// Opens a store with another value for `quiet`.
     pub(crate) fn open_quiet(options: &EtcdOptions, quiet: Duration) -> Result<Self, StoreError> {
         let shared = Shared {
             endpoints: Endpoints::new(options)?,
@@ -54,7 +54,7 @@ impl EtcdStore {
         Ok(Self { shared: Arc::new(shared), closed: watch::Sender::new(false) })
     }
 
-    /// Why etcd does not answer, whenever that changes; nothing while it does.
+    /// Reports why etcd does not answer, on every change; `None` while it does.
     #[must_use]
     pub fn outages(&self) -> watch::Receiver<Option<String>> {
         self.shared.endpoints.outages.subscribe()
@@ -88,7 +88,8 @@ impl EtcdStore {
         }
     }
 
-    /// Whether a change that nobody has confirmed is there. That it is not says nothing: it may still come.
+    /// Returns an unconfirmed commit if it is found in etcd. If it is not found, it may still be
+    /// made later.
     pub(crate) async fn find_commit(&self, transaction: &Transaction) -> Option<Committed> {
         let request = transaction::to_look(&self.shared.keys, transaction)?;
         let answer = self.shared.endpoints.read(&TXN, &request).await.ok()?;
@@ -134,7 +135,7 @@ impl Store for EtcdStore {
                 matches!(it, Operation::DeletePrefix { prefix }
                     if self.shared.keys.outside(prefix).is_empty())
             };
-            // An etcd holds more than this store.
+            // Refused, because an etcd contains more than this store.
             if transaction.operations.iter().any(takes_all) {
                 return Err(StoreError::EmptyKey);
             }

@@ -1,4 +1,4 @@
-//! Transactions: as etcd takes them, and what its answer means.
+//! Conversion of transactions to etcd requests, and of its responses.
 
 use crate::keys::{Keys, revision_of, to_lease_number, to_number};
 use crate::messages::{
@@ -10,9 +10,9 @@ use tollhouse_store::{
     Committed, Condition, Entry, LeaseId, Limits, Operation, Revision, StoreError, Transaction,
 };
 
-/// What etcd takes unless it was started otherwise: 128 operations (`--max-txn-ops`), and 1.5 MiB
-/// (`--max-request-bytes`), of which a sixth is left for what is around keys and values: a condition's key
-/// travels twice.
+/// etcd's default limits: 128 operations (`--max-txn-ops`) and requests of 1.5 MiB
+/// (`--max-request-bytes`). A sixth of the latter is reserved for framing, and because the key of a
+/// condition is sent twice.
 pub(crate) const LIMITS: Limits = Limits {
     key_bytes_max: 4 * 1024,
     value_bytes_max: 1024 * 1024,
@@ -20,7 +20,8 @@ pub(crate) const LIMITS: Limits = Limits {
     transaction_bytes_max: 1280 * 1024,
 };
 
-/// The transaction in etcd's words. Where a condition does not hold, it reads what all of them look at.
+/// Converts a transaction to an etcd request. If a condition fails, the request reads the keys of
+/// all conditions.
 pub(crate) fn to_request(keys: &Keys, transaction: &Transaction) -> TxnRequest {
     TxnRequest {
         compare: transaction.conditions.iter().map(|it| compare(keys, it)).collect(),
@@ -46,7 +47,7 @@ fn compare(keys: &Keys, condition: &Condition) -> Compare {
         Condition::Exists { .. } | Condition::LeaseHeld { .. } => {
             (GREATER, VERSION, Compared::Version(0))
         }
-        // What is not there is at revision zero, in etcd, and at none here.
+        // etcd treats a missing key as having revision zero, while here it has none.
         Condition::ModifiedAt { revision: Revision::ZERO, .. } => {
             (LESS, MOD, Compared::ModRevision(0))
         }
@@ -61,7 +62,7 @@ fn compare(keys: &Keys, condition: &Condition) -> Compare {
     Compare { result, target, key: key_of(keys, condition), range_end, compared: Some(compared) }
 }
 
-/// The end of the keys that a condition is about; nothing where it is about one.
+/// End of the range of a condition; empty if it concerns a single key.
 fn range_end_of(keys: &Keys, condition: &Condition) -> Bytes {
     match condition {
         Condition::NothingPutSince { .. } => keys.range("").1,
@@ -101,7 +102,7 @@ fn look(keys: &Keys, condition: &Condition) -> RequestOp {
     RequestOp { request: Some(Request::Range(range)) }
 }
 
-/// What came of it.
+/// Converts the response to a transaction.
 pub(crate) fn to_committed(
     keys: &Keys,
     transaction: &Transaction,
@@ -134,12 +135,13 @@ fn is_of_key(operation: &Operation) -> bool {
     }
 }
 
-/// The first condition that does not hold, by what etcd has read in the same instant.
+/// Returns the error for the first condition that does not hold, using the keys that etcd has read
+/// at the same instant.
 fn refusal(keys: &Keys, conditions: &[Condition], responses: &[ResponseOp]) -> StoreError {
     for (index, condition) in conditions.iter().enumerate() {
         let found: Option<Entry> = match responses.get(index).and_then(|it| it.response.as_ref()) {
             Some(Response::Range(range)) => {
-                // A lease's key is none of the store's; that it is there is all that counts.
+                // The key of a lease is not an entry of the store; only its existence matters.
                 if let Condition::LeaseHeld { lease } = condition {
                     if range.kvs.is_empty() {
                         return StoreError::Fenced { lease: *lease };
@@ -162,7 +164,7 @@ fn refusal(keys: &Keys, conditions: &[Condition], responses: &[ResponseOp]) -> S
     StoreError::Conflict { key: "".into() }
 }
 
-/// The first lease that something is put under.
+/// The first lease under which a key is put.
 pub(crate) fn first_lease(transaction: &Transaction) -> Option<LeaseId> {
     transaction.operations.iter().find_map(|operation| match operation {
         Operation::Put { lease, .. } => *lease,
@@ -170,8 +172,9 @@ pub(crate) fn first_lease(transaction: &Transaction) -> Option<LeaseId> {
     })
 }
 
-/// Reads all that a transaction puts, in one instant; none where it takes away too, or nothing is put:
-/// that a key is not there says nothing of who has taken it away.
+/// Builds a request that reads all keys a transaction puts, at one instant. `None` if the
+/// transaction also removes or puts nothing, because a missing key does not show which commit
+/// removed it.
 pub(crate) fn to_look(keys: &Keys, transaction: &Transaction) -> Option<TxnRequest> {
     let key = |operation: &Operation| match operation {
         Operation::Put { key, .. } => Some(keys.outside(key)),
@@ -185,7 +188,7 @@ pub(crate) fn to_look(keys: &Keys, transaction: &Transaction) -> Option<TxnReque
     (!success.is_empty()).then(|| TxnRequest { success, ..TxnRequest::default() })
 }
 
-/// Whether all that a transaction puts stands there, put by one commit; which one that was.
+/// Returns the commit if all keys of a transaction have its values and were put by a single commit.
 pub(crate) fn found_commit(transaction: &Transaction, answer: &TxnResponse) -> Option<Committed> {
     let mut revision = None;
     for (index, operation) in transaction.operations.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Watches: a stream of etcd's each, begun with the watch and taken up again wherever it breaks.
+//! Watches: an etcd stream for each, which is resumed after an interruption.
 //!
-//! A break is no gap: the stream goes on behind the last revision that was passed on, from whichever
-//! member answers. Only when etcd has forgotten what would come next is the watch lost.
+//! An interruption causes no gap: the stream resumes after the last revision delivered, on any
+//! member that answers. The watch is lost only if etcd has compacted the next revision.
 
 mod follower;
 
@@ -13,17 +13,17 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tollhouse_store::{BoxFuture, Lost, Revision, WatchEvent, WatchSource};
 
-/// Commits that wait for a reader; then etcd is made to wait. What a commit holds is bounded by etcd.
+/// Most commits queued for a reader; then etcd has to wait. etcd bounds the size of a commit.
 const EVENTS_QUEUED_MAX: usize = 64;
 
 pub(crate) struct EtcdWatch {
     closed: watch::Receiver<bool>,
-    /// Absent once the watch is lost.
+    /// `None` once the watch is lost.
     followed: Option<Followed>,
     lost: Option<Lost>,
 }
 
-/// A stream that is followed, for as long as this lives.
+/// A running stream, which is aborted on drop.
 struct Followed {
     events: mpsc::Receiver<WatchEvent>,
     task: AbortHandle,
@@ -36,7 +36,8 @@ impl Drop for Followed {
 }
 
 impl EtcdWatch {
-    /// Follows from now on: what was committed before etcd goes away is there for whoever looks later.
+    /// Starts the stream at once, so that commits made before an outage of etcd are available to a
+    /// later reader.
     pub(crate) fn new(
         shared: Arc<Shared>,
         prefix: &str,

@@ -1,9 +1,8 @@
-//! What variables such as `post_arg_name`, `post_arg.a.b[0]` and `graphql_name` find in a request's
-//! body: forms, multipart forms, JSON, GraphQL.
+//! Values of variables such as `post_arg_name`, `post_arg.a.b[0]` and `graphql_name` in the body of
+//! a request: forms, multipart forms, JSON, GraphQL.
 //!
-//! All that is wanted is looked up in one go, since a body may be long: JSON is checked once, and
-//! nothing is kept but what was found. Who reads the body, and on which thread this runs, is not
-//! known here.
+//! All variables are looked up in one call, so that a long JSON body is checked only once; only the
+//! results are kept. The caller reads the body and chooses the thread.
 
 mod graphql;
 mod multipart;
@@ -13,10 +12,10 @@ use crate::variable::{Variable, query_argument};
 
 pub use self::graphql::{Operation, is_graphql_name};
 
-/// Longest value that a variable has, in bytes: it stands in headers, keys and conditions.
+/// Longest value of a variable, in bytes. Values are used in headers, keys and conditions.
 const VALUE_BYTES_MAX: usize = 1 << 20;
 
-/// How the body of a request is written.
+/// Encoding of a request body with fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BodyKind {
     Form,
@@ -25,7 +24,7 @@ enum BodyKind {
 }
 
 impl BodyKind {
-    /// What `Content-Type` says; `None` for a type that has no fields.
+    /// Parses a `Content-Type`; `None` for a type without fields.
     fn named(content_type: &[u8]) -> Option<BodyKind> {
         let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default();
         match essence.trim_ascii().to_ascii_lowercase().as_slice() {
@@ -37,13 +36,14 @@ impl BodyKind {
     }
 }
 
-/// Whether a body of this type may have values of `wanted`: fields have types of their own, and a GraphQL document may
-/// come under any.
+/// Whether a body of this type may contain a wanted variable. Fields need one of the known types; a
+/// GraphQL document is accepted with any type.
 pub fn has_values(content_type: &[u8], wanted: &[Variable]) -> bool {
     BodyKind::named(content_type).is_some() || wanted.iter().any(Variable::is_graphql)
 }
 
-/// The values of `wanted` in a body, in the same order. The type is empty where the request has none.
+/// Returns the values of `wanted`, in the same order. `content_type` is empty if the request has
+/// none.
 pub fn look_up(body: &[u8], content_type: &[u8], wanted: &[Variable]) -> Vec<Option<Vec<u8>>> {
     let kind = BodyKind::named(content_type);
     let mut values = match kind {
@@ -67,8 +67,8 @@ fn each(wanted: &[Variable], value: impl Fn(&Variable) -> Option<Vec<u8>>) -> Ve
     wanted.iter().map(value).collect()
 }
 
-/// Reads a body as a GraphQL document whatever its type, as APISIX does: else a client would avoid a route that asks
-/// for an operation by sending no type.
+/// Parses the body as a GraphQL document whatever its type, as APISIX does. Otherwise a client
+/// could bypass a route with a condition on the operation by omitting the type.
 fn fill_graphql(body: &[u8], wanted: &[Variable], values: &mut [Option<Vec<u8>>]) {
     let operation = std::str::from_utf8(body).ok().and_then(Operation::parse);
     for (variable, value) in wanted.iter().zip(values) {
@@ -78,7 +78,7 @@ fn fill_graphql(body: &[u8], wanted: &[Variable], values: &mut [Option<Vec<u8>>]
     }
 }
 
-/// What a form is asked for.
+/// Name of the form field that a variable refers to.
 fn field_name(variable: &Variable) -> Option<&str> {
     match variable {
         Variable::PostArg(name) | Variable::PostJson(name) => Some(name),

@@ -1,8 +1,9 @@
-//! Checks certificates and their keys: whether they can be read, belong together, and are in date.
+//! Checks of certificates and their keys: whether they can be parsed, belong together, and are in
+//! date.
 //!
-//! Here: what is asked of a chain, a pair, an authority. The public half of a key is read in
-//! `certificate/key.rs`, what a responder says of a certificate in `certificate/status.rs`.
-//! Whether anybody trusts a certificate is for those who connect.
+//! This file checks chains, pairs and CA certificates. Public keys are derived in
+//! `certificate/key.rs`; revocation is checked in `certificate/status.rs`. Trust is decided by the
+//! peers of a connection, not here.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -25,47 +26,46 @@ pub use view::CertificateView;
 
 use status::StatusQuestion;
 
-/// Certificates in one text, at most: TLS libraries follow no longer chains, and a bundle of all
-/// public authorities has some 150.
+/// Most certificates in one text. TLS libraries follow no longer chains, and a bundle of all public
+/// CA certificates has some 150.
 const CERTIFICATES_MAX: usize = 1_000;
 
-/// What a certificate says of itself.
+/// Properties of a certificate chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateFacts {
-    /// The DNS names that it stands for, as written in it. Names in the subject alone do not count,
-    /// as with today's clients.
+    /// DNS names in the subject alternative names, as written. The common name does not count, as
+    /// with current clients.
     pub subject_names: Vec<String>,
-    /// The addresses that it stands for.
+    /// IP addresses in the subject alternative names.
     pub subject_addresses: Vec<IpAddr>,
-    /// First second it is good for, in Unix time.
+    /// First second of validity, in Unix time.
     pub not_before_unix_s: i64,
-    /// Last second it is good for, in Unix time.
+    /// Last second of validity, in Unix time.
     pub not_after_unix_s: i64,
-    /// Certificates between it and the root, as given with it.
+    /// Number of certificates given after the first one.
     pub intermediates: usize,
-    /// The place of the first certificate that the one behind it has not signed, from 1.
+    /// Position, from 1, of the first certificate that was not signed by the next one.
     pub misplaced: Option<usize>,
-    /// Whether clients that check revocation refuse it without a staple.
+    /// Whether clients that check revocation refuse the certificate without a stapled response.
     pub requires_staple: bool,
-    /// Whether a responder can be asked about it: it names one, and its issuer's certificate is behind it.
+    /// Whether OCSP requests are possible: the certificate names a responder, and its issuer's
+    /// certificate follows it.
     pub has_responder: bool,
 }
 
-/// Whether a certificate is in date.
+/// State of a certificate's validity at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Validity {
-    /// It begins later.
+    /// The validity has not begun.
     NotYet,
-    /// It is in date.
     Valid,
-    /// It is over.
     Expired,
 }
 
 impl CertificateFacts {
-    /// Whether it stands for `name`, which is lower-cased: whole, or `*.` before a rest. Addresses, those of
-    /// IPv6 in brackets or without, are found among its addresses alone (RFC 9110 §4.3.5): `*.0.2.1` is a
-    /// name, and 192.0.2.1 none.
+    /// Whether the certificate covers `name`, which is in lower case: exact, or `*.` before a
+    /// domain. An address, with or without brackets for IPv6, must be among the IP addresses (RFC
+    /// 9110 §4.3.5), so that a name `*.0.2.1` does not cover 192.0.2.1.
     pub fn covers(&self, name: &str) -> bool {
         if let Ok(address) = name.trim_matches(['[', ']']).parse::<IpAddr>() {
             return self.subject_addresses.contains(&address);
@@ -78,12 +78,11 @@ impl CertificateFacts {
         })
     }
 
-    /// Whether it ends within `time` from `now`.
+    /// Whether the certificate expires within `time` from `now`.
     pub fn ends_within(&self, now: SystemTime, time: Duration) -> bool {
         self.validity(now + time) == Validity::Expired
     }
 
-    /// Whether it is in date at `now`.
     pub fn validity(&self, now: SystemTime) -> Validity {
         let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let now_unix_s = i64::try_from(seconds).unwrap_or(i64::MAX);
@@ -97,33 +96,33 @@ impl CertificateFacts {
     }
 }
 
-/// A Unix time as `2026-11-21`.
+/// Formats a Unix time as `2026-11-21`.
 pub fn format_date(unix_s: i64) -> String {
     let date = CivilTime::from_unix_seconds(unix_s);
     format!("{:04}-{:02}-{:02}", date.year, date.month, date.day)
 }
 
-/// Why a certificate or its key is refused; shows as APISIX says it.
+/// Why a certificate or its key is invalid. The texts are those of APISIX.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
-    /// The certificate cannot be read.
+    /// The certificate cannot be parsed.
     #[error("failed to parse cert: {0}")]
     Certificate(String),
-    /// The key is not PEM text, as one that was encrypted under a lost key.
+    /// The key is not PEM text, such as a key that was encrypted with a lost key.
     #[error("failed to decrypt previous encrypted key")]
     StillEncrypted,
-    /// The key cannot be read.
+    /// The key cannot be parsed.
     #[error("failed to parse key: {0}")]
     Key(String),
-    /// The key is another one's.
+    /// The key belongs to another certificate.
     #[error("the key does not belong to the certificate")]
     Mismatch,
 }
 
-/// Reads a certificate with those between it and the root, and its key, and compares the two.
+/// Parses a certificate chain and a private key, and checks that they belong together.
 ///
 /// # Errors
-/// Either cannot be read, or they do not belong together. Being out of date is none.
+/// If either cannot be parsed, or they do not belong together. An expired certificate is accepted.
 pub fn check_pair(cert_pem: &str, key_pem: &str) -> Result<CertificateFacts, CertificateError> {
     let chain = read_chain(cert_pem)?;
     let certificate = parse_fields(&chain[0])?;
@@ -133,26 +132,26 @@ pub fn check_pair(cert_pem: &str, key_pem: &str) -> Result<CertificateFacts, Cer
     facts(&chain)
 }
 
-/// Reads a certificate with those between it and the root.
+/// Parses a certificate chain.
 ///
 /// # Errors
-/// One of them cannot be read.
+/// If one of the certificates cannot be parsed.
 pub fn check_chain(cert_pem: &str) -> Result<CertificateFacts, CertificateError> {
     facts(&read_chain(cert_pem)?)
 }
 
-/// Reads a key alone.
+/// Parses a private key.
 ///
 /// # Errors
-/// It cannot be read, or is encrypted.
+/// If it cannot be parsed, or is encrypted.
 pub fn check_key(key_pem: &str) -> Result<(), CertificateError> {
     key::public_key(key_pem).map(|_| ())
 }
 
-/// Reads the certificates of those who sign others.
+/// Parses CA certificates.
 ///
 /// # Errors
-/// One of them cannot be read.
+/// If one of them cannot be parsed.
 pub fn check_authorities(ca_pem: &str) -> Result<(), CertificateError> {
     for certificate in pem_blocks(ca_pem)? {
         webpki::anchor_from_trusted_cert(&certificate)
@@ -161,8 +160,8 @@ pub fn check_authorities(ca_pem: &str) -> Result<(), CertificateError> {
     Ok(())
 }
 
-/// All certificates of the text, each of which can be read; at least one. Those of version 1 are served as they
-/// are: the clients decide.
+/// Parses all certificates of the text; at least one. Version 1 is accepted, because the clients
+/// decide about it.
 fn read_chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let chain = pem_blocks(pem)?;
     for certificate in &chain {
@@ -178,7 +177,7 @@ fn is_version_one(certificate: &CertificateDer<'_>) -> bool {
     CertificateParts::parse(certificate).is_some_and(|parts| parts.version == 1)
 }
 
-/// The DNS names of a certificate; those of version 1 have no extensions, and so no names (RFC 5280 §4.1).
+/// The DNS names of a certificate; empty for version 1, which has no extensions (RFC 5280 §4.1).
 fn dns_names(certificate: &CertificateDer<'_>) -> Result<Vec<String>, CertificateError> {
     if is_version_one(certificate) {
         return Ok(Vec::new());
@@ -204,7 +203,8 @@ fn parse<'a>(certificate: &'a CertificateDer<'a>) -> Result<EndEntityCert<'a>, C
     EndEntityCert::try_from(certificate).map_err(|error| unreadable(&error.to_string()))
 }
 
-/// The fields that webpki, which decides what is a certificate, keeps to itself.
+/// Parses the fields that webpki does not expose. Validity of certificates is still decided by
+/// webpki.
 fn parse_fields<'a>(
     certificate: &'a CertificateDer<'_>,
 ) -> Result<X509Certificate<'a>, CertificateError> {
@@ -237,7 +237,7 @@ fn facts(chain: &[CertificateDer<'_>]) -> Result<CertificateFacts, CertificateEr
     })
 }
 
-/// The addresses among the names of a certificate (RFC 5280 §4.2.1.6): of four bytes or of sixteen.
+/// The IP addresses in the subject alternative names (RFC 5280 §4.2.1.6): four bytes or sixteen.
 fn addresses(fields: &X509Certificate<'_>) -> Vec<IpAddr> {
     let Ok(Some(names)) = fields.subject_alternative_name() else { return Vec::new() };
     let address = |name: &GeneralName<'_>| match name {

@@ -1,48 +1,45 @@
-//! What is kept of a write: who changed which object, when, by which way, and what stood there before and after.
-//! The row is put into the store by the commit that makes the change, so that no change is without one. Here is
-//! what a row holds and how it is written down; who writes rows, and for how long they are kept, is said elsewhere.
+//! A row of the change history: author, time, way, and the object before and after a write. A row
+//! is stored in the same commit as its change, so that every change has one. This file defines the
+//! content and the stored form; writing and expiry of rows are implemented elsewhere.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// Where rows lie, below the prefix of all objects.
+/// Prefix of the keys of rows, relative to the prefix of all objects.
 pub const FOLDER: &str = "tollhouse/changes/";
 
-/// Most bytes of an object before and after its change that a row keeps; of larger ones it tells that they are not
-/// kept. Objects have a few KiB.
+/// Most bytes of an object, before and after together, that a row keeps. Larger ones are left out
+/// and the row says so. Objects have a few KiB.
 pub const BODIES_BYTES_MAX: usize = 256 * 1024;
 
-/// Where the row about an import says that it is: it tells of many objects, and its `below` has what stood there before.
+/// `path` of a row about an import. Such a row covers many objects, with their former values in
+/// `below`.
 pub const IMPORTED: &str = "import/objects";
 
-/// By which way a change came.
+/// Interface by which a change was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// A call of the Admin API.
     Api,
-    /// The console's page.
     Console,
-    /// `tollhouse import`.
+    /// The command `tollhouse import`.
     Import,
-    /// Certificates that renew themselves.
+    /// Automatic renewal of a certificate.
     Acme,
-    /// The file that all objects are read from.
+    /// The declarative file that contains all objects.
     File,
 }
 
-/// What was done.
+/// Kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deed {
-    /// An object came into being.
     Create,
-    /// It was written whole.
+    /// The object was written as a whole.
     Replace,
-    /// A part of it was.
+    /// A part of the object was changed.
     Patch,
-    /// It went.
     Delete,
-    /// A change was taken back.
+    /// An earlier change was undone.
     Undo,
 }
 
@@ -55,7 +52,7 @@ impl Way {
         (Self::File, "file"),
     ];
 
-    /// As it is written.
+    /// Name in the stored form.
     pub fn name(self) -> &'static str {
         name_of(&Self::ALL, self)
     }
@@ -70,7 +67,7 @@ impl Deed {
         (Self::Undo, "undo"),
     ];
 
-    /// As it is written.
+    /// Name in the stored form.
     pub fn name(self) -> &'static str {
         name_of(&Self::ALL, self)
     }
@@ -84,49 +81,49 @@ fn find_name<T: Copy>(all: &[(T, &'static str)], wanted: &str) -> Option<T> {
     all.iter().find(|(_, name)| *name == wanted).map(|(one, _)| *one)
 }
 
-/// What is kept of a write.
+/// A recorded change.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ChangeRow {
-    /// When, in milliseconds of Unix time.
+    /// Time of the change, in milliseconds of Unix time.
     pub at_ms: u64,
-    /// The name of the key that did it; none where no key is asked for.
+    /// Name of the admin key used; `None` if no key is required.
     pub actor: Option<String>,
-    /// By which way.
     pub way: Way,
-    /// What was done.
     pub deed: Deed,
-    /// The object: `routes/1`.
+    /// Path of the object, such as `routes/1`.
     pub path: String,
-    /// What stood there before, as it was stored, if anything did.
+    /// The stored text before the change; `None` if the object did not exist.
     pub before: Option<String>,
-    /// What stands there now.
+    /// The stored text after the change; `None` if the object was deleted.
     pub after: Option<String>,
-    /// What went with it, by path: what lay below an object that was deleted.
+    /// Path and stored text of the objects below a deleted object, which were deleted with it.
     pub below: Vec<(String, String)>,
-    /// Whether what stood there before was to end by itself.
+    /// Whether the former object had an expiry time.
     pub was_to_end: bool,
-    /// Whether `before`, `after` and `below` were too large to be kept.
+    /// Whether `before`, `after` and `below` were left out because of their size.
     pub is_cut: bool,
-    /// The row of the change that this one takes back.
+    /// Key of the row that this change undoes.
     pub undoes: Option<String>,
 }
 
-// Objects hold credentials.
+// Hides the content, because objects contain credentials.
 impl std::fmt::Debug for ChangeRow {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "ChangeRow({}, {}, ***)", self.deed.name(), self.path)
     }
 }
 
-/// Objects that a row about many tells of; of more it tells how many.
+/// Most objects listed in a row about many; a row only counts the others.
 pub const OBJECTS_TOLD_MAX: usize = 500;
 
-/// An object before and after a change of many: as it was stored, where there was and is one.
+/// Stored text of an object before and after a change of many objects; `None` where it did not
+/// exist.
 pub type BothSides = (Option<String>, Option<String>);
 
 impl ChangeRow {
-    /// The row about many objects that changed at once, by their paths, and how many more did: a document that was read
-    /// again. Where they are too much, it keeps their names alone.
+    /// Builds the row for many objects that changed at once, such as by a reloaded document: the
+    /// objects by path, and the number of further ones. If the texts are too large, only the paths
+    /// are kept.
     pub fn about_many(
         (at_ms, actor, way): (u64, Option<String>, Way),
         path: &str,
@@ -168,7 +165,7 @@ impl ChangeRow {
         row.within(BODIES_BYTES_MAX)
     }
 
-    /// The paths of the objects that the row of an import tells of.
+    /// Paths of the objects in the row of an import.
     pub fn imported(&self) -> Vec<String> {
         if self.path != IMPORTED {
             return Vec::new();
@@ -182,7 +179,7 @@ impl ChangeRow {
         paths
     }
 
-    /// Leaves out what stood and stands there where it is more than so many bytes.
+    /// Leaves out `before`, `after` and `below` if they exceed `bytes_max` together.
     #[must_use]
     pub fn within(mut self, bytes_max: usize) -> Self {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
@@ -195,7 +192,7 @@ impl ChangeRow {
         self
     }
 
-    /// As it is stored.
+    /// Encodes the row for the store.
     pub fn to_text(&self) -> String {
         let below: Map<String, Value> =
             self.below.iter().map(|(path, value)| (path.clone(), value.as_str().into())).collect();
@@ -215,7 +212,7 @@ impl ChangeRow {
         .to_string()
     }
 
-    /// Of what is stored; `None` where it is no row, or one of a later version.
+    /// Decodes a stored row; `None` if it is not a row or was written by a later version.
     pub fn parse(stored: &[u8]) -> Option<Self> {
         let value: Value = serde_json::from_slice(stored).ok()?;
         let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -239,7 +236,8 @@ impl ChangeRow {
     }
 }
 
-/// The key of a row below [`FOLDER`]: by time, and told from others of the same millisecond by `suffix`.
+/// Returns the key of a row below [`FOLDER`]. Keys sort by time; `suffix` distinguishes rows of the
+/// same millisecond.
 pub fn key_of(at_ms: u64, suffix: &str) -> String {
     format!("{at_ms:013}-{suffix}")
 }

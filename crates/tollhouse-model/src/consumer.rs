@@ -1,4 +1,4 @@
-//! Consumers: who sends requests, what proves it, and what applies to them.
+//! Consumers: identities of clients, with their credentials, plugins and group.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,23 @@ use crate::limits::NAME_CHARS_MAX;
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, PluginSet, Problem, Problems, plugins};
 
-/// A consumer, validated.
+/// A validated consumer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Consumer {
-    /// Its name, and the id it is kept under.
+    /// Name of the consumer, which is also its id.
     pub username: String,
-    /// The group whose plugins apply where the consumer has none of that name.
+    /// Group whose plugins apply unless the consumer has a plugin of the same name.
     pub group_id: Option<Id>,
-    /// What proves who sends (`key-auth`, …), and plugins that beat those of any route.
+    /// Authentication plugins (`key-auth`, …) that hold credentials, and plugins that override
+    /// those of any route.
     pub plugins: PluginSet,
-    /// For people.
+    /// Description; not used by the gateway.
     pub desc: Option<String>,
-    /// For people and tools.
+    /// Labels; only `custom_id` is used by the gateway.
     pub labels: BTreeMap<String, String>,
 }
 
-/// The label that nodes see as `X-Consumer-Custom-ID`.
+/// Label whose value is sent to nodes as `X-Consumer-Custom-ID`.
 const CUSTOM_ID_LABEL: &str = "custom_id";
 
 const USERNAME_PATTERN: &str = r"^[a-zA-Z0-9_\-]+$";
@@ -31,7 +32,7 @@ const USERNAME_PATTERN: &str = r"^[a-zA-Z0-9_\-]+$";
 const FIELDS: [&str; 6] = ["id", "username", "group_id", "plugins", "desc", "labels"];
 
 impl Consumer {
-    /// Reads a document; `None` when any of its problems is an error. `id` is the username.
+    /// Parses a document; returns `None` if any problem is an error. `id` is the username.
     pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);
@@ -41,7 +42,7 @@ impl Consumer {
         (consumer.filter(|_| !problems.has_errors()), problems)
     }
 
-    /// What its `custom_id` label says.
+    /// Value of the label `custom_id`.
     pub fn custom_id(&self) -> Option<&str> {
         self.labels.get(CUSTOM_ID_LABEL).map(String::as_str)
     }
@@ -76,12 +77,13 @@ fn read_username<'v>(reader: &mut Reader<'_>, value: &'v Value) -> Option<&'v st
     reader.matching(value, USERNAME_PATTERN, |text| text.bytes().all(is_username_byte))
 }
 
-/// Whether a username may have this byte.
+/// Whether a byte is allowed in a username.
 pub(crate) fn is_username_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
-/// Documents may number their consumers; what names one is the username all the same.
+/// Warns if `id` differs from the username. Documents may contain such an id, but the username is
+/// the key.
 fn note_id(reader: &mut Reader<'_>, fields: &Fields) {
     let id = reader.optional(fields, "id", Reader::id);
     let username = fields.get("username").and_then(Value::as_str);

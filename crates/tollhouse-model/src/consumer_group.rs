@@ -7,25 +7,24 @@ use serde_json::Value;
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, PluginSet, Problems, plugins};
 
-/// A consumer group, validated.
+/// A validated consumer group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConsumerGroup {
-    /// Its id.
     pub id: Id,
-    /// What a consumer gets where it names no plugin of that name itself.
+    /// Plugins of each member, except those that the consumer configures itself.
     pub plugins: PluginSet,
-    /// For people.
+    /// Display name; not used by the gateway.
     pub name: Option<String>,
-    /// For people.
+    /// Description; not used by the gateway.
     pub desc: Option<String>,
-    /// For people and tools.
+    /// Labels for people and tools; not used by the gateway.
     pub labels: BTreeMap<String, String>,
 }
 
 const FIELDS: [&str; 5] = ["id", "plugins", "name", "desc", "labels"];
 
 impl ConsumerGroup {
-    /// Reads a document; `None` when any of its problems is an error.
+    /// Parses a document; returns `None` if any problem is an error.
     pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);

@@ -1,4 +1,4 @@
-//! Credentials: further ways for a consumer to prove itself, each an object of its own.
+//! Credentials: additional credentials of a consumer, each an object with its own id.
 
 use std::collections::BTreeMap;
 
@@ -8,35 +8,35 @@ use crate::consumer::is_username_byte;
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, PluginSet, Problem, Problems, plugins};
 
-/// A credential, validated.
+/// A validated credential.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Credential {
-    /// What it is kept under: `<username>/credentials/<id>`.
+    /// Key of the object: `<username>/credentials/<id>`.
     pub key: Id,
-    /// Whose it is.
+    /// Username of the consumer.
     pub consumer: String,
-    /// Its id among those of its consumer.
+    /// Id, unique within its consumer.
     pub id: Id,
-    /// At most one, an authentication plugin.
+    /// At most one plugin, which is an authentication plugin.
     pub plugins: PluginSet,
-    /// For people.
+    /// Display name; not used by the gateway.
     pub name: Option<String>,
-    /// For people.
+    /// Description; not used by the gateway.
     pub desc: Option<String>,
-    /// For people and tools.
+    /// Labels for people and tools; not used by the gateway.
     pub labels: BTreeMap<String, String>,
 }
 
-/// What stands between a username and the id of a credential.
+/// Part of a key between the username and the id.
 const INFIX: &str = "/credentials/";
 
-/// Plugins that a credential may have: APISIX's schema.
+/// Most plugins of a credential, by APISIX's schema.
 const PLUGINS_MAX: usize = 1;
 
 const FIELDS: [&str; 5] = ["id", "plugins", "name", "desc", "labels"];
 
 impl Credential {
-    /// Reads a document; `None` when any of its problems is an error. `id` is the whole key,
+    /// Parses a document; returns `None` if any problem is an error. `id` is the whole key,
     /// `<username>/credentials/<id>`.
     pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
         let mut problems = Problems::new();
@@ -47,12 +47,11 @@ impl Credential {
         (credential.filter(|_| !problems.has_errors()), problems)
     }
 
-    /// The key of the credential `id` of `consumer`.
     pub fn key(consumer: &str, id: &str) -> Id {
         Id::new(format!("{consumer}{INFIX}{id}"))
     }
 
-    /// Username and id of a credential's key; `None` for any other text.
+    /// Splits a key into username and id; `None` for any other text.
     pub fn split_key(key: &str) -> Option<(&str, &str)> {
         key.split_once(INFIX)
     }

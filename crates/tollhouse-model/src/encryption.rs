@@ -1,8 +1,8 @@
-//! Keeps secrets of objects sealed at rest.
+//! Encryption of secrets in stored objects.
 //!
-//! What is sealed is written in the form of our own (`sealed.rs`), which shows for sure whether it
-//! opens, or in that of APISIX (`apisix.rs`), for stores that APISIX nodes share; both are read.
-//! Which fields hold secrets is said elsewhere; walking them is in `fields.rs`.
+//! Values are written either in Tollhouse's own authenticated form (`sealed.rs`), or in the form of
+//! APISIX (`apisix.rs`) for stores shared with APISIX nodes. Both are read. The fields that hold
+//! secrets are listed elsewhere; `fields.rs` walks them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,29 +22,31 @@ pub use fields::{
     sealed_field, sealed_texts,
 };
 
-/// The fields of an SSL object that are kept encrypted.
+/// Encrypted fields of an SSL object.
 pub const SSL_FIELDS: [&str; 2] = ["key", "keys"];
 
-/// Keys of a ring, at most: what none of them opens costs one attempt with each.
+/// Most keys of a ring. A value that no key opens costs one attempt per key.
 const KEYS_MAX: usize = 32;
 
-/// Keys that buckets are told by: rings that are being changed one after another differ by one key in front.
+/// Number of leading keys that determine buckets. While nodes receive a new ring one by one, their
+/// rings differ by one key in front.
 const BUCKET_KEYS: usize = 3;
 
-/// Length of a generated key, which makes it one of AES-256.
+/// Length of a generated key in characters; 32 bytes select AES-256.
 const GENERATED_CHARS: usize = 32;
 
-/// Letters of a generated key: 64, so that six random bits choose one evenly.
+/// Characters of a generated key: 64, so that six random bits choose one uniformly.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Keys: the first one seals, all of them open. So a new key is put in front of the old ones.
+/// Encryption keys. The first one seals; all of them open. A new key is put in front of the old
+/// ones.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keyring {
     keys: Vec<Key>,
     form: Form,
 }
 
-/// One key, with what it is called and what seals with it.
+/// A key with its id and cipher.
 #[derive(Clone)]
 struct Key {
     text: SecretText,
@@ -52,48 +54,48 @@ struct Key {
     cipher: Arc<sealed::Cipher>,
 }
 
-/// How values are written that are sealed.
+/// Format of sealed values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Form {
-    /// Authenticated, with a mark and the key's id.
+    /// Authenticated, with a prefix and the id of the key.
     #[default]
     Marked,
-    /// As APISIX nodes read it.
+    /// The format that APISIX nodes read.
     Apisix,
 }
 
-/// What a text turned out to be.
+/// Result of opening a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened {
     /// Not sealed.
     Plain,
-    /// Sealed with the first key in the form that is written; this is what it hides.
+    /// Sealed with the first key in the current form; holds the plain text.
     Current(String),
-    /// Sealed with an older key or in the other form; this is what it hides.
+    /// Sealed with an older key or in the other form; holds the plain text.
     Stale(String),
-    /// Sealed, and nothing opens it.
+    /// Sealed, but no key opens it.
     Unopened(Certainty),
 }
 
-/// Why a ring is refused.
+/// Why a keyring is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
-    /// There is nothing to encrypt with.
+    /// The ring has no key.
     #[error("a keyring needs at least one key")]
     Empty,
-    /// There are more keys than a ring holds.
+    /// The ring has more than `KEYS_MAX` keys.
     #[error("a keyring holds at most {KEYS_MAX} keys, got {0}")]
     TooMany(usize),
-    /// AES has keys of other lengths.
+    /// A key has the wrong length for AES.
     #[error("a key is 16 or 32 bytes long, key {position} has {bytes}")]
     Length {
-        /// Which key, counted from 1.
+        /// Position of the key, counted from 1.
         position: usize,
-        /// How long it is.
+        /// Length of the key.
         bytes: usize,
     },
-    /// The system gives no random numbers.
-    #[error("generate a key: no random numbers available")]
+    /// The system's random number generator is unavailable.
+    #[error("generate a key: the system's random number generator is unavailable")]
     NoRandomness,
 }
 
@@ -108,10 +110,10 @@ impl Opened {
 }
 
 impl Keyring {
-    /// Of the keys' texts, as configurations hold them.
+    /// Builds a ring from the texts of keys, as configured.
     ///
     /// # Errors
-    /// None, too many, or a key that is neither 16 nor 32 bytes long.
+    /// If `keys` is empty or too long, or a key is neither 16 nor 32 bytes long.
     pub fn new<I>(keys: I) -> Result<Self, KeyringError>
     where
         I: IntoIterator,
@@ -133,10 +135,10 @@ impl Keyring {
         Ok(Self { keys, form: Form::default() })
     }
 
-    /// Of one key that nobody has had before, for AES-256.
+    /// Builds a ring with one random key for AES-256.
     ///
     /// # Errors
-    /// The system gives no random numbers.
+    /// If the system's random number generator is unavailable.
     pub fn generate() -> Result<Self, KeyringError> {
         let mut random = [0; GENERATED_CHARS];
         rand::fill(&mut random).map_err(|_| KeyringError::NoRandomness)?;
@@ -145,33 +147,33 @@ impl Keyring {
         Ok(Self { keys: vec![Key::new(key)], form: Form::default() })
     }
 
-    /// The same ring, writing in that form.
+    /// Returns the ring with another output form.
     #[must_use]
     pub fn with_form(mut self, form: Form) -> Self {
         self.form = form;
         self
     }
 
-    /// The form in which it writes.
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// The keys' texts, for what keeps them.
+    /// Texts of the keys, for code that stores them.
     pub fn expose(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().map(|key| key.text.expose())
     }
 
-    /// What the keys are called, in their order. An id distinguishes its key from any other, and says
-    /// nothing about it.
+    /// Ids of the keys, in order. An id identifies its key without revealing anything about it.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().map(|key| key.id.as_str())
     }
 
-    /// Seals with the first key, for one place such as `key-auth.key`. Costs one pass over the text.
+    /// Seals a text with the first key. The text only opens at the same `place`, such as
+    /// `key-auth.key`. Costs one pass over the text.
     ///
     /// # Panics
-    /// When the system gives no random numbers, which a process that has a keyring has seen.
+    /// If the system's random number generator is unavailable. A process with a keyring has used it
+    /// before.
     pub fn seal(&self, text: &str, place: &str) -> String {
         let key = self.keys.first().expect("a keyring has at least one key");
         let sealed = match self.form {
@@ -181,7 +183,7 @@ impl Keyring {
         sealed.expect("the key's length was checked, and ciphers take any text")
     }
 
-    /// Finds out what a text is, and what it hides where it is sealed and a key opens it.
+    /// Determines whether a text is sealed, and opens it if a key fits.
     pub fn open(&self, text: &str, place: &str) -> Opened {
         if Self::is_marked(text) {
             let Some((id, bytes)) = sealed::parts_of(text) else {
@@ -200,19 +202,20 @@ impl Keyring {
         opened(found.map(|(_, plain)| plain), is_current, Certainty::Likely)
     }
 
-    /// What a text hides; `None` where it is not sealed, or nothing opens it.
+    /// Returns the plain text of a sealed value; `None` if it is not sealed or no key opens it.
     pub fn hidden_in(&self, text: &str, place: &str) -> Option<String> {
         self.open(text, place).into_hidden()
     }
 
-    /// Which of `count` buckets a text falls into, by each of the first keys. Rings that share one of these
-    /// have a bucket in common for the same text; whoever has none of the keys learns nothing of the text.
+    /// Returns the buckets of a text, out of `count`: one for each of the first keys. Rings that
+    /// share one of these keys also share a bucket for the same text. Without the keys a bucket
+    /// reveals nothing about the text.
     pub fn buckets(&self, text: &[u8], count: u32) -> impl Iterator<Item = u32> {
         let keys = self.keys.iter().take(BUCKET_KEYS);
         keys.map(move |key| sealed::bucket(key.bytes(), text, count))
     }
 
-    /// Whether a text says that it is sealed, by whatever key and in whatever version.
+    /// Whether a text has the prefix of a sealed value, whatever its key and version.
     pub fn is_marked(text: &str) -> bool {
         text.starts_with(sealed::PREFIX)
     }
@@ -238,7 +241,7 @@ impl Key {
     }
 }
 
-/// What a key is called and what seals with it follow from its text.
+/// The id and the cipher are derived from the text, so comparing the text is enough.
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text

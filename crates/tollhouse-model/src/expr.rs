@@ -1,9 +1,8 @@
 //! The `vars` expression language: parsed once, evaluated per request without allocating.
 //!
-//! An expression is a list of conditions such as `["arg_name", "==", "json"]`, all of which must
-//! hold, or a logic node such as `["OR", condition, condition]`; both nest. What a condition's
-//! operator means is in `condition.rs`; what a variable's value is, the request says through
-//! [`Lookup`].
+//! An expression is a list of conditions such as `["arg_name", "==", "json"]`, which must all hold,
+//! or a logic node such as `["OR", condition, condition]`; both nest. Operators are implemented in
+//! `condition.rs`; requests provide the values of variables through [`Lookup`].
 
 use std::fmt;
 
@@ -19,36 +18,36 @@ mod number;
 mod parse;
 pub mod pattern;
 
-/// A parsed, compiled expression. Two of them are equal where they were written alike.
+/// A compiled expression. Two are equal if their documents are.
 #[derive(Debug, Clone)]
 pub struct Expr {
-    /// The document it was read from, as compact JSON.
+    /// The source document, as compact JSON.
     source: Box<str>,
     root: Node,
 }
 
 impl Expr {
-    /// Reads an expression, reporting every problem of it. `None` where any of them is an error.
+    /// Parses an expression and reports all problems; `None` if any is an error.
     pub fn parse(value: &Value, path: &str, problems: &mut Problems) -> Option<Expr> {
         let root = parse::parse(value, path, problems)?;
         Some(Expr { source: value.to_string().into(), root })
     }
 
-    /// Whether it holds for a request. An empty expression always holds; one that cannot be decided
-    /// does not. What protects asks [`Expr::evaluate`].
+    /// Whether the expression holds for a request. An empty expression holds; an undecided one does
+    /// not. Access control must use [`Expr::evaluate`] instead.
     pub fn matches(&self, request: &dyn Lookup) -> bool {
         self.evaluate(request).unwrap_or(false)
     }
 
-    /// Whether it holds for a request.
+    /// Whether the expression holds for a request.
     ///
     /// # Errors
-    /// It depends on a pattern whose search was given up.
+    /// If the result depends on a pattern whose search exceeded its limit.
     pub fn evaluate(&self, request: &dyn Lookup) -> Result<bool, Exhausted> {
         self.root.evaluate(request)
     }
 
-    /// Whether it needs the request's body to have been read.
+    /// Whether evaluation needs the body of the request.
     pub fn reads_body(&self) -> bool {
         self.root.reads_body()
     }
@@ -68,15 +67,15 @@ impl fmt::Display for Expr {
     }
 }
 
-/// One level of an expression. As deep as `limits::EXPRESSION_DEPTH_MAX` at most, so that
-/// recursion over it is bounded.
+/// A level of an expression. Nested at most `limits::EXPRESSION_DEPTH_MAX` deep, which bounds the
+/// recursion.
 #[derive(Debug, Clone)]
 enum Node {
     Group(Logic, Box<[Node]>),
     Condition(Condition),
 }
 
-/// How the members of a group combine.
+/// Combination of the members of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Logic {
     All,
@@ -112,7 +111,7 @@ fn any(members: &[Node], request: &dyn Lookup) -> Result<bool, Exhausted> {
     decided(members, request, true)
 }
 
-/// `decisive` where one member says so; a member that cannot be decided counts where none does.
+/// Returns `decisive` if any member evaluates to it. Otherwise an error of any member wins.
 fn decided(members: &[Node], request: &dyn Lookup, decisive: bool) -> Result<bool, Exhausted> {
     let mut verdict = Ok(!decisive);
     for member in members {

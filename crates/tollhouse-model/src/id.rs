@@ -9,21 +9,21 @@ use crate::limits::ID_CHARS_MAX;
 use crate::problem::{Problem, Problems};
 use crate::reader::{FLOAT_INTEGER_MAX, pattern_reason, type_name};
 
-/// What an id may consist of.
+/// Pattern for ids.
 const PATTERN: &str = "^[a-zA-Z0-9-_.]+$";
 
-/// The id of a route, service, upstream, …; cheap to clone, ordered as text. One of up to 23 bytes stands where the
-/// id does: among many objects, a request that names its route follows no pointer.
+/// The id of a route, service, upstream, …; cheap to clone, ordered as text. Up to 23 bytes are
+/// stored inline, so that comparing ids follows no pointer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(SmolStr);
 
 impl Id {
-    /// Wraps text that the caller has checked; documents are checked by their `parse` functions.
+    /// Wraps text that the caller has checked; the `parse` functions check documents.
     pub fn new(text: impl Into<SmolStr>) -> Self {
         Self(text.into())
     }
 
-    /// Reads an id from a document; says at `path` what is wrong with it.
+    /// Reads an id from a document; reports problems at `path`.
     pub fn parse(value: &Value, path: &str, problems: &mut Problems) -> Option<Self> {
         match text_of(value) {
             Ok(text) => Some(Self::new(text)),
@@ -35,13 +35,12 @@ impl Id {
         }
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Why a value is no id, in the words of a schema.
+/// Why a value is not an id, in the words of a schema.
 struct NotAnId(String);
 
 impl fmt::Display for Id {
@@ -57,7 +56,7 @@ fn text_of(value: &Value) -> Result<String, NotAnId> {
             Some(reason) => Err(NotAnId(reason)),
         },
         Value::Number(number) => {
-            // A float beyond this could stand for its neighbour.
+            // Floats from this limit on are not exact integers.
             let exact = |float: &f64| float.fract() == 0.0 && *float < FLOAT_INTEGER_MAX;
             let float = number.as_f64().filter(exact);
             let integer = number.as_u64().or(float.map(|float| float as u64));

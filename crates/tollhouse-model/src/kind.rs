@@ -1,4 +1,4 @@
-//! The kinds of objects that a configuration holds.
+//! The kinds of configuration objects.
 
 use std::fmt;
 
@@ -9,26 +9,20 @@ use crate::{
     Proto, Route, Secret, Service, Ssl, StreamRoute, Upstream,
 };
 
-/// What an object is; ordered as a configuration is best read.
+/// Kind of a configuration object, in the order used for documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// A route.
     Route,
-    /// A service.
     Service,
-    /// An upstream.
     Upstream,
-    /// A plugin config.
     PluginConfig,
-    /// A global rule.
     GlobalRule,
-    /// A consumer; its id is the username.
+    /// A consumer; the id is the username.
     Consumer,
-    /// A credential; its id is `<username>/credentials/<id>`.
+    /// A credential; the id is `<username>/credentials/<id>`.
     Credential,
-    /// A consumer group.
     ConsumerGroup,
-    /// What applies to all confs of a plugin; its id is the plugin's name.
+    /// Settings for all configurations of a plugin; the id is the plugin's name.
     PluginMetadata,
     /// A protocol-buffers definition.
     Proto,
@@ -36,12 +30,11 @@ pub enum Kind {
     Ssl,
     /// A route of connections below HTTP.
     StreamRoute,
-    /// A keeper of secrets; its id is `<manager>/<id>`.
+    /// A secret manager; the id is `<manager>/<id>`.
     Secret,
 }
 
 impl Kind {
-    /// All kinds.
     pub const ALL: [Kind; 13] = [
         Kind::Route,
         Kind::Service,
@@ -58,9 +51,8 @@ impl Kind {
         Kind::Secret,
     ];
 
-    /// The name of its collection, as in documents and paths: `routes`, `plugin_configs`, ….
-    /// Credentials have no list of their own: in documents they stand among the consumers, in
-    /// paths below them.
+    /// Name of the collection in documents and paths: `routes`, `plugin_configs`, …. Credentials
+    /// have no list: in documents they are among the consumers, in paths below them.
     pub fn plural(self) -> &'static str {
         match self {
             Kind::Route => "routes",
@@ -79,18 +71,18 @@ impl Kind {
         }
     }
 
-    /// The kind whose list a document holds under `name`. Credentials have none: see
+    /// Returns the kind whose list has this name in a document. Credentials have no list: see
     /// [`Kind::plural`].
     pub fn from_list_name(name: &str) -> Option<Kind> {
         Self::lists().find(|kind| kind.plural() == name)
     }
 
-    /// The kinds that have a list of their own in documents.
+    /// The kinds that have their own list in documents.
     pub fn lists() -> impl Iterator<Item = Kind> + Clone {
         Self::ALL.into_iter().filter(|kind| *kind != Kind::Credential)
     }
 
-    /// What is wrong with an object of this kind, by itself.
+    /// Validates an object of this kind without regard to other objects.
     pub fn problems_of(self, id: Id, value: &Value, path: &str) -> Problems {
         match self {
             Kind::Route => Route::parse(id, value, path).1,

@@ -1,8 +1,8 @@
-//! The nouns of the product and their validation: routes, services, upstreams, plugin confs.
+//! The configuration objects and their validation: routes, services, upstreams, plugins and others.
 //!
 //! Everything here is plain data, built from JSON values by the `parse` functions, which report
-//! *every* problem at once as [`Problems`]. Nothing here does IO or knows a runtime; compiling a
-//! noun into something that serves requests happens in the crates above.
+//! *all* problems at once as [`Problems`]. The crate does no IO and knows no runtime. Compiling an
+//! object into its serving form happens in the crates above.
 
 #![forbid(unsafe_code)]
 

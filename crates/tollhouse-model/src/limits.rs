@@ -12,14 +12,14 @@ pub const NAME_CHARS_MAX: usize = 256;
 /// Longest description and label value, in characters: APISIX's schema.
 pub const TEXT_CHARS_MAX: usize = 256;
 
-/// Deepest nesting of a `vars` expression: keeps evaluation off the end of a small stack.
+/// Deepest nesting of a `vars` expression; bounds the stack needed for evaluation.
 pub const EXPRESSION_DEPTH_MAX: usize = 32;
 
-/// Longest value quoted in a problem, in characters: enough to recognise, never a page.
+/// Longest value quoted in a problem, in characters; enough to recognise the value.
 pub const PROBLEM_VALUE_CHARS_MAX: usize = 120;
 
-/// Longest time that a document may give, in seconds (about 31 years): more is a slip of the unit,
-/// and sums of such times cannot overflow.
+/// Longest duration in a document, in seconds (about 31 years). More is probably a wrong unit, and
+/// sums of such durations cannot overflow.
 pub const SECONDS_MAX: f64 = 1e9;
 
 /// Shortest and longest client certificate, in characters: APISIX's schema.
@@ -37,23 +37,24 @@ pub const CHECK_STATUSES: (i64, i64) = (200, 599);
 /// Longest definition of a proto, in characters: APISIX's schema.
 pub const PROTO_CHARS_MAX: usize = 1 << 20;
 
-/// Longest namespace of the registry, in characters: no longer one can be registered.
+/// Longest namespace of the registry, in characters; longer ones cannot be registered.
 pub const NAMESPACE_CHARS_MAX: usize = 64;
 
-/// Longest service of the registry, in characters: no longer one can be registered.
+/// Longest service name of the registry, in characters; longer ones cannot be registered.
 pub const SERVICE_CHARS_MAX: usize = 128;
 
-/// Longest version of an instance, in characters: no longer one can be registered.
+/// Longest version of an instance, in characters; longer ones cannot be registered.
 pub const INSTANCE_VERSION_CHARS_MAX: usize = 32;
 
-/// Most pairs of metadata of an instance: no more can be registered.
+/// Most metadata pairs of an instance; more cannot be registered.
 pub const METADATA_PAIRS_MAX: usize = 64;
 
-/// Longest key of an instance's metadata, in characters: no longer one can be registered.
+/// Longest key of an instance's metadata, in characters; longer ones cannot be registered.
 pub const METADATA_KEY_CHARS_MAX: usize = 128;
 
-/// Longest value of an instance's metadata, in characters: no longer one can be registered.
+/// Longest value of an instance's metadata, in characters; longer ones cannot be registered.
 pub const METADATA_VALUE_CHARS_MAX: usize = 4096;
 
-/// Longest text of the authorities of an upstream's nodes: a bundle of all public ones has a quarter of it.
+/// Longest bundle of CA certificates of an upstream, in characters. A bundle of all public ones has
+/// a quarter of it.
 pub const AUTHORITIES_CHARS_MAX: usize = 1 << 20;

@@ -7,8 +7,8 @@ use ipnet::{IpNet, Ipv4Net};
 /// Bits of an IPv6 address before the IPv4 address that it maps (RFC 4291 §2.5.5.2).
 const MAPPED_PREFIX_BITS: u8 = 96;
 
-/// Reads an address or a network, whose host bits are dropped. Mapped ones (`::ffff:192.0.2.0/120`) are those of IPv4,
-/// as clients on dual-stack sockets are.
+/// Parses an address or a network; host bits are dropped. IPv4-mapped networks
+/// (`::ffff:192.0.2.0/120`) become IPv4, as addresses of clients on dual-stack sockets do.
 pub fn parse(text: &str) -> Option<IpNet> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(IpNet::from(address.to_canonical()));

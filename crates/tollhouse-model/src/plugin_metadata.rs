@@ -1,4 +1,4 @@
-//! Plugin metadata: what applies to all confs of a plugin, such as a log format.
+//! Plugin metadata: settings that apply to all configurations of a plugin, such as a log format.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use serde_json::Value;
 use crate::reader::{REVISION_FIELDS, Reader, TIME_FIELDS};
 use crate::{Id, Problems};
 
-/// The metadata of one plugin. What it may say is the plugin's business.
+/// Metadata of one plugin. The plugin itself checks its content.
 #[derive(Clone, PartialEq)]
 pub struct PluginMetadata {
-    /// The plugin's name, which is the object's id.
+    /// The plugin's name, which is also the object's id.
     pub name: String,
-    /// The metadata: an object, without the object's own keys.
+    /// The metadata without fields of the object itself, such as `id`.
     pub conf: Value,
 }
 
-/// Whether a field belongs to the object and not to the plugin.
+/// Whether a field belongs to the object rather than to the plugin.
 fn is_own_key(name: &str) -> bool {
     name == "id" || TIME_FIELDS.contains(&name) || REVISION_FIELDS.contains(&name)
 }
 
 impl PluginMetadata {
-    /// Reads a document; `None` when any of its problems is an error. `id` is the plugin's name.
+    /// Parses a document; returns `None` if any problem is an error. `id` is the plugin's name.
     pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);
@@ -36,7 +36,7 @@ impl PluginMetadata {
     }
 }
 
-/// Metadata may hold passwords: nothing of it is shown.
+/// Hides the content, because metadata may contain passwords.
 impl fmt::Debug for PluginMetadata {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("PluginMetadata")

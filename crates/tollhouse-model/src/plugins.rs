@@ -1,4 +1,5 @@
-//! Plugin confs as objects carry them: name → conf object, with `_meta` taken apart.
+//! Plugin configurations as objects contain them: a map from name to configuration, with `_meta`
+//! parsed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,19 +11,19 @@ use crate::expr::Expr;
 use crate::problem::excerpt;
 use crate::reader::{Reader, Unknown};
 
-/// The `plugins` of a route, service, plugin config or global rule.
+/// The `plugins` of a route, service, plugin configuration or global rule.
 pub type PluginSet = BTreeMap<String, PluginConf>;
 
-/// One plugin's conf, not yet compiled.
+/// The configuration of one plugin, not yet compiled.
 #[derive(Clone, PartialEq)]
 pub struct PluginConf {
-    /// The conf without `_meta` and the legacy `disable`.
+    /// The configuration without `_meta` and the legacy `disable`.
     pub conf: Value,
-    /// What applies to any plugin.
+    /// Settings that every plugin has.
     pub meta: PluginMeta,
 }
 
-/// Confs hold passwords and keys, and which fields are such is known to the plugins only.
+/// Hides the configuration, because only the plugin knows which fields are passwords or keys.
 impl fmt::Debug for PluginConf {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("PluginConf")
@@ -32,24 +33,24 @@ impl fmt::Debug for PluginConf {
     }
 }
 
-/// `_meta`: what a conf may say whatever the plugin.
+/// `_meta`: settings that every plugin has.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PluginMeta {
-    /// Skips the plugin; even an invalid conf is then accepted.
+    /// Disables the plugin; its configuration is then not validated.
     pub disable: bool,
-    /// Replaces the plugin's own priority for the object that carries it.
+    /// Priority that replaces the plugin's default in this object.
     pub priority: Option<i64>,
-    /// Runs the plugin only where this holds.
+    /// Condition for running the plugin.
     pub filter: Option<Expr>,
-    /// Replaces the body of an answer with status 400 or above given by the plugin.
+    /// Replaces the body of a response with status 400 or above that the plugin produces.
     pub error_response: Option<Value>,
 }
 
-/// What `_meta` may say.
+/// Fields of `_meta`.
 const META_FIELDS: [&str; 5] = ["disable", "priority", "filter", "error_response", "pre_function"];
 
-/// Reads the `plugins` of an object. Whether a plugin of that name exists, and whether its conf
-/// suits it, is for the crate that has the plugins.
+/// Parses the `plugins` of an object. The crate that implements the plugins checks names and
+/// configurations.
 pub fn parse(value: &Value, path: &str, problems: &mut Problems) -> PluginSet {
     read(&mut Reader::new(path, problems), value)
 }
@@ -67,14 +68,14 @@ pub(crate) fn read(reader: &mut Reader<'_>, value: &Value) -> PluginSet {
 fn read_conf(reader: &mut Reader<'_>, name: &str, value: &Value) -> Option<PluginConf> {
     if !value.is_object() && value.as_array().is_none_or(|items| !items.is_empty()) {
         let reason = format!("invalid plugin conf {} for plugin [{name}]", excerpt(value));
-        reader.error(value, reason, "a conf is an object; {} where there is nothing to say");
+        reader.error(value, reason, "write an object; {} for the defaults");
         return None;
     }
     let fields = reader.map(value)?;
     let mut meta = reader.optional(fields, "_meta", read_meta).unwrap_or_default();
     let mut conf = fields.clone();
     conf.shift_remove("_meta");
-    // The place of this switch before `_meta` existed; documents of that time still carry it.
+    // Former place of this switch, which older documents still use.
     if let Some(disable) = reader.optional(fields, "disable", Reader::boolean) {
         meta.disable |= disable;
         conf.shift_remove("disable");
@@ -84,7 +85,7 @@ fn read_conf(reader: &mut Reader<'_>, name: &str, value: &Value) -> Option<Plugi
 
 fn read_meta(reader: &mut Reader<'_>, value: &Value) -> Option<PluginMeta> {
     let fields = reader.object(value, &META_FIELDS, Unknown::Refused)?;
-    reader.refuse_lua(fields, "pre_function", "remove it; conditions can be said in \"filter\"");
+    reader.refuse_lua(fields, "pre_function", "remove it; put conditions in \"filter\"");
     Some(PluginMeta {
         disable: reader.optional(fields, "disable", Reader::boolean).unwrap_or_default(),
         priority: reader.optional(fields, "priority", |reader, value| {
@@ -148,7 +149,7 @@ mod tests {
             (
                 json!({"cors": 1}),
                 "plugins.cors: invalid plugin conf 1 for plugin [cors] (got 1); \
-                 a conf is an object; {} where there is nothing to say",
+                 write an object; {} for the defaults",
             ),
             (
                 json!({"cors": {"_meta": {"disabled": true}}}),
@@ -158,8 +159,8 @@ mod tests {
             (
                 json!({"cors": {"_meta": {"pre_function": "return function() end"}}}),
                 "plugins.cors._meta.pre_function: Lua is not available, so \"pre_function\" \
-                 cannot be honoured (got \"return function() end\"); remove it; conditions can \
-                 be said in \"filter\"",
+                 cannot be honoured (got \"return function() end\"); remove it; put \
+                 conditions in \"filter\"",
             ),
             (
                 json!({"cors": {"_meta": {"error_response": 3, "priority": 1.5}}}),

@@ -1,7 +1,7 @@
-//! What an operator reads when a document is wrong: every problem, with path, value, reason, hint.
+//! Problems of a document, for the operator: all of them at once, each with path, value, reason and
+//! hint.
 //!
-//! This is the load-time half of error reporting; errors met while serving a request live in the
-//! data plane.
+//! These are errors at load time. Errors while serving a request are defined in the data plane.
 
 use std::fmt::{self, Write};
 
@@ -9,18 +9,18 @@ use serde_json::Value;
 
 use crate::limits::PROBLEM_VALUE_CHARS_MAX;
 
-/// One thing that is wrong with a document.
+/// A problem found in a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where: `routes[3].upstream.nodes`, or an object's key such as `routes/7` as the prefix.
+    /// Path of the invalid value, such as `routes[3].upstream.nodes`. For an object from the store,
+    /// the key is the prefix: `routes/7`.
     pub path: String,
-    /// The offending value as JSON text, shortened; empty when something is missing.
+    /// The invalid value as JSON text, shortened; empty if a value is missing.
     pub value: String,
-    /// What is wrong, as a lower-case fragment.
+    /// Reason, as a lower-case fragment.
     pub reason: String,
-    /// What to do about it; empty when there is nothing useful to add.
+    /// Advice for the operator; empty when there is nothing useful to add.
     pub hint: String,
-    /// Whether the object still serves in spite of it.
     pub severity: Severity,
 }
 
@@ -36,19 +36,18 @@ impl Problem {
         }
     }
 
-    /// A problem in spite of which its object serves.
+    /// A problem despite which its object serves.
     pub fn warning(path: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(path, reason) }
     }
 
-    /// The same, quoting the offending value.
+    /// Adds the invalid value, shortened.
     #[must_use]
     pub fn with_value(mut self, value: &Value) -> Self {
         self.value = excerpt(value);
         self
     }
 
-    /// The same, saying what to do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
@@ -56,18 +55,18 @@ impl Problem {
     }
 }
 
-/// A value as JSON text, cut to what a problem quotes. Costs the length of the cut, not of the
-/// value.
+/// A value as JSON text, shortened to `PROBLEM_VALUE_CHARS_MAX`. Costs the length of the result,
+/// not of the value.
 pub fn excerpt(value: &Value) -> String {
     let mut quoted = Quoted { text: String::new(), chars_left: PROBLEM_VALUE_CHARS_MAX };
-    // The only error is the one that ends a value which is too long.
+    // The only possible error is the one that truncates the value.
     if write!(quoted, "{value}").is_err() {
         quoted.text.push('…');
     }
     quoted.text
 }
 
-/// Takes so many characters and refuses the rest.
+/// A writer that accepts a limited number of characters and refuses the rest.
 struct Quoted {
     text: String,
     chars_left: usize,
@@ -86,7 +85,7 @@ impl fmt::Write for Quoted {
     }
 }
 
-/// Whether a problem keeps its object from serving.
+/// Effect of a problem on its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// The object is quarantined: its last good version, if any, keeps serving.
@@ -96,7 +95,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Its name in answers.
+    /// Name in API responses.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Error => "error",
@@ -105,42 +104,37 @@ impl Severity {
     }
 }
 
-/// All problems of one document or object; never only the first.
+/// All problems of one document or object, in the order of detection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
 
 impl Problems {
-    /// No problems yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds one.
     pub fn push(&mut self, problem: Problem) {
         self.0.push(problem);
     }
 
-    /// Adds all of `other`.
     pub fn extend(&mut self, other: Problems) {
         self.0.extend(other.0);
     }
 
-    /// Whether nothing at all was found.
+    /// Whether there are neither errors nor warnings.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether any of them keeps its object from serving.
+    /// Whether any problem keeps its object from serving.
     pub fn has_errors(&self) -> bool {
         self.0.iter().any(|problem| problem.severity == Severity::Error)
     }
 
-    /// In the order they were found.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.0.iter()
     }
 
-    /// How many.
     pub fn len(&self) -> usize {
         self.0.len()
     }

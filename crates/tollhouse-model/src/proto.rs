@@ -1,4 +1,4 @@
-//! Protos: protocol-buffers definitions that transcoding plugins name by id.
+//! Protos: protocol-buffers definitions that transcoding plugins refer to by id.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,21 @@ use crate::{Id, Problems};
 /// A definition, not yet compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proto {
-    /// Its id.
     pub id: Id,
     /// The text of a `.proto` file, or a descriptor set in base64.
     pub content: String,
-    /// For people.
+    /// Display name; not used by the gateway.
     pub name: Option<String>,
-    /// For people.
+    /// Description; not used by the gateway.
     pub desc: Option<String>,
-    /// For people and tools.
+    /// Labels for people and tools; not used by the gateway.
     pub labels: BTreeMap<String, String>,
 }
 
 const FIELDS: [&str; 5] = ["id", "content", "name", "desc", "labels"];
 
 impl Proto {
-    /// Reads a document; `None` when any of its problems is an error.
+    /// Parses a document; returns `None` if any problem is an error.
     pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);

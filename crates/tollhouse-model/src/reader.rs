@@ -1,8 +1,9 @@
-//! Walks a JSON value, keeps the path to where it stands, and collects every problem on the way.
+//! Typed access to a JSON value that tracks the current path and collects every problem.
 //!
-//! Here: paths, objects and their fields. The kinds of values are read in `reader/scalar.rs`, what
-//! several nouns share in `reader/shared.rs`. A reading function returns `None` for a value that is
-//! wrong, having said why; the caller goes on, so that nothing else goes unreported.
+//! This file reads objects and their fields; `reader/scalar.rs` reads the other kinds of values,
+//! and `reader/shared.rs` parts that several objects share. A reading function that finds an
+//! invalid value reports it and returns `None`. The caller continues, so that all problems are
+//! reported at once.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -18,26 +19,25 @@ mod shared;
 pub(crate) use scalar::{FLOAT_INTEGER_MAX, pattern_reason, type_name};
 pub(crate) use shared::host_is_valid;
 
-/// The fields of an object.
 pub(crate) type Fields = Map<String, Value>;
 
-/// When an object was created and changed, in seconds of Unix time.
+/// Fields with the time of creation and of the last change of an object, in seconds of Unix time.
 pub const TIME_FIELDS: [&str; 2] = ["create_time", "update_time"];
 
-/// Revisions of an object, which tools for APISIX write into every object of a document. They have no effect here:
+/// Revisions that APISIX tools write into every object of a document. They have no effect, because
 /// documents are compared as a whole.
 pub const REVISION_FIELDS: [&str; 2] = ["createdIndex", "modifiedIndex"];
 
-/// What a field beyond the known ones means.
+/// Treatment of unknown fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// The schema forbids it.
+    /// The schema forbids the field.
     Refused,
-    /// The schema lets it pass, without effect.
+    /// The schema allows the field, but it has no effect.
     Ignored,
 }
 
-/// A place in a document, and the problems found so far.
+/// Current path in a document, and the problems found so far.
 pub(crate) struct Reader<'p> {
     path: String,
     problems: &'p mut Problems,
@@ -48,30 +48,30 @@ impl<'p> Reader<'p> {
         Self { path: path.to_owned(), problems }
     }
 
-    /// The path, and where problems go, for parsers that keep their own place.
+    /// Returns the path and the problems, for parsers that track their own position.
     pub(crate) fn parts(&mut self) -> (&str, &mut Problems) {
         (&self.path, self.problems)
     }
 
-    /// Refuses `value`, which stands at the current path.
+    /// Reports an error in `value`, at the current path.
     pub(crate) fn error(&mut self, value: &Value, reason: impl Into<String>, hint: &str) {
         let problem = Problem::error(self.path.as_str(), reason);
         self.problems.push(problem.with_value(value).with_hint(hint));
     }
 
-    /// Refuses what stands at the current path without quoting it: it is missing, secret, or an
-    /// object that may hold a secret.
+    /// Reports an error at the current path without quoting the value, which is missing, secret, or
+    /// an object that may contain a secret.
     pub(crate) fn error_unquoted(&mut self, reason: impl Into<String>, hint: &str) {
         self.problems.push(Problem::error(self.path.as_str(), reason).with_hint(hint));
     }
 
-    /// Lets the value at the current path pass, saying why it has no effect.
+    /// Reports a warning: the value at the current path is accepted but has no effect.
     pub(crate) fn warning(&mut self, value: &Value, reason: impl Into<String>, hint: &str) {
         let problem = Problem::warning(self.path.as_str(), reason);
         self.problems.push(problem.with_value(value).with_hint(hint));
     }
 
-    /// Runs `read` with the path one field further.
+    /// Runs `read` with the path extended by a field.
     pub(crate) fn in_field<T>(&mut self, name: &str, read: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.path.len();
         push_field(&mut self.path, name);
@@ -80,7 +80,7 @@ impl<'p> Reader<'p> {
         result
     }
 
-    /// Runs `read` with the path one item of a list further.
+    /// Runs `read` with the path extended by a list index.
     pub(crate) fn in_item<T>(&mut self, index: usize, read: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.path.len();
         write!(self.path, "[{index}]").expect("writing to a string cannot fail");
@@ -89,7 +89,8 @@ impl<'p> Reader<'p> {
         result
     }
 
-    /// The fields of an object; says so where it is none, and of each field not among `known`.
+    /// Returns the fields of an object. Reports a value that is not an object, and every field that
+    /// is not in `known`.
     pub(crate) fn object<'v>(
         &mut self,
         value: &'v Value,
@@ -101,7 +102,8 @@ impl<'p> Reader<'p> {
         Some(fields)
     }
 
-    /// The same of a whole object of the configuration, which may also carry its times and revisions.
+    /// Like `object`, for a whole configuration object, which may also carry its times and
+    /// revisions.
     pub(crate) fn record<'v>(
         &mut self,
         value: &'v Value,
@@ -116,8 +118,8 @@ impl<'p> Reader<'p> {
         Some(fields)
     }
 
-    /// The entries of an object whose keys are free. As the schemas have it, what is empty is an
-    /// object and a list: programs in languages with one type for both write either.
+    /// Returns the entries of an object with arbitrary keys. An empty list counts as an empty
+    /// object, because languages such as Lua write either.
     pub(crate) fn map<'v>(&mut self, value: &'v Value) -> Option<&'v Fields> {
         static NO_FIELDS: LazyLock<Fields> = LazyLock::new(Fields::new);
         match value {
@@ -130,7 +132,7 @@ impl<'p> Reader<'p> {
         }
     }
 
-    /// The items of a list; none of an empty object.
+    /// Returns the items of a list. An empty object counts as an empty list.
     pub(crate) fn list<'v>(&mut self, value: &'v Value) -> Option<&'v [Value]> {
         match value {
             Value::Array(items) => Some(items),
@@ -142,7 +144,7 @@ impl<'p> Reader<'p> {
         }
     }
 
-    /// Reads a field where it is present.
+    /// Reads a field if it is present.
     pub(crate) fn optional<'v, T>(
         &mut self,
         fields: &'v Fields,
@@ -153,7 +155,7 @@ impl<'p> Reader<'p> {
         self.in_field(name, |reader| read(reader, value))
     }
 
-    /// Reads a field that must be present.
+    /// Reads a required field; reports it if missing.
     pub(crate) fn required<'v, T>(
         &mut self,
         fields: &'v Fields,
@@ -167,7 +169,7 @@ impl<'p> Reader<'p> {
         self.optional(fields, name, read)
     }
 
-    /// Reads every item of a list; `None` unless all of them are good.
+    /// Reads every item of a list; `None` unless all are valid.
     pub(crate) fn items<'v, T>(
         &mut self,
         items: &'v [Value],
@@ -193,7 +195,7 @@ impl<'p> Reader<'p> {
         }
     }
 
-    /// The value stays out of the message: under a misspelt name it may be a secret.
+    /// Reports an unknown field without its value, which may be a secret under a misspelt name.
     fn unknown_field(&mut self, name: &str, known: &[&str], unknown: Unknown) {
         let hint = match nearest(name, known.iter().copied()) {
             Some(near) => format!("did you mean \"{near}\"?"),
@@ -209,7 +211,7 @@ impl<'p> Reader<'p> {
     }
 }
 
-/// Appends `.name`, or `["na:me"]` where the name would not read as one.
+/// Appends `.name`, or `["na:me"]` for a name with other characters.
 fn push_field(path: &mut String, name: &str) {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if !name.is_empty() && name.bytes().all(plain) {

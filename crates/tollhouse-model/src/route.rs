@@ -1,4 +1,4 @@
-//! Routes: which requests they match, and what happens to those.
+//! Routes: conditions on requests, and the upstream and plugins that apply to matching ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,50 +10,49 @@ use crate::{Id, PluginSet, Timeouts, Upstream};
 
 mod parse;
 
-/// A route, validated. Source of the fields: the APISIX Admin API's route schema. What the data plane reads
-/// for every request comes first.
+/// A validated route. The fields are those of the APISIX Admin API. The order puts the fields read
+/// for every request first.
 #[derive(Debug, Clone, PartialEq)]
 #[repr(C)]
 pub struct Route {
-    /// Its id; `arr_<n>` (1-based position) where a declarative file gives none.
+    /// Id of the route; `arr_<n>` (position from 1) for a declarative file without ids.
     pub id: Id,
-    /// A service object, which lends plugins, hosts and an upstream.
+    /// Id of a service, which provides plugins, hosts and an upstream.
     pub service_id: Option<Id>,
-    /// Overrides the upstream's time-outs.
+    /// Timeouts that override those of the upstream.
     pub timeout: Option<Timeouts>,
     /// Path patterns as written (`/a`, `/a/*`, `/a/:id`); at least one.
     pub uris: Vec<String>,
-    /// Orders routes that share one literal path; higher first.
+    /// Order among routes that share one literal path; higher first.
     pub priority: i64,
-    /// Methods it takes; `None` is any.
+    /// Accepted methods; `None` accepts any.
     pub methods: Option<MethodSet>,
-    /// Hosts as written, lower-cased (`a.com`, `*.a.com`, `*`, `a.com:8080`); empty is any.
+    /// Hosts as written, in lower case (`a.com`, `*.a.com`, `*`, `a.com:8080`); empty matches any.
     pub hosts: Vec<String>,
-    /// Client networks; empty is any.
+    /// Client networks; empty matches any.
     pub remote_addrs: Vec<IpNet>,
     /// Further conditions.
     pub vars: Option<Expr>,
-    /// Its own plugins.
+    /// Plugins of the route itself.
     pub plugins: PluginSet,
-    /// A plugin config whose entries apply where the route names none of that name.
+    /// Id of a plugin configuration. Its plugins apply unless the route has one of the same name.
     pub plugin_config_id: Option<Id>,
-    /// The inline upstream; beats both ids.
+    /// Inline upstream; overrides both ids.
     pub upstream: Option<Arc<Upstream>>,
-    /// An upstream object.
     pub upstream_id: Option<Id>,
     /// Whether upgrades pass; `None` leaves it to the service.
     pub enable_websocket: Option<bool>,
-    /// `false` keeps it out of the matcher (`status: 0`).
+    /// Whether the route is matched; false for `status: 0`.
     pub enabled: bool,
-    /// For people.
+    /// Display name; not used by the gateway.
     pub name: Option<String>,
-    /// For people.
+    /// Description; not used by the gateway.
     pub desc: Option<String>,
-    /// For people and tools.
+    /// Labels for people and tools; not used by the gateway.
     pub labels: BTreeMap<String, String>,
 }
 
-/// A set of the methods that a route may name, as a bit mask.
+/// A set of methods that a route accepts, as a bit mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MethodSet(u16);
 
@@ -62,24 +61,22 @@ const METHODS: [&str; 10] =
     ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "CONNECT", "TRACE", "PURGE"];
 
 impl MethodSet {
-    /// The names that a route may use, for messages.
+    /// Names of all methods that a route may accept, for messages.
     pub const NAMES: [&str; 10] = METHODS;
 
-    /// The empty set.
     pub const EMPTY: MethodSet = MethodSet(0);
 
-    /// This set and `name`; `None` when no route may name that method.
+    /// Adds a method; `None` if routes do not support it.
     pub fn with(self, name: &str) -> Option<MethodSet> {
         bit(name.as_bytes()).map(|bit| MethodSet(self.0 | bit))
     }
 
-    /// Whether `name`, as it stands in a request line, is in the set.
+    /// Whether the method of a request line is in the set. The name is case-sensitive.
     #[inline]
     pub fn contains(self, name: &[u8]) -> bool {
         bit(name).is_some_and(|bit| self.0 & bit != 0)
     }
 
-    /// The names in the set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         METHODS.into_iter().enumerate().filter(move |(i, _)| self.0 & (1 << i) != 0).map(|m| m.1)
     }

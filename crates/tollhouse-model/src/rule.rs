@@ -1,4 +1,4 @@
-//! The two objects that are nothing but plugins: global rules and plugin configs.
+//! Objects that consist only of plugins: global rules and plugin configurations.
 
 use serde_json::Value;
 
@@ -8,18 +8,15 @@ use crate::{Id, PluginSet, Problems, plugins};
 /// Plugins that run for every request, before those of the route.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GlobalRule {
-    /// Its id.
     pub id: Id,
-    /// What runs.
     pub plugins: PluginSet,
 }
 
 /// Plugins that routes share by naming `plugin_config_id`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PluginConfig {
-    /// Its id.
     pub id: Id,
-    /// What a route gets where it names no plugin of that name itself.
+    /// Plugins of the route, except those that the route configures itself.
     pub plugins: PluginSet,
 }
 
@@ -27,7 +24,7 @@ const GLOBAL_RULE_FIELDS: [&str; 2] = ["id", "plugins"];
 const PLUGIN_CONFIG_FIELDS: [&str; 5] = ["id", "plugins", "name", "desc", "labels"];
 
 impl GlobalRule {
-    /// Reads a document; `None` when any of its problems is an error.
+    /// Parses a document; returns `None` if any problem is an error.
     pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);
@@ -38,7 +35,7 @@ impl GlobalRule {
 }
 
 impl PluginConfig {
-    /// Reads a document; `None` when any of its problems is an error.
+    /// Parses a document; returns `None` if any problem is an error.
     pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);
@@ -51,7 +48,7 @@ impl PluginConfig {
 fn read(reader: &mut Reader<'_>, id: &Id, value: &Value, known: &[&str]) -> Option<PluginSet> {
     let fields = reader.record(value, known, Unknown::Refused)?;
     reader.own_keys(fields, Some(id));
-    // A plugin config's name, description and labels are checked; nothing here reads them.
+    // Name, description and labels are only validated.
     reader.description(fields);
     reader.required(fields, "plugins", |reader, value| Some(plugins::read(reader, value)))
 }

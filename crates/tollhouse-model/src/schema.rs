@@ -1,10 +1,10 @@
-//! JSON Schema: compiled once, then values are checked by it in the words that users of APISIX's
-//! Admin API know.
+//! JSON Schema: compiled once, then used to validate values. Error messages use the wording of
+//! APISIX's Admin API.
 //!
-//! The dialect is the common part of drafts 4, 6 and 7, with references inside of one document.
-//! Here is the face of it; documents are taken apart in `compile.rs`, values are checked in
-//! `walk.rs`, and `core.rs` holds the schemas of the objects that a configuration consists of.
-//! Expressions, certificates and references between objects are no matter of schemas.
+//! The dialect is the common part of drafts 4, 6 and 7, with references inside one document. This
+//! file is the interface; documents are compiled in `compile.rs`, values are validated in
+//! `walk.rs`, and `core.rs` holds the schemas of the configuration objects. Expressions,
+//! certificates and references between objects are beyond the scope of schemas.
 
 use std::cell::RefCell;
 
@@ -27,69 +27,70 @@ use self::rules::{Node, NodeId};
 pub use self::walk::Fault;
 use self::walk::Walk;
 
-/// A compiled schema. Cheap to use from many threads; made once per document.
+/// A compiled schema. Compile once per document; validation may run on many threads.
 #[derive(Debug)]
 pub struct Schema {
     nodes: Box<[Node]>,
     root: NodeId,
     subject: Subject,
-    /// Whether any property of the document has a default.
+    /// Whether any property of the document may have a default.
     fills: bool,
 }
 
-/// What a schema is applied to.
+/// Kind of values that a schema validates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
-    /// Objects of the configuration: a reference to a secret (`$secret://…`, `$env://…`) stands
-    /// for a text, number or boolean that is not known yet, and passes.
+    /// Configuration objects. A reference to a secret (`$secret://…`, `$env://…`) is valid in place
+    /// of a text, number or boolean, because its value is not known yet.
     Configuration,
-    /// What clients send: nothing stands for anything else.
+    /// Data sent by clients. References have no meaning there.
     Traffic,
 }
 
 impl Schema {
-    /// Compiles the schema of an object of the configuration.
+    /// Compiles the schema of a configuration object.
     ///
     /// # Errors
-    /// What is wrong with the document.
+    /// If the document is not a valid schema.
     pub fn compile(document: &Value) -> Result<Schema, SchemaError> {
         Self::compile_for(document, Subject::Configuration)
     }
 
-    /// Compiles a schema for what it is to be applied to.
+    /// Compiles a schema for the given kind of values.
     ///
     /// # Errors
-    /// What is wrong with the document.
+    /// If the document is not a valid schema.
     pub fn compile_for(document: &Value, subject: Subject) -> Result<Schema, SchemaError> {
         let (nodes, root) = compile::compile(document)?;
         Ok(Schema { nodes: nodes.into(), root, subject, fills: compile::may_fill(document) })
     }
 
-    /// Judges a value as it would stand with its defaults filled in.
+    /// Validates a value as it would be with its defaults.
     ///
     /// # Errors
-    /// The first thing that is wrong, such as `property "uri" validation failed: wrong type:
-    /// expected string, got number`.
+    /// The first violation, such as `property "uri" validation failed: wrong type: expected string,
+    /// got number`.
     pub fn validate(&self, value: &Value) -> Result<(), Violation> {
         self.validate_and_fill(&mut value.clone())
     }
 
-    /// All that is wrong with a value, each at its place; at most a hundred. Of an object's own faults the first counts,
-    /// and what only tries (`anyOf`, `oneOf`, `if`) is one fault of the value around it.
+    /// Returns all violations of a value with their positions; at most a hundred. Only the first
+    /// violation of each object itself is included. A failed `anyOf`, `oneOf` or `if` counts as one
+    /// violation of the enclosing value.
     pub fn faults(&self, value: &Value) -> Vec<Fault> {
         Walk::new(&self.nodes, self.subject).collecting().run_to_end(self.root, &mut value.clone())
     }
 
-    /// Judges a value and fills in the defaults of absent properties on the way; costs no copy.
+    /// Validates a value and adds the defaults of missing properties, without copying it.
     ///
     /// # Errors
-    /// As `validate`; the value then has some of its defaults.
+    /// As `validate`; the value may then contain some of the defaults.
     pub fn validate_and_fill(&self, value: &mut Value) -> Result<(), Violation> {
         Walk::new(&self.nodes, self.subject).run(self.root, value)
     }
 
-    /// Judges a text where it stands, without making a tree of it; returns the defaults that are to
-    /// be added to its objects.
+    /// Validates a text in place, without building a tree. Returns the defaults to add to its
+    /// objects.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -100,11 +101,11 @@ impl Schema {
         Ok(fills.into_inner().into_additions())
     }
 
-    /// Fills in the defaults of absent properties, also inside of items and of other defaults. A
-    /// value that the schema refuses gets those that stand before its first fault.
+    /// Adds the defaults of missing properties, also within items and within other defaults. An
+    /// invalid value receives the defaults that precede its first violation.
     pub fn apply_defaults(&self, value: &mut Value) {
         if self.fills {
-            // The verdict is not asked for here, so its text is not written either.
+            // The verdict is ignored, so its text is not written.
             let _ = Walk::new(&self.nodes, self.subject).quietly().run(self.root, value);
         }
     }

@@ -1,8 +1,8 @@
-//! Secrets: who keeps the values that confs only refer to, and those references.
+//! Secrets: the secret managers as objects, and references to values in them.
 //!
-//! Here: the keepers as objects. References and what resolves them are in `secret/reference.rs`
-//! and `secret/source.rs`, what a value is to be in its place in `secret/expected.rs`, reading a keeper from a document in `secret/parse.rs`. Asking a keeper
-//! is the work of a crate that does IO.
+//! References and their resolution are in `secret/reference.rs` and `secret/source.rs`, the
+//! expected type of a value in `secret/expected.rs`, and the parser of secret managers in
+//! `secret/parse.rs`. Requests to a secret manager are made by a crate that does IO.
 
 use crate::Id;
 
@@ -19,99 +19,91 @@ pub use source::{
 };
 pub use text::SecretText;
 
-/// A keeper of secrets, validated.
+/// A validated secret manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret {
-    /// What it is kept under: `<manager>/<id>`.
+    /// Key of the object: `<manager>/<id>`.
     pub key: Id,
-    /// Its id among the keepers of its manager.
+    /// Id, unique among the objects of the same kind of manager.
     pub id: Id,
-    /// How it is asked.
     pub keeper: Keeper,
 }
 
-/// How a keeper is asked. Every text may itself be a reference to the environment.
+/// Connection settings of a secret manager. Every text may itself be a reference to the
+/// environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Keeper {
-    /// HashiCorp Vault.
     Vault(Vault),
-    /// AWS Secrets Manager.
     Aws(Aws),
-    /// Google Cloud Secret Manager.
     Gcp(Gcp),
 }
 
-/// HashiCorp Vault, key-value engine.
+/// HashiCorp Vault with the key-value engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vault {
-    /// Where it listens, such as `http://127.0.0.1:8200`.
+    /// Address, such as `http://127.0.0.1:8200`.
     pub uri: String,
     /// Path of the engine and below, such as `kv/apisix`.
     pub prefix: String,
-    /// What lets us in.
+    /// Token for authentication.
     pub token: SecretText,
-    /// Vault Enterprise's namespace.
+    /// Namespace of Vault Enterprise.
     pub namespace: Option<String>,
 }
 
-/// AWS Secrets Manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aws {
-    /// Access key id.
     pub access_key_id: String,
-    /// What signs requests.
+    /// Key that signs requests.
     pub secret_access_key: SecretText,
-    /// For temporary credentials.
+    /// Session token of temporary credentials.
     pub session_token: Option<SecretText>,
-    /// Region; `us-east-1`.
+    /// Region; default `us-east-1`.
     pub region: String,
-    /// Where to ask instead of the region's own address.
+    /// URL that replaces the default endpoint of the region.
     pub endpoint_url: Option<String>,
 }
 
-/// Google Cloud Secret Manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gcp {
-    /// Whom we ask as.
     pub account: GcpAccount,
-    /// Whether the certificate of the service is verified; true.
+    /// Whether the certificate of the service is verified; default true.
     pub ssl_verify: bool,
 }
 
 /// A service account of Google Cloud.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GcpAccount {
-    /// Given in the object.
+    /// The account is given in the object.
     Inline(Box<GcpAuth>),
-    /// In this file, as downloaded from the console.
+    /// Path of a key file, as downloaded from the console.
     File(String),
 }
 
 /// A service account, given in the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GcpAuth {
-    /// The account's address.
+    /// E-mail address of the account.
     pub client_email: String,
-    /// Its key, PEM.
+    /// Private key of the account, PEM.
     pub private_key: SecretText,
-    /// The project that holds the secrets.
+    /// Project that contains the secrets.
     pub project_id: String,
-    /// Where tokens are fetched.
+    /// URL for access tokens.
     pub token_uri: String,
-    /// Where secrets are fetched.
+    /// Base URL for secrets.
     pub entries_uri: String,
-    /// What the token may do.
+    /// Scopes of the access token.
     pub scope: Vec<String>,
 }
 
 impl Secret {
-    /// Manager and id of a keeper's key, such as `vault/1`; `None` for any other text.
+    /// Splits a key such as `vault/1` into manager and id; `None` for any other text.
     pub fn split_key(key: &str) -> Option<(Manager, &str)> {
         let (manager, id) = key.split_once('/')?;
         Some((Manager::from_name(manager)?, id))
     }
 
-    /// The key of the keeper `id` of `manager`.
     pub fn key(manager: Manager, id: &str) -> Id {
         Id::new(format!("{}/{id}", manager.name()))
     }

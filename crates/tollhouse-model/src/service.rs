@@ -1,4 +1,4 @@
-//! Services: what several routes share.
+//! Services: settings that several routes share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,26 +8,25 @@ use serde_json::Value;
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, PluginSet, Problems, Upstream, plugins};
 
-/// A service, validated.
+/// A validated service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Service {
-    /// Its id.
     pub id: Id,
-    /// Plugins for its routes, each replaced whole by a route's own of that name.
+    /// Plugins of the service's routes. A plugin of the same name in a route replaces the whole
+    /// configuration.
     pub plugins: PluginSet,
-    /// The inline upstream; beats the id.
+    /// Inline upstream; overrides the id.
     pub upstream: Option<Arc<Upstream>>,
-    /// An upstream object.
     pub upstream_id: Option<Id>,
-    /// Hosts of its routes that name none.
+    /// Hosts of routes that have no hosts.
     pub hosts: Vec<String>,
-    /// Whether upgrades pass on its routes, unless they say otherwise.
+    /// Whether upgrades pass on routes that do not configure it.
     pub enable_websocket: Option<bool>,
-    /// For people.
+    /// Display name; not used by the gateway.
     pub name: Option<String>,
-    /// For people.
+    /// Description; not used by the gateway.
     pub desc: Option<String>,
-    /// For people and tools.
+    /// Labels for people and tools; not used by the gateway.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -45,7 +44,7 @@ const FIELDS: [&str; 10] = [
 ];
 
 impl Service {
-    /// Reads a document; `None` when any of its problems is an error.
+    /// Parses a document; returns `None` if any problem is an error.
     pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);

@@ -1,7 +1,7 @@
-//! Certificates with their keys, for the names they stand for or for the way to nodes.
+//! SSL objects: certificates with their keys, for server names or for connections to nodes.
 //!
-//! Here: the object. Reading it from a document is in `ssl/parse.rs`, what responders have said of its
-//! certificates in `ssl/staples.rs`, judging a certificate with its key in `certificate.rs`.
+//! Documents are parsed in `ssl/parse.rs` and OCSP responses in `ssl/staples.rs`; certificates and
+//! keys are checked in `certificate.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,71 +12,67 @@ use crate::secret::SecretText;
 mod parse;
 mod staples;
 
-/// An SSL object, validated.
+/// A validated SSL object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ssl {
-    /// Its id.
     pub id: Id,
-    /// Which side shows the certificate.
+    /// The connections for which the certificate is used.
     pub kind: SslKind,
-    /// At least one; further ones are of other key types, for the same names.
+    /// At least one pair; further ones have other key types and the same names.
     pub certificates: Vec<CertificatePair>,
-    /// Names that clients ask for, lower-cased: whole, `*.` before one label, or `*` for any.
+    /// Server names in lower case: exact, `*.` before a domain, or `*` for any.
     pub snis: Vec<String>,
-    /// What responders have said of the certificates, as they have signed it (DER): shown with whichever
-    /// of them it is about.
+    /// OCSP responses for the certificates, as signed (DER). Each is stapled to the certificate it
+    /// covers.
     pub staples: Vec<Arc<[u8]>>,
-    /// Whether and how clients must show a certificate.
+    /// Verification of client certificates (mTLS); `None` requests none.
     pub client: Option<ClientVerification>,
-    /// Versions of TLS for these names; empty leaves the gateway's own choice.
+    /// TLS versions for these names; empty uses the default of the gateway.
     pub protocols: Vec<TlsVersion>,
-    /// `status`: false takes it out of use.
+    /// Whether the object is in use; false for `status: 0`.
     pub enabled: bool,
-    /// For people.
+    /// Display name; not used by the gateway.
     pub name: Option<String>,
-    /// For people.
+    /// Description; not used by the gateway.
     pub desc: Option<String>,
-    /// For people and tools.
+    /// Labels for people and tools; not used by the gateway.
     pub labels: BTreeMap<String, String>,
 }
 
-/// Which side shows the certificate.
+/// The connections for which a certificate is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SslKind {
-    /// The gateway, to its clients.
+    /// Connections from clients to the gateway.
     Server,
-    /// The gateway, to nodes of upstreams.
+    /// Connections from the gateway to nodes of upstreams.
     Client,
 }
 
-/// A certificate and its key. Either may be a reference to a secret, and is then not checked yet.
+/// A certificate and its key. Either may be a reference to a secret, which is checked once it is
+/// resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificatePair {
-    /// The certificate and those between it and the root, PEM.
+    /// Certificate chain without the root, PEM.
     pub cert: String,
     /// Private key, PEM.
     pub key: SecretText,
 }
 
-/// How clients are verified.
+/// Verification of client certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientVerification {
-    /// Who signs the clients' certificates, PEM.
+    /// CA certificates that sign the clients' certificates, PEM.
     pub ca: String,
-    /// Certificates between a client's own and the root; 1.
+    /// Most intermediate certificates between the client's and the root; default 1.
     pub depth: u32,
-    /// Paths that need no certificate, as regular expressions.
+    /// Regular expressions for paths that need no certificate.
     pub skip_mtls_uri_regex: Vec<String>,
 }
 
-/// A version of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TlsVersion {
-    /// TLS 1.1.
     V1_1,
-    /// TLS 1.2.
     V1_2,
-    /// TLS 1.3.
     V1_3,
 }
 

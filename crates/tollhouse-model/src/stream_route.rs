@@ -1,4 +1,4 @@
-//! Stream routes: which connections below HTTP go where.
+//! Stream routes: conditions that select connections below HTTP, and their upstreams.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,58 +13,56 @@ mod parse;
 
 pub use listened::ListenedPorts;
 
-/// A stream route, validated. One that says nothing takes every connection.
+/// A validated stream route. Without conditions it matches every connection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamRoute {
-    /// Its id.
     pub id: Id,
-    /// Whose connections it takes; `None` is anybody's.
+    /// Network of the client; `None` matches any.
     pub remote_addr: Option<IpNet>,
-    /// The address that the connection came in on.
+    /// Local address of the connection.
     pub server_addr: Option<IpNet>,
-    /// The port that the connection came in on.
+    /// Local port of the connection.
     pub server_port: Option<u16>,
-    /// The name that a TLS client asks for, lower-cased.
+    /// Server name (SNI) that a TLS client sends, in lower case.
     pub sni: Option<String>,
-    /// The inline upstream, of scheme tcp, tls or udp; beats the ids.
+    /// Inline upstream, of scheme tcp, tls or udp; overrides the ids.
     pub upstream: Option<Arc<Upstream>>,
-    /// An upstream object.
     pub upstream_id: Option<Id>,
-    /// A service object, for its upstream.
+    /// Id of a service, for its upstream.
     pub service_id: Option<Id>,
     /// Plugins for connections.
     pub plugins: PluginSet,
-    /// What is spoken within the connection, where the gateway shall take part in it.
+    /// Protocol inside the connection that the gateway shall interpret.
     pub protocol: Option<StreamProtocol>,
-    /// For people.
+    /// Display name; not used by the gateway.
     pub name: Option<String>,
-    /// For people.
+    /// Description; not used by the gateway.
     pub desc: Option<String>,
-    /// For people and tools.
+    /// Labels for people and tools; not used by the gateway.
     pub labels: BTreeMap<String, String>,
 }
 
-/// A protocol that the gateway takes part in.
+/// A protocol that the gateway interprets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamProtocol {
-    /// Its name, such as `redis`.
+    /// Name of the protocol, such as `redis`.
     pub name: String,
-    /// The stream route that this one specialises.
+    /// Id of the stream route that this one specialises.
     pub superior_id: Option<Id>,
-    /// The protocol's configuration: an object.
+    /// Configuration of the protocol: an object.
     pub conf: Option<Value>,
-    /// What logs its commands.
+    /// Loggers of the protocol's commands.
     pub loggers: Vec<StreamLogger>,
 }
 
 /// A logger of a protocol's commands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamLogger {
-    /// The plugin that logs.
+    /// Name of the logging plugin.
     pub name: Option<String>,
-    /// Which commands; in the protocol's own variables.
+    /// Condition that selects commands, in variables of the protocol.
     pub filter: Option<Vec<Value>>,
-    /// The plugin's configuration: an object.
+    /// Configuration of the plugin: an object.
     pub conf: Option<Value>,
 }
 

@@ -1,14 +1,14 @@
-//! Text with variables in it: `$name`, `${name}`, `${name ?? default}`, and `\$` for a dollar. A dot ends an unbraced
-//! name, but for those of `$post_arg.path.to.field`.
+//! Text templates with variables: `$name`, `${name}`, `${name ?? default}`, and `\$` for a dollar
+//! sign. A dot ends an unbraced name, except in `$post_arg.path.to.field`.
 //!
-//! Taken apart once, at load; rendering allocates only where the output has to grow.
+//! Templates are parsed once, on load. Rendering allocates only if the output has to grow.
 
 use crate::variable::{Lookup, Variable};
 
-/// The variable whose unbraced names have dots, as in APISIX: a field of a JSON body.
+/// The only variable with dots in its unbraced name, as in APISIX: a path into a JSON body.
 const POST_ARG: &str = "post_arg";
 
-/// A text with places for variables.
+/// A parsed template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     parts: Box<[Part]>,
@@ -17,13 +17,11 @@ pub struct Template {
 /// A part of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TemplatePart<'a> {
-    /// As written.
+    /// Literal text.
     Text(&'a str),
-    /// A variable.
     Variable {
-        /// Which.
         variable: &'a Variable,
-        /// The text where it has no value; empty where none is given.
+        /// Text to use if the variable has no value; empty by default.
         default: &'a str,
     },
 }
@@ -35,7 +33,7 @@ enum Part {
 }
 
 impl Template {
-    /// Takes a text apart. There are no wrong ones: a dollar that begins no variable is itself.
+    /// Parses a text. Never fails: a dollar sign that begins no variable is literal.
     pub fn parse(text: &str) -> Template {
         let mut parts = Vec::new();
         let mut literal = String::new();
@@ -60,13 +58,13 @@ impl Template {
         Template { parts: parts.into() }
     }
 
-    /// Appends the text with the request's values in it; an absent value is its default, or
-    /// nothing.
+    /// Appends the text with the values of the request. An absent variable is replaced by its
+    /// default, or by nothing.
     pub fn render(&self, request: &dyn Lookup, out: &mut Vec<u8>) {
         self.resolve(request, out);
     }
 
-    /// The same, and says how many of the variables had something to give: a value or a default.
+    /// Like `render`; also returns the number of variables that had a value or a default.
     pub fn resolve(&self, request: &dyn Lookup, out: &mut Vec<u8>) -> usize {
         let mut resolved = 0;
         for part in &self.parts {
@@ -87,7 +85,7 @@ impl Template {
         resolved
     }
 
-    /// Its parts in order, for callers that encode values by where they go.
+    /// The parts in order, for callers that encode values depending on their position.
     pub fn parts(&self) -> impl Iterator<Item = TemplatePart<'_>> {
         self.parts.iter().map(|part| match part {
             Part::Text(text) => TemplatePart::Text(text),
@@ -95,7 +93,6 @@ impl Template {
         })
     }
 
-    /// The variables that it mentions.
     pub fn variables(&self) -> impl Iterator<Item = &Variable> {
         self.parts.iter().filter_map(|part| match part {
             Part::Text(_) => None,
@@ -103,7 +100,7 @@ impl Template {
         })
     }
 
-    /// Whether it needs the request's body to have been read.
+    /// Whether rendering needs the body of the request.
     pub fn reads_body(&self) -> bool {
         self.variables().any(Variable::reads_body)
     }
@@ -115,7 +112,7 @@ fn flush(literal: &mut String, parts: &mut Vec<Part>) {
     }
 }
 
-/// The variable that a text begins with, and the length of its mention.
+/// Parses the variable at the start of a text; returns it with its length in bytes.
 fn variable_at(text: &str) -> Option<(Part, usize)> {
     let mention = text.strip_prefix('$')?;
     if let Some(inside) = mention.strip_prefix('{') {
@@ -131,7 +128,7 @@ fn variable_at(text: &str) -> Option<(Part, usize)> {
     };
     let mut length = word_end(0);
     if &mention[..length] == POST_ARG {
-        // A dot that no name follows ends a sentence.
+        // A dot without a name after it is punctuation.
         while mention[length..].starts_with('.') && word_end(length + 1) > length + 1 {
             length = word_end(length + 1);
         }

@@ -1,15 +1,15 @@
-//! Upstream time-outs, as routes and upstreams carry them.
+//! Upstream timeouts, as configured in routes and upstreams.
 
 use std::time::Duration;
 
-/// How long to wait for an upstream. Documents give seconds as numbers; 60 s each by default.
+/// Timeouts towards an upstream. Documents give seconds as numbers; each is 60 s by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Timeouts {
-    /// For the TCP (and TLS) connection to stand.
+    /// Time to establish the TCP (and TLS) connection.
     pub connect: Duration,
-    /// Between two successful writes of the request.
+    /// Time between two successful writes of the request.
     pub send: Duration,
-    /// Between two successful reads of the response.
+    /// Time between two successful reads of the response.
     pub read: Duration,
 }
 

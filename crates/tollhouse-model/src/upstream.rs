@@ -1,4 +1,4 @@
-//! Upstreams: a set of nodes and how to use them.
+//! Upstreams: a set of nodes, and how requests are sent to them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,48 +16,45 @@ pub(crate) mod warm_up;
 pub use nodes::{AddressError, parse_address};
 pub use policy::Policy;
 
-/// An upstream, validated. Source of the fields: the APISIX Admin API's upstream schema. What the data plane
-/// reads for every request comes first.
+/// A validated upstream. The fields are those of the APISIX Admin API. The order puts the fields
+/// read for every request first.
 #[derive(Debug, Clone, PartialEq)]
 #[repr(C)]
 pub struct Upstream {
-    /// Which `Host` the node gets.
+    /// The `Host` header sent to nodes.
     pub pass_host: PassHost,
-    /// Further attempts after the first; `None` is one less than there are nodes.
+    /// Attempts after the first; `None` means one less than the number of nodes.
     pub retries: Option<u32>,
-    /// What is spoken to the nodes.
     pub scheme: Scheme,
-    /// The version of HTTP that nodes of `http` and `https` are spoken to in.
+    /// HTTP version towards nodes of the schemes `http` and `https`.
     pub http_version: HttpVersion,
-    /// The PROXY header that each connection to a node begins with; `None` is none.
+    /// Version of the PROXY header sent on each connection to a node; `None` sends none.
     pub proxy_protocol: Option<ProxyHeader>,
-    /// How long further attempts may start; `None` is without limit.
+    /// Time within which retries may start; `None` is unlimited.
     pub retry_timeout: Option<Duration>,
-    /// Its id; `None` when it stands inline in a route or service.
+    /// Id; `None` for an inline upstream of a route or service.
     pub id: Option<Id>,
-    /// Its nodes; may be empty, which answers 503 at request time.
+    /// Nodes; if empty, requests are answered 503.
     pub nodes: Vec<Node>,
-    /// Where nodes come from when not listed.
+    /// Service discovery that provides the nodes, if they are not listed.
     pub discovery: Option<Discovery>,
-    /// How a node is chosen.
     pub balance: Balance,
-    /// How the weight of fresh nodes rises; `None` is at once.
+    /// Slow start of fresh nodes; `None` gives them their full weight at once.
     pub warm_up: Option<WarmUp>,
-    /// Time-outs, unless the route gives its own; `None` is the default of 60 s each.
+    /// Timeouts, unless the route has its own; `None` uses the default of 60 s each.
     pub timeout: Option<Timeouts>,
-    /// A keep-alive pool of its own; `None` is the shared default.
+    /// Settings of a dedicated keep-alive pool; `None` uses the shared default.
     pub keepalive_pool: Option<KeepalivePool>,
-    /// Client certificate and key (PEM) for https nodes.
+    /// Client certificate for nodes over TLS.
     pub tls: Option<UpstreamTls>,
-    /// Whose certificates nodes over TLS must show.
+    /// Verification of the certificates of nodes over TLS.
     pub node_trust: NodeTrust,
-    /// Health checks.
     pub checks: Option<Checks>,
-    /// For people.
+    /// Display name; not used by the gateway.
     pub name: Option<String>,
-    /// For people.
+    /// Description; not used by the gateway.
     pub desc: Option<String>,
-    /// For people and tools.
+    /// Labels for people and tools; not used by the gateway.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -66,20 +63,21 @@ pub struct Upstream {
 pub struct Node {
     /// A name, an IPv4 address, or an IPv6 address without brackets.
     pub host: String,
-    /// TCP port; filled in from the scheme (80, 443) where the document gives none.
+    /// TCP port; the default depends on the scheme (80 or 443).
     pub port: u16,
-    /// Share of the traffic; 0 is never picked.
+    /// Share of the traffic; a node with 0 is never chosen.
     pub weight: u32,
-    /// Higher groups are used first; lower ones when all of those failed.
+    /// Priority of the node's group. Groups with higher priority are used first; lower ones when
+    /// all nodes of those have failed.
     pub priority: i32,
 }
 
-/// A named set of nodes that somebody else keeps.
+/// A source of nodes outside the upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Discovery {
     /// `dns`: the records of a name.
     Dns {
-        /// The name, and the port where records have none: `app.example:8080`.
+        /// The name, with the port for records that have none: `app.example:8080`.
         service_name: String,
     },
     /// `registry`, also spelt `polaris`: the instances of a service.
@@ -87,7 +85,7 @@ pub enum Discovery {
 }
 
 impl Discovery {
-    /// What is asked for its nodes, such as `registry`.
+    /// Name of the kind of discovery, such as `registry`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Dns { .. } => "dns",
@@ -96,16 +94,14 @@ impl Discovery {
     }
 }
 
-/// A service of the registry, and which of its instances take part.
+/// A service of the registry, with a filter on its instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryService {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name there.
     pub service: String,
-    /// Pairs that an instance must have, all of them.
+    /// Metadata pairs that an instance must have, all of them.
     pub metadata: BTreeMap<String, String>,
-    /// The version that an instance must have.
+    /// Version that an instance must have.
     pub version: Option<String>,
 }
 
@@ -115,45 +111,43 @@ impl std::fmt::Display for RegistryService {
     }
 }
 
-/// Slow start: how the weight of a fresh node rises to its own.
+/// Slow start: the gradual rise of a fresh node's weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WarmUp {
-    /// How long that takes.
+    /// Time until the full weight is reached.
     pub window: Duration,
-    /// What it begins with, in hundredths of its own weight.
+    /// Initial weight, in percent of the full weight.
     pub minimum_weight_percent: u8,
-    /// The shape: 1 is a straight line, more rises faster at first.
+    /// Shape of the curve: 1 is linear; larger values rise faster at first.
     pub aggression: f64,
-    /// Between two steps.
+    /// Time between two steps.
     pub interval: Duration,
-    /// After the start of the gateway, nodes found within this are not fresh.
+    /// Nodes found within this time after the start of the gateway have their full weight at once.
     pub startup_grace: Duration,
 }
 
-/// How a node is chosen, and by which key.
+/// Balancing policy with its hash key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Balance {
-    /// How.
     pub policy: Policy,
-    /// What is hashed; there for policies that hash a key, and for no others.
+    /// The hash key; `Some` exactly for policies that hash a key.
     pub hash_on: Option<HashOn>,
 }
 
 impl From<Policy> for Balance {
-    /// A policy that needs no key.
+    /// A policy without a hash key.
     fn from(policy: Policy) -> Self {
         Self { policy, hash_on: None }
     }
 }
 
-/// What policies with a key hash; an absent value falls back to the client's address.
+/// Hash key of a policy. An absent value is replaced by the client's address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HashOn {
     /// A variable by its name, such as `remote_addr` or `arg_user`.
     Variable(String),
     /// A request header by its lower-cased name.
     Header(String),
-    /// A cookie by its name.
     Cookie(String),
     /// The consumer's name.
     Consumer,
@@ -161,18 +155,16 @@ pub enum HashOn {
     Combination(String),
 }
 
-/// What is spoken to the nodes.
+/// Protocol towards nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// HTTP/1.1 over TCP.
     Http,
-    /// HTTP/1.1 over TLS.
     Https,
-    /// The bytes of a connection, as they are; of stream routes alone, as are the two below.
+    /// Plain TCP. Like the next two, only for stream routes.
     Tcp,
-    /// The same over TLS.
+    /// TLS over TCP.
     Tls,
-    /// Datagrams.
+    /// UDP datagrams.
     Udp,
     /// gRPC: HTTP/2 over TCP, by prior knowledge.
     Grpc,
@@ -180,10 +172,9 @@ pub enum Scheme {
     Grpcs,
 }
 
-/// A version of HTTP towards nodes.
+/// HTTP version towards nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum HttpVersion {
-    /// HTTP/1.1.
     #[default]
     Http11,
     /// HTTP/2: by ALPN over TLS, else by prior knowledge.
@@ -191,7 +182,7 @@ pub enum HttpVersion {
 }
 
 impl Upstream {
-    /// Whether requests go to its nodes as streams of HTTP/2.
+    /// Whether requests are sent to nodes over HTTP/2.
     pub fn speaks_http2(&self) -> bool {
         match self.scheme {
             Scheme::Grpc | Scheme::Grpcs => true,
@@ -210,7 +201,7 @@ impl Scheme {
         }
     }
 
-    /// Whether requests can be sent to its nodes.
+    /// Whether nodes accept HTTP requests.
     pub fn carries_http(self) -> bool {
         match self {
             Scheme::Http | Scheme::Https | Scheme::Grpc | Scheme::Grpcs => true,
@@ -219,21 +210,21 @@ impl Scheme {
     }
 }
 
-/// Which `Host` header the node gets.
+/// Source of the `Host` header sent to nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PassHost {
     /// The client's, unchanged.
     Pass,
-    /// The node's host, with the port where it is not the scheme's own.
+    /// The node's host, with the port unless it is the default of the scheme.
     Node,
     /// This text (`upstream_host`).
     Rewrite(String),
 }
 
-/// A version of the PROXY protocol, in which nodes are told whom a connection comes for.
+/// Version of the PROXY protocol header, which carries the client's address to nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProxyHeader {
-    /// A line of text.
+    /// The text form.
     V1,
     /// The binary form.
     V2,
@@ -244,9 +235,9 @@ pub enum ProxyHeader {
 pub struct KeepalivePool {
     /// Idle connections kept.
     pub size: u32,
-    /// How long one may idle.
+    /// Time after which an idle connection is closed.
     pub idle_timeout: Duration,
-    /// Requests over one connection.
+    /// Requests per connection.
     pub requests: u32,
 }
 
@@ -256,29 +247,29 @@ impl Default for KeepalivePool {
     }
 }
 
-/// Whose certificates nodes over TLS must show, for the name that they are asked by.
+/// Verification of the certificates of nodes over TLS, against the server name of the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum NodeTrust {
-    /// Anybody's: nodes are named by address, as in APISIX.
+    /// No verification, because nodes are usually configured by address; the default of APISIX.
     #[default]
     Anybody,
-    /// What the system's authorities have signed.
+    /// Certificates signed by the system's CA certificates.
     System,
-    /// What these authorities have signed; PEM.
+    /// Certificates signed by these CA certificates, PEM.
     Authorities(String),
 }
 
-/// What the gateway shows to nodes that ask for a certificate.
+/// Client certificate for nodes that request one.
 #[derive(Clone, PartialEq, Eq)]
 pub enum UpstreamTls {
-    /// A pair of the upstream's own.
+    /// A pair given in the upstream.
     Pair {
         /// Certificate chain, PEM.
         client_cert: String,
         /// Private key, PEM.
         client_key: String,
     },
-    /// That of an ssl object of type `client`.
+    /// The pair of an SSL object of type `client`.
     Object(Id),
 }
 
@@ -294,70 +285,67 @@ impl std::fmt::Debug for UpstreamTls {
 /// Health checks of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checks {
-    /// Probes that the gateway sends.
+    /// Probes sent by the gateway.
     pub active: ActiveCheck,
-    /// Judging by the traffic itself.
+    /// Evaluation of regular traffic.
     pub passive: Option<PassiveCheck>,
 }
 
-/// What a probe speaks.
+/// Protocol of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CheckKind {
-    /// An HTTP request.
     Http,
-    /// An HTTPS request.
     Https,
     /// A TCP connection.
     Tcp,
-    /// A call of `grpc.health.v1`, in clear text.
+    /// A call of `grpc.health.v1` without TLS.
     Grpc,
-    /// The same over TLS.
+    /// A call of `grpc.health.v1` over TLS.
     Grpcs,
 }
 
-/// Probes, and what their outcomes mean.
+/// Settings of probes and of the evaluation of their results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActiveCheck {
-    /// What a probe speaks.
     pub kind: CheckKind,
-    /// How long one may take; 1 s.
+    /// Timeout of a probe; default 1 s.
     pub timeout: Duration,
-    /// Probes at a time; 10.
+    /// Most concurrent probes; default 10.
     pub concurrency: u32,
     /// `Host` of the probe, instead of the node's.
     pub host: Option<String>,
     /// Port probed, instead of the node's.
     pub port: Option<u16>,
-    /// Method; `GET`.
+    /// HTTP method; default `GET`.
     pub http_method: String,
-    /// Path; `/`.
+    /// Path; default `/`.
     pub http_path: String,
-    /// Body; empty.
+    /// Body; default empty.
     pub http_request_body: String,
-    /// The service that a gRPC probe asks about; empty, which is the server as a whole.
+    /// Service that a gRPC probe checks; the default, empty, means the whole server.
     pub grpc_service: String,
-    /// Whether an https probe wants a certificate that verifies; true.
+    /// Whether an https probe verifies the certificate; default true.
     pub https_verify_certificate: bool,
-    /// Further header lines, `Name: value`.
+    /// Additional header lines, `Name: value`.
     pub request_headers: Vec<String>,
-    /// Between two probes of a node on the healthy side; 1 s.
+    /// Time between two probes of a healthy node; default 1 s.
     pub healthy_interval: Duration,
-    /// Between two probes of a node on the unhealthy side; 1 s.
+    /// Time between two probes of an unhealthy node; default 1 s.
     pub unhealthy_interval: Duration,
-    /// Outcomes that count; active defaults 2 successes, 5 / 2 / 3 failures.
+    /// Thresholds; defaults 2 successes, 5 / 2 / 3 failures (HTTP / TCP / timeout).
     pub thresholds: Thresholds,
 }
 
-/// Judging by the traffic itself.
+/// Passive health check: evaluation of regular traffic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PassiveCheck {
-    /// What it looks at; tcp ignores statuses.
+    /// Kind of traffic evaluated; `Tcp` ignores statuses.
     pub kind: CheckKind,
-    /// Outcomes that count; passive defaults 5 successes, 5 / 2 / 7 failures.
+    /// Thresholds; defaults 5 successes, 5 / 2 / 7 failures (HTTP / TCP / timeout).
     pub thresholds: Thresholds,
 }
 
-/// How many outcomes in a row flip a node; 0 ignores that signal.
+/// Number of consecutive results that change a node's state; 0 ignores the signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thresholds {
     /// Statuses that count as a success.
@@ -366,11 +354,11 @@ pub struct Thresholds {
     pub successes: u8,
     /// Statuses that count as a failure.
     pub unhealthy_statuses: Vec<u16>,
-    /// Bad statuses that make a node unhealthy.
+    /// Failure statuses that make a node unhealthy.
     pub http_failures: u8,
     /// Refused or broken connections that make a node unhealthy.
     pub tcp_failures: u8,
-    /// Time-outs that make a node unhealthy.
+    /// Timeouts that make a node unhealthy.
     pub timeouts: u8,
 }
 

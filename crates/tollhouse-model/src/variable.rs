@@ -1,8 +1,7 @@
-//! Variables that expressions, templates and hashing may name, such as `uri` or `arg_user`.
+//! Variables that expressions, templates and hashing refer to, such as `uri` or `arg_user`.
 //!
-//! A name is taken apart once, at load; the request side implements [`Lookup`], with the help of
-//! the functions in `variable/values.rs`, which find one value in a query string or a `Cookie`
-//! header. Where a request keeps those is not known here.
+//! Names are parsed once, on load. Requests implement [`Lookup`] with the functions of
+//! `variable/values.rs`, which extract one value from a query string or a `Cookie` header.
 
 use std::borrow::Cow;
 
@@ -13,35 +12,33 @@ mod values;
 
 pub use values::{cookie_value, decode_argument, header_value, query_argument};
 
-/// A variable's name, taken apart.
+/// A parsed variable name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Variable {
     /// Normalised path.
     Uri,
-    /// Normalised path and arguments; what was sent is `real_request_uri`.
+    /// Normalised path and arguments. The original is `real_request_uri`.
     RequestUri,
     /// Query string without `?`.
     Args,
-    /// Host without port, lower-cased.
+    /// Host without port, in lower case.
     Host,
-    /// `http` or `https`, as the client spoke.
+    /// Scheme used by the client, `http` or `https`.
     Scheme,
-    /// Method.
     RequestMethod,
-    /// The client's address after real-ip processing.
+    /// Client address after real-ip processing.
     RemoteAddr,
-    /// The client's port.
     RemotePort,
-    /// Our address.
+    /// Local address of the connection.
     ServerAddr,
-    /// Our port.
+    /// Local port of the connection.
     ServerPort,
-    /// `HTTP/1.1`.
+    /// Protocol of the request, such as `HTTP/1.1`.
     ServerProtocol,
-    /// `arg_<name>`: first value of that query argument, decoded; the name's case counts.
+    /// `arg_<name>`: first value of a query argument, decoded. The name is case-sensitive.
     Arg(String),
-    /// `http_<name>`: request header; stored lower-cased with `-` for `_`, which in the header's own
-    /// name may be either.
+    /// `http_<name>`: request header. The name is stored in lower case with `-` for `_`; in the
+    /// request either may be used.
     Header(String),
     /// `cookie_<name>`.
     Cookie(String),
@@ -49,17 +46,17 @@ pub enum Variable {
     PostArg(String),
     /// `post_arg.<path>`: JSON path into the body.
     PostJson(String),
-    /// The same where the value is `true` or `false`: what conditions compare booleans with.
+    /// A JSON path whose value is `true` or `false`; conditions compare booleans with it.
     PostBoolean(String),
-    /// `uri_param_<name>`: captured by the route's pattern.
+    /// `uri_param_<name>`: parameter captured by the pattern of the route.
     UriParam(String),
     /// Any other name (`route_id`, `balancer_ip`, `consumer_name`, …), resolved by name.
     Named(String),
 }
 
 impl Variable {
-    /// Takes a name apart. Every name means something: an unknown one is [`Variable::Named`], which
-    /// whoever looks it up may know.
+    /// Parses a name. Never fails: an unknown name becomes [`Variable::Named`], which some lookups
+    /// may resolve.
     pub fn parse(name: &str) -> Self {
         match name {
             "uri" | "document_uri" => Variable::Uri,
@@ -73,14 +70,14 @@ impl Variable {
             "server_addr" => Variable::ServerAddr,
             "server_port" => Variable::ServerPort,
             "server_protocol" => Variable::ServerProtocol,
-            // The two headers that have a name without `http_`.
+            // nginx has these two header variables without the prefix `http_`.
             "content_type" => Variable::Header("content-type".into()),
             "content_length" => Variable::Header("content-length".into()),
             _ => prefixed(name).unwrap_or_else(|| Variable::Named(name.into())),
         }
     }
 
-    /// Whether its value comes from the request's body.
+    /// Whether the value is read from the body of the request.
     pub fn reads_body(&self) -> bool {
         match self {
             Variable::PostArg(_) | Variable::PostJson(_) | Variable::PostBoolean(_) => true,
@@ -88,12 +85,12 @@ impl Variable {
         }
     }
 
-    /// Whether its value comes from a GraphQL document.
+    /// Whether the value is read from a GraphQL document.
     pub fn is_graphql(&self) -> bool {
         matches!(self, Variable::Named(name) if is_graphql_name(name))
     }
 
-    /// What is wrong with its name, where that is known: a path into a body that is none.
+    /// Returns why the name is invalid. Only a path into a JSON body can be.
     pub fn problem(&self) -> Option<PathError> {
         match self {
             Variable::PostJson(path) => Path::parse(path).err(),
@@ -102,7 +99,7 @@ impl Variable {
     }
 }
 
-/// Names made of a known prefix and something of one's own.
+/// Parses a name with a known prefix.
 fn prefixed(name: &str) -> Option<Variable> {
     type Make = fn(&str) -> Variable;
     // `post_arg_` and `post_arg.` differ in their last byte, so the order does not matter.
@@ -119,13 +116,13 @@ fn prefixed(name: &str) -> Option<Variable> {
     })
 }
 
-/// What knows a variable's value: a request, in the data plane and in `explain`.
+/// Source of the values of variables: a request, in the data plane and in `explain`.
 pub trait Lookup {
     /// The value; `None` when absent.
     fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>>;
 
-    /// Whether the value is a list and has this element; few variables are lists, and a lookup that
-    /// knows none of them leaves this as it is.
+    /// Whether the value is a list that contains this element. Few variables are lists; the default
+    /// is false.
     fn list_contains(&self, _variable: &Variable, _element: &[u8]) -> bool {
         false
     }

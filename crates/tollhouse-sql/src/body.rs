@@ -1,9 +1,10 @@
-//! The bodies of the change log: commits as bytes.
+//! Encoding of commits in the bodies of the change log.
 //!
-//! One row holds the commits of a group. Numbers are big-endian; a text or value has its length before it.
+//! One row holds the commits of a group. Numbers are big-endian; texts and values are preceded by
+//! their length.
 //!
 //! ```text
-//! body   = format:u8 commit*          an empty body: what was done is not said
+//! body   = format:u8 commit*          empty if the commits are too large
 //! commit = revision:u64 events:u32 event*
 //! event  = 1 key created:u64 expires_at_ms:u64 value   (0: never)
 //!        | 2 key
@@ -17,7 +18,7 @@ const FORMAT: u8 = 1;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
 
-/// The body of commits.
+/// Encodes the body for a group of commits.
 pub(crate) fn encode(commits: &[Changes]) -> Vec<u8> {
     let mut body = vec![FORMAT];
     for changes in commits {
@@ -48,11 +49,11 @@ fn put_bytes(body: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 fn put_length(body: &mut Vec<u8>, length: usize) {
-    // Transactions are bounded far below.
+    // Cannot overflow, because transactions have much lower limits.
     body.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
 }
 
-/// The commits of a body; none when it does not say, or not in a way that is known here.
+/// Decodes the commits of a body; `None` if the body is empty or has an unknown format.
 pub(crate) fn decode(mut body: Bytes) -> Option<Vec<Changes>> {
     if body.try_get_u8().ok()? != FORMAT {
         return None;

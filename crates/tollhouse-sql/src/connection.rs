@@ -1,4 +1,4 @@
-//! One connection of the driver: packets of statements out, result sets back.
+//! A driver connection that sends packets of statements and receives result sets.
 
 use crate::dialect::{Dialect, Purpose};
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Either, Row as _};
 use std::time::Duration;
 use tokio_stream::StreamExt as _;
 
-/// A connection. After a failure it must be dropped.
+/// A connection. Must be dropped after a failure.
 pub(crate) struct Connection {
     driver: Driver,
     timeout: Duration,
@@ -21,11 +21,11 @@ enum Driver {
     PostgreSql(Box<PgConnection>),
 }
 
-/// What one statement gave.
+/// Result of one statement.
 #[derive(Default)]
 pub(crate) struct ResultSet {
     pub(crate) rows: Vec<Row>,
-    /// Rows that it changed, or found as they were to be.
+    /// Number of rows changed, or found in the desired state.
     pub(crate) affected: u64,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    /// A number; none for NULL.
+    /// Reads a number; `None` for NULL.
     pub(crate) fn number(&self, column: usize) -> Result<Option<i64>, Failure> {
         let number = match self {
             Self::MySql(row) => row.try_get_unchecked(column),
@@ -44,13 +44,13 @@ impl Row {
         Ok(number?)
     }
 
-    /// A number that is there and never negative.
+    /// Reads a number that must be present and not negative.
     pub(crate) fn count(&self, column: usize) -> Result<u64, Failure> {
         let number = self.number(column)?.and_then(|number| u64::try_from(number).ok());
-        number.ok_or_else(|| unexpected("a number below zero"))
+        number.ok_or_else(|| unexpected("a missing or negative number"))
     }
 
-    /// All of its values as texts; none for NULL.
+    /// Reads all values as text; `None` for NULL.
     pub(crate) fn texts(&self) -> Result<Vec<Option<String>>, Failure> {
         let texts = match self {
             Self::MySql(row) => {
@@ -63,7 +63,7 @@ impl Row {
         Ok(texts?)
     }
 
-    /// Bytes that are there.
+    /// Reads bytes that must be present.
     pub(crate) fn bytes(&self, column: usize) -> Result<Bytes, Failure> {
         let bytes: Vec<u8> = match self {
             Self::MySql(row) => row.try_get_unchecked(column)?,
@@ -73,14 +73,14 @@ impl Row {
     }
 }
 
-/// The failure of a table that holds what was never written there.
+/// Failure for a table that contains data this program never writes.
 pub(crate) fn unexpected(what: &str) -> Failure {
     let reason = format!("a table holds {what}, which this program never writes");
-    Failure::Declined(reason, "look who else writes to these tables, and restore a backup")
+    Failure::Declined(reason, "check what else writes to these tables, and restore a backup")
 }
 
 impl Connection {
-    /// Connects to the first server that takes changes.
+    /// Connects to the first server that is suitable for the purpose.
     pub(crate) async fn open(
         options: &SqlOptions,
         dialect: &Dialect,
@@ -127,7 +127,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Runs statements, separated by semicolons, in one packet. What each gave, in their order.
+    /// Runs statements, separated by semicolons, in one packet; returns their results in order.
     pub(crate) async fn run(&mut self, sql: String) -> Result<Vec<ResultSet>, Failure> {
         let timeout = self.timeout;
         let run = async {
@@ -158,7 +158,8 @@ impl Connection {
                 }
             }
         };
-        // Whoever gets this failure drops the connection, so that the driver's future is not missed.
+        // The caller drops the connection after this failure, so the cancelled driver future does
+        // no harm.
         tokio::time::timeout(timeout, run).await.unwrap_or_else(|_| Err(overdue(timeout)))
     }
 
@@ -205,11 +206,11 @@ fn mysql_options(options: &SqlOptions, (host, port): (&str, u16)) -> MySqlConnec
             connect = connect.ssl_ca_from_pem(authorities.clone());
         }
     }
-    // Statements hold whole objects, keys and secrets included.
+    // Statements contain whole objects, with keys and secrets.
     connect.disable_statement_logging()
 }
 
-/// The driver's options, for connections and for the listener.
+/// Driver options for connections and for the listener.
 pub(crate) fn postgres_options(
     options: &SqlOptions,
     (host, port): (&str, u16),

@@ -1,4 +1,4 @@
-//! What the two dialects write differently, and literals that no content can break out of.
+//! Differences between the two dialects, and literals that are safe for any content.
 
 use crate::limits::{LOCK_WAIT_SECONDS, RESTING_TRANSACTION_SECONDS};
 use crate::options::Engine;
@@ -6,18 +6,18 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use std::fmt::Write as _;
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Changes: every statement sees what was committed before it.
+    /// Writes: every statement sees everything committed before it.
     Writing,
     /// Reads: all statements of a transaction see the same instant.
     Reading,
-    /// Reads that a standby answers as well.
+    /// Reads that a standby may answer too.
     Looking,
 }
 
-/// A dialect with the names of the tables.
+/// A dialect with the prefix of the tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialect {
     pub(crate) engine: Engine,
@@ -25,12 +25,12 @@ pub(crate) struct Dialect {
 }
 
 impl Dialect {
-    /// The name of a table.
+    /// Full name of a table.
     pub(crate) fn table(&self, name: &str) -> String {
         format!("{}{name}", self.tables)
     }
 
-    /// Bytes in hexadecimal, for keys: a constant to the optimizers.
+    /// Appends bytes as a hexadecimal literal, for keys. Optimizers treat it as a constant.
     pub(crate) fn push_key(&self, sql: &mut String, bytes: &[u8]) {
         sql.push_str(match self.engine {
             Engine::MySql => "x'",
@@ -46,7 +46,7 @@ impl Dialect {
         });
     }
 
-    /// Bytes in base64, for values: a third more, not twice as many.
+    /// Appends bytes as a base64 expression, for values. It is shorter than hexadecimal.
     pub(crate) fn push_value(&self, sql: &mut String, bytes: &[u8]) {
         sql.push_str(match self.engine {
             Engine::MySql => "FROM_BASE64('",
@@ -59,7 +59,7 @@ impl Dialect {
         });
     }
 
-    /// A list of keys, in parentheses.
+    /// Formats a list of keys in parentheses.
     pub(crate) fn keys<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>) -> String {
         let mut sql = String::from("(");
         for (index, key) in keys.into_iter().enumerate() {
@@ -72,7 +72,8 @@ impl Dialect {
         sql
     }
 
-    /// The condition that a key begins with a prefix; none for the empty one, with which all do.
+    /// Formats the condition that a key has a prefix; `None` for the empty prefix, which all keys
+    /// have.
     pub(crate) fn begins_with(&self, prefix: &str) -> Option<String> {
         if prefix.is_empty() {
             return None;
@@ -86,7 +87,7 @@ impl Dialect {
         Some(sql)
     }
 
-    /// The start of a transaction that reads all of one instant.
+    /// Statement that begins a read-only transaction with a single snapshot.
     pub(crate) fn begin_reading(&self) -> &'static str {
         match self.engine {
             Engine::MySql => "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
@@ -94,12 +95,13 @@ impl Dialect {
         }
     }
 
-    /// What a new connection is set to. It ends in a query for whether the server refuses changes.
+    /// Statements that set up a new connection. The last one is a query for whether the server
+    /// refuses writes.
     pub(crate) fn session(&self, purpose: Purpose) -> String {
         match (self.engine, purpose) {
             (Engine::MySql, Purpose::Writing) => format!(
-                // MySQL has no limit for transactions that rest, so that the connection's own stands
-                // in: one that has nothing to write for as long is opened anew.
+                // MySQL has no limit on idle transactions, so the idle limit of the connection
+                // replaces it. A connection that is idle for that long is opened again.
                 "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION \
                  innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}, wait_timeout = \
                  {RESTING_TRANSACTION_SECONDS}, autocommit = 1; SELECT @@global.read_only + 0"
@@ -126,7 +128,7 @@ impl Dialect {
         }
     }
 
-    /// What replaces a row that is there, after `INSERT INTO objects ... VALUES ...`.
+    /// Clause after `INSERT INTO objects ... VALUES ...` that replaces existing rows.
     pub(crate) fn or_replace_object(&self) -> &'static str {
         match self.engine {
             Engine::MySql => {

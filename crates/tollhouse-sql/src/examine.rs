@@ -1,5 +1,5 @@
-//! What a server says about itself to whoever looks for what is wrong with it. Judging is done elsewhere; nothing
-//! is written, and no table made.
+//! Properties of a database server, for diagnosis. The caller evaluates them. Nothing is written,
+//! and no table is created.
 
 use crate::connection::Connection;
 use crate::dialect::{Dialect, Purpose};
@@ -9,42 +9,42 @@ use crate::schema;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollhouse_store::StoreError;
 
-/// A server as it was found.
+/// Properties of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Examined {
-    /// What it says it is: `10.11.6-MariaDB`, `15.4 (Debian)`.
+    /// Version as reported: `10.11.6-MariaDB`, `15.4 (Debian)`.
     pub version: String,
-    /// Whether it refuses changes: a standby, or set so.
+    /// Whether the server refuses writes, as a standby or by configuration.
     pub is_read_only: bool,
-    /// Whether several servers of its cluster take changes at a time.
+    /// Whether several servers of its cluster accept writes simultaneously.
     pub has_several_writers: bool,
-    /// Whether what it confirms is on its disk.
+    /// Whether confirmed commits are on disk.
     pub is_durable: bool,
-    /// How far its clock is ahead of the one here, in milliseconds.
+    /// Difference of the server's clock to the local one, in milliseconds; positive if it is ahead.
     pub clock_ahead_ms: i64,
-    /// Bytes of the largest packet that it takes; none where it has no bound of the kind.
+    /// Largest packet that the server accepts, in bytes; `None` if it has no such limit.
     pub packet_bytes_max: Option<u64>,
-    /// What this user may not do that a node does.
+    /// Required rights that the user lacks.
     pub lacks: Option<&'static str>,
     /// The tables of the store.
     pub tables: Tables,
 }
 
-/// The tables that a store would use.
+/// State of the tables that a store would use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tables {
-    /// Not there: the first node makes them.
+    /// The tables are missing; the first node creates them.
     Absent,
-    /// As this version has them.
+    /// The tables are usable by this version.
     Ours,
-    /// Somebody else's, or of a newer version: why, and what helps.
+    /// The tables belong to another program or a newer version; holds the reason and the remedy.
     Unusable(String, &'static str),
 }
 
-/// Looks at one server, the first that is named.
+/// Examines the first server listed.
 ///
 /// # Errors
-/// It cannot be reached, or does not let this user in.
+/// If the server is unreachable or refuses the login.
 pub async fn examine(options: &SqlOptions) -> Result<Examined, StoreError> {
     let examined = look(options).await;
     examined.map_err(|failure| failure.to_error(&options.place()))
@@ -75,7 +75,8 @@ async fn look(options: &SqlOptions) -> Result<Examined, Failure> {
     })
 }
 
-/// Version, read-only, durability, milliseconds of Unix time, largest packet; then whether it is one of several.
+/// Query for version, read-only, durability, milliseconds of Unix time, and largest packet; then
+/// for cluster membership.
 fn query(engine: Engine) -> &'static str {
     match engine {
         Engine::MySql => {
@@ -100,8 +101,8 @@ async fn tables(connection: &mut Connection, dialect: &Dialect) -> Result<Tables
     }
 }
 
-/// What this user may not do that a node does. Rights that come by a role, or of a server that asks for none, are
-/// not told apart from none at all, so that only some of them without the others count.
+/// Returns the required rights that the user lacks. Rights granted by a role, or by a server
+/// without access control, look like none at all, so only an incomplete set is reported.
 async fn lacks(
     connection: &mut Connection,
     engine: Engine,
@@ -131,7 +132,7 @@ fn now_ms() -> i64 {
     i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// How far a clock is ahead that was read at some time between two of the one here.
+/// Estimates how far a clock is ahead, given that it was read between two local times.
 fn ahead(theirs: i64, asked_at: i64, answered_at: i64) -> i64 {
     if theirs < asked_at { theirs - asked_at } else { (theirs - answered_at).max(0) }
 }

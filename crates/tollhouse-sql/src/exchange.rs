@@ -1,5 +1,5 @@
-//! Changes to tables of others, in one transaction: all of them are made, or none. Statements are written by whoever
-//! knows those tables.
+//! Changes to tables of other programs, in one transaction: all of them are made, or none. The
+//! caller writes the statements, because it knows those tables.
 
 use std::fmt;
 
@@ -10,10 +10,11 @@ use crate::dialect::{Dialect, Purpose};
 use crate::failure::Failure;
 use crate::options::{Engine, SqlOptions};
 
-/// Bytes of statements in one packet, unless one statement is longer: old servers take 4 MiB.
+/// Bytes of statements in one packet, unless one statement is longer. Old servers accept 4 MiB.
 const PACKET_BYTES: usize = 512 * 1024;
 
-/// See the module. Dropped before [`Exchange::commit`], nothing is changed.
+/// A transaction on tables of other programs. If it is dropped before [`Exchange::commit`], nothing
+/// is changed.
 pub struct Exchange {
     connection: Connection,
     place: Box<str>,
@@ -26,10 +27,11 @@ impl fmt::Debug for Exchange {
 }
 
 impl Exchange {
-    /// Begins, on a server that takes changes. Values that do not fit into their columns are errors.
+    /// Begins the transaction, on a server that accepts writes. Values that do not fit into their
+    /// columns are errors.
     ///
     /// # Errors
-    /// The database cannot be reached, or refuses.
+    /// If the database is unreachable or refuses.
     pub async fn begin(options: &SqlOptions) -> Result<Self, StoreError> {
         let place = options.place();
         let begin = async {
@@ -49,11 +51,11 @@ impl Exchange {
         Ok(Self { connection, place })
     }
 
-    /// Runs statements, none of which ends the transaction, and gives how many rows each found or made. After an
-    /// error nothing is changed.
+    /// Runs statements and returns the number of rows that each one found or created. The
+    /// statements must not end the transaction. After an error the transaction is rolled back.
     ///
     /// # Errors
-    /// The connection is lost, or the database refuses.
+    /// If the connection is lost, or the database refuses.
     pub async fn run(&mut self, statements: &[String]) -> Result<Vec<u64>, StoreError> {
         let mut found = Vec::with_capacity(statements.len());
         let mut rest = statements;
@@ -75,10 +77,10 @@ impl Exchange {
         Ok(found)
     }
 
-    /// Makes it all so.
+    /// Commits the transaction.
     ///
     /// # Errors
-    /// The database refuses; or the connection is lost, and nobody knows whether it was done.
+    /// If the database refuses. If the connection is lost, the outcome is unknown.
     pub async fn commit(mut self) -> Result<(), StoreError> {
         match self.connection.run("COMMIT".to_owned()).await {
             Ok(_) => Ok(()),

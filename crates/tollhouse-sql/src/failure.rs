@@ -1,27 +1,27 @@
-//! What went wrong with a connection or a statement, and what that means.
+//! Failures of connections and statements, and their meaning.
 
 use tollhouse_store::StoreError;
 
-/// Why statements were not done. The connection is closed after any of them: the engine then takes back
-/// what was under way, and a demoted primary is looked for anew.
+/// Why statements failed. After any failure the connection is closed, so that the engine rolls back
+/// the open transaction, and a primary is searched again in case this one was demoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// No connection, or none any more: what was sent last may have been done.
+    /// Connecting failed, or the connection was lost; the last packet may have been executed.
     Lost(String),
-    /// The engine gave the transaction up in favour of another one: the same may succeed at once.
+    /// The engine aborted the transaction in favour of another one; a retry may succeed at once.
     GivenUp(String),
-    /// A row with a key of this kind is there already.
+    /// A row with this unique key already exists.
     Duplicate(String),
-    /// The server takes no changes: a standby, or a primary that was demoted.
+    /// The server refuses writes: a standby, or a demoted primary.
     ReadOnly(String),
-    /// There is no room for what is added.
+    /// The disk or the table has no space for the new rows.
     NoRoom(String),
-    /// The engine understood and refuses, with a remedy.
+    /// The engine refused the statement; the second field is the remedy.
     Declined(String, &'static str),
 }
 
 const REMEDY_RIGHTS: &str = "give this user the right to create, read and write the tables of the database, \
-                             and look at its name and password";
+                             and check its name and password";
 const REMEDY_ROOM: &str = "make room on the disk of the database";
 const REMEDY_PACKET: &str = "set max_allowed_packet to 16 MiB or more";
 const REMEDY_OTHER: &str = "look at the log of the database";
@@ -29,7 +29,7 @@ const REMEDY_CONNECTIONS: &str =
     "let the database take more connections (about eight for each node)";
 
 impl Failure {
-    /// Whether the same statements may succeed on a new connection, at once.
+    /// Whether the same statements may succeed at once on a new connection.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Lost(_) | Self::GivenUp(_) | Self::ReadOnly(_) => true,
@@ -37,7 +37,7 @@ impl Failure {
         }
     }
 
-    /// The error of a request that changed nothing.
+    /// Converts the failure of a request that changed nothing.
     pub(crate) fn to_error(&self, place: &str) -> StoreError {
         let place = place.into();
         match self {
@@ -56,7 +56,7 @@ impl Failure {
         }
     }
 
-    /// What was said.
+    /// Message of the driver or the engine.
     pub(crate) fn reason(&self) -> &str {
         match self {
             Self::Lost(reason)
@@ -82,7 +82,7 @@ impl From<sqlx::Error> for Failure {
     }
 }
 
-/// The driver's words, with the reason for certificates that its TLS refuses by form.
+/// The driver's message, with an explanation for certificates whose form its TLS library refuses.
 fn connection_reason(text: &str) -> String {
     let refusals = [
         ("UnsupportedCertVersion", "version 1 certificate: the database needs one of version 3"),
@@ -97,7 +97,7 @@ fn connection_reason(text: &str) -> String {
     }
 }
 
-/// Numbers of MySQL's and MariaDB's error references.
+/// Classifies an error number of MySQL or MariaDB.
 fn from_mysql(number: u16, reason: String) -> Failure {
     let reason = format!("{reason} (error {number})");
     match number {
@@ -106,11 +106,11 @@ fn from_mysql(number: u16, reason: String) -> Failure {
         1062 => Failure::Duplicate(reason),
         // --read-only; in a read-only transaction; read-only mode.
         1290 | 1792 | 1836 => Failure::ReadOnly(reason),
-        // Shutting down; killed; too many connections is below.
+        // Shutting down; killed; network errors.
         1053 | 1927 | 1317 | 1158..=1161 => Failure::Lost(reason),
         1040 | 1203 | 1226 => Failure::Declined(reason, REMEDY_CONNECTIONS),
         1044 | 1045 | 1049 | 1142 | 1143 | 1227 | 1698 => Failure::Declined(reason, REMEDY_RIGHTS),
-        // The disk; the table or its file; the storage engine's own number of the system's error.
+        // Disk full; table or file full; the storage engine's own number of the system error.
         1021 | 1114 => Failure::NoRoom(reason),
         1030 if reason.contains("error 28") => Failure::NoRoom(reason),
         1153 => Failure::Declined(reason, REMEDY_PACKET),
@@ -118,7 +118,7 @@ fn from_mysql(number: u16, reason: String) -> Failure {
     }
 }
 
-/// Codes of PostgreSQL's appendix A.
+/// Classifies a PostgreSQL error code (appendix A of its manual).
 fn from_postgres(code: &str, reason: String) -> Failure {
     let reason = format!("{reason} (error {code})");
     match code {
@@ -126,7 +126,7 @@ fn from_postgres(code: &str, reason: String) -> Failure {
         "40001" | "40P01" | "55P03" => Failure::GivenUp(reason),
         "23505" => Failure::Duplicate(reason),
         "25006" => Failure::ReadOnly(reason),
-        // Shut down, crashed, starting; idle for too long within a transaction; the connection.
+        // Shutdown, crash, startup; idle for too long within a transaction; connection errors.
         "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "57014" => Failure::Lost(reason),
         "53300" => Failure::Declined(reason, REMEDY_CONNECTIONS),
         "53100" => Failure::NoRoom(reason),

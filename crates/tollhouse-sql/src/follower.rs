@@ -1,8 +1,9 @@
-//! The follower: reads the log as it grows, for all watchers of this node.
+//! The follower: reads the growing log for all watchers of this node.
 //!
-//! Every read begins at the last row seen, and compares the random number that it was committed with. Another
-//! one there, or none, means that the engine has lost commits which it had shown (a crash before they were on
-//! the disk, a standby that was promoted without them): then every watcher is lost and lists anew.
+//! Every read starts at the last row seen and compares its random number. If it differs or the row
+//! is missing, the engine has lost commits that were visible before (a crash before they were on
+//! disk, or the promotion of a standby without them). All watches are then lost, and watchers list
+//! again.
 
 use crate::body;
 use crate::connection::Connection;
@@ -26,15 +27,15 @@ use tollhouse_stdx::Backoff;
 use tollhouse_store::engine::History;
 use tollhouse_store::{LeaseId, Revision};
 
-/// What the follower shares with the rest of the store.
+/// State shared between the follower and the store.
 pub(crate) struct Following {
-    /// The commits, for watchers.
+    /// History of commits for watchers.
     pub(crate) history: Arc<History>,
-    /// There may be something to read.
+    /// Wakes the follower because there may be new commits.
     pub(crate) hint: Arc<Notify>,
-    /// This node has committed something since the last read.
+    /// Whether this node has committed since the last read.
     has_written: AtomicBool,
-    /// Why the log cannot be read.
+    /// Why the log cannot be read; `None` while it can.
     pub(crate) outage: watch::Sender<Option<String>>,
 }
 
@@ -45,19 +46,19 @@ impl Following {
         Arc::new(Self { history, hint, has_written, outage })
     }
 
-    /// Has the log read at once, and the other nodes notified where the engine can.
+    /// Makes the follower read at once, and notify the other nodes if the engine supports it.
     pub(crate) fn has_written(&self) {
         self.has_written.store(true, Ordering::Release);
         self.hint.notify_one();
     }
 }
 
-/// The last row of the log that was read.
+/// Position in the log: the last row read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The revision of its last commit; zero before the first.
+    /// Revision of the last commit in the row; zero before the first.
     pub(crate) revision: Revision,
-    /// Its random number.
+    /// Random number of the commit.
     pub(crate) id: Bytes,
 }
 
@@ -68,7 +69,7 @@ pub(crate) struct Follower {
     pub(crate) following: Arc<Following>,
     pub(crate) place: Place,
     pub(crate) observed: Observed,
-    /// To the writer: leases to end. It does not keep the writer alive.
+    /// Channel to the writer, for leases to end. Weak, so that it does not keep the writer alive.
     pub(crate) requests: mpsc::WeakSender<Request>,
     pub(crate) leases_due: Instant,
     pub(crate) prune_due: Instant,
@@ -76,7 +77,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Follows for as long as the store is open.
+    /// Follows the log while the store is open.
     pub(crate) async fn run(mut self) {
         loop {
             match self.follow().await {
@@ -91,7 +92,7 @@ impl Follower {
                     self.following
                         .outage
                         .send_if_modified(|outage| outage.replace(reason).is_none());
-                    // A request that is made meanwhile is a reason to look again.
+                    // A new request triggers another attempt before the wait is over.
                     let hinted = self.following.hint.notified();
                     let wait = self.backoff.next_wait().min(OUTAGE_WAIT_MAX);
                     let _ = tokio::time::timeout(wait, hinted).await;
@@ -100,7 +101,7 @@ impl Follower {
         }
     }
 
-    /// Reads what there is, and does what is due.
+    /// Reads new rows, ends expired leases, and prunes the log.
     async fn follow(&mut self) -> Result<(), Failure> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
@@ -109,7 +110,8 @@ impl Follower {
         let has_written = self.following.has_written.swap(false, Ordering::AcqRel);
         while self.read_some(&mut connection).await? {}
         if has_written && self.options.engine == Engine::PostgreSql {
-            // After the commit, and from a connection of its own: at the commit it would hold up all.
+            // Sent after the commit, from a separate connection, because within the commit it would
+            // serialise all writers.
             let channel = listener::channel(&self.dialect);
             connection.run(format!("NOTIFY {channel}")).await?;
         }
@@ -126,7 +128,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Reads some rows; whether there may be more.
+    /// Reads a limited number of rows; returns whether there may be more.
     async fn read_some(&mut self, connection: &mut Connection) -> Result<bool, Failure> {
         let rows_max = LOG_ROWS_MAX + 1;
         let after = self.place.revision.0.max(1);
@@ -154,7 +156,8 @@ impl Follower {
                     let newer = commits.into_iter().filter(|it| it.revision > history.newest());
                     newer.for_each(|changes| history.publish(changes));
                 }
-                // Too much to be said in the log, or said by a newer version.
+                // The commit is too large for the log, or written by a newer version, so watchers
+                // must list again.
                 None => self.following.history.restart(place.revision),
             }
             self.place = place;
@@ -162,8 +165,7 @@ impl Follower {
         Ok(!is_all)
     }
 
-    /// Goes on from the newest commit: those between were removed from the log, or the engine has lost
-    /// some.
+    /// Continues at the newest commit, because intermediate ones were pruned or lost by the engine.
     async fn start_over(&mut self, connection: &mut Connection) -> Result<(), Failure> {
         let (oldest, newest) = bounds(connection, &self.dialect).await?;
         let seen = self.place.revision;
@@ -174,7 +176,7 @@ impl Follower {
                 %seen,
                 newest = %newest.revision,
                 "the database has lost commits that it had confirmed: it crashed before they were on the \
-                 disk, or a standby without them took over; look for what was written last"
+                 disk, or a standby without them took over; check the most recent changes"
             );
         }
         self.following.history.restart(newest.revision);
@@ -183,7 +185,8 @@ impl Follower {
     }
 
     async fn end_leases(&mut self, connection: &mut Connection) -> Result<(), Failure> {
-        // Before the read: what is found unchanged stood so until now, at least.
+        // Taken before the read, so that an unchanged count is known to be unchanged at least until
+        // now.
         let now = Instant::now();
         let sql = format!("SELECT id, ttl_ms, renewals FROM {}", self.dialect.table("leases"));
         let rows = connection.run_one(sql).await?.rows;
@@ -193,7 +196,7 @@ impl Follower {
         let Some(requests) = self.requests.upgrade() else { return Ok(()) };
         for (lease, renewals) in self.observed.note(&read, now) {
             let end = Request::End { lease, renewals: Some(renewals), answer: None };
-            // A full queue is asked again next time.
+            // If the queue is full, the leases are ended after a later read.
             if requests.try_send(end).is_err() {
                 break;
             }
@@ -201,7 +204,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Removes what nobody reads any more from the log, and with it claims.
+    /// Removes old rows, including claims, from the log.
     async fn prune(&mut self, connection: &mut Connection) -> Result<(), Failure> {
         let Some(until) = self.place.revision.0.checked_sub(LOG_COMMITS_KEPT) else {
             return Ok(());
@@ -216,7 +219,7 @@ impl Follower {
     }
 }
 
-/// The oldest revision in the log, and the newest row.
+/// Oldest revision in the log, and the newest row.
 pub(crate) async fn bounds(
     connection: &mut Connection,
     dialect: &Dialect,

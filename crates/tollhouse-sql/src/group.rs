@@ -1,5 +1,5 @@
-//! What transactions that share one of the engine's do, given the rows that they look at. Nothing here does
-//! IO: a group that has to be tried again is computed again.
+//! Computation of a group of transactions that share an engine transaction, from the rows they
+//! read. Does no IO, so that a group can be computed again for a retry.
 
 use crate::limits::{GROUP_BYTES_MAX, GROUP_TRANSACTIONS_MAX, LIMITS};
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use tollhouse_store::{
     Changes, Committed, Condition, Entry, LeaseId, Operation, Revision, StoreError, Transaction,
 };
 
-/// How much transactions weigh together.
+/// Accumulated size of the transactions of a group.
 #[derive(Default)]
 pub(crate) struct Weight {
     transactions: usize,
@@ -19,14 +19,13 @@ pub(crate) struct Weight {
 }
 
 impl Weight {
-    /// Adds a transaction.
     pub(crate) fn add(&mut self, transaction: &Transaction) {
         self.transactions += 1;
         self.operations += transaction.operations.len() + transaction.conditions.len();
         self.bytes += transaction_bytes(transaction);
     }
 
-    /// Whether no further transaction should share.
+    /// Whether the group should accept no further transaction.
     pub(crate) fn is_full(&self) -> bool {
         self.transactions >= GROUP_TRANSACTIONS_MAX
             || self.operations >= LIMITS.operations_max
@@ -45,7 +44,7 @@ pub(crate) fn transaction_bytes(transaction: &Transaction) -> usize {
     conditions.sum::<usize>() + operations.sum::<usize>()
 }
 
-/// What transactions look at.
+/// Keys, prefixes and leases that transactions read.
 #[derive(Default)]
 pub(crate) struct Wanted<'a> {
     pub(crate) keys: BTreeSet<&'a str>,
@@ -54,7 +53,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Of all of them.
+    /// Collects them from all transactions.
     pub(crate) fn by(transactions: &'a [Transaction]) -> Self {
         let mut wanted = Self::default();
         for transaction in transactions {
@@ -83,39 +82,37 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// What was found there.
+/// Rows found for [`Wanted`].
 #[derive(Default)]
 pub(crate) struct Found {
-    /// The revision of the newest commit.
+    /// Revision of the newest commit.
     pub(crate) newest: Revision,
-    /// The entries of the keys.
+    /// Entries of the wanted keys.
     pub(crate) entries: Vec<Entry>,
-    /// The keys under the prefixes.
+    /// Keys under the wanted prefixes.
     pub(crate) keys: Vec<Box<str>>,
-    /// How long each lease lasts that is held, in milliseconds.
+    /// Duration of each wanted lease that has not ended, in milliseconds.
     pub(crate) leases: HashMap<LeaseId, u64>,
-    /// Now, by this node's wall clock: for show in entries that end.
+    /// Current time of this node's wall clock, for the displayed expiry of entries.
     pub(crate) now_ms: u64,
 }
 
-/// What the transactions came to.
+/// Result of computing a group.
 #[derive(Default)]
 pub(crate) struct Computed {
-    /// Of each transaction, in their order.
+    /// Outcome of each transaction, in order.
     pub(crate) outcomes: Vec<Result<Committed, StoreError>>,
-    /// The commits, in order.
     pub(crate) commits: Vec<Changes>,
     /// Rows to put, in the order of their keys.
     pub(crate) puts: Vec<(Entry, Option<LeaseId>)>,
-    /// Rows to remove, in order.
+    /// Keys of rows to remove, in order.
     pub(crate) removals: Vec<Box<str>>,
 }
 
-/// Computes a group.
 pub(crate) fn compute(transactions: &[Transaction], found: Found) -> Computed {
     let Found { mut newest, entries, keys, leases, now_ms } = found;
     let mut rows = Rows::default();
-    // A row that is under a prefix only is never read, but removed.
+    // A row found only by its prefix is never read, only removed, so a placeholder is enough.
     let placeholder = |key: Box<str>| Entry {
         key,
         value: Bytes::new(),
@@ -164,18 +161,18 @@ pub(crate) fn compute(transactions: &[Transaction], found: Found) -> Computed {
     computed
 }
 
-/// Rows by key, with the changes of the group.
+/// Rows by key, with the changes made by the group.
 #[derive(Default)]
 struct Rows {
     held: BTreeMap<Box<str>, Row>,
-    /// Rows as they were before the transaction under way.
+    /// Rows as they were before the current transaction.
     before: Vec<(Box<str>, Row)>,
 }
 
 #[derive(Clone, Default)]
 struct Row {
     entry: Option<Entry>,
-    /// The lease it was put under, if it is changed.
+    /// Lease under which a changed row was put.
     lease: Option<LeaseId>,
     is_changed: bool,
 }

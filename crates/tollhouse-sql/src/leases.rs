@@ -1,6 +1,7 @@
-//! Leases as rows. Nobody compares clocks: a holder counts its renewals in the row, and every node sees by
-//! its own monotonic clock for how long a count has stood still ([`Observed`]). Whoever sees it for as long
-//! as the lease lasts ends it, in a transaction that asks for that very count.
+//! Leases as rows, without comparing clocks. A holder counts its renewals in the row. Every node
+//! measures with its own monotonic clock how long the count has not changed ([`Observed`]). A node
+//! that sees it unchanged for the duration of the lease ends the lease, in a transaction that
+//! requires this very count.
 
 use crate::connection::{Connection, unexpected};
 use crate::dialect::Dialect;
@@ -13,13 +14,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollhouse_store::{LeaseId, Revision};
 
-/// Most leases at a time: one for each thing that ends by itself, which are few.
+/// Most concurrent leases: one per entry that can expire, which are few.
 const LEASES_MAX: u64 = 64 * 1024;
 
-/// The longest time between two reads that counts whole. Reads come twice a second.
+/// Longest time between two reads that counts in full. Reads occur twice a second.
 const UNREAD_COUNTED_MAX: Duration = Duration::from_secs(2);
 
-/// Adds a lease; false when there are too many.
+/// Adds a lease; returns false if there are too many.
 pub(crate) async fn grant(
     connection: &mut Connection,
     dialect: &Dialect,
@@ -39,7 +40,7 @@ pub(crate) async fn grant(
     run_in_known_format(connection, sql).await
 }
 
-/// Renews a lease; false when it has ended.
+/// Renews a lease; returns false if it has ended.
 pub(crate) async fn renew(
     connection: &mut Connection,
     dialect: &Dialect,
@@ -55,7 +56,8 @@ pub(crate) async fn renew(
     run_in_known_format(connection, sql).await
 }
 
-/// Runs a query of the format and one write that depends on it; whether that did anything.
+/// Runs a query for the format and a write that depends on it; returns whether the write changed a
+/// row.
 async fn run_in_known_format(connection: &mut Connection, sql: String) -> Result<bool, Failure> {
     let mut sets = connection.run(sql).await?.into_iter();
     let format = sets.next().unwrap_or_default();
@@ -63,8 +65,8 @@ async fn run_in_known_format(connection: &mut Connection, sql: String) -> Result
     Ok(sets.next().unwrap_or_default().affected == 1)
 }
 
-/// Begins a transaction that ends a lease, with the counter locked: the keys that go with it. None when it
-/// has ended already, or was renewed since.
+/// Begins a transaction with the counter locked, and ends a lease in it. Returns the keys under the
+/// lease; `None` if it has already ended or was renewed.
 pub(crate) async fn lock_and_end(
     connection: &mut Connection,
     dialect: &Dialect,
@@ -84,7 +86,7 @@ pub(crate) async fn lock_and_end(
     let mut sets = connection.run(sql).await?.into_iter().skip(1);
     let counter = sets.next().unwrap_or_default();
     let newest = counter.rows.first().ok_or_else(|| unexpected("no counter"))?.count(0)?;
-    // The transaction goes with the connection, which is closed after a failure.
+    // The caller closes the connection after a failure, which rolls the transaction back.
     let format = sets.next().unwrap_or_default();
     check_format(format.rows.first().ok_or_else(|| unexpected("no format"))?)?;
     if sets.next().unwrap_or_default().affected == 0 {
@@ -95,7 +97,7 @@ pub(crate) async fn lock_and_end(
     Ok(Some(Found { newest: Revision(newest), keys, ..Found::default() }))
 }
 
-/// Leases as they are read from time to time.
+/// Observations of leases over several reads.
 #[derive(Default)]
 pub(crate) struct Observed {
     held: HashMap<LeaseId, Seen>,
@@ -103,17 +105,18 @@ pub(crate) struct Observed {
 
 struct Seen {
     renewals: u64,
-    /// For how long it has stood still, as far as it was looked at.
+    /// Observed time without a renewal.
     still_for: Duration,
     read_at: Instant,
 }
 
 impl Observed {
-    /// Takes note of what was read (lease, duration in milliseconds, renewals) after `now`; the leases
-    /// that have ended, with the renewals that they ended at.
+    /// Records what was read (lease, duration in milliseconds, renewals) after `now`. Returns the
+    /// leases that have ended, with their final number of renewals.
     ///
-    /// Time in which nothing could be read counts little, however long it was: while the engine was away nobody
-    /// could renew, and while this process was stopped it cannot tell.
+    /// A long time between two reads counts only up to `UNREAD_COUNTED_MAX`: while the engine was
+    /// down no holder could renew, and while this process was stopped it could not observe
+    /// renewals.
     pub(crate) fn note(
         &mut self,
         read: &[(LeaseId, u64, u64)],

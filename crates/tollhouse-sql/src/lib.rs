@@ -1,15 +1,15 @@
-//! MySQL, MariaDB and PostgreSQL as a store that several nodes share.
+//! MySQL, MariaDB and PostgreSQL as a store shared by several nodes.
 //!
-//! [`SqlStore`] passes the suite that every store passes. Objects are rows, and every commit leaves a row of
-//! a change log, numbered by one counter row whose lock each writer holds from its first look at the objects
-//! until it commits: so numbers are as dense as commits, and appear in their order. Writers of one node share
-//! a transaction of the engine ([`writer`]); what a lost connection leaves open is decided by a claim on the
-//! commit's random number. Every node follows the log by polling ([`follower`]); PostgreSQL's notifications
-//! only hasten it.
+//! [`SqlStore`] passes the conformance suite of all stores. Objects are rows. Every commit appends
+//! a row to a change log, numbered by a single counter row. A writer locks the counter from its
+//! first read of objects until it commits, so numbers are as dense as commits and appear in order.
+//! Writers of one node share an engine transaction ([`writer`]). If a connection is lost during a
+//! commit, the outcome is determined by a claim on the commit's random number. Every node follows
+//! the log by polling ([`follower`]); PostgreSQL notifications only speed this up.
 //!
-//! All statements are plain text with literals in hexadecimal or base64, sent as whole packets: nothing is
-//! prepared on the engine, so that poolers of transactions can stand between, and a change and its COMMIT
-//! travel together. A future of the driver is never dropped while its connection lives on.
+//! All statements are plain text with literals in hexadecimal or base64, sent as whole packets.
+//! Nothing is prepared on the engine, so that poolers in transaction mode work, and a change and
+//! its COMMIT travel together. A driver future is never dropped while its connection is still used.
 
 #![forbid(unsafe_code)]
 

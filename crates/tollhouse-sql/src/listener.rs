@@ -1,5 +1,5 @@
-//! PostgreSQL's notifications: a hint that there is something to read, and no more than that. They are lost
-//! when a connection is, and never sent through poolers of transactions; polling is the truth.
+//! PostgreSQL notifications about new commits. They are only hints: they are lost with a
+//! connection, and poolers in transaction mode do not forward them. Correctness relies on polling.
 
 use crate::connection::postgres_options;
 use crate::dialect::Dialect;
@@ -9,12 +9,12 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tollhouse_stdx::Backoff;
 
-/// The channel of these tables.
+/// Name of the notification channel of these tables.
 pub(crate) fn channel(dialect: &Dialect) -> String {
     dialect.table("commits")
 }
 
-/// Wakes the follower at every notification, for ever.
+/// Wakes the follower at every notification. Never returns.
 pub(crate) async fn listen(options: SqlOptions, dialect: Dialect, hint: Arc<Notify>) {
     let mut backoff = Backoff::default();
     loop {

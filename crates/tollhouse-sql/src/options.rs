@@ -1,9 +1,9 @@
-//! How a database is reached. Reading files and configurations is the business of whoever gives these.
+//! Connection options of a database. The caller reads files and configuration.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Which dialect a database speaks.
+/// SQL dialect of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// MySQL from 8.0 on, MariaDB from 10.6 on.
@@ -21,29 +21,27 @@ impl fmt::Display for Engine {
     }
 }
 
-/// How a database is reached.
+/// Connection options of a database.
 #[derive(Clone)]
 pub struct SqlOptions {
-    /// Its dialect.
     pub engine: Engine,
-    /// Hosts and ports of its servers, one at least. They are tried in turn until one can be written to:
-    /// so a standby can be named beside the primary.
+    /// Hosts and ports of its servers, at least one. They are tried in order until one accepts
+    /// writes, so a standby may be listed beside the primary.
     pub servers: Vec<(String, u16)>,
     /// The database, which must exist.
     pub database: String,
-    /// The user.
     pub user: String,
-    /// Its password; empty where the server asks for none.
+    /// Password of the user; empty if the server requires none.
     pub password: String,
-    /// How the connection is protected; in clear where absent.
+    /// TLS settings; `None` connects in clear text.
     pub tls: Option<Tls>,
-    /// What the names of all tables begin with: lower-case letters, digits and underscores.
+    /// Prefix of all tables: lower-case letters, digits and underscores.
     pub tables: String,
-    /// How long connecting, and any one packet of statements, may take.
+    /// Timeout for connecting, and for each packet of statements.
     pub timeout: Duration,
 }
 
-// The password has no business in a log.
+// Hides the password.
 impl fmt::Debug for SqlOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqlOptions")
@@ -57,25 +55,25 @@ impl fmt::Debug for SqlOptions {
 }
 
 impl SqlOptions {
-    /// What the database is, and where, for messages.
+    /// Kind and address of the database, for messages.
     pub(crate) fn place(&self) -> Box<str> {
         let servers: Vec<String> =
             self.servers.iter().map(|(host, port)| format!("{host}:{port}")).collect();
         format!("{} at {}/{}", self.engine, servers.join(","), self.database).into()
     }
 
-    /// Whether the names of tables can be made of the prefix.
+    /// Whether the prefix is valid for table names.
     pub(crate) fn has_sound_tables(&self) -> bool {
         let is_sound =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-        // Names of PostgreSQL end after 63 bytes; ours add up to 13.
+        // PostgreSQL truncates names after 63 bytes; the suffixes have up to 13.
         self.tables.len() <= 48 && self.tables.bytes().all(is_sound)
     }
 }
 
-/// TLS towards the database. Certificates are always checked, names included.
+/// TLS towards the database. Certificates and names are always verified.
 #[derive(Clone, Default)]
 pub struct Tls {
-    /// Authorities, PEM, beside those that browsers know.
+    /// Additional CA certificates, PEM, besides those of browsers.
     pub authorities: Option<Vec<u8>>,
 }

@@ -1,4 +1,4 @@
-//! The packets of statements that read and write rows, and what their answers mean.
+//! Packets of statements that read and write rows, and the decoding of their results.
 
 use crate::body;
 use crate::connection::{Connection, Row, unexpected};
@@ -10,16 +10,16 @@ use crate::schema::{check_format, format_query};
 use std::collections::HashMap;
 use tollhouse_store::{Clock, Entry, LeaseId, Revision};
 
-/// The columns of an entry, as [`to_entry`] reads them.
+/// Columns of an entry, in the order that [`to_entry`] reads.
 pub(crate) const ENTRY_COLUMNS: &str = "o.k, o.v, o.created, o.modified, l.ttl_ms";
 
-/// The tables that have them.
+/// The joined tables with these columns.
 pub(crate) fn entry_tables(dialect: &Dialect) -> String {
     let (objects, leases) = (dialect.table("objects"), dialect.table("leases"));
     format!("{objects} o LEFT JOIN {leases} l ON l.id = o.lease")
 }
 
-/// An entry of its row.
+/// Decodes an entry from a row.
 pub(crate) fn to_entry(row: &Row, now_ms: u64) -> Result<Entry, Failure> {
     let ttl_ms = row.number(4)?.and_then(|ttl_ms| u64::try_from(ttl_ms).ok());
     Ok(Entry {
@@ -31,13 +31,13 @@ pub(crate) fn to_entry(row: &Row, now_ms: u64) -> Result<Entry, Failure> {
     })
 }
 
-/// A key that is the first column of its row.
+/// Decodes a key from the first column of a row.
 pub(crate) fn to_key(row: &Row) -> Result<Box<str>, Failure> {
     let bytes = row.bytes(0)?;
-    std::str::from_utf8(&bytes).map(Box::from).map_err(|_| unexpected("a key that is no text"))
+    std::str::from_utf8(&bytes).map(Box::from).map_err(|_| unexpected("a key that is not UTF-8"))
 }
 
-/// A lease as a number that columns hold: ours have 62 bits.
+/// Converts a lease to a signed column value; leases have 62 bits.
 pub(crate) fn lease_number(lease: LeaseId) -> i64 {
     i64::try_from(lease.0).unwrap_or(-1)
 }
@@ -48,7 +48,7 @@ fn lease_list(leases: impl IntoIterator<Item = LeaseId>) -> String {
     format!("({})", numbers.join(","))
 }
 
-/// Begins a transaction, takes the counter's lock, and reads what is wanted: one packet.
+/// Begins a transaction, locks the counter and reads the wanted rows, in one packet.
 pub(crate) async fn lock_and_find(
     connection: &mut Connection,
     dialect: &Dialect,
@@ -60,7 +60,7 @@ pub(crate) async fn lock_and_find(
         format_query(dialect),
     );
     let objects = dialect.table("objects");
-    // Every statement has its place, so that answers can be told apart.
+    // Every statement is always sent, so that results can be assigned by position.
     let keys = match wanted.keys.is_empty() {
         true => "1 = 0".to_owned(),
         false => format!("o.k IN {}", dialect.keys(wanted.keys.iter().map(|key| key.as_bytes()))),
@@ -100,8 +100,8 @@ pub(crate) async fn lock_and_find(
     Ok(found)
 }
 
-/// The packets that write what was computed. The last one also commits, so that a process that is stopped
-/// between two of its steps holds nobody up for longer than the packet takes.
+/// Returns the packets that write a computed group. The last one also commits, so that a process
+/// that is suspended after sending it does not block other writers longer than the packet takes.
 pub(crate) fn writes(dialect: &Dialect, computed: &Computed, id: &CommitId) -> Vec<String> {
     let mut packets = Packets::default();
     let objects = dialect.table("objects");
@@ -127,8 +127,7 @@ pub(crate) fn writes(dialect: &Dialect, computed: &Computed, id: &CommitId) -> V
     let (Some(first), Some(last)) = (computed.commits.first(), computed.commits.last()) else {
         return packets.done;
     };
-    // A commit that is too long for its row is logged without its body: whoever follows it then
-    // reads the objects themselves.
+    // The body is omitted if it does not fit into a row; followers then list the objects again.
     let mut body = body::encode(&computed.commits);
     if body.len() > BODY_BYTES_MAX {
         body.clear();
@@ -143,10 +142,11 @@ pub(crate) fn writes(dialect: &Dialect, computed: &Computed, id: &CommitId) -> V
     packets.done
 }
 
-/// The random number of a commit: what it is known by when nobody has heard of its end.
+/// Random number of a commit, by which its outcome is determined if the confirmation was lost.
 pub(crate) type CommitId = [u8; 16];
 
-/// The statement that adds a row to the log. A claim has a number below zero, and no body.
+/// Formats the statement that appends a row to the log. The row of a claim has a negative number
+/// and an empty body.
 pub(crate) fn log_row(
     dialect: &Dialect,
     last: i64,
@@ -165,7 +165,7 @@ pub(crate) fn log_row(
     sql
 }
 
-/// Statements in packets of bounded size.
+/// Builder of packets of bounded size.
 #[derive(Default)]
 struct Packets {
     done: Vec<String>,
@@ -182,7 +182,7 @@ impl Packets {
         }
     }
 
-    /// One statement of many rows, or several where they are too many.
+    /// Appends a statement with many rows, split into several statements if necessary.
     fn rows<T>(
         &mut self,
         head: &str,

@@ -1,7 +1,7 @@
-//! Reads: each on a connection of its own, of a few that are kept.
+//! Reads, each on a separate connection of a small pool.
 //!
-//! A read runs as a task, so that whoever stops waiting for it does not stop it: a driver that is cut off in
-//! the middle of an answer would give the rest of it to whoever comes next.
+//! A read runs as a task, so that it continues if its caller gives up. A driver interrupted during
+//! a response would return the rest of it to the next caller.
 
 use crate::connection::Connection;
 use crate::dialect::{Dialect, Purpose};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 use tollhouse_store::{Clock, Entry, Listing, Revision, StoreError};
 
-/// The connections that read.
+/// Pool of connections for reads.
 pub(crate) struct Readers {
     options: SqlOptions,
     dialect: Dialect,
@@ -21,12 +21,12 @@ pub(crate) struct Readers {
     permits: Semaphore,
 }
 
-/// What is read.
+/// A read request.
 #[derive(Clone, Debug)]
 pub(crate) enum Question {
     /// The entry of a key.
     Key(Box<str>),
-    /// Entries under a prefix, of keys after one, at most so many.
+    /// Entries under a prefix with keys after `after`, optionally limited in number.
     Prefix { prefix: Box<str>, after: Box<str>, entries_max: Option<usize> },
 }
 
@@ -36,7 +36,7 @@ impl Readers {
         Arc::new(Self { options, dialect, idle: Mutex::default(), permits })
     }
 
-    /// Reads as of one revision.
+    /// Reads at a single revision.
     pub(crate) async fn read(self: &Arc<Self>, question: Question) -> Result<Listing, StoreError> {
         let readers = Arc::clone(self);
         let task = tokio::spawn(async move { readers.read_now(&question).await });
@@ -48,7 +48,7 @@ impl Readers {
 
     async fn read_now(&self, question: &Question) -> Result<Listing, Failure> {
         let _permit = self.permits.acquire().await.map_err(|it| Failure::Lost(it.to_string()))?;
-        // One that rested may have been closed by the engine meanwhile; a new one was not.
+        // An idle connection may have been closed by the engine; on failure a new one is used.
         if let Some(mut connection) = self.take() {
             match self.ask(&mut connection, question).await {
                 Ok(listing) => {
@@ -85,8 +85,8 @@ impl Readers {
             }
         };
         let limit = limit.map(|entries| format!(" LIMIT {entries}")).unwrap_or_default();
-        // Counter and objects in one transaction and one round trip: a listing is of exactly the
-        // revision that it names.
+        // Counter and objects are read in one transaction and one round trip, so that a listing has
+        // exactly the revision it names.
         let sql = format!(
             "{}; SELECT rev FROM {} WHERE id = 1; SELECT {ENTRY_COLUMNS} FROM {} WHERE {condition} ORDER \
              BY o.k{limit}; COMMIT",

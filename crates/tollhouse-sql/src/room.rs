@@ -1,8 +1,9 @@
-//! Room for deletions in a database that has none left: they take rows away and yet add one, to the log. What is old in
-//! the log makes room for it.
+//! Space for removals in a full database. A removal deletes rows but also appends one to the log;
+//! deleting old log rows makes space for it.
 //!
-//! It does not where the log is young and short: InnoDB divides no page of a file in which not some extents of 1 MiB are
-//! free, and PostgreSQL reuses what it has vacuumed before, when it had room to note so.
+//! This fails if the log is young and short: InnoDB splits no page of a file without some free
+//! extents of 1 MiB, and PostgreSQL reuses only space that was vacuumed while there was space to
+//! record it.
 
 use crate::connection::Connection;
 use crate::dialect::Dialect;
@@ -12,7 +13,7 @@ use crate::limits::LOG_COMMITS_KEPT_FULL;
 use crate::options::Engine;
 use crate::schema::format_condition;
 
-/// Shortens the log. Claims stay: what they forbid may still be under way.
+/// Shortens the log. Claims are kept, because the commits they forbid may still be in progress.
 pub(crate) async fn make(connection: &mut Connection, dialect: &Dialect) -> Result<(), Failure> {
     let (_, newest) = bounds(connection, dialect).await?;
     let until = newest.revision.0.saturating_sub(LOG_COMMITS_KEPT_FULL);

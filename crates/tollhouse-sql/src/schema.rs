@@ -1,4 +1,4 @@
-//! The tables, and how they come to be: under a lock of our own, by steps that may be run again.
+//! The tables and their creation, which happens under a lock and in idempotent steps.
 
 use crate::connection::{Connection, Row};
 use crate::dialect::Dialect;
@@ -8,7 +8,7 @@ use crate::options::Engine;
 /// The format of the tables.
 const FORMAT: u64 = 1;
 
-/// The tables and the columns that are read of each.
+/// The tables, with the columns read from each.
 const TABLES: [(&str, &str); 5] = [
     ("objects", "k, v, created, modified, lease"),
     ("commits", "last_rev, first_rev, id, at, body"),
@@ -20,15 +20,15 @@ const TABLES: [(&str, &str); 5] = [
 const REMEDY_FOREIGN: &str = "nothing was written there; choose another prefix for the tables, or another \
                               database";
 const REMEDY_NEWER: &str = "nothing was written there; run that version on this node too";
-const REMEDY_LOCK: &str = "look whether another node is stuck while it makes the tables";
+const REMEDY_LOCK: &str = "check whether another node hangs while it creates the tables";
 
-/// Makes the tables where they are missing, and refuses those that are others'.
+/// Creates missing tables, and refuses tables of another program.
 pub(crate) async fn prepare(connection: &mut Connection, dialect: &Dialect) -> Result<(), Failure> {
     if format(connection, dialect).await? == Some(FORMAT) {
         return Ok(());
     }
     lock(connection, dialect).await?;
-    // Another node may have made them while this one waited.
+    // Another node may have created them while this one waited.
     if format(connection, dialect).await? == Some(FORMAT) {
         return Ok(());
     }
@@ -52,7 +52,7 @@ fn foreign(dialect: &Dialect, table: &str, failure: Failure) -> Failure {
     }
 }
 
-/// The format of the tables that are there; refuses those that are others', and makes nothing.
+/// Returns the format of existing tables without creating any; refuses tables of another program.
 pub(crate) async fn look(
     connection: &mut Connection,
     dialect: &Dialect,
@@ -62,7 +62,7 @@ pub(crate) async fn look(
     Ok(found)
 }
 
-/// Refuses tables of the store's names that are not the store's.
+/// Refuses tables that have the store's names but other columns.
 async fn check_owner(connection: &mut Connection, dialect: &Dialect) -> Result<(), Failure> {
     for (table, columns) in TABLES {
         if exists(connection, dialect, table).await? {
@@ -73,7 +73,7 @@ async fn check_owner(connection: &mut Connection, dialect: &Dialect) -> Result<(
     Ok(())
 }
 
-/// The format of the tables that are there.
+/// Returns the format of existing tables.
 pub(crate) async fn format(
     connection: &mut Connection,
     dialect: &Dialect,
@@ -88,18 +88,18 @@ pub(crate) async fn format(
     check_format(row).map(Some)
 }
 
-/// The statement that reads the format, for packets whose writes depend on it.
+/// Query for the format, for packets whose writes depend on it.
 pub(crate) fn format_query(dialect: &Dialect) -> String {
     format!("SELECT format FROM {} WHERE id = 1", dialect.table("meta"))
 }
 
-/// The condition of single writes that the format is none that this version knows nothing of.
+/// Condition for single writes that the format is not newer than this version.
 pub(crate) fn format_condition(dialect: &Dialect) -> String {
     format!("(SELECT MAX(format) FROM {}) <= {FORMAT}", dialect.table("meta"))
 }
 
-/// The format in an answer, if this version knows it. A node of a newer version raises it with the counter
-/// locked; who locks the counter later and finds it raised writes nothing more.
+/// Decodes the format and refuses an unknown one. A node of a newer version raises the format with
+/// the counter locked. A node that locks the counter later and finds it raised stops writing.
 pub(crate) fn check_format(row: &Row) -> Result<u64, Failure> {
     let found = row.count(0)?;
     if found > FORMAT {
@@ -129,23 +129,24 @@ async fn exists(
     Ok(rows.first().map(|row| row.count(0)).transpose()?.is_some_and(|count| count > 0))
 }
 
-/// Takes the lock that only one node holds at a time; it ends with the connection.
+/// Takes a lock that one node holds at a time; closing the connection releases it.
 async fn lock(connection: &mut Connection, dialect: &Dialect) -> Result<(), Failure> {
     let tables = &dialect.tables;
     match dialect.engine {
         Engine::MySql => {
-            // With a time-out of its own: MariaDB takes a negative one for none at all. The lock is the
-            // server's, so that the database is a part of its name; names end after 64 characters.
+            // The timeout is explicit, because MariaDB treats a negative one as zero. The lock is
+            // global on the server, so its name includes the database; names are truncated after 64
+            // characters.
             let sql = format!("SELECT GET_LOCK(LEFT(CONCAT('{tables}', DATABASE()), 64), 2)");
             let rows = connection.run_one(sql).await?.rows;
             let is_taken = rows.first().map(|row| row.number(0)).transpose()?.flatten() == Some(1);
             if !is_taken {
-                let reason = "another node has been making the tables for long".to_owned();
+                let reason = "another node has been creating the tables for a long time".to_owned();
                 return Err(Failure::Declined(reason, REMEDY_LOCK));
             }
             Ok(())
         }
-        // Waits no longer than for any lock.
+        // Waits as long as for any lock.
         Engine::PostgreSql => {
             let sql = format!("SELECT pg_advisory_lock(hashtext('{tables}migration'))");
             connection.run(sql).await.map(|_| ())
@@ -154,7 +155,8 @@ async fn lock(connection: &mut Connection, dialect: &Dialect) -> Result<(), Fail
 }
 
 fn steps(dialect: &Dialect) -> Vec<String> {
-    // Each step may be run again: two nodes may start at once, and DDL of MySQL is no part of a transaction.
+    // Every step is idempotent, because two nodes may start at once, and MySQL's DDL is not
+    // transactional.
     let [objects, commits, counter, leases, meta] = TABLES.map(|(table, _)| dialect.table(table));
     match dialect.engine {
         Engine::MySql => {

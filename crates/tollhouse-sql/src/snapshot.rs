@@ -1,5 +1,5 @@
-//! A database as it was at one instant, read in pages on one connection: for copies of a store's tables, and for
-//! tables of others. Nothing is written, so that a standby serves as well as its primary.
+//! Reads from one snapshot of a database, in pages on one connection: for copying a store's tables,
+//! and for tables of other programs. Nothing is written, so a standby may be used.
 
 use crate::connection::Connection;
 use crate::dialect::{Dialect, Purpose};
@@ -10,7 +10,7 @@ use crate::schema;
 use std::fmt;
 use tollhouse_store::{Clock, Entry, Revision, StoreError};
 
-/// See the module.
+/// A read-only transaction with a single snapshot.
 pub struct Snapshot {
     connection: Connection,
     dialect: Dialect,
@@ -24,10 +24,10 @@ impl fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    /// Begins: what is read from now on is of this instant.
+    /// Begins the transaction; all later reads see this instant.
     ///
     /// # Errors
-    /// The database cannot be reached, or refuses.
+    /// If the database is unreachable or refuses.
     pub async fn open(options: &SqlOptions) -> Result<Self, StoreError> {
         let place = options.place();
         let begin = async {
@@ -41,20 +41,20 @@ impl Snapshot {
         Ok(Self { connection, dialect, place })
     }
 
-    /// The rows that a query gives, each value as text; `None` is NULL.
+    /// Runs a query and returns its rows, each value as text; `None` is NULL.
     ///
     /// # Errors
-    /// The connection is lost, or the database refuses.
+    /// If the connection is lost, or the database refuses.
     pub async fn rows(&mut self, sql: String) -> Result<Vec<Vec<Option<String>>>, StoreError> {
         let read = self.connection.run_one(sql).await;
         let rows = read.and_then(|set| set.rows.iter().map(|row| row.texts()).collect());
         rows.map_err(|failure| failure.to_error(&self.place))
     }
 
-    /// The revision of the store that lies in the database's tables.
+    /// Revision of the store in the database's tables.
     ///
     /// # Errors
-    /// There is none, or one of a newer format, or the connection is lost.
+    /// If the tables are missing or of a newer format, or the connection is lost.
     pub async fn revision(&mut self) -> Result<Revision, StoreError> {
         let Self { connection, dialect, place } = self;
         let read = async {
@@ -69,10 +69,10 @@ impl Snapshot {
         read.await.map(Revision).map_err(|failure| failure.to_error(place))
     }
 
-    /// The store's entries behind this key, in the order of their keys, at most so many.
+    /// Returns at most `entries_max` entries of the store after this key, in key order.
     ///
     /// # Errors
-    /// The connection is lost, or a row is none of the store's.
+    /// If the connection is lost, or a row cannot be decoded.
     pub async fn page(
         &mut self,
         after: &str,

@@ -1,4 +1,4 @@
-//! The store: what each request of it does in the database.
+//! The store: implementation of its requests on the database.
 
 use crate::connection::Connection;
 use crate::dialect::{Dialect, Purpose};
@@ -24,7 +24,7 @@ use tollhouse_store::{
     StoreError, Transaction, Watch,
 };
 
-/// See the module.
+/// A store in a database, shared by several nodes.
 pub struct SqlStore {
     place: Box<str>,
     timeout: Duration,
@@ -32,17 +32,18 @@ pub struct SqlStore {
     requests: mpsc::Sender<Request>,
     room: Arc<Semaphore>,
     following: Arc<Following>,
-    /// They end with the store; the writer ends by itself, once it has done what it was asked for.
+    /// Tasks aborted when the store is dropped. The writer is not among them; it ends after its
+    /// queued requests.
     followers: Vec<JoinHandle<()>>,
 }
 
 impl SqlStore {
-    /// Opens the store in this database, and makes its tables where they are missing: several nodes may do
-    /// so at once. To be called in the runtime that serves it then.
+    /// Opens the store in this database, and creates missing tables; several nodes may do so
+    /// concurrently. Must be called in the runtime that will serve the store.
     ///
     /// # Errors
     ///
-    /// The database cannot be reached or refuses, or its tables are others'.
+    /// If the database is unreachable or refuses, or the tables belong to another program.
     pub async fn open(options: &SqlOptions) -> Result<Self, StoreError> {
         let place = options.place();
         if !options.has_sound_tables() {
@@ -60,7 +61,7 @@ impl SqlStore {
         let dialect = Dialect { engine: options.engine, tables: options.tables.as_str().into() };
         let mut connection = Connection::open(options, &dialect, Purpose::Writing).await?;
         schema::prepare(&mut connection, &dialect).await?;
-        // A lock of the migration ends with its connection.
+        // Closing the connection releases the lock of the migration.
         drop(connection);
         let mut connection = Connection::open(options, &dialect, Purpose::Reading).await?;
         let (_, newest) = bounds(&mut connection, &dialect).await?;
@@ -104,19 +105,20 @@ impl SqlStore {
         })
     }
 
-    /// Why the database does not answer, whenever that changes; nothing while it does.
+    /// Reports why the database does not answer, on every change; `None` while it does.
     #[must_use]
     pub fn outages(&self) -> watch::Receiver<Option<String>> {
         self.following.outage.subscribe()
     }
 
-    /// Reads, and waits until watchers can go on from what was read.
+    /// Reads, and waits until the history has reached the revision read.
     async fn read(&self, question: Question) -> Result<Listing, StoreError> {
         let listing = self.readers.read(question).await?;
         if listing.revision > self.following.history.newest() {
             self.following.hint.notify_one();
             let reached = self.following.history.reached(listing.revision);
-            // Where the log cannot be read, a watch from there is lost and begins again: no harm done.
+            // If the log cannot be read, a watch from this revision is lost and must list again,
+            // which is harmless.
             let _ = tokio::time::timeout(OWN_READ_WAIT, reached).await;
         }
         Ok(listing)
@@ -144,7 +146,7 @@ impl SqlStore {
 impl Drop for SqlStore {
     fn drop(&mut self) {
         self.following.history.close();
-        // Their connections go with them.
+        // Aborting the tasks closes their connections.
         self.followers.iter().for_each(JoinHandle::abort);
     }
 }
@@ -196,7 +198,7 @@ impl Store for SqlStore {
     }
 
     fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
-        // No key is empty, so that this reads the revision and nothing else.
+        // No key is empty, so this only reads the revision.
         Box::pin(async move { Ok(self.read(Question::Key("".into())).await?.revision) })
     }
 

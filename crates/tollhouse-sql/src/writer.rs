@@ -1,10 +1,11 @@
-//! The writer: the one task of a node that changes the database.
+//! The writer: the only task of a node that changes the database.
 //!
-//! Transactions that wait for it share one of the engine's, which has three steps: lock the counter and read
-//! what they look at (one packet), compute ([`crate::group`]), write and commit (one packet, but for huge
-//! ones). What the engine gave up is computed and tried again. When a connection is lost with the last packet
-//! on its way, nobody knows what became of it: then the commit's random number is claimed. Where the claim
-//! finds it taken, the commit was made; where it does not, it can never be made any more, and is tried again.
+//! Queued transactions share an engine transaction, which has three steps: lock the counter and
+//! read the wanted rows (one packet), compute ([`crate::group`]), write and commit (one packet,
+//! except for very large groups). If the engine aborts the transaction, the group is computed
+//! again. If a connection is lost during the last packet, the outcome is unknown, and the commit's
+//! random number is claimed. If the claim finds the number taken, the commit was made. Otherwise
+//! the commit can no longer be made, and is retried.
 
 use crate::connection::Connection;
 use crate::dialect::{Dialect, Purpose};
@@ -24,14 +25,14 @@ use tollhouse_stdx::{Backoff, Random};
 use tollhouse_store::engine::removal;
 use tollhouse_store::{Committed, LeaseId, Revision, StoreError, Transaction};
 
-/// What the writer is asked for.
+/// A request to the writer.
 pub(crate) enum Request {
     Commit {
         transaction: Transaction,
         answer: oneshot::Sender<Result<Committed, StoreError>>,
-        /// Room in the queue, given back once it is done.
+        /// Share of the queue's size limit, released when the request is done.
         room: OwnedSemaphorePermit,
-        /// When it is refused that still waits.
+        /// Deadline for leaving the queue.
         until: Instant,
     },
     Grant {
@@ -42,7 +43,7 @@ pub(crate) enum Request {
         lease: LeaseId,
         answer: oneshot::Sender<Result<(), StoreError>>,
     },
-    /// Ends a lease, if it has been renewed so often and no more.
+    /// Ends a lease; with `renewals`, only if the count in its row still equals this number.
     End {
         lease: LeaseId,
         renewals: Option<u64>,
@@ -60,16 +61,16 @@ pub(crate) struct Writer {
     pub(crate) random: Random,
 }
 
-/// Why a transaction of the engine came to nothing.
+/// Outcome of a failed engine transaction.
 enum Undone {
-    /// It was not committed.
+    /// The transaction was not committed.
     Failed(Failure),
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown(Failure),
 }
 
 impl Writer {
-    /// Serves requests until nobody is left to ask.
+    /// Serves requests until all senders are dropped.
     pub(crate) async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
         let mut waiting = None;
         loop {
@@ -85,7 +86,8 @@ impl Writer {
                     let mut group = Group::default();
                     let place = self.options.place();
                     group.add(transaction, answer, room, until, &place);
-                    // Only what waits already joins: a group is never held open, so that a lone commit costs no delay.
+                    // Only requests already queued join. A group never waits for more, so that a
+                    // lone commit is not delayed.
                     while !group.weight.is_full()
                         && let Ok(request) = requests.try_recv()
                     {
@@ -131,12 +133,13 @@ impl Writer {
         };
         drop(rooms);
         for (answer, outcome) in answers.into_iter().zip(outcomes) {
-            // Who has gone has given up waiting; the commit stands.
+            // An error means that the caller has given up; the commit remains.
             let _ = answer.send(outcome);
         }
     }
 
-    /// Does what can be done of a group that the engine has no room for: what only takes away.
+    /// Commits those transactions of a group that only remove, after the engine had no space for
+    /// the whole group.
     async fn commit_removals(
         &mut self,
         transactions: &[Transaction],
@@ -174,7 +177,7 @@ impl Writer {
         }
     }
 
-    /// Makes room for deletions. Whether there is any is seen by those.
+    /// Makes space for removals. Success is only visible in the next attempt.
     async fn make_room(&mut self) {
         let dialect = self.dialect.clone();
         let Ok(mut connection) = self.connected().await else { return };
@@ -182,7 +185,8 @@ impl Writer {
         let _ = self.keep(connection, made);
     }
 
-    /// The outcomes of the transactions, once their own node has read them too.
+    /// Commits the transactions and returns their outcomes, after this node has read them from the
+    /// log.
     async fn commit_all(
         &mut self,
         transactions: &[Transaction],
@@ -215,7 +219,7 @@ impl Writer {
         Ok(computed.outcomes)
     }
 
-    /// Writes what was computed and commits; gives the connection back.
+    /// Writes a computed group and commits; keeps the connection for later use.
     async fn write(
         &mut self,
         mut connection: Connection,
@@ -243,7 +247,7 @@ impl Writer {
         }
     }
 
-    /// Finds out what became of a commit that was not confirmed.
+    /// Determines the outcome of a commit that was not confirmed.
     async fn claim(&mut self, id: &CommitId, failure: Failure) -> Result<(), Undone> {
         let until = Instant::now() + self.options.timeout;
         let mut backoff = Backoff::default();
@@ -251,18 +255,20 @@ impl Writer {
             match self.try_claim(id).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => return Err(Undone::Failed(failure)),
-                // Not reached; or the commit itself is still under way, and holds its number.
+                // Either the database is not reachable, or the commit is still in progress and its
+                // number locked.
                 Err(_) => tokio::time::sleep(backoff.next_wait()).await,
             }
         }
         Err(Undone::Unknown(failure))
     }
 
-    /// Whether the commit of this number was made; from now on it cannot be.
+    /// Returns whether the commit with this number was made. If not, it can no longer be made.
     pub(crate) async fn try_claim(&mut self, id: &CommitId) -> Result<bool, Failure> {
         let dialect = self.dialect.clone();
         let mut connection = self.connected().await?;
-        // Numbers of claims mean nothing; they are below those of commits, and differ.
+        // Numbers of claims have no meaning. They are negative, unlike those of commits, and
+        // random.
         let number = -(self.random.next_u64() >> 2).cast_signed() - 1;
         match connection.run(log_row(&dialect, number, Revision::ZERO, id, b"")).await {
             Ok(_) => {
@@ -283,14 +289,14 @@ impl Writer {
 
     async fn grant(&mut self, ttl: Duration) -> Result<LeaseId, StoreError> {
         let lease = LeaseId((self.random.next_u64() >> 2) | 1);
-        // One that ends at once is held by nobody.
+        // A lease of zero duration has ended at once and needs no row.
         if ttl.is_zero() {
             return Ok(lease);
         }
         let dialect = self.dialect.clone();
         let mut tries = Tries::new();
         loop {
-            // A grant that nobody heard of ends by itself.
+            // A grant whose confirmation is lost expires by itself.
             let granted = match self.connected().await {
                 Ok(mut connection) => {
                     let granted = leases::grant(&mut connection, &dialect, lease, ttl).await;
@@ -333,12 +339,12 @@ impl Writer {
         let newest = loop {
             match self.try_end(lease, renewals).await {
                 Ok(newest) => break newest,
-                // It takes away what hangs on the lease, and nobody else would.
+                // Ending a lease removes its entries, which would not be removed otherwise.
                 Err(Undone::Failed(Failure::NoRoom(_))) if tries.is_left() => {
                     self.make_room().await;
                     tokio::time::sleep(tries.backoff.next_wait()).await;
                 }
-                // Tried again, it finds the lease gone: as good as done.
+                // On a retry the lease may be missing already, which counts as success.
                 Err(undone) => self.recover(undone, &mut tries).await?,
             }
         };
@@ -361,7 +367,8 @@ impl Writer {
         let keys = found.keys.clone();
         let computed = match keys.is_empty() {
             true => Computed::default(),
-            // Each is under the lease, and so is there.
+            // The removals have no conditions, because each key is under the lease and therefore
+            // exists.
             false => compute(&[removal(keys)], found),
         };
         let Some(newest) = computed.commits.last().map(|changes| changes.revision) else {
@@ -373,7 +380,7 @@ impl Writer {
         Ok(Some(newest))
     }
 
-    /// After a failure: waits where it may pass, gives its error where it does not.
+    /// Waits before a retry if the failure may pass; otherwise returns its error.
     async fn recover(&mut self, undone: Undone, tries: &mut Tries) -> Result<(), StoreError> {
         let place = self.options.place();
         match undone {
@@ -388,7 +395,7 @@ impl Writer {
         }
     }
 
-    /// Takes the connection, a new one if need be. Who does not give it back closes it.
+    /// Takes the kept connection, or opens one. A connection that is not put back is closed.
     async fn connected(&mut self) -> Result<Connection, Failure> {
         match self.connection.take() {
             Some(connection) => Ok(connection),
@@ -407,14 +414,14 @@ impl Writer {
         result
     }
 
-    /// Waits until this node has read its own commit: who was answered sees it in every watch.
+    /// Waits until this node has read its own commit, so that the caller sees it in every watch.
     async fn wait_until_read(&self, revision: Option<Revision>) {
         let Some(revision) = revision.filter(|it| *it > self.following.history.newest()) else {
             return;
         };
         self.following.has_written();
         let reached = self.following.history.reached(revision);
-        // Beyond that the follower is in trouble of its own, and the answer is true all the same.
+        // On timeout the follower has a problem, but the answer is still correct.
         let _ = tokio::time::timeout(OWN_READ_WAIT, reached).await;
     }
 
@@ -427,7 +434,7 @@ impl Writer {
     }
 }
 
-/// Requests that share a transaction.
+/// Requests that share an engine transaction.
 #[derive(Default)]
 struct Group {
     transactions: Vec<Transaction>,
@@ -457,7 +464,7 @@ impl Group {
     }
 }
 
-/// How often something may still be tried.
+/// Remaining attempts, with their backoff.
 struct Tries {
     left: u32,
     backoff: Backoff,

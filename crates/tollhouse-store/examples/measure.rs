@@ -1,8 +1,8 @@
-//! Measures durable writes: how many a second from parallel clients, and what one flush costs.
+//! Measures durable writes: the rate with parallel clients, and the duration of one flush.
 //!
 //! `cargo run --release -p tollhouse-store --example measure -- [DIRECTORY] [CLIENTS] [WRITES]`
 //! writes entries of the size of a route to a new store in that directory, which should be on the
-//! disk that matters, and prints one line a figure.
+//! disk to be measured, and prints one line per figure.
 
 use std::error::Error;
 use std::fs::File;
@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tollhouse_store::{Location, Revision, Store, Transaction, open};
 
-/// The size of a route with an upstream of its own and two plugins.
+/// Size of a route with an inline upstream and two plugins, in bytes.
 const VALUE_BYTES: usize = 600;
-/// Flushes that the cost of one is taken from.
+/// Number of flushes from which the median is taken.
 const FLUSHES: u32 = 500;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     runtime.block_on(measure(directory.path(), clients, writes))
 }
 
-/// What it takes to append a page to a file and bring it to the disk: the median.
+/// Median time to append a page to a file and flush it to disk.
 fn flush_cost(directory: &Path) -> std::io::Result<Duration> {
     let mut file = File::create(directory.join("flush"))?;
     let mut costs = Vec::new();

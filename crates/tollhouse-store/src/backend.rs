@@ -1,4 +1,4 @@
-//! The backends, one file or folder each, and the one place where a location chooses among them.
+//! The backends, one file or folder each, and their selection by location.
 
 pub mod apply;
 pub mod history;
@@ -17,19 +17,21 @@ use crate::store::Store;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens a store. It closes when the last reference to it goes.
+/// Opens a store. It closes when the last reference is dropped.
 ///
-/// Opening and closing a file block the calling thread, for a fraction of a second at most; nothing
-/// else does. A process that hands over to a successor must close its store before that one opens it.
+/// Opening and closing a file block the calling thread for a fraction of a second at most; nothing
+/// else blocks. A process that hands over to a successor must close its store before the successor
+/// opens it.
 ///
 /// # Errors
 ///
-/// Nothing is overwritten when this fails: see [`StoreError`] for what each failure asks for.
+/// If the store cannot be opened; nothing is overwritten. Each variant of [`StoreError`] names its
+/// remedy.
 pub fn open(location: &Location) -> Result<Arc<dyn Store>, StoreError> {
     open_with(location, &Options::default())
 }
 
-/// Opens a store in another way than the default.
+/// Opens a store with options.
 ///
 /// # Errors
 ///
@@ -43,32 +45,33 @@ pub fn open_with(location: &Location, options: &Options) -> Result<Arc<dyn Store
     }
 }
 
-/// Reads the entries under a prefix from the store of a data directory, as of one revision, whether
-/// or not another process has it open. Nothing is written, and nothing that runs is held up.
+/// Reads the entries under a prefix from the store of a data directory, at one revision, even if
+/// another process has it open. Writes nothing and delays no other process.
 ///
 /// # Errors
 ///
-/// There is no store, it may not be read, or it is damaged or of another version.
+/// If the store is missing, unreadable, damaged or of another version.
 pub fn read_directory(directory: &Path, prefix: &str) -> Result<Listing, StoreError> {
     sqlite::read(directory, prefix)
 }
 
-/// The same for a store that no other process has open, on a disk that has no room to open it.
+/// Like [`read_directory`], for a store on a disk without space to open it, which no other process
+/// may have open.
 ///
 /// # Errors
 ///
-/// As for [`read_directory`]; and another process has it open.
+/// As for [`read_directory`], and if another process has the store open.
 pub fn read_directory_alone(directory: &Path, prefix: &str) -> Result<Listing, StoreError> {
     sqlite::read_alone(directory, prefix)
 }
 
-/// Copies the store of a data directory, as of one revision, to a file that must not exist yet,
-/// whether or not another process has it open. As `store.db` in an empty data directory, the copy
-/// opens as a store. Every 16 MiB `progress` is called.
+/// Copies the store of a data directory, at one revision, to a file that must not exist, even if
+/// another process has the store open. As `store.db` in an empty data directory, the copy opens as
+/// a store. Calls `progress` every 16 MiB.
 ///
 /// # Errors
 ///
-/// As for [`read_directory`]; and the file exists, or cannot be written.
+/// As for [`read_directory`], and if the file exists or cannot be written.
 pub fn backup_directory(
     directory: &Path,
     file: &Path,

@@ -1,8 +1,8 @@
-//! Many operations on the store in as few transactions as its limits allow.
+//! Grouping of many operations into as few transactions as the limits of the store allow.
 
 use crate::{Limits, Operation, Transaction};
 
-/// Operations in transactions of a size that the store takes.
+/// Builder that splits operations into transactions within the limits of a store.
 pub struct Batches {
     limits: Limits,
     whole: Vec<Transaction>,
@@ -11,12 +11,11 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// None yet, for a store with these limits.
     pub fn new(limits: Limits) -> Self {
         Self { limits, whole: Vec::new(), current: Transaction::new(), current_bytes: 0 }
     }
 
-    /// Adds one, behind those before it.
+    /// Appends an operation.
     pub fn add(&mut self, operation: Operation) {
         let bytes = match &operation {
             Operation::Put { key, value, .. } => key.len() + value.len(),
@@ -33,7 +32,7 @@ impl Batches {
         self.current.operations.push(operation);
     }
 
-    /// All of them.
+    /// Returns the transactions, in order.
     pub fn finish(mut self) -> Vec<Transaction> {
         if !self.current.operations.is_empty() {
             self.whole.push(self.current);

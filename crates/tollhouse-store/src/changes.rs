@@ -1,23 +1,21 @@
-//! What a watcher receives: commits, whole and in order.
+//! Commits as watchers receive them: whole and in order.
 
 use crate::entry::{Entry, Revision};
 
-/// What a commit did to one key.
+/// Effect of a commit on one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The key was created or its value replaced; this is the entry now.
+    /// The key was created or its value replaced; holds the new entry.
     Put(Entry),
     /// The key was removed, by a transaction or by the end of its lease.
     Delete {
-        /// The key.
         key: Box<str>,
-        /// The revision of the removal.
+        /// Revision of the commit that removed the key.
         revision: Revision,
     },
 }
 
 impl Event {
-    /// The key that was put or removed.
     #[must_use]
     pub fn key(&self) -> &str {
         match self {
@@ -26,7 +24,7 @@ impl Event {
         }
     }
 
-    /// Bytes of key and value, for the bound of what is kept.
+    /// Size in bytes, for the limit of the history.
     fn bytes(&self) -> usize {
         match self {
             Self::Put(entry) => entry.key.len() + entry.value.len(),
@@ -35,12 +33,12 @@ impl Event {
     }
 }
 
-/// One commit.
+/// A commit with its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
-    /// The revision that the commit made.
+    /// Revision of the commit.
     pub revision: Revision,
-    /// What it did, in the order of its operations; the last event of a key is what holds.
+    /// Events in the order of the operations. The last event of a key determines its state.
     pub events: Vec<Event>,
 }
 
@@ -50,7 +48,7 @@ impl Changes {
         self.events.iter().map(Event::bytes).sum()
     }
 
-    /// What of it lies under a prefix; none when nothing does.
+    /// Returns the events under a prefix; `None` if the commit has no event there.
     pub(crate) fn under(&self, prefix: &str) -> Option<Self> {
         let events = self.events.iter().filter(|event| event.key().starts_with(prefix)).cloned();
         let events: Vec<Event> = events.collect();

@@ -1,22 +1,22 @@
-//! The time by which entries expire: Unix time from the system, or from a hand in tests.
+//! The clock for expiry: Unix time from the system, or a manual clock in tests.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where a store has the time from.
+/// Source of the time.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
-    /// The system's wall clock: entries must keep their time over a restart.
+    /// The system's wall clock, because expiry times must survive a restart.
     #[default]
     System,
-    /// A clock that stands until it is moved.
+    /// A clock that only moves when told to.
     Manual(Arc<ManualClock>),
 }
 
 impl Clock {
-    /// Now, in milliseconds of Unix time.
+    /// Current time, in milliseconds of Unix time.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         match self {
@@ -28,7 +28,7 @@ impl Clock {
         }
     }
 
-    /// Has this called whenever time jumps, so that who waits for a time looks again.
+    /// Registers a callback for jumps of the clock, so that a waiting thread checks again.
     pub(crate) fn on_jump(&self, wake: impl Fn() + Send + Sync + 'static) {
         if let Self::Manual(clock) = self {
             clock.wakes.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(wake));
@@ -36,7 +36,7 @@ impl Clock {
     }
 }
 
-/// A clock moved by hand.
+/// A clock for tests.
 #[derive(Default)]
 pub struct ManualClock {
     now_ms: AtomicU64,
@@ -44,14 +44,12 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that shows this time.
     #[must_use]
     pub fn at_ms(now_ms: u64) -> Arc<Self> {
         Arc::new(Self { now_ms: AtomicU64::new(now_ms), wakes: Mutex::default() })
     }
 
-    /// Moves the clock forward; entries whose time has come expire soon after, each store in its own
-    /// thread.
+    /// Moves the clock forward. Each store removes expired entries soon after, in its own thread.
     pub fn advance(&self, by: Duration) {
         self.now_ms.fetch_add(to_ms(by), Ordering::AcqRel);
         for wake in self.wakes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -66,13 +64,13 @@ impl fmt::Debug for ManualClock {
     }
 }
 
-/// Whole milliseconds; what is beyond 64 bits is the end of time.
+/// Converts to whole milliseconds; saturates at 64 bits.
 pub(crate) fn to_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// When something ends that lives for `ttl` from now; no later than the last time that a signed
-/// number of 64 bits holds, since that is what files keep.
+/// Expiry time for a duration from now. Bounded by the largest signed 64-bit number, because that
+/// is what the file stores.
 pub(crate) fn expiry_after(now_ms: u64, ttl: Duration) -> u64 {
     now_ms.saturating_add(to_ms(ttl)).min(i64::MAX.unsigned_abs())
 }

@@ -1,10 +1,10 @@
-//! The suite that every backend must pass: what a store does, whatever holds its entries.
+//! Conformance suite that every backend must pass.
 //!
-//! A backend's test calls [`run`] with a function that opens an empty store. Each case gets a store of its
-//! own. An engine outside of this process, whose time nobody moves and which many share, passes
-//! [`run_shared`]: all but the cases that need a clock moved by hand, or the end of the store itself.
-//! Nothing here knows which numbers revisions have, only that they rise; what only some backends do
-//! (last over a restart, make a backup) is tested beside them.
+//! The test of a backend calls [`run`] with a function that opens an empty store; each case opens
+//! its own. A shared engine outside this process, whose clock cannot be moved, calls [`run_shared`]
+//! instead. It leaves out the cases that move the clock or close the store. The suite assumes only
+//! that revisions rise, not their numbers. Features of single backends (durability over a restart,
+//! backups) are tested beside them.
 
 mod expiry;
 mod leases;
@@ -28,43 +28,42 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// A store under test, and the ways to do to it what the trait cannot.
+/// A store under test, and operations on it that the trait does not offer.
 pub trait Subject: Send + Sync {
     /// The store, which was empty when it was opened.
     fn store(&self) -> &Arc<dyn Store>;
 
-    /// Lets time pass, as far as the store knows.
+    /// Advances the time of the store.
     fn pass(&self, time: Duration) -> BoxFuture<'_, ()>;
 
-    /// Has the store forget which commits were made so far, though not what they did.
+    /// Makes the store drop its history of commits, but not its entries.
     fn compact(&self) -> BoxFuture<'_, ()>;
 }
 
 type Case = fn(Fixture) -> BoxFuture<'static, ()>;
 
-/// A store and what a case does with it.
+/// A store under test with helpers for the cases.
 struct Fixture {
     subject: Box<dyn Subject>,
 }
 
-/// Opens an empty store.
 pub type Open<'a> = dyn Fn() -> Box<dyn Subject> + Sync + 'a;
 
-/// Runs all cases, one after the other.
+/// Runs all cases in sequence.
 ///
 /// # Panics
 ///
-/// When the backend does not do what a store must.
+/// If the backend does not conform.
 pub async fn run(open: &Open<'_>) {
     run_shared(open).await;
     run_cases(&[watching::EMBEDDED, expiry::CASES, leases::EMBEDDED], open).await;
 }
 
-/// Runs the cases that hold for an engine outside of this process too.
+/// Runs the cases that an external engine can pass too.
 ///
 /// # Panics
 ///
-/// As [`run`].
+/// If the backend does not conform.
 pub async fn run_shared(open: &Open<'_>) {
     run_cases(&[values::CASES, transactions::CASES, watching::CASES, leases::CASES], open).await;
 }
@@ -96,7 +95,7 @@ impl Fixture {
         self.store().grant(Duration::from_secs(seconds)).await.expect("there is room for it")
     }
 
-    /// Puts a key under a lease of its own.
+    /// Puts a key under a new lease.
     async fn put_for(&self, seconds: u64, key: &str) -> LeaseId {
         let lease = self.grant(seconds).await;
         self.commit(Transaction::new().put_under(lease, key, "v")).await;
@@ -120,7 +119,7 @@ impl Fixture {
         self.store().revision().await.expect("the store knows its revision")
     }
 
-    /// A watch of everything from now on.
+    /// Watches everything from now on.
     async fn watch(&self) -> Watch {
         let revision = self.revision().await;
         self.store().watch("", revision)
@@ -135,7 +134,7 @@ fn put(key: &str, value: &str) -> Transaction {
     Transaction::new().put(key, value.to_owned())
 }
 
-/// The next commit of a watch.
+/// Returns the next commit of a watch; skips progress.
 async fn next(watch: &mut Watch) -> Changes {
     loop {
         match watch.next().await {
@@ -146,7 +145,7 @@ async fn next(watch: &mut Watch) -> Changes {
     }
 }
 
-/// How a watch ends, whatever it still has to say before.
+/// Returns the reason for the end of a watch; skips all earlier events.
 async fn end(watch: &mut Watch) -> Lost {
     loop {
         if let WatchEvent::Lost(lost) = watch.next().await {
@@ -155,7 +154,7 @@ async fn end(watch: &mut Watch) -> Lost {
     }
 }
 
-/// Polls futures side by side until all have ended; results in the order of the futures.
+/// Polls futures concurrently until all have completed; results are in the order of the futures.
 async fn together<T>(futures: Vec<BoxFuture<'_, T>>) -> Vec<T> {
     let mut results: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     let mut futures: Vec<_> = futures.into_iter().map(Some).collect();

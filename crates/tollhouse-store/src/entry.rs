@@ -1,18 +1,19 @@
-//! What a store holds: entries, each at a revision, and lists of them.
+//! Contents of a store: entries with their revisions, and listings of them.
 
 use bytes::Bytes;
 use std::fmt;
 
-/// The number of a commit. Revisions of one store rise with every commit, perhaps by more than one, and are
-/// never used again.
+/// Number of a commit. Revisions of a store rise with every commit, perhaps by more than one, and
+/// are never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
 impl Revision {
-    /// The revision of a store that nothing was ever written to.
+    /// The revision of a store without any commit.
     pub const ZERO: Self = Self(0);
 
-    /// The next number: that of the next commit in stores that count nothing else.
+    /// The next number. Only in stores that number nothing but commits is it the revision of the
+    /// next commit.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
@@ -25,22 +26,21 @@ impl fmt::Display for Revision {
     }
 }
 
-/// A key with its value and history.
+/// A key with its value and revisions.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The key.
     pub key: Box<str>,
-    /// The value.
     pub value: Bytes,
-    /// The commit that created the key; a key that was deleted and put again is a new one.
+    /// Revision of the commit that created the key. A deleted key that is put again counts as
+    /// created anew.
     pub create_revision: Revision,
-    /// The commit that put the value.
+    /// Revision of the commit that put the value.
     pub mod_revision: Revision,
-    /// When the entry ends, in milliseconds of Unix time; never when absent.
+    /// Expiry time in milliseconds of Unix time; `None` never expires.
     pub expires_at_ms: Option<u64>,
 }
 
-// Values hold credentials and private keys, which have no business in a log.
+// Hides the value, because values contain credentials and private keys.
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")
@@ -53,11 +53,11 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// The entries under a prefix as they were at one revision.
+/// The entries under a prefix at one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// The revision of the whole store, from which [`watch`](crate::Store::watch) goes on.
+    /// Revision of the whole store, from which [`watch`](crate::Store::watch) continues.
     pub revision: Revision,
-    /// The entries, ordered by key (by its bytes).
+    /// The entries, ordered by the bytes of their keys.
     pub entries: Vec<Entry>,
 }

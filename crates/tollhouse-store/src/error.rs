@@ -1,25 +1,25 @@
-//! What can go wrong with a store. Each variant names its cause, the place, and what to do about it,
-//! in words that read after "failed to …:".
+//! Errors of a store. Each message names cause, place and remedy, and reads after "failed to …:".
 
 use crate::entry::Revision;
 use crate::lease::LeaseId;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What an error says about what happened: whoever retries must know.
+/// Outcome of a failed request, which decides about a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Nothing was changed, and the same request is refused again: it has to be made anew.
+    /// No change was made. The same request would fail again and must be rebuilt.
     Refused,
-    /// Nothing was changed, or could be read: the same request may succeed once the store works again.
+    /// No change was made and no data was read. The same request may succeed once the store works
+    /// again.
     Unavailable,
-    /// Nobody knows whether the change was made: read before you repeat it.
+    /// The change may have been made; read before repeating it.
     Unknown,
-    /// Nothing was changed: whoever asked has lost the right to, and must stop.
+    /// No change was made. The caller has lost its lease and must stop.
     Fenced,
 }
 
-/// Why a store did not do what it was asked.
+/// Why a request to a store failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// A condition of the transaction did not hold; nothing was changed.
@@ -28,47 +28,40 @@ pub enum StoreError {
         /// The key of the first condition that failed.
         key: Box<str>,
     },
-    /// Something was put after this revision, and the transaction expects otherwise; nothing was changed.
+    /// A key was put after the expected revision; nothing was changed.
     #[error("the store has changed since revision {revision}; read it again and retry")]
     Outdated {
         /// The revision that the transaction is based on.
         revision: Revision,
     },
-    /// The transaction passes a limit; nothing was changed.
-    #[error("{what} is {actual}, more than the {max} that the store takes; split it")]
+    /// The transaction exceeds a limit; nothing was changed.
+    #[error("{what} is {actual}, more than the limit of {max}; split it")]
     TooLarge {
-        /// What is too large, with its unit.
+        /// The quantity, with its unit.
         what: &'static str,
-        /// How large it is.
         actual: usize,
         /// The limit.
         max: usize,
     },
-    /// A key has no bytes.
+    /// A key is empty.
     #[error("the key is empty; give it at least one character")]
     EmptyKey,
-    /// A transaction changes a key twice, by itself or by its prefix; nothing was changed.
+    /// A transaction changes a key twice, directly or by its prefix; nothing was changed.
     #[error("{key} is changed twice in one transaction; leave the last change of it only")]
-    ChangedTwice {
-        /// The key.
-        key: Box<str>,
-    },
+    ChangedTwice { key: Box<str> },
     /// The lease has ended; nothing was changed.
-    #[error("lease {lease} has ended; stop what it was for, and take a new one")]
-    Fenced {
-        /// The lease.
-        lease: LeaseId,
-    },
+    #[error("lease {lease} has ended; stop its work, and take a new one")]
+    Fenced { lease: LeaseId },
     /// Another process has the store open.
     #[error(
         "{} is in use by another process; stop that one, or give this one a data directory of \
          its own", path.display()
     )]
     InUse {
-        /// The file that the other process holds.
+        /// The file that the other process has locked.
         path: PathBuf,
     },
-    /// The place of the store cannot be written to.
+    /// The store cannot be written.
     #[error(
         "{} cannot be written ({reason}); give the user of this process the right to write \
          there, or choose another data directory", path.display()
@@ -76,10 +69,10 @@ pub enum StoreError {
     ReadOnly {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Message of the system.
         reason: String,
     },
-    /// The disk has no room for the write; nothing was changed.
+    /// The disk is full; nothing was changed.
     #[error(
         "the disk that holds {} is full, nothing was written; make room and repeat the \
          change", path.display()
@@ -88,7 +81,7 @@ pub enum StoreError {
         /// The store's file.
         path: PathBuf,
     },
-    /// The file is damaged. It was left as it is.
+    /// The file is damaged; it was not modified.
     #[error(
         "{} is damaged ({reason}) and was left untouched; put a backup in its place, or move \
          it away to start with an empty store", path.display()
@@ -96,10 +89,10 @@ pub enum StoreError {
     Corrupt {
         /// The store's file.
         path: PathBuf,
-        /// What was found.
+        /// Description of the damage.
         reason: String,
     },
-    /// A newer version of the program wrote the file. It was left as it is.
+    /// A newer version of the program wrote the file; it was not modified.
     #[error(
         "{} has format {found}, written by a newer version (this one reads up to {supported}), \
          and was left untouched; run that version, or put a backup of this one in its place",
@@ -113,16 +106,13 @@ pub enum StoreError {
         /// The newest format that this version reads.
         supported: u32,
     },
-    /// The file belongs to another program. It was left as it is.
+    /// The file belongs to another program; it was not modified.
     #[error(
         "{} is not a store of this program and was left untouched; move it away, or choose \
          another data directory", path.display()
     )]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-    },
-    /// There is no store at this place.
+    Foreign { path: PathBuf },
+    /// The store does not exist.
     #[error(
         "{} does not exist: no gateway has kept objects there; name the data directory of one",
         path.display()
@@ -131,7 +121,7 @@ pub enum StoreError {
         /// The store's file.
         path: PathBuf,
     },
-    /// The store may not be read.
+    /// The user of the process may not read the store.
     #[error(
         "{} cannot be read; run this as the user that the gateway runs as", path.display()
     )]
@@ -139,22 +129,19 @@ pub enum StoreError {
         /// The store's file.
         path: PathBuf,
     },
-    /// The file that a backup should go to is there already.
+    /// The destination of a backup already exists.
     #[error("{} exists and is never overwritten; name another file", path.display())]
-    FileExists {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Reading or writing failed for a reason that has no variant of its own.
+    FileExists { path: PathBuf },
+    /// Reading or writing failed for another reason.
     #[error("{} cannot be used: {reason}", path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Message of the system.
         reason: String,
     },
-    /// The disk failed while a commit was flushed: whether the change will be there after a restart
-    /// is not known. It is not in what is read until then.
+    /// The disk failed while a commit was flushed. The change may be there after a restart; until
+    /// then reads do not show it.
     #[error(
         "the disk that holds {} did not confirm the change ({reason}): it may be there after a \
          restart; look at the disk, then read the object again and repeat the change if need be",
@@ -163,11 +150,12 @@ pub enum StoreError {
     Unconfirmed {
         /// The store's file.
         path: PathBuf,
-        /// What the system said.
+        /// Message of the system.
         reason: String,
     },
-    /// The disk failed a commit before this one. What such a disk says later cannot be believed, so that
-    /// nothing more is written until the store is opened anew, which reads back what is really there.
+    /// The disk failed to confirm an earlier commit. Later confirmations of such a disk are not
+    /// reliable, so nothing more is written until the store is opened again, which reads the actual
+    /// content.
     #[error(
         "nothing more is written to {} since the disk did not confirm a change ({reason}); look at \
          the disk, then restart", path.display()
@@ -175,59 +163,59 @@ pub enum StoreError {
     Stopped {
         /// The store's file.
         path: PathBuf,
-        /// What the system said of the change that it did not confirm.
+        /// Message of the system about the unconfirmed change.
         reason: String,
     },
-    /// The engine that holds the store could not be asked; nothing was changed.
+    /// The external engine is not reachable; nothing was changed.
     #[error(
-        "{place} cannot be reached ({reason}); look whether it runs, and whether its addresses, \
+        "{place} cannot be reached ({reason}); check that it runs, and that its addresses, \
          certificates and credentials are right"
     )]
     Unreachable {
-        /// What the engine is, and where.
+        /// Kind and address of the engine.
         place: Box<str>,
-        /// What was heard last.
+        /// The last error.
         reason: String,
     },
-    /// The engine was asked for a change and has not said whether it made it.
+    /// The external engine has not confirmed a change.
     #[error(
         "{place} did not confirm the change ({reason}): it may have been made; read the object again \
          and repeat the change if need be"
     )]
     Unanswered {
-        /// What the engine is, and where.
+        /// Kind and address of the engine.
         place: Box<str>,
-        /// What was heard instead.
+        /// The error received instead.
         reason: String,
     },
-    /// The engine understood the request and does not do it; nothing was changed.
+    /// The external engine refused the request; nothing was changed.
     #[error("{place} refuses ({reason}); {remedy}")]
     Declined {
-        /// What the engine is, and where.
+        /// Kind and address of the engine.
         place: Box<str>,
-        /// What it said.
+        /// Message of the engine.
         reason: String,
-        /// What to do about it.
+        /// Advice for the operator.
         remedy: &'static str,
     },
-    /// The engine has no room for what the change adds; nothing was changed. Changes that only take away are done
-    /// all the same.
+    /// The external engine has no space for the change; nothing was changed. Changes that only
+    /// remove still succeed.
     #[error("{place} has no room ({reason}); {remedy}")]
     OutOfRoom {
-        /// What the engine is, and where.
+        /// Kind and address of the engine.
         place: Box<str>,
-        /// What it said.
+        /// Message of the engine.
         reason: String,
-        /// What to do about it.
+        /// Advice for the operator.
         remedy: &'static str,
     },
-    /// The store was closed while the request was under way.
+    /// The store was closed during the request.
     #[error("the store is closed; the process is ending")]
     Closed,
 }
 
 impl StoreError {
-    /// What it says about what happened.
+    /// Outcome of the failed request.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -256,15 +244,15 @@ impl StoreError {
         }
     }
 
-    /// Whether the store has no room for what the change adds. A change that only removes objects still succeeds, if it
-    /// adds nothing else.
+    /// Whether the store has no space for the change. A change that only removes still succeeds.
     #[must_use]
     pub fn is_without_room(&self) -> bool {
         matches!(self, Self::Full { .. } | Self::OutOfRoom { .. })
     }
 
-    /// Whether the disk or the file keeps a store from being used: a full, failing or read-only disk, or a damaged
-    /// file. A lock of another process, and a file of another program or version, do not count.
+    /// Whether the disk or the file prevents the use of the store: a full, failing or read-only
+    /// disk, or a damaged file. A lock of another process, and a file of another program or
+    /// version, do not count.
     #[must_use]
     pub fn is_of_the_disk(&self) -> bool {
         matches!(
@@ -278,7 +266,7 @@ impl StoreError {
         )
     }
 
-    /// What an error of the file system at this path means.
+    /// Converts a file system error about this path.
     pub(crate) fn from_io(path: &Path, error: &io::Error) -> Self {
         let path = path.to_owned();
         let reason = error.to_string();

@@ -1,6 +1,6 @@
-//! Futures of traits whose implementations are not known where they are used.
+//! Boxed futures, for object-safe traits.
 
 use std::pin::Pin;
 
-/// A future on the heap that may move between threads.
+/// A boxed future that may move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

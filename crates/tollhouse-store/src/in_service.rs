@@ -1,5 +1,5 @@
-//! How far what a store holds is in service, for those who answer a write once the next request meets it. Who puts it
-//! there is not known here.
+//! Progress of the configuration in service, for callers that answer a write once the next request
+//! is served with it.
 
 use std::time::Duration;
 
@@ -7,34 +7,34 @@ use tokio::sync::watch;
 
 use crate::entry::Revision;
 
-/// Longest wait of a write: whoever puts things into service may have the lowest priority of a busy machine, and clients
-/// wait longer than this.
+/// Longest wait of a write. The publisher may run at the lowest priority of a busy machine, and
+/// clients wait longer than this.
 const WRITE_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// The revision up to which everything is in service. Clones tell the same.
+/// The revision up to which everything is in service. Clones share it.
 #[derive(Debug, Clone)]
 pub struct InService(watch::Receiver<Revision>);
 
 impl InService {
-    /// As whoever puts it there tells; once nobody tells any more, nothing is waited for.
+    /// Follows the revision of the publisher. After the publisher has ended, waits return at once.
     pub fn new(told: watch::Receiver<Revision>) -> Self {
         Self(told)
     }
 
-    /// The revision.
     pub fn revision(&self) -> Revision {
         *self.0.borrow()
     }
 
-    /// Waits until a revision is in service, for so long; whether it is. Any number may wait for the same one.
+    /// Waits up to `longest` until a revision is in service; returns whether it is. Any number of
+    /// callers may wait for the same one.
     pub async fn reaches(&self, revision: Revision, longest: Duration) -> bool {
         let mut told = self.0.clone();
         let reached = told.wait_for(|reached| *reached >= revision);
         tokio::time::timeout(longest, reached).await.is_ok()
     }
 
-    /// Waits until what a write made is in service, for a while: it is written all the same, and the log says so where
-    /// it is answered before.
+    /// Waits for a limited time until a write is in service. On timeout the write is still valid; a
+    /// warning is logged.
     pub async fn meets_write(&self, revision: Revision) {
         if !self.reaches(revision, WRITE_WAIT_MAX).await {
             tracing::warn!(revision = revision.0, "a write is answered before it serves");

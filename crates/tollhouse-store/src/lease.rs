@@ -1,12 +1,12 @@
-//! Leases: a claim that ends unless its holder renews it.
+//! Leases: claims that end unless their holder renews them.
 //!
-//! What is put under a lease goes when the lease ends, and a transaction can ask that a lease still stands
-//! ([`Condition::LeaseHeld`](crate::Condition::LeaseHeld)): so a holder that was stopped for longer than it
-//! knows writes nothing once somebody else may have taken its place.
+//! Entries under a lease are removed when the lease ends, and a transaction can require that a
+//! lease has not ended ([`Condition::LeaseHeld`](crate::Condition::LeaseHeld)). A holder that was
+//! suspended for too long therefore cannot write after another one may have taken over.
 
 use std::fmt;
 
-/// The number of a lease. A store gives none of them twice.
+/// Number of a lease. A store never reuses one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(pub u64);
 

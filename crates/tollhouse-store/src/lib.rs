@@ -1,12 +1,11 @@
-//! The configuration store: revisioned keys and values, committed in transactions, watched.
+//! The configuration store: revisioned keys and values, committed in transactions, with watches.
 //!
-//! [`Store`] is the trait, [`open`] gives one. The semantics are etcd's, no more and no less: every commit
-//! gets one revision that all of its operations share, a watcher sees what lies under its prefix in whole
-//! commits and in order, and what a lease holds ends in a commit of its own. Backends live under `backend/`,
-//! one file or folder each, and all pass the suite in `conformance`. What only a store in a file has (its
-//! lock, its backup, the room it keeps on the disk) is no part of the trait: it is given to [`open_with`],
-//! or asked of [`backup_directory`]. Values are bytes here: what they mean is the business of those who
-//! write them.
+//! [`Store`] is the trait; [`open`] opens a store. The semantics are those of etcd: every commit
+//! gets one revision for all of its operations, a watcher sees the changes under its prefix in
+//! whole commits and in order, and entries under a lease end in a separate commit. Backends are in
+//! `backend/`, one file or folder each, and all pass the suite in `conformance`. Features that only
+//! a store in a file has (lock, backup, disk reserve) are not part of the trait; they are
+//! configured in [`open_with`] or provided by [`backup_directory`]. Values are opaque bytes.
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +27,7 @@ mod store;
 mod transaction;
 mod watch;
 
-/// What a transaction means and how watchers are served, for backends in crates of their own.
+/// Semantics of transactions and history of commits, for backends in other crates.
 pub mod engine {
     pub use crate::backend::apply::{Applied, Table, Terms, apply, end_of_prefix, removal};
     pub use crate::backend::history::History;

@@ -1,37 +1,37 @@
-//! Where a store in this process lives, and how it is opened.
+//! Location and options of a store in this process.
 
 use crate::clock::Clock;
 use std::path::PathBuf;
 
-/// Where a store lives.
+/// Location of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// In memory, gone with the process.
+    /// In memory; the content is lost with the process.
     Memory,
-    /// In the file `store.db` of this data directory, which is made if need be.
+    /// In the file `store.db` of this data directory, which is created if missing.
     Directory(PathBuf),
 }
 
-/// How much of the newest commits stays in memory.
+/// Extent of the history kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HistoryKept {
     /// As much as watchers need to catch up.
     #[default]
     ForWatchers,
-    /// Nothing: nobody watches, but perhaps for the end of the store.
+    /// No history, for stores whose only watchers wait for their end.
     Nothing,
 }
 
-/// How a store is opened; the default is what a gateway wants.
+/// Options of a store. The defaults are for a gateway.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The time by which entries expire.
+    /// Clock for the expiry of entries.
     pub clock: Clock,
-    /// Whether commits are kept for who watches from before them.
+    /// Extent of the history, which serves watches from earlier revisions.
     pub history: HistoryKept,
-    /// Room on the disk that is kept for transactions that only take away, in bytes.
+    /// Disk space reserved for transactions that only remove, in bytes.
     pub reserve_bytes: usize,
-    /// Pages past which the file cannot grow: a full disk at a known place.
+    /// Page limit of the file, to simulate a full disk.
     #[cfg(test)]
     pub(crate) pages_max: Option<u32>,
     /// Pages of the log after which it is folded into the file.

@@ -1,4 +1,4 @@
-//! The trait that every backend implements. It is object safe, and its futures run on any executor.
+//! The trait of every backend. It is object safe, and its futures run on any executor.
 
 use crate::entry::{Entry, Listing, Revision};
 use crate::error::StoreError;
@@ -9,23 +9,21 @@ use crate::transaction::{Committed, Transaction};
 use crate::watch::Watch;
 use std::time::Duration;
 
-/// Keys and values under one rising revision, as etcd has them.
+/// Keys and values under one rising revision, as in etcd.
 ///
-/// No method blocks the thread that polls it. A future that is dropped before it ends takes nothing
-/// back: its commit may still happen. What an error says about what happened is its
-/// [`kind`](StoreError::kind).
+/// No method blocks the polling thread. Dropping a future undoes nothing: its commit may still
+/// happen. The [`kind`](StoreError::kind) of an error says whether the change may have been made.
 pub trait Store: Send + Sync {
-    /// What one transaction may hold.
+    /// Limits of a transaction.
     fn limits(&self) -> Limits;
 
-    /// The entry of a key, if there is one.
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>>;
 
-    /// All entries whose key starts with the prefix, as of one revision; an empty prefix lists all.
+    /// Lists all entries with the prefix at one revision; an empty prefix lists everything.
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Listing, StoreError>>;
 
-    /// Entries whose key starts with the prefix and is greater than `after`, in the order of their keys, at
-    /// most so many. Pages are each as of their own revision: whoever needs one for all of them lists.
+    /// Lists at most `entries_max` entries with the prefix whose keys are greater than `after`, in
+    /// key order. Each page has a separate revision; callers that need a single one use `list`.
     fn list_page<'a>(
         &'a self,
         prefix: &'a str,
@@ -33,27 +31,27 @@ pub trait Store: Send + Sync {
         entries_max: usize,
     ) -> BoxFuture<'a, Result<Listing, StoreError>>;
 
-    /// Does the whole transaction, or nothing of it. What is answered is durable, seen by every later
-    /// read, and on its way to the watchers.
+    /// Executes the whole transaction or nothing of it. A successful result is durable, visible to
+    /// every later read, and on its way to the watchers.
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>>;
 
-    /// What commits *after* this revision do under a prefix, beginning with those already made. Pass the
-    /// revision of a [`Listing`] to see all that came after it.
+    /// Watches the commits *after* this revision under a prefix, including those already made. Pass
+    /// the revision of a [`Listing`] to see everything that came after it.
     fn watch(&self, prefix: &str, after: Revision) -> Watch;
 
     /// The revision of the newest commit.
     fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>>;
 
-    /// A lease that ends after this time, unless it is renewed.
+    /// Creates a lease that ends after `ttl` unless renewed.
     fn grant(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StoreError>>;
 
-    /// Renews a lease: it lasts for its whole time from now, and so does what was put under it.
+    /// Renews a lease and the entries under it for its full duration from now.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Fenced`] when it has ended already: its holder must stop doing what it was for.
+    /// [`StoreError::Fenced`] if it has already ended; the holder must then stop its work.
     fn keep_alive(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Ends a lease, and what was put under it with it. One that has ended already is no error.
+    /// Ends a lease and removes the entries under it. Succeeds if the lease has already ended.
     fn revoke(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>>;
 }

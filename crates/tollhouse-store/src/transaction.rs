@@ -1,6 +1,6 @@
-//! Transactions: conditions, and the operations to do together when all of them hold.
+//! Transactions: conditions, and operations that are executed together if all conditions hold.
 //!
-//! What a transaction means for a table of entries stands in `backend/apply.rs`.
+//! `backend/apply.rs` defines how a transaction is applied to a table of entries.
 
 use crate::entry::{Entry, Revision};
 use crate::error::StoreError;
@@ -11,44 +11,35 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Bound;
 
-/// A change to one key, or to all under a prefix.
+/// A change to one key, or to all keys under a prefix.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// Creates the key or replaces its value; a lease that it was under holds it no longer.
+    /// Creates the key or replaces its value; a former lease no longer applies to it.
     Put {
-        /// The key.
         key: Box<str>,
-        /// The value.
         value: Bytes,
-        /// The lease that the entry ends with; it stays for ever when absent.
+        /// Lease with which the entry ends; `None` keeps it for ever.
         lease: Option<LeaseId>,
     },
-    /// Removes the key, if it is there.
-    Delete {
-        /// The key.
-        key: Box<str>,
-    },
-    /// Removes all keys that start with the prefix; an empty prefix removes all there are.
-    DeletePrefix {
-        /// The prefix.
-        prefix: Box<str>,
-    },
+    /// Removes the key if it exists.
+    Delete { key: Box<str> },
+    /// Removes all keys with the prefix; an empty prefix removes everything.
+    DeletePrefix { prefix: Box<str> },
 }
 
 impl Operation {
-    /// Creates a key or replaces its value, for ever.
+    /// Creates a key or replaces its value, without a lease.
     #[must_use]
     pub fn put(key: impl Into<Box<str>>, value: impl Into<Bytes>) -> Self {
         Self::Put { key: key.into(), value: value.into(), lease: None }
     }
 
-    /// Removes a key.
     #[must_use]
     pub fn delete(key: impl Into<Box<str>>) -> Self {
         Self::Delete { key: key.into() }
     }
 
-    /// The key that is changed, or what those begin with that are removed.
+    /// The key, or the prefix of the removed keys.
     #[must_use]
     pub fn key(&self) -> &str {
         match self {
@@ -65,7 +56,7 @@ impl Operation {
     }
 }
 
-// As for `Entry`: values do not appear in logs.
+// Hides the value, as `Entry` does.
 impl fmt::Debug for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -83,48 +74,37 @@ impl fmt::Debug for Operation {
     }
 }
 
-/// What must hold for a transaction to be done. All conditions are evaluated before any operation.
+/// A precondition of a transaction. All conditions are evaluated before any operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// There is no entry of this key.
-    Absent {
-        /// The key.
-        key: Box<str>,
-    },
-    /// There is an entry of this key.
-    Exists {
-        /// The key.
-        key: Box<str>,
-    },
-    /// The value of this key was put by this commit.
+    /// The key does not exist.
+    Absent { key: Box<str> },
+    /// The key exists.
+    Exists { key: Box<str> },
+    /// The current value of the key was put by this commit.
     ModifiedAt {
-        /// The key.
         key: Box<str>,
         /// The revision of the commit.
         revision: Revision,
     },
-    /// No later commit than this one has put the value of this key; there may be no entry of it. A
-    /// removal leaves no trace, and goes unnoticed.
+    /// No commit after this revision has put the key, which need not exist. A removal leaves no
+    /// trace and is not noticed.
     UnchangedSince {
-        /// The key.
         key: Box<str>,
         /// The revision of the commit.
         revision: Revision,
     },
-    /// No later commit than this one has put anything. A removal may go unnoticed.
+    /// No commit after this revision has put any key. A removal may not be noticed.
     NothingPutSince {
         /// The revision of the commit.
         revision: Revision,
     },
-    /// This lease has not ended. Where it has, the refusal is [`StoreError::Fenced`].
-    LeaseHeld {
-        /// The lease.
-        lease: LeaseId,
-    },
+    /// The lease has not ended. Otherwise the error is [`StoreError::Fenced`].
+    LeaseHeld { lease: LeaseId },
 }
 
 impl Condition {
-    /// The key that is looked at, if it is about one.
+    /// The key of the condition, if it has one.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         match self {
@@ -136,7 +116,7 @@ impl Condition {
         }
     }
 
-    /// Whether the condition holds for what stands at its key.
+    /// Whether the condition holds for the current entry of its key.
     #[must_use]
     pub fn holds(&self, current: Option<&Entry>) -> bool {
         match self {
@@ -148,35 +128,35 @@ impl Condition {
             Self::UnchangedSince { revision, .. } => {
                 current.is_none_or(|entry| entry.mod_revision <= *revision)
             }
-            // They are about no entry.
+            // These conditions are not about a single entry.
             Self::NothingPutSince { .. } | Self::LeaseHeld { .. } => true,
         }
     }
 }
 
-/// Operations that are done together, or not at all.
+/// Operations that are executed together or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// What must hold.
+    /// Preconditions.
     pub conditions: Vec<Condition>,
-    /// What is then done. No key may be changed by two of them, as in engines that do them all at once.
+    /// Operations. Each key may only be changed once, because some engines execute all operations
+    /// simultaneously.
     pub operations: Vec<Operation>,
 }
 
 impl Transaction {
-    /// A transaction that does nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Also creates a key or replaces its value.
+    /// Adds a put without a lease.
     #[must_use]
     pub fn put(self, key: impl Into<Box<str>>, value: impl Into<Bytes>) -> Self {
         self.then(Operation::put(key, value))
     }
 
-    /// Also creates a key or replaces its value; the entry ends with the lease.
+    /// Adds a put under a lease, with which the entry ends.
     #[must_use]
     pub fn put_under(
         self,
@@ -187,69 +167,69 @@ impl Transaction {
         self.then(Operation::Put { key: key.into(), value: value.into(), lease: Some(lease) })
     }
 
-    /// Also removes a key.
+    /// Adds the removal of a key.
     #[must_use]
     pub fn delete(self, key: impl Into<Box<str>>) -> Self {
         self.then(Operation::Delete { key: key.into() })
     }
 
-    /// Also removes all keys that start with a prefix.
+    /// Adds the removal of all keys with a prefix.
     #[must_use]
     pub fn delete_prefix(self, prefix: impl Into<Box<str>>) -> Self {
         self.then(Operation::DeletePrefix { prefix: prefix.into() })
     }
 
-    /// Also does this operation.
+    /// Adds an operation.
     #[must_use]
     pub fn then(mut self, operation: Operation) -> Self {
         self.operations.push(operation);
         self
     }
 
-    /// Only if there is no entry of this key.
+    /// Adds the condition that the key does not exist.
     #[must_use]
     pub fn when_absent(self, key: impl Into<Box<str>>) -> Self {
         self.when(Condition::Absent { key: key.into() })
     }
 
-    /// Only if there is an entry of this key.
+    /// Adds the condition that the key exists.
     #[must_use]
     pub fn when_exists(self, key: impl Into<Box<str>>) -> Self {
         self.when(Condition::Exists { key: key.into() })
     }
 
-    /// Only if the value of this key is the one of this revision.
+    /// Adds the condition that the value of the key is the one of this revision.
     #[must_use]
     pub fn when_modified_at(self, key: impl Into<Box<str>>, revision: Revision) -> Self {
         self.when(Condition::ModifiedAt { key: key.into(), revision })
     }
 
-    /// Only if no later commit than this one has put the value of this key.
+    /// Adds the condition that no commit after this revision has put the key.
     #[must_use]
     pub fn when_unchanged_since(self, key: impl Into<Box<str>>, revision: Revision) -> Self {
         self.when(Condition::UnchangedSince { key: key.into(), revision })
     }
 
-    /// Only if no later commit than this one has put anything.
+    /// Adds the condition that no commit after this revision has put any key.
     #[must_use]
     pub fn when_nothing_put_since(self, revision: Revision) -> Self {
         self.when(Condition::NothingPutSince { revision })
     }
 
-    /// Only while this lease is held.
+    /// Adds the condition that the lease has not ended.
     #[must_use]
     pub fn while_held(self, lease: LeaseId) -> Self {
         self.when(Condition::LeaseHeld { lease })
     }
 
-    /// Only if this holds too.
+    /// Adds a condition.
     #[must_use]
     pub fn when(mut self, condition: Condition) -> Self {
         self.conditions.push(condition);
         self
     }
 
-    /// Whether it adds nothing.
+    /// Whether the transaction puts nothing.
     #[must_use]
     pub fn only_removes(&self) -> bool {
         self.operations.iter().all(|operation| match operation {
@@ -267,11 +247,12 @@ impl Transaction {
         conditions + operations
     }
 
-    /// Checks the limits, and that no key is changed twice; a backend does this before anything else.
+    /// Checks the limits, and that no key is changed twice. A backend calls this before anything
+    /// else.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The first violation.
     pub fn check(&self, limits: &Limits) -> Result<(), StoreError> {
         at_most("the number of operations", self.operations.len(), limits.operations_max)?;
         at_most("the number of conditions", self.conditions.len(), limits.operations_max)?;
@@ -281,7 +262,7 @@ impl Transaction {
         }
         for operation in &self.operations {
             match operation {
-                // An empty prefix means all keys; an empty key means nothing.
+                // An empty prefix stands for all keys; an empty key is invalid.
                 Operation::DeletePrefix { prefix } => {
                     at_most("the prefix in bytes", prefix.len(), limits.key_bytes_max)?;
                 }
@@ -293,7 +274,7 @@ impl Transaction {
     }
 
     fn check_changed_once(&self) -> Result<(), StoreError> {
-        // Most transactions change one key, and need no set to know it.
+        // A transaction with a single operation needs no set.
         if self.operations.len() < 2 {
             return Ok(());
         }
@@ -312,7 +293,7 @@ impl Transaction {
         prefixes.sort_unstable();
         let twice = |key: &str| Err(StoreError::ChangedTwice { key: key.into() });
         for pair in prefixes.windows(2) {
-            // In this order a prefix stands right before what begins with it.
+            // In this order a prefix immediately precedes the prefixes that begin with it.
             if pair[1].starts_with(pair[0]) {
                 return twice(pair[1]);
             }
@@ -342,14 +323,14 @@ fn at_most(what: &'static str, actual: usize, max: usize) -> Result<(), StoreErr
     Ok(())
 }
 
-/// A transaction that was done.
+/// Result of a committed transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The revision it made; that of the store as it was, when the transaction changed nothing.
+    /// Revision of the commit; the current revision if the transaction changed nothing.
     pub revision: Revision,
-    /// For each operation what stood at its key before it; always absent for a prefix.
+    /// For each operation the previous entry of its key; `None` for a prefix.
     pub previous: Vec<Option<Entry>>,
-    /// How many entries were removed by all operations.
+    /// Number of entries removed by all operations.
     pub removed: usize,
 }
 

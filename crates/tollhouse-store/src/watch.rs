@@ -1,109 +1,111 @@
-//! Watching: what a watcher receives, and what a backend gives to make one.
+//! Watches: their events, and the interface for backends.
 //!
-//! Revisions that a watcher sees rise, but not by one: other keys change too, and some engines count all
-//! of them. [`WatchEvent::Progress`] tells how far a watch has come where nothing under its prefix changed.
+//! The revisions of a watch rise, but not by one, because other keys change too and some engines
+//! count further operations. [`WatchEvent::Progress`] reports how far a watch has come while
+//! nothing under its prefix changes.
 
 use crate::changes::Changes;
 use crate::entry::Revision;
 use crate::future::BoxFuture;
 
-/// What a watcher receives.
+/// An event of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEvent {
-    /// A commit: what of it lies under the prefix.
+    /// The part of a commit under the prefix.
     Commit(Changes),
-    /// Every commit up to this revision was received that has anything under the prefix.
+    /// All commits up to this revision with changes under the prefix were received.
     Progress(Revision),
-    /// Commits may have been missed, or none come any more. Further questions get the same answer.
+    /// The watch has ended: commits may have been missed, or no more will come. Every further call
+    /// returns the same event.
     Lost(Lost),
 }
 
 /// Why a watch has ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// The watcher asked for commits that are no longer kept, or that this store never made: list again,
-    /// and watch from there.
+    /// The watch asked for commits that are no longer kept, or that this store never made. List
+    /// again, and watch from there.
     #[error(
         "commits after revision {after} are not kept (the store has those after {oldest} up to \
          {newest}); list again and watch from there"
     )]
     Compacted {
-        /// The revision after which commits were asked for.
+        /// The revision after which commits were requested.
         after: Revision,
         /// The revision after which commits are kept.
         oldest: Revision,
         /// The newest revision.
         newest: Revision,
     },
-    /// The store is at an earlier revision than one that was read: it was put back to an older snapshot, or has lost
-    /// commits. List again, and watch from there.
+    /// The store is at an earlier revision than one read before: it was restored from an older
+    /// snapshot, or has lost commits. List again, and watch from there.
     #[error(
         "the store is at revision {newest}, and was read up to {after}: it was put back to an older snapshot, or has \
          lost commits that it had confirmed"
     )]
     Rewound {
-        /// The revision that was read.
+        /// The revision read before.
         after: Revision,
-        /// The newest one now.
+        /// The newest revision now.
         newest: Revision,
     },
-    /// The store cannot be reached: list again once it can.
+    /// The store is not reachable. List again once it is.
     #[error("the store cannot be reached ({reason}); list again once it can")]
     Unavailable {
-        /// What the engine said.
+        /// Message of the engine.
         reason: String,
     },
-    /// The store was closed, or makes no more commits until it is opened anew.
+    /// The store was closed, or must be opened again before it makes further commits.
     #[error("the store is closed")]
     Closed,
 }
 
-/// What a backend gives to make a [`Watch`].
+/// Implementation of a [`Watch`] by a backend.
 pub trait WatchSource: Send {
-    /// The next event. Dropping the future must lose nothing.
+    /// Waits for the next event. Dropping the future must lose nothing.
     fn next(&mut self) -> BoxFuture<'_, WatchEvent>;
 
-    /// The next event if it is there already.
+    /// Returns the next event if it is already available.
     fn try_next(&mut self) -> Option<WatchEvent>;
 
-    /// Whether nothing comes any more, beyond what is there already.
+    /// Whether no events will come beyond those already available.
     fn is_over(&self) -> bool;
 }
 
-/// A reader of commits as they come.
+/// A stream of commits.
 pub struct Watch {
     source: Box<dyn WatchSource>,
     revision: Revision,
 }
 
 impl Watch {
-    /// A watch of what comes after a revision.
+    /// Watches from a source, after a revision.
     #[must_use]
     pub fn new(source: Box<dyn WatchSource>, after: Revision) -> Self {
         Self { source, revision: after }
     }
 
-    /// The next event, as soon as there is one. Dropping the future loses nothing.
+    /// Waits for the next event. Dropping the future loses nothing.
     pub async fn next(&mut self) -> WatchEvent {
         let event = self.source.next().await;
         self.note(&event);
         event
     }
 
-    /// The next event if it is there already.
+    /// Returns the next event if it is already available.
     pub fn try_next(&mut self) -> Option<WatchEvent> {
         let event = self.source.try_next()?;
         self.note(&event);
         Some(event)
     }
 
-    /// Whether the store is closed: nothing comes beyond what is there already.
+    /// Whether the store is closed, so that no events will come beyond those already available.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.source.is_over()
     }
 
-    /// Up to where everything under the prefix was received.
+    /// Revision up to which everything under the prefix was received.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.revision

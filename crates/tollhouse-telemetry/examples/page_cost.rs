@@ -1,4 +1,4 @@
-//! What metrics of requests cost: counting one, and making the page of many routes.
+//! Cost of request metrics: of counting one request, and of rendering the page of many routes.
 //!
 //! `cargo run --release -p tollhouse-telemetry --example page_cost -- [routes] [requests]`. Under
 //! `valgrind --tool=callgrind`, the difference of two totals over the difference of two numbers of
@@ -11,11 +11,11 @@ use tollhouse_telemetry::apisix::{
     Hidden, ProcessFacts, ResponseSource, Served, Settings, Traffic, Values,
 };
 
-/// Routes, unless an argument says otherwise.
+/// Default number of routes.
 const ROUTES: usize = 10_000;
-/// Cores that count.
+/// Number of counting cores.
 const CORES: usize = 2;
-/// Requests counted by each core to find what one costs.
+/// Requests counted by each core, to determine the cost of one.
 const REQUESTS: usize = 5_000_000;
 
 fn main() {

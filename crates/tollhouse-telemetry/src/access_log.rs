@@ -1,9 +1,10 @@
-//! The access log: one line a request, in a format the operator chose.
+//! The access log: one line per request, in a format chosen by the operator.
 //!
-//! A core formats lines into a buffer of its own and hands full buffers to one writer thread over
-//! a bounded channel; when the channel or the disk cannot keep up, lines are dropped and counted,
-//! and no core waits. This file has the parts' owner; what is known of a request is said by a `Source`
-//! (`variable`, `entry`), a line's shape by `layout`; the hand-over is in `core_log`, the disk in `writer`.
+//! A core formats lines into its own buffer and sends full buffers to one writer thread over a
+//! bounded channel. If the channel or the disk cannot keep up, lines are dropped and counted; no
+//! core waits. This file holds the owner of the parts: a `Source` (`variable`, `entry`) provides
+//! the values of a request, `layout` formats a line, `core_log` hands buffers over, and `writer`
+//! writes to disk.
 
 mod core_log;
 mod entry;
@@ -29,11 +30,11 @@ pub use variable::{Source, Value, Variable};
 use crate::catalogue::ProcessMetrics;
 use writer::{Command, Control, Writer};
 
-/// Full buffers that may wait for the writer: with [`BUFFER_BYTES`] two megabytes, some
-/// seconds of a disk that stalls at ten thousand requests a second.
+/// Most full buffers waiting for the writer: with [`BUFFER_BYTES`] two megabytes, which absorbs a
+/// stalled disk for some seconds at ten thousand requests a second.
 pub const QUEUE_BUFFERS: usize = 64;
 
-/// The access log of the process: the writer thread and what cores need to reach it.
+/// The access log of the process: the writer thread, and the handles that cores need.
 #[derive(Debug)]
 pub struct AccessLog {
     layout: Arc<Layout>,
@@ -47,7 +48,7 @@ impl AccessLog {
     /// Opens the target and starts the writer.
     ///
     /// # Errors
-    /// When the file cannot be opened or the thread cannot start.
+    /// If the file cannot be opened or the thread cannot start.
     pub fn start(
         layout: Layout,
         target: &Target,
@@ -56,10 +57,10 @@ impl AccessLog {
         Self::with_sink(layout, target.open()?, metrics, QUEUE_BUFFERS)
     }
 
-    /// Starts the writer over any sink, with room for `queue_buffers` full buffers.
+    /// Starts the writer with any sink, and a channel for `queue_buffers` full buffers.
     ///
     /// # Errors
-    /// When the thread cannot start.
+    /// If the thread cannot start.
     pub fn with_sink(
         layout: Layout,
         sink: Box<dyn Sink>,
@@ -77,20 +78,20 @@ impl AccessLog {
         Ok(Self { layout, metrics, sender, control, writer: Some(thread) })
     }
 
-    /// The end of the log that one core writes to.
+    /// Creates the part of the log for one core.
     pub fn core(&self) -> CoreLog {
         CoreLog::new(Arc::clone(&self.layout), self.sender.clone(), Arc::clone(&self.metrics))
     }
 
-    /// Has the writer open the file anew, after it was moved away; does not wait for it.
+    /// Tells the writer to reopen the file after it was renamed; does not wait.
     pub fn reopen(&self) {
         self.control.reopen.store(true, Ordering::Release);
-        // A full channel will get the writer's attention as well as a message in it.
+        // If the channel is full, the writer is about to wake anyway.
         let _ = self.sender.try_send(Command::Wake);
     }
 
-    /// Writes what was handed over and ends the writer. Cores flush before this is called; what
-    /// they log afterwards is dropped.
+    /// Writes the buffers handed over so far and ends the writer. Cores must flush before; lines
+    /// logged later are dropped.
     pub fn shutdown(mut self) {
         self.stop();
     }
@@ -98,7 +99,7 @@ impl AccessLog {
     fn stop(&mut self) {
         let Some(writer) = self.writer.take() else { return };
         self.control.stop.store(true, Ordering::Release);
-        // An error means that the writer has ended already.
+        // An error means that the writer has already ended.
         let _ = self.sender.send(Command::Wake);
         if writer.join().is_err() {
             tracing::error!("access log writer panicked");

@@ -1,11 +1,11 @@
-//! Metrics of requests under APISIX's names and labels, so that its dashboards and alerts read them
-//! as they are.
+//! Request metrics with APISIX's names and labels, so that its dashboards and alerts work
+//! unchanged.
 //!
-//! Labels are open sets here: routes, services, consumers, nodes. Each core has tables of its own:
-//! a label set is put into words when the core meets it first, and handed to the side that renders
-//! through a channel; from then on a request costs one look-up in the core's table and plain adds
-//! to numbers that only this core writes. A page reads those numbers and takes no lock that a core
-//! takes. What may be asked about the process as a whole is handed in as [`ProcessFacts`].
+//! The label values are open sets: routes, services, consumers, nodes. Each core has separate
+//! tables. A core formats a label set when it first occurs and sends it through a channel to the
+//! renderer; from then on a request costs one lookup in the core's table and plain additions to
+//! numbers that only this core writes. Rendering reads those numbers without a lock that a core
+//! takes. Facts about the whole process are passed in as [`ProcessFacts`].
 
 mod core;
 mod family;
@@ -22,20 +22,20 @@ pub use series::{ResponseSource, Served, Values};
 pub use settings::{DEFAULT_BUCKETS_MS, DEFAULT_PREFIX, ExtraLabel, FamilySettings, Settings};
 pub use traffic::Traffic;
 
-/// Label sets that one core counts apart; requests of further ones are counted under `other`. At
-/// the default buckets one label set takes 10 KB of a page and 1.5 KB of memory, so that this many
-/// make a page of 200 MB, beyond what Prometheus takes well in one scrape.
+/// Most label sets counted separately per core; requests beyond that are counted under `other`.
+/// With the default buckets a label set takes 10 KB of a page and 1.5 KB of memory, so this many
+/// make a page of 200 MB, more than Prometheus handles well in one scrape.
 pub const LABEL_SETS_MAX: usize = 20_000;
 
-/// What labels say for requests beyond [`LABEL_SETS_MAX`].
+/// Label value for requests beyond [`LABEL_SETS_MAX`].
 pub const FOLDED: &str = "other";
 
-/// Longest label value in bytes; the longest path pattern of a route has as many. Values of extra
-/// labels may come from clients and are cut off here.
+/// Longest label value, in bytes; as long as the longest path pattern of a route. Values of extra
+/// labels may come from clients and are truncated.
 pub const LABEL_BYTES_MAX: usize = 4096;
 
-/// Extra labels that one metric may have; Prometheus advises against more than ten in all.
+/// Most extra labels of a metric. Prometheus advises against more than ten labels in total.
 pub const EXTRA_LABELS_MAX: usize = 16;
 
-/// Buckets that the histogram of latencies may have.
+/// Most buckets of the latency histogram.
 pub const BUCKETS_MAX: usize = 64;

@@ -1,8 +1,8 @@
-//! Every metric of the gateway: one line each, with its name, its help and the field that counts
-//! it. The exposition and the reference page follow from these lists.
+//! All metrics of the gateway, one entry each: name, help text and counting field. The exposition
+//! and the reference page are generated from these lists.
 //!
-//! Names are `tollhouse_<noun>_<unit>[_total]`, but for those that users of ShenYu have dashboards for; labels
-//! are closed sets of values. How a cell counts is not said here, nor how it is rendered.
+//! Names are `tollhouse_<noun>_<unit>[_total]`, except those of ShenYu, for which users have
+//! dashboards. Label values are closed sets. Counting and rendering are implemented elsewhere.
 
 pub mod registry;
 
@@ -12,16 +12,16 @@ use crate::histogram::{Histogram, SharedHistogram};
 use crate::labels::{ConnectionRefusal, DatagramDrop, HandshakeFailure, ShenyuType, StatusClass};
 use crate::prometheus::{self, Measure};
 
-/// What is known about a metric without counting it.
+/// Description of a metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
-    /// The full name.
+    /// Full name, with the prefix.
     pub name: &'static str,
-    /// What it counts, in one sentence.
+    /// Help text: one sentence.
     pub help: &'static str,
     /// Counter, gauge or histogram.
     pub kind: &'static str,
-    /// The label's name, if it has one.
+    /// Name of the label, if the metric has one.
     pub label: Option<&'static str>,
 }
 
@@ -42,7 +42,7 @@ macro_rules! catalogue {
                 label: <$cell as Measure>::LABEL,
             }),*];
 
-            /// Adds up all `blocks` and appends one group of lines a metric.
+            /// Sums over all `blocks` and appends the lines of each metric.
             pub(crate) fn render(blocks: &[&Self], text: &mut String) {
                 $(
                     prometheus::heading($name, $help, <$cell as Measure>::KIND, text);
@@ -54,8 +54,8 @@ macro_rules! catalogue {
 }
 
 catalogue! {
-    /// What one core counts about its traffic. One writer: the core. Aligned to two cache lines,
-    /// which processors fetch in pairs, so that cores never contend for one.
+    /// Traffic counters of one core, which is their only writer. Aligned to two cache lines, which
+    /// processors prefetch in pairs, so that cores never share a line.
     #[repr(align(128))]
     CoreMetrics {
         requests: Family<StatusClass, { StatusClass::COUNT }> =
@@ -64,7 +64,7 @@ catalogue! {
             "tollhouse_requests_failed_total",
             "Requests that the gateway refused or failed itself, by error code.";
         requests_open: Gauge =
-            "tollhouse_requests_open", "Requests whose head has been read and that are not answered yet.";
+            "tollhouse_requests_open", "Requests in progress: the head is read, and the answer is not complete.";
         request_duration: Histogram =
             "tollhouse_request_duration_milliseconds",
             "Time from the first byte of a request to the last byte of its answer.";
@@ -82,26 +82,26 @@ catalogue! {
             "tollhouse_downstream_tls_handshakes_total", "TLS handshakes with clients that succeeded.";
         downstream_tls_handshakes_resumed: Counter =
             "tollhouse_downstream_tls_handshakes_resumed_total",
-            "Those of them in which the client came back with a ticket.";
+            "TLS handshakes in which the client resumed a session with a ticket.";
         downstream_tls_handshakes_failed: Family<HandshakeFailure, { HandshakeFailure::COUNT }> =
             "tollhouse_downstream_tls_handshakes_failed_total",
-            "TLS handshakes with clients that came to nothing, by code.";
+            "TLS handshakes with clients that failed, by code.";
         downstream_tls_handshakes_open: Gauge =
             "tollhouse_downstream_tls_handshakes_open", "TLS handshakes with clients under way now.";
         downstream_http2_connections: Counter =
             "tollhouse_downstream_http2_connections_total", "Client connections that speak HTTP/2.";
         downstream_http2_connections_failed: Counter =
             "tollhouse_downstream_http2_connections_failed_total",
-            "Client connections of HTTP/2 ended for breaking its rules or a bound.";
+            "Client connections of HTTP/2 closed because of a protocol error or an exceeded limit.";
         downstream_http2_streams: Counter =
             "tollhouse_downstream_http2_streams_total",
             "Streams that clients opened, counted when their connection ends.";
         downstream_http2_streams_refused: Counter =
             "tollhouse_downstream_http2_streams_refused_total",
-            "Streams refused since their connection had as many as it may, counted when it ends.";
+            "Streams refused because their connection had reached its limit of streams, counted when it ends.";
         downstream_http2_streams_stalled: Counter =
             "tollhouse_downstream_http2_streams_stalled_total",
-            "Streams reset since the client took nothing of their answers, counted when their connection ends.";
+            "Streams reset because the client did not read their answers, counted when their connection ends.";
         downstream_http2_resets: Counter =
             "tollhouse_downstream_http2_resets_total",
             "Streams that clients reset, or made the gateway reset, counted when their connection ends.";
@@ -133,27 +133,27 @@ catalogue! {
             "tollhouse_stream_connections_open", "Connections below HTTP open now.";
         stream_failed: Family<ErrorCode, { ErrorCode::COUNT }> =
             "tollhouse_stream_failed_total",
-            "Connections below HTTP and sessions of datagrams that were refused, failed or cut, by error code.";
+            "Connections below HTTP and datagram sessions that were refused, failed or aborted, by error code.";
         stream_received_bytes: Counter =
             "tollhouse_stream_received_bytes_total",
             "Bytes received from clients of stream routes and passed on.";
         stream_sent_bytes: Counter =
             "tollhouse_stream_sent_bytes_total", "Bytes sent to clients of stream routes.";
         udp_sessions: Counter =
-            "tollhouse_udp_sessions_total", "Sessions of datagrams begun.";
+            "tollhouse_udp_sessions_total", "Datagram sessions started.";
         udp_sessions_open: Gauge =
-            "tollhouse_udp_sessions_open", "Sessions of datagrams open now.";
+            "tollhouse_udp_sessions_open", "Datagram sessions open now.";
         udp_sessions_displaced: Counter =
             "tollhouse_udp_sessions_displaced_total",
-            "Sessions of datagrams without a sign of use that ended early, so that newer ones found room.";
+            "Unused datagram sessions that were ended early to make room for newer ones.";
         udp_datagrams_dropped: Family<DatagramDrop, { DatagramDrop::COUNT }> =
             "tollhouse_udp_datagrams_dropped_total", "Datagrams that were not passed on, by reason.";
     }
 }
 
 catalogue! {
-    /// What one core counts about requests that ShenYu's objects take, under the names of ShenYu's plugin
-    /// `metrics`. One writer: the core.
+    /// Counters of one core for requests handled by ShenYu objects, with the names of ShenYu's
+    /// plugin `metrics`. The core is their only writer. Aligned as `CoreMetrics`.
     #[repr(align(128))]
     ShenyuMetrics {
         requests: Counter = "shenyu_request_total", "Requests that ShenYu's objects took.";
@@ -180,27 +180,27 @@ catalogue! {
 }
 
 catalogue! {
-    /// What the process counts beside its traffic; any thread may write.
+    /// Counters of the process besides its traffic; any thread may write.
     ProcessMetrics {
         acme_certificates: SharedGauge =
-            "tollhouse_acme_certificates", "Certificates that renew themselves and are served.";
+            "tollhouse_acme_certificates", "Automatically renewed certificates in service.";
         acme_certificates_failing: SharedGauge =
             "tollhouse_acme_certificates_failing",
-            "Names whose last attempt to get or renew a certificate has failed.";
+            "Names whose last attempt to obtain or renew a certificate has failed.";
         acme_expiry: SharedGauge =
             "tollhouse_acme_expiry_seconds",
-            "Time until the first of these certificates expires; 0 where there is none.";
+            "Time until the first of these certificates expires; 0 without such a certificate.";
         acme_down: SharedGauge =
-            "tollhouse_acme_down", "1 while certificates can neither be got nor renewed on this node.";
+            "tollhouse_acme_down", "1 while certificates can neither be obtained nor renewed on this node.";
         acme_failures: SharedCounter =
-            "tollhouse_acme_failures_total", "Attempts to get or renew a certificate that have failed.";
+            "tollhouse_acme_failures_total", "Failed attempts to obtain or renew a certificate.";
         ocsp_answers: SharedCounter =
-            "tollhouse_ocsp_answers_total", "Answers of OCSP responders that were taken into service.";
+            "tollhouse_ocsp_answers_total", "OCSP responses put into service.";
         ocsp_failures: SharedCounter =
             "tollhouse_ocsp_failures_total",
-            "Questions to OCSP responders without an answer that could be shown to clients.";
+            "OCSP requests without a response that could be stapled.";
         certificates_stapled: SharedGauge =
-            "tollhouse_certificates_stapled", "Certificates that are shown with an OCSP answer.";
+            "tollhouse_certificates_stapled", "Certificates in service with a stapled OCSP response.";
         access_log_lines: SharedCounter =
             "tollhouse_access_log_lines_total", "Access-log lines written.";
         access_log_lines_dropped: SharedCounter =
@@ -211,7 +211,7 @@ catalogue! {
             "Times that writing or reopening the access log failed.";
         log_entries_lost: SharedCounter =
             "tollhouse_log_entries_lost_total",
-            "Entries of loggers (plugins, and ShenYu's) lost because too many waited or their server did not take them.";
+            "Entries of loggers (plugins, and ShenYu's) lost because too many were queued or their server did not accept them.";
         snapshots_published: SharedCounter =
             "tollhouse_snapshots_published_total", "Revisions of the configuration put into service.";
         snapshots_live: SharedGauge =
@@ -226,19 +226,19 @@ catalogue! {
             "tollhouse_config_revision", "Revision of the configuration in service.";
         metric_series_folded: SharedCounter =
             "tollhouse_metric_series_folded_total",
-            "Requests counted under labels of `other`, because a core had as many label sets as it may.";
+            "Requests counted under labels of `other`, because a core had reached its limit of label sets.";
         store_down: SharedGauge =
             "tollhouse_store_down",
-            "1 while the store of the configuration cannot be read; what is in service goes on.";
+            "1 while the configuration store cannot be read; the configuration in service stays.";
         store_doubtful: SharedGauge =
             "tollhouse_store_doubtful",
-            "1 while what a shared store holds is not believed (it was emptied or replaced), is half of an import, or is older than what was read.";
+            "1 while the content of a shared store is not trusted (it was emptied or replaced), is an incomplete import, or is older than content read before.";
         store_differences: SharedCounter =
             "tollhouse_store_differences_total",
-            "Objects in service that were not what a shared store holds, found by comparing and mended.";
+            "Objects in service that differed from a shared store, detected by comparison and corrected.";
         store_rewinds: SharedCounter =
             "tollhouse_store_rewinds_total",
-            "Times that a shared store was found at an earlier revision than one that was read of it.";
+            "Times that a shared store was at an earlier revision than one read before.";
         store_copy_written: SharedGauge =
             "tollhouse_store_copy_written_seconds",
             "Time of the newest change in the copy of a shared store that a start without the store serves, in seconds since 1970.";
@@ -249,7 +249,7 @@ catalogue! {
             "tollhouse_admin_down", "1 while the Admin API cannot be served.";
         admin_keys_refused: SharedCounter =
             "tollhouse_admin_keys_refused_total",
-            "Wrong keys that were brought to the Admin API or typed into the console's sign-in.";
+            "Wrong keys sent to the Admin API or entered at the console's sign-in.";
         registry_down: SharedGauge =
             "tollhouse_registry_down", "1 while the service registry cannot be served.";
         shenyu_admin_down: SharedGauge =
@@ -259,7 +259,8 @@ catalogue! {
     }
 }
 
-/// Which build this is. Its value says nothing: joined to other metrics, its labels do.
+/// The running build. The value is always 1; the labels hold the information, to be joined with
+/// other metrics.
 pub const BUILD_INFO: Metric = Metric {
     name: "tollhouse_build_info",
     help: "Always 1; the labels say which version runs, how it was built, and for which processor.",
@@ -267,7 +268,7 @@ pub const BUILD_INFO: Metric = Metric {
     label: Some("version,profile,arch"),
 };
 
-/// When certificates end.
+/// Expiry of the certificates of SSL objects.
 pub const CERTIFICATE_EXPIRY: Metric = Metric {
     name: "tollhouse_certificate_expiry_seconds",
     help: "When the certificate of an ssl object ends, in seconds since 1970; of several, the first.",
@@ -275,19 +276,19 @@ pub const CERTIFICATE_EXPIRY: Metric = Metric {
     label: Some("ssl"),
 };
 
-/// The lines about certificates: the id of each object, and its end.
+/// Renders the expiry of certificates, from the id and the end of validity of each SSL object.
 pub fn render_certificates<'a>(ends: impl Iterator<Item = (&'a str, i64)>) -> String {
     let Metric { name, help, kind, .. } = CERTIFICATE_EXPIRY;
     let mut text = String::new();
     prometheus::heading(name, help, kind, &mut text);
     for (id, end) in ends {
-        // Ids are letters, digits and marks that need no escape.
+        // Ids consist of characters that need no escaping.
         text.push_str(&format!("{name}{{ssl=\"{id}\"}} {end}\n"));
     }
     text
 }
 
-/// Appends the build that runs.
+/// Appends the build information.
 pub(crate) fn render_build_info(text: &mut String) {
     let Metric { name, help, kind, .. } = BUILD_INFO;
     let version = env!("CARGO_PKG_VERSION");

@@ -1,24 +1,24 @@
-//! The error codes: one stable word for every way a request ends badly, the same in the access
-//! log, the metrics and the reference page.
+//! Error codes: one stable word for each kind of failed request, used in the access log, the
+//! metrics and the reference page.
 //!
-//! A code is added by one entry of the list below. A word that was released never changes its
-//! meaning. Turning a code into an answer is not done here.
+//! A new code takes one entry in the list below. The meaning of a released word never changes.
+//! Responses are built from codes elsewhere.
 
 use crate::counters::Label;
 
-/// Who caused an error.
+/// The party that caused an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// The client sent something wrong, too much, too late, or left.
+    /// The client sent something invalid, too large or too late, or disconnected.
     Downstream,
-    /// The origin server did.
+    /// The upstream or its node caused the error.
     Upstream,
     /// The gateway, its configuration or its limits.
     Gateway,
 }
 
 impl Origin {
-    /// The word for it.
+    /// Name in lower case.
     pub fn text(self) -> &'static str {
         match self {
             Self::Downstream => "downstream",
@@ -41,7 +41,7 @@ macro_rules! codes {
             /// Every code, in the order of the reference page.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// How many codes there are.
+            /// Number of codes.
             pub const COUNT: usize = Self::ALL.len();
 
             const FACTS: [Facts; Self::COUNT] = [$(Facts {
@@ -78,11 +78,11 @@ codes! {
         "Send exactly one Host header.";
     BadPath = "bad_path", 400, Downstream,
         "The path cannot be normalised: a broken percent escape, or dots that lead above the root.",
-        "Encode the path as RFC 3986 says.";
+        "Encode the path as RFC 3986 requires.";
     AmbiguousPath = "ambiguous_path", 400, Downstream,
         "A plugin judges the path, and servers read the one that was sent in several ways: it has a backslash, \
          `;parameters`, or an escaped slash or backslash.",
-        "Escape `;` as `%3B`. For nodes that take `%2F` for data, set `match_uri_encoded_slash`; for those that \
+        "Escape `;` as `%3B`. For nodes that treat `%2F` as data, set `match_uri_encoded_slash`; for those that \
          cut parameters off, `normalize_uri_like_servlet`; `ambiguous_paths: allow` passes all such paths on.";
     RequestLineTooLong = "request_line_too_long", 414, Downstream,
         "The first line of the request is longer than the limit.",
@@ -97,7 +97,7 @@ codes! {
         "The body is larger than the route or the gateway allows.",
         "Send less, or raise the body limit where it is set.";
     LengthRequired = "length_required", 411, Downstream,
-        "The route needs a body of known length and the request does not say one.",
+        "The route requires a body of known length, and the request does not specify it.",
         "Send a Content-Length header.";
     HeaderReadTimeout = "header_read_timeout", 408, Downstream,
         "The header section did not arrive in time.",
@@ -109,34 +109,34 @@ codes! {
         "The Expect header asks for something other than 100-continue.",
         "Remove the header.";
     MethodNotAllowed = "method_not_allowed", 405, Downstream,
-        "The method is TRACE, whose answer would show what the gateway tells nodes, or CONNECT over HTTP/2.",
-        "Use another method; ask the node itself to see what arrives there.";
+        "The method is TRACE, whose answer would reveal the headers that the gateway adds for nodes, or CONNECT over HTTP/2.",
+        "Use another method; send TRACE to the node directly to see the request as it arrives.";
     MethodNotImplemented = "method_not_implemented", 501, Downstream,
-        "The gateway does not serve this method, or a WebSocket over HTTP/2 is asked for on a route without `enable_websocket`.",
+        "The gateway does not serve this method, or a WebSocket over HTTP/2 is requested on a route without `enable_websocket`.",
         "Use another method, or set `enable_websocket`; CONNECT in particular is not for a reverse proxy.";
     TransferCodingNotImplemented = "transfer_coding_not_implemented", 501, Downstream,
         "The body has a transfer coding other than chunked.",
         "Send the body with Content-Length or chunked.";
     VersionNotSupported = "version_not_supported", 505, Downstream,
-        "The HTTP version is none that this listener speaks.",
+        "This listener does not speak the HTTP version of the request.",
         "Use HTTP/1.0, HTTP/1.1 or HTTP/2.";
     ConnectionLimit = "connection_limit", 503, Gateway,
-        "The gateway has as many connections as it may.",
+        "The gateway has reached its limit of connections.",
         "Raise the limit together with the limit on open files, or add a node.";
     ConnectionLimitPerAddress = "connection_limit_per_address", 503, Downstream,
-        "One client address has as many connections as it may.",
+        "One client address has reached its limit of connections.",
         "Raise the limit when many clients share the address, behind a NAT or another proxy.";
     PlainHttpOnTls = "plain_http_on_tls", 400, Downstream,
-        "Plain HTTP came to a port where TLS is spoken.",
+        "A plain HTTP request was sent to a TLS port.",
         "Write https in the address, or use a port of `listen.http`.";
     ClientCertificateMissing = "client_certificate_missing", 400, Downstream,
-        "The host asks clients for a certificate, and the client has shown none.",
+        "The host asks clients for a certificate, and the client has sent none.",
         "Give the client a certificate that the host's authority has signed, or exempt the path in `skip_mtls_uri_regex`.";
     ClientCertificateInvalid = "client_certificate_invalid", 400, Downstream,
-        "The certificate that the client has shown is out of date, or nobody whom the host trusts has signed it.",
+        "The client's certificate is out of date, or is not signed by an authority that the host trusts.",
         "Renew the client's certificate, or correct `client.ca` and `client.depth` of the host's ssl object.";
     MisdirectedRequest = "misdirected_request", 421, Downstream,
-        "The request names a host that its connection was not opened for: one that asks for client certificates or, over HTTP/2, one that the certificate of the connection does not stand for.",
+        "The request names a host that its connection was not opened for: one that asks for client certificates or, over HTTP/2, one that the certificate of the connection does not cover.",
         "Open a connection whose server name (SNI) is the host of the request.";
     RouteNotFound = "route_not_found", 404, Gateway,
         "No route matches the request.",
@@ -151,17 +151,17 @@ codes! {
         "The route names a plugin config that does not exist.",
         "Create the plugin config or correct the route's plugin_config_id.";
     ConsumerGroupNotFound = "consumer_group_not_found", 503, Gateway,
-        "The consumer who asks names a consumer group that does not exist.",
+        "The consumer refers to a consumer group that does not exist.",
         "Create the consumer group or correct the consumer's group_id.";
     RewriteInvalid = "rewrite_invalid", 500, Gateway,
-        "The path, query or host that plugins or the upstream's configuration make of the request cannot stand in one: a path without a leading slash, or a host that is none.",
-        "Look at what proxy-rewrite or pass_host put into it, the values of variables above all.";
+        "The path, query or host that plugins or the upstream's configuration produce is invalid in a request: a path without a leading slash, or a text that is not a host name.",
+        "Check the values that proxy-rewrite or pass_host insert, variables in particular.";
     PluginUpstreamNotFound = "plugin_upstream_not_found", 500, Gateway,
         "A plugin sends the request to an upstream that does not exist.",
         "Create the upstream, or correct the upstream_id in the plugin's conf.";
     PluginUnavailable = "plugin_unavailable", 503, Gateway,
-        "The route, or what it names, has a plugin that might protect it and that cannot run.",
-        "Correct the plugin's name or conf as the problem says, remove it, or name it in skip_plugins.";
+        "The route, or an object it refers to, has a plugin that might protect it and that cannot run.",
+        "Correct the plugin's name or configuration as the problem says, remove the plugin, or list it in skip_plugins.";
     RouteInvalid = "route_invalid", 503, Gateway,
         "A part of the route other than its plugins, its upstream for instance, cannot be read or is of a kind that the gateway does not serve, and no earlier version of the route is in service.",
         "Correct the route as the problem says: `tollhouse check` and `/v1/configuration` name the field.";
@@ -175,7 +175,7 @@ codes! {
         "The connection to the node was refused, unreachable or failed its TLS handshake.",
         "See whether the server listens at the address in the log line, and speaks the scheme configured.";
     UpstreamConnectTimeout = "upstream_connect_timeout", 504, Upstream,
-        "The connection to the node did not stand in time.",
+        "The connection to the node was not established in time.",
         "Look for a firewall that drops packets or a server whose accept queue is full.";
     UpstreamSendTimeout = "upstream_send_timeout", 504, Upstream,
         "The node stopped taking the request.",
@@ -187,34 +187,34 @@ codes! {
         "The node closed the connection before its answer was complete.",
         "Look in the server's log for a crash, a restart, or an idle time-out shorter than the pool's.";
     UpstreamBadResponse = "upstream_bad_response", 502, Upstream,
-        "The node's answer is not HTTP, its framing is ambiguous, or it switches protocols in another way than it was asked to.",
+        "The node's answer is not HTTP, its framing is ambiguous, or it switches to a protocol that was not requested.",
         "See whether the upstream's scheme is right; then fix the server.";
     UpstreamResponseHeadTooLarge = "upstream_response_head_too_large", 502, Upstream,
         "The header section of the answer is larger than the limit.",
         "Shrink what the server sends, cookies mostly, or raise the limit.";
     RetryBudgetExceeded = "retry_budget_exceeded", 502, Gateway,
         "An attempt failed and the upstream's budget for retries is spent.",
-        "The upstream as a whole is failing: retries are held back so as not to add to its load.";
+        "The upstream as a whole is failing; retries are limited so that they do not add to its load.";
     DeadlineExceeded = "deadline_exceeded", 504, Downstream,
-        "A call of gRPC was not complete within the time that its client allows it (grpc-timeout).",
+        "A gRPC call was not complete within the deadline set by its client (grpc-timeout).",
         "Look at the response times of the server, or have the client allow more time.";
     GrpcMessageTooLarge = "grpc_message_too_large", 413, Downstream,
-        "A message of a call of gRPC, in either direction, is longer than `limits.grpc_message_bytes`.",
+        "A message of a gRPC call, in either direction, is longer than `limits.grpc_message_bytes`.",
         "Send smaller messages or a stream of them, or raise the limit.";
     DownstreamGone = "downstream_gone", 499, Downstream,
         "The client closed the connection before the answer was complete.",
-        "Nobody sees this status. Many of them mean that clients give up before they are answered.";
+        "The client never sees this status. Many of them mean that clients give up before they are answered.";
     ProxyHeaderRefused = "proxy_header_refused", 403, Downstream,
-        "The listener expects a PROXY header, and the peer is none of those that may send one.",
+        "The listener expects a PROXY header, and the peer is not allowed to send one.",
         "Name the proxy's network in proxy_protocol.from, or connect to a listener without the PROXY protocol.";
     ProxyHeaderInvalid = "proxy_header_invalid", 400, Downstream,
         "The connection does not begin with a whole PROXY header, or not in time.",
         "Have the proxy before this one send version 1 or 2, or turn proxy_protocol off for the listener.";
     ClientHelloInvalid = "client_hello_invalid", 400, Downstream,
         "The listener passes TLS through by name, and the connection does not begin with a TLS hello, or not in time.",
-        "Use another listener for what is not TLS.";
+        "Use another listener for other protocols.";
     TlsHandshakeFailed = "tls_handshake_failed", 400, Downstream,
-        "The listener of stream routes ends TLS, and the client's handshake came to nothing.",
+        "The listener of stream routes terminates TLS, and the client's handshake failed.",
         "See the log line of the handshake, or `tollhouse_downstream_tls_handshakes_failed_total`, for the reason.";
     PluginRefused = "plugin_refused", 403, Gateway,
         "A plugin of the stream route refused the connection.",
@@ -226,13 +226,13 @@ codes! {
         "A defect of the gateway stopped this request; the others went on.",
         "Report it with the message in the error log.";
     AnswerUnreadable = "answer_unreadable", 502, Upstream,
-        "A plugin has to read the body of the answer and cannot: it has a content coding that the plugin does not undo, is not what that coding makes, or is longer than the plugin takes.",
+        "A plugin must read the body of the answer and cannot: its content coding is not supported by the plugin, it is invalid in that coding, or it is longer than the plugin accepts.",
         "Have the node answer without Content-Encoding where the request accepts identity alone, or raise the plugin's limit on bodies.";
     MemoryLimit = "memory_limit", 503, Gateway,
-        "A body had to be held in memory, and bodies and answers that are held take all the memory they may. Over HTTP/2, the stream is reset instead.",
+        "A body had to be buffered, and buffered bodies and answers have reached their memory limit. Over HTTP/2, the stream is reset instead.",
         "Look for clients that send many long bodies at once; raise `limits.buffered_bytes` where the machine has more memory.";
     Draining = "draining", 503, Gateway,
-        "The gateway is shutting down and takes no new requests.",
+        "The gateway is shutting down and accepts no new requests.",
         "Take the node out of the load balancer before stopping it, or wait longer before stopping.";
 }
 
@@ -242,27 +242,26 @@ impl ErrorCode {
         self.facts().text
     }
 
-    /// The status of the answer, or of the log line where no answer can be sent.
+    /// Status of the response, or of the log line if no response can be sent.
     pub fn status(self) -> u16 {
         self.facts().status
     }
 
-    /// Who caused it.
+    /// The party that caused the error.
     pub fn origin(self) -> Origin {
         self.facts().origin
     }
 
-    /// What it means, in one sentence.
+    /// Meaning, in one sentence.
     pub fn meaning(self) -> &'static str {
         self.facts().meaning
     }
 
-    /// What to do about it, in one sentence.
+    /// Advice for the operator, in one sentence.
     pub fn remedy(self) -> &'static str {
         self.facts().remedy
     }
 
-    /// The code of a word.
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.text() == text)
     }

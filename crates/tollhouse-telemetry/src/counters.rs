@@ -1,8 +1,8 @@
-//! The cells that metrics are made of.
+//! Counters and gauges, the building blocks of metrics.
 //!
-//! Two kinds: those of a core have one writer, which pays a plain load, add and store; `Shared`
-//! ones take writers from any thread and pay an atomic addition. Readers add up all cores.
-//! Which metrics exist is said in the catalogue, not here.
+//! Those of a core have a single writer, which pays a plain load, addition and store. `Shared` ones
+//! may be written by any thread and cost an atomic addition. Readers sum over all cores. The
+//! metrics themselves are listed in the catalogue.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -14,60 +14,55 @@ pub trait Label: Copy + 'static {
     /// Every value, by index.
     const ALL: &'static [Self];
 
-    /// The place of this value in [`ALL`](Self::ALL).
+    /// Index of this value in [`ALL`](Self::ALL).
     fn index(self) -> usize;
 
     /// The value as text.
     fn text(self) -> &'static str;
 }
 
-/// A number that only grows, with one writer.
+/// A number that only grows, with a single writer.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds one.
     #[inline]
     pub fn increment(&self) {
         self.add(1);
     }
 
-    /// Adds `amount`. A load and a store: two writers would lose counts, never more.
+    /// Adds `amount` by a load and a store. A second writer would lose counts, but never add any.
     #[inline]
     pub fn add(&self, amount: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
     }
 
-    /// The count so far.
     pub fn value(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// A number that comes and goes, with one writer; cores add up.
+/// A number that rises and falls, with a single writer; readers sum over the cores.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicI64);
 
 impl Gauge {
-    /// Adds one.
     #[inline]
     pub fn increment(&self) {
         self.0.store(self.0.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// Takes one away.
     #[inline]
     pub fn decrement(&self) {
         self.0.store(self.0.load(Relaxed).wrapping_sub(1), Relaxed);
     }
 
-    /// The number now.
     pub fn value(&self) -> i64 {
         self.0.load(Relaxed)
     }
 }
 
-/// One counter for every value of a label, with one writer. `N` is the number of values.
+/// A counter per value of a label, with a single writer. `N` is the number of values.
 #[derive(Debug)]
 pub struct Family<L, const N: usize> {
     counters: [Counter; N],
@@ -81,7 +76,6 @@ impl<L: Label, const N: usize> Family<L, N> {
         self.counters[label.index()].increment();
     }
 
-    /// The counter of `label`.
     pub fn get(&self, label: L) -> &Counter {
         &self.counters[label.index()]
     }
@@ -99,48 +93,41 @@ impl<L: Label, const N: usize> Default for Family<L, N> {
 pub struct SharedCounter(AtomicU64);
 
 impl SharedCounter {
-    /// Adds one.
     pub fn increment(&self) {
         self.add(1);
     }
 
-    /// Adds `amount`.
     pub fn add(&self, amount: u64) {
         self.0.fetch_add(amount, Relaxed);
     }
 
-    /// Follows a count that is kept elsewhere and never falls.
+    /// Raises the count to one that is maintained elsewhere and never falls.
     pub fn raise_to(&self, count: u64) {
         self.0.fetch_max(count, Relaxed);
     }
 
-    /// The count so far.
     pub fn value(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// A number that comes and goes, changed by any thread.
+/// A number that rises and falls, changed by any thread.
 #[derive(Debug, Default)]
 pub struct SharedGauge(AtomicI64);
 
 impl SharedGauge {
-    /// Replaces the number.
     pub fn set(&self, value: i64) {
         self.0.store(value, Relaxed);
     }
 
-    /// Adds one.
     pub fn increment(&self) {
         self.0.fetch_add(1, Relaxed);
     }
 
-    /// Takes one away.
     pub fn decrement(&self) {
         self.0.fetch_sub(1, Relaxed);
     }
 
-    /// The number now.
     pub fn value(&self) -> i64 {
         self.0.load(Relaxed)
     }

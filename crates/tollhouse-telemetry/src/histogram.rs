@@ -1,16 +1,16 @@
-//! Histograms of durations with fixed bounds, the ones APISIX uses, so that its dashboards read
-//! them as they are.
+//! Histograms of durations with fixed bounds. The bounds are those of APISIX, so that its
+//! dashboards work unchanged.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Upper bounds of the buckets in milliseconds; one more bucket takes the rest.
+/// Upper bounds of the buckets in milliseconds; a further bucket holds all longer durations.
 pub const BOUNDS_MS: [u64; 15] =
     [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
 
-/// Buckets, the one without a bound included.
+/// Number of buckets, including the one without a bound.
 pub const BUCKETS: usize = BOUNDS_MS.len() + 1;
 
-/// Durations seen by one writer.
+/// A histogram with a single writer.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
@@ -18,7 +18,6 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Takes in one duration.
     #[inline]
     pub fn observe_us(&self, duration_us: u64) {
         let bucket = &self.buckets[bucket_of(duration_us)];
@@ -26,7 +25,7 @@ impl Histogram {
         self.sum_us.store(self.sum_us.load(Relaxed).wrapping_add(duration_us), Relaxed);
     }
 
-    /// What has been seen so far.
+    /// The counts so far.
     pub fn totals(&self) -> Totals {
         Totals {
             buckets: std::array::from_fn(|index| self.buckets[index].load(Relaxed)),
@@ -35,34 +34,32 @@ impl Histogram {
     }
 }
 
-/// Durations seen by any thread.
+/// A histogram that any thread may write.
 #[derive(Debug, Default)]
 pub struct SharedHistogram(Histogram);
 
 impl SharedHistogram {
-    /// Takes in one duration.
     pub fn observe_us(&self, duration_us: u64) {
         self.0.buckets[bucket_of(duration_us)].fetch_add(1, Relaxed);
         self.0.sum_us.fetch_add(duration_us, Relaxed);
     }
 
-    /// What has been seen so far.
+    /// The counts so far.
     pub fn totals(&self) -> Totals {
         self.0.totals()
     }
 }
 
-/// What histograms have seen, added up.
+/// Counts of one or more histograms, summed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Totals {
-    /// Durations in each bucket alone, not cumulative.
+    /// Durations in each bucket, not cumulative.
     pub buckets: [u64; BUCKETS],
-    /// All durations together.
+    /// Sum of all durations, in microseconds.
     pub sum_us: u64,
 }
 
 impl Totals {
-    /// Adds what another histogram has seen.
     pub fn add(&mut self, other: &Totals) {
         for (bucket, seen) in self.buckets.iter_mut().zip(other.buckets) {
             *bucket = bucket.wrapping_add(seen);
@@ -71,7 +68,7 @@ impl Totals {
     }
 }
 
-/// The first buckets take nearly everything, so that a search from below beats a halving one.
+/// Bucket of a duration. Linear search, because nearly all durations fall into the first buckets.
 #[inline]
 fn bucket_of(duration_us: u64) -> usize {
     BOUNDS_MS.iter().position(|bound_ms| duration_us <= bound_ms * 1_000).unwrap_or(BUCKETS - 1)

@@ -1,4 +1,4 @@
-//! The closed sets of values that labels of metrics take: bounded by construction.
+//! Closed sets of label values, which bound the number of series.
 
 use crate::counters::Label;
 
@@ -11,7 +11,7 @@ macro_rules! label {
         }
 
         impl $name {
-            /// How many values there are.
+            /// Number of values.
             pub const COUNT: usize = <Self as Label>::ALL.len();
         }
 
@@ -33,17 +33,13 @@ macro_rules! label {
 }
 
 label! {
-    /// How ShenYu's plugins carry a request.
+    /// Protocol of a request handled by ShenYu's plugins.
     ShenyuType, "type";
-    /// As HTTP.
     Http = "http",
-    /// As WebSocket.
     WebSocket = "websocket",
-    /// As HTTP, to a service of Spring Cloud.
+    /// HTTP to a Spring Cloud service.
     SpringCloud = "springCloud",
-    /// As gRPC.
     Grpc = "grpc",
-    /// As a call of Dubbo.
     Dubbo = "dubbo",
 }
 
@@ -65,7 +61,6 @@ label! {
 }
 
 impl StatusClass {
-    /// The class of a status.
     #[inline]
     pub fn from_status(status: u16) -> Self {
         match status {
@@ -90,67 +85,68 @@ label! {
     Draining = "draining",
     /// The TLS handshake failed.
     TlsHandshake = "tls_handshake",
-    /// No PROXY header came where one must, or from somebody who may not send one.
+    /// The PROXY header is missing, or the peer may not send one.
     ProxyHeader = "proxy_header",
-    /// The system refused to accept: out of file descriptors, mostly.
+    /// The system call `accept` failed, usually for lack of file descriptors.
     Accept = "accept",
 }
 
 label! {
-    /// Why a TLS handshake with a client came to nothing: one stable word each, the same in the log.
+    /// Why a TLS handshake with a client failed. The words are stable and also used in the log.
     HandshakeFailure, "code";
-    /// No certificate for the name that the client asks for.
+    /// No certificate covers the server name sent by the client.
     NoCertificate = "tls_no_certificate",
     /// The client's first message is longer than the limit.
     HelloTooLong = "tls_hello_too_long",
-    /// The handshake did not end in time.
+    /// The handshake was not complete in time.
     Timeout = "tls_handshake_timeout",
-    /// The connection said nothing whole, and a newer one took its place.
+    /// The client had not sent a complete message when a newer connection took its place.
     Silent = "tls_client_silent",
-    /// As many handshakes as allowed are under way.
+    /// The limit on concurrent handshakes is reached.
     Limit = "tls_handshake_limit",
-    /// The client left before the end.
+    /// The client disconnected before the end.
     ClientGone = "tls_client_gone",
-    /// What came is no TLS.
+    /// The client does not speak TLS.
     NoTls = "tls_not_spoken",
-    /// No version of TLS that both sides allow.
+    /// Client and gateway have no TLS version in common.
     Version = "tls_no_common_version",
-    /// No cipher suite, key exchange or signature scheme that both sides know.
+    /// Client and gateway have no cipher suite, key exchange or signature scheme in common.
     Cipher = "tls_no_common_cipher",
-    /// No application protocol that both sides speak.
+    /// Client and gateway have no application protocol in common.
     Protocol = "tls_no_common_protocol",
-    /// The client must show a certificate and has none.
+    /// A client certificate is required and missing.
     ClientCertificateMissing = "tls_client_certificate_missing",
     /// The client's certificate is out of date.
     ClientCertificateExpired = "tls_client_certificate_expired",
-    /// None of the authorities has signed the client's certificate.
+    /// The client's certificate is not signed by a trusted CA.
     ClientCertificateUntrusted = "tls_client_certificate_untrusted",
-    /// More certificates than allowed stand between the client's and the authority.
+    /// More intermediate certificates than allowed are between the client's certificate and the CA.
     ClientCertificateTooDeep = "tls_client_certificate_too_deep",
-    /// The client's certificate or its signature is of no use otherwise.
+    /// The client's certificate or its signature is invalid for another reason.
     ClientCertificateInvalid = "tls_client_certificate_invalid",
-    /// The client refused what it was shown, as one does that does not know the issuer.
+    /// The client rejected the server certificate, for example because of an unknown issuer.
     RefusedByClient = "tls_refused_by_client",
-    /// A message that breaks the protocol.
+    /// A message violates the protocol.
     Broken = "tls_broken",
 }
 
 label! {
-    /// Why a datagram was not passed on.
+    /// Why a datagram was not forwarded.
     DatagramDrop, "reason";
-    /// All sessions that a worker may have are in use.
+    /// The worker has reached its limit on sessions.
     Limit = "limit",
-    /// The client's address has all sessions that it may have.
+    /// The client's address has reached its limit on sessions.
     LimitPerAddress = "limit_per_address",
-    /// No stream route takes it, or its plugins refuse it, or no node can be reached.
+    /// No stream route matches, a plugin refuses the datagram, or no node is reachable.
     Refused = "refused",
-    /// Too many wait already for the session's node to be found.
+    /// Too many datagrams are waiting until a node is chosen for the session.
     Waiting = "waiting",
-    /// The system does not take it: its buffers are full, or it is too long for the way.
+    /// The system refuses to send it: its buffers are full, or the datagram is too long for the
+    /// path.
     Send = "send",
     /// The gateway is shutting down.
     Draining = "draining",
-    /// The system has lost it before the gateway read it: the socket's buffer was full.
+    /// The system dropped it before the gateway read it, because the socket's buffer was full.
     ReceiveBuffer = "receive_buffer",
 }
 

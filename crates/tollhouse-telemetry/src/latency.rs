@@ -1,23 +1,25 @@
-//! Latencies finer than the histograms of the metrics page: fine enough for a p99, read by the console.
+//! Latency histograms for the console, finer than those of the metrics page, so that a p99 is
+//! meaningful.
 //!
-//! Log-linear, as HDR histograms are: each power of two is cut into [`STEPS`] equal parts, so that a value read
-//! back is at most 1/16 above what was seen. One writer, who pays a load, an add and a store.
+//! Log-linear, like HDR histograms: each power of two is divided into [`STEPS`] equal parts, so
+//! that a reported value is at most 1/16 above the measured one. A single writer pays a load, an
+//! addition and a store.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Parts of each power of two.
+/// Buckets per power of two.
 const STEPS: u64 = 16;
 
-/// Below this a bucket is one millisecond, which is what a core's clock tells apart.
+/// Bound below which each bucket covers one millisecond, the resolution of a core's clock.
 const EXACT_MS: u64 = 2 * STEPS;
 
-/// Powers of two beyond [`EXACT_MS`]: up to 131 seconds. Slower requests count as that.
+/// Powers of two above [`EXACT_MS`], up to 131 seconds. Slower requests count in the last bucket.
 const OCTAVES: u64 = 12;
 
-/// Buckets of a histogram.
+/// Number of buckets of a histogram.
 pub const BUCKETS: usize = (EXACT_MS + OCTAVES * STEPS) as usize;
 
-/// Latencies seen by one writer.
+/// Latency histogram with a single writer.
 #[derive(Debug)]
 pub struct Latencies([AtomicU64; BUCKETS]);
 
@@ -28,7 +30,6 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Takes in one latency, in milliseconds.
     #[inline]
     pub fn observe_ms(&self, latency_ms: u64) {
         let bucket = &self.0[bucket_of(latency_ms)];
@@ -36,7 +37,7 @@ impl Latencies {
     }
 }
 
-/// What histograms have seen, added up.
+/// Counts of one or more latency histograms, summed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LatencyCounts([u64; BUCKETS]);
 
@@ -47,21 +48,21 @@ impl Default for LatencyCounts {
 }
 
 impl LatencyCounts {
-    /// Adds what a histogram has seen so far.
+    /// Adds the counts of a histogram.
     pub fn add(&mut self, latencies: &Latencies) {
         for (count, bucket) in self.0.iter_mut().zip(&latencies.0) {
             *count = count.wrapping_add(bucket.load(Relaxed));
         }
     }
 
-    /// What came since `earlier`, which was read of the same histograms.
+    /// Counts since `earlier`, which was taken from the same histograms.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self(std::array::from_fn(|index| self.0[index].wrapping_sub(earlier.0[index])))
     }
 
-    /// The latency in milliseconds that `per_mille` of a thousand requests did not exceed, rounded up to the end
-    /// of its bucket; `None` where none was seen.
+    /// Latency in milliseconds that `per_mille` of a thousand requests did not exceed, rounded up
+    /// to the end of its bucket; `None` without requests.
     pub fn quantile_ms(&self, per_mille: u64) -> Option<u64> {
         let total: u64 = self.0.iter().sum();
         if total == 0 {
@@ -77,7 +78,7 @@ impl LatencyCounts {
     }
 }
 
-/// The bucket of a latency.
+/// Index of the bucket of a latency.
 #[inline]
 fn bucket_of(latency_ms: u64) -> usize {
     if latency_ms < EXACT_MS {
@@ -96,7 +97,7 @@ fn last_of(bucket: usize) -> u64 {
         return bucket;
     }
     let (octave, step) = ((bucket - EXACT_MS) / STEPS, (bucket - EXACT_MS) % STEPS);
-    // Twice the width of a part of the octave below, which ends at EXACT_MS.
+    // Twice the bucket width of the octave below, which ends at EXACT_MS.
     let width = 2 << octave;
     (STEPS + step + 1) * width - 1
 }

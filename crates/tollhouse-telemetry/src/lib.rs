@@ -1,8 +1,8 @@
-//! What the gateway tells about itself: error codes, metrics, the access log.
+//! Observability of the gateway: error codes, metrics, the access log.
 //!
-//! A worker pays a load and a store for a count and a copy into its own buffer for a log line; it
-//! never takes a lock and never waits for a disk. Adding things up, rendering and writing happen
-//! on other threads. Nothing here serves HTTP: the caller exposes the rendered text.
+//! A worker pays a load and a store for a count, and a copy into its own buffer for a log line; it
+//! never takes a lock and never waits for a disk. Summing, rendering and writing happen on other
+//! threads. Nothing here serves HTTP: the caller exposes the rendered text.
 
 #![forbid(unsafe_code)]
 

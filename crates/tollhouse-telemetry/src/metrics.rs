@@ -1,6 +1,6 @@
-//! Where the blocks of all cores are known, so that a scrape can add them up.
+//! Registry of the metric blocks of all cores, from which a scrape is rendered.
 //!
-//! The lock here is taken when a core starts and when someone scrapes, never by a core that serves.
+//! The lock here is taken when a core starts and on each scrape, never by a core while serving.
 
 use std::cell::Cell;
 use std::fmt;
@@ -25,18 +25,18 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Without cores yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A block for the core that calls, which becomes its only writer. The block of a core that
-    /// has ended is taken over with its counts, so that counters never fall and their number is
-    /// that of the cores that ran at once.
+    /// Returns a block for the calling core, which becomes its only writer. The block of a core
+    /// that has ended is reused with its counts, so that counters never fall and the number of
+    /// blocks is that of the cores that ran concurrently.
     pub fn for_core(&self) -> CoreHandle {
         let mut cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
         let free = cores.iter().find(|block| Arc::strong_count(block) == 1).cloned();
-        // Pairs with the release of the last handle: the counts of its thread are seen here.
+        // Pairs with the release of the last handle, so that the counts of its thread are visible
+        // here.
         fence(Ordering::Acquire);
         let block = free.unwrap_or_else(|| {
             let block = Arc::new(CoreBlock::default());
@@ -51,7 +51,7 @@ impl Metrics {
         &self.process
     }
 
-    /// What all cores have seen of clients so far.
+    /// Sums the counters about clients over all cores.
     pub fn downstream(&self) -> Downstream {
         let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
         let mut seen = Downstream::default();
@@ -68,7 +68,7 @@ impl Metrics {
         seen
     }
 
-    /// What all cores have done so far, as it is sampled each second.
+    /// Sums the traffic of all cores, for the samples taken every second.
     pub fn traffic(&self) -> Traffic {
         let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
         let mut seen = Traffic::default();
@@ -88,7 +88,7 @@ impl Metrics {
         seen
     }
 
-    /// Requests of all cores for the objects of these numbers, and those of them that failed.
+    /// Returns, for each numbered object, the requests of all cores and the failed ones among them.
     pub fn object_requests(
         &self,
         counted: Counted,
@@ -104,7 +104,8 @@ impl Metrics {
         numbers.map(sum).collect()
     }
 
-    /// The last requests of all cores, the newest first, and how many could not be kept.
+    /// Returns the most recent requests of all cores, newest first, and the number of records
+    /// missed.
     pub fn recent_requests(&self) -> (Vec<RecentRequest>, u64) {
         let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut all = Vec::new();
@@ -117,17 +118,17 @@ impl Metrics {
         (all, missed)
     }
 
-    /// The Prometheus text of everything; see
+    /// Renders all metrics as Prometheus text; see
     /// [`CONTENT_TYPE`](crate::prometheus::CONTENT_TYPE).
     pub fn render(&self) -> String {
-        /// What the page takes today, so that it is seldom copied while it grows.
+        /// Typical size of the page, so that the buffer is seldom reallocated.
         const PAGE_BYTES: usize = 16 * 1024;
         let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
         let blocks: Vec<&CoreMetrics> = cores.iter().map(|block| &block.metrics).collect();
         let mut text = String::with_capacity(PAGE_BYTES);
         CoreMetrics::render(&blocks, &mut text);
         let blocks: Vec<&ShenyuMetrics> = cores.iter().map(|block| &block.shenyu).collect();
-        // Whoever has no objects of ShenYu's is not shown their names.
+        // Without requests to ShenYu objects, the ShenYu metrics are left out.
         if blocks.iter().any(|block| block.requests.value() > 0) {
             ShenyuMetrics::render(&blocks, &mut text);
         }
@@ -137,7 +138,7 @@ impl Metrics {
     }
 }
 
-/// Clients, as all cores together have seen them.
+/// Counters about clients, summed over all cores.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Downstream {
     /// Requests answered.
@@ -148,11 +149,11 @@ pub struct Downstream {
     pub refused: u64,
     /// Connections open now.
     pub open: i64,
-    /// Requests under way now.
+    /// Requests active now.
     pub requests_open: i64,
 }
 
-/// What all cores together have done since the start.
+/// Traffic since the start, summed over all cores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traffic {
     /// Requests answered, in the order of [`StatusClass::ALL`].
@@ -165,7 +166,6 @@ pub struct Traffic {
     pub sent_bytes: u64,
     /// Connections of clients open now.
     pub connections_open: i64,
-    /// How long requests took.
     pub latencies: LatencyCounts,
 }
 
@@ -182,7 +182,7 @@ impl Default for Traffic {
     }
 }
 
-/// What one core writes.
+/// Counters of one core.
 #[derive(Debug, Default)]
 struct CoreBlock {
     metrics: CoreMetrics,
@@ -194,14 +194,11 @@ struct CoreBlock {
     consumers: ObjectCounts,
 }
 
-/// What requests are counted by.
+/// Kind of objects with request counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
-    /// Routes.
     Routes,
-    /// Upstream objects.
     Upstreams,
-    /// Consumers.
     Consumers,
 }
 
@@ -215,44 +212,42 @@ impl CoreBlock {
     }
 }
 
-/// The right to write one core's block; moves to the core's thread and stays there.
+/// Write access to one core's block; moves to the core's thread and stays there.
 pub struct CoreHandle {
     block: Arc<CoreBlock>,
-    /// Keeps a second thread from writing through a shared reference.
+    /// Makes the handle `!Sync`, so that no second thread can write.
     one_thread: PhantomData<Cell<()>>,
 }
 
 impl CoreHandle {
-    /// Where the core notes how long requests took.
     #[inline]
     pub fn latencies(&self) -> &Latencies {
         &self.block.latencies
     }
 
-    /// What the core counts about requests that ShenYu's objects take.
+    /// Counters about requests handled by ShenYu objects.
     #[inline]
     pub fn shenyu(&self) -> &ShenyuMetrics {
         &self.block.shenyu
     }
 
-    /// Where the core keeps its last requests.
     pub fn recent(&self) -> &RecentRequests {
         &self.block.recent
     }
 
-    /// What this core has counted of routes.
+    /// Requests of routes on this core.
     #[inline]
     pub fn routes(&self) -> &ObjectCounts {
         &self.block.routes
     }
 
-    /// What it has counted of upstream objects.
+    /// Requests of upstream objects on this core.
     #[inline]
     pub fn upstreams(&self) -> &ObjectCounts {
         &self.block.upstreams
     }
 
-    /// What it has counted of consumers.
+    /// Requests of consumers on this core.
     #[inline]
     pub fn consumers(&self) -> &ObjectCounts {
         &self.block.consumers

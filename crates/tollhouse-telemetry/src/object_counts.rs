@@ -1,30 +1,31 @@
-//! How many requests each object has taken, core by core: one writer a cell, added up by who asks. Objects have dense
-//! numbers, so that counting is two look-ups and an addition; pages of cells are made when the first of them counts.
+//! Request counts per object and core. Each cell has a single writer; readers sum over the cores.
+//! Objects have dense numbers, so that counting costs two lookups and an addition. Pages of cells
+//! are allocated on first use.
 
 use std::sync::OnceLock;
 
 use crate::counters::Counter;
 
-/// Cells of a page: 16 KiB.
+/// Cells per page; a page has 16 KiB.
 const PAGE_CELLS: usize = 1024;
 
-/// Pages at most: a million objects; those beyond are not counted.
+/// Most pages, for a million objects. Requests of further objects are not counted.
 const PAGES_MAX: usize = 1024;
 
-/// The number of what is not counted.
+/// Number of an object that is not counted.
 pub const UNCOUNTED: u32 = u32::MAX;
 
-/// Numbers that are given out, from 0.
+/// Number of object numbers, which start at 0.
 pub const NUMBERS_MAX: u32 = 1024 * 1024;
 
-/// What one core has counted of one object.
+/// Counts of one object on one core.
 #[derive(Debug, Default)]
 struct Cell {
     requests: Counter,
     failed: Counter,
 }
 
-/// What one core has counted of all objects of a kind.
+/// Counts of all objects of one kind on one core.
 #[derive(Debug)]
 pub struct ObjectCounts {
     pages: Box<[OnceLock<Box<[Cell]>>]>,
@@ -37,7 +38,7 @@ impl Default for ObjectCounts {
 }
 
 impl ObjectCounts {
-    /// Counts a request of an object; one allocation the first time that a page is needed.
+    /// Counts a request of an object. Allocates once when a page is first used.
     #[inline]
     pub fn count(&self, number: u32, has_failed: bool) {
         let number = number as usize;
@@ -50,7 +51,7 @@ impl ObjectCounts {
         }
     }
 
-    /// Requests of an object, and those of them that failed.
+    /// Requests of an object, and the failed ones among them.
     pub(crate) fn totals(&self, number: u32) -> (u64, u64) {
         let number = number as usize;
         let page = self.pages.get(number / PAGE_CELLS).and_then(OnceLock::get);

@@ -1,15 +1,14 @@
-//! The text exposition format 0.0.4 of Prometheus, written out.
+//! The text exposition format 0.0.4 of Prometheus.
 //!
-//! Label values come from closed sets without characters to escape, and help texts from the
-//! catalogue; nothing from outside reaches this text.
+//! Label values are closed sets without characters to escape, and help texts come from the
+//! catalogue. No text from outside occurs.
 
 use crate::counters::{Counter, Family, Gauge, Label, SharedCounter, SharedGauge};
 use crate::histogram::{BOUNDS_MS, Histogram, SharedHistogram, Totals};
 
-/// The media type of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A cell that can be added up over cores and written as samples.
+/// A metric that can be summed over cores and written as samples.
 pub(crate) trait Measure: 'static {
     const KIND: &'static str;
     const LABEL: Option<&'static str> = None;
@@ -17,7 +16,7 @@ pub(crate) trait Measure: 'static {
     fn render<'a>(name: &str, cells: impl Iterator<Item = &'a Self> + Clone, text: &mut String);
 }
 
-/// The two lines before the samples of a metric.
+/// Appends the `HELP` and `TYPE` lines of a metric.
 pub(crate) fn heading(name: &str, help: &str, kind: &str, text: &mut String) {
     text.push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
 }

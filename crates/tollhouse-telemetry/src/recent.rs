@@ -1,8 +1,10 @@
-//! The last requests of each core, for people who look: every failure, and a sample of the rest.
+//! The most recent requests of each core, for the console: every failure, and a sample of the
+//! others.
 //!
-//! Records have a fixed size and lie in rings of fixed length, made with the core: nothing is allocated for a
-//! request, and memory is bounded whatever clients send. A core never waits: while somebody reads its rings, it
-//! counts what it could not keep. Query strings, headers and bodies are never kept.
+//! Records have a fixed size and are stored in rings of fixed length, allocated with the core. A
+//! request allocates nothing, and memory is bounded whatever clients send. A core never waits:
+//! while its rings are being read, it counts the records it cannot store. Query strings, headers
+//! and bodies are never recorded.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,23 +12,23 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 
 use crate::codes::ErrorCode;
 
-/// Records in each of a core's two rings: with some 450 bytes a record, 230 KB a core.
+/// Records in each of a core's two rings. A record has some 450 bytes, which makes 230 KB per core.
 pub const RING_RECORDS: usize = 256;
 
-/// Of requests that went well, at most one in so many milliseconds and core is kept: ten a second show what
-/// passes, and cost nothing next to thousands.
+/// Shortest time between two samples of successful requests per core, in milliseconds. Ten per
+/// second give an impression of the traffic at negligible cost.
 pub const SAMPLE_INTERVAL_MS: u64 = 100;
 
-/// Attempts that a record lists; more are rare, and counted.
+/// Most attempts listed in a record. Further ones are rare, and only counted.
 pub const ATTEMPTS_MAX: usize = 3;
 
-/// Text of at most `N` bytes; what is longer is cut.
+/// Text of at most `N` bytes; longer text is truncated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShortText<const N: usize> {
     bytes: [u8; N],
-    /// How many of them count. `N` is at most 255.
+    /// Number of bytes in use. `N` is at most 255.
     length: u8,
-    /// Whether there was more.
+    /// Whether the text was truncated.
     pub is_cut: bool,
 }
 
@@ -37,7 +39,6 @@ impl<const N: usize> Default for ShortText<N> {
 }
 
 impl<const N: usize> ShortText<N> {
-    /// The beginning of `text`.
     pub fn new(text: &[u8]) -> Self {
         const { assert!(N <= u8::MAX as usize, "the length is one byte") };
         let kept = text.len().min(N);
@@ -46,60 +47,58 @@ impl<const N: usize> ShortText<N> {
         Self { bytes, length: u8::try_from(kept).unwrap_or(u8::MAX), is_cut: kept < text.len() }
     }
 
-    /// As text; bytes that are none are replaced.
+    /// The text; invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes[..usize::from(self.length)]).into_owned()
     }
 }
 
-/// A node that was tried.
+/// An attempt to reach a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecentAttempt {
-    /// Its address.
     pub node: SocketAddr,
-    /// Its status, or the one that stands for its failure.
+    /// Status of the response, or the status that stands for the failure.
     pub status: u16,
 }
 
-/// A request that has ended.
+/// A finished request.
 #[derive(Debug, Clone, Copy)]
 pub struct RecentRequest {
-    /// When it ended, in milliseconds since 1970.
+    /// End of the request, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// From its head to the last byte of its answer, in milliseconds.
+    /// Time from the head of the request to the last byte of the response, in milliseconds.
     pub duration_ms: u64,
-    /// Until the node's head was there, in milliseconds.
+    /// Time until the head of the node's response, in milliseconds.
     pub upstream_ms: Option<u64>,
-    /// The status sent; 0 where none was.
+    /// Status sent; 0 if none was sent.
     pub status: u16,
-    /// Why the gateway failed it, if it did.
+    /// Error code if the gateway failed the request.
     pub code: Option<ErrorCode>,
-    /// The method.
     pub method: ShortText<16>,
-    /// The host it was routed by.
+    /// Host used for routing.
     pub host: ShortText<64>,
-    /// The path without its query.
+    /// Path without the query.
     pub path: ShortText<128>,
-    /// Id of the route; empty where none was found.
+    /// Id of the route; empty if none matched.
     pub route: ShortText<64>,
-    /// The consumer's name; empty where there is none.
+    /// Name of the consumer; empty without one.
     pub consumer: ShortText<32>,
-    /// The client.
+    /// Address of the client.
     pub client: IpAddr,
-    /// Nodes tried, in order.
+    /// The first attempts, in order.
     pub attempts: [Option<RecentAttempt>; ATTEMPTS_MAX],
-    /// How many were tried altogether.
+    /// Number of all attempts.
     pub attempt_count: u32,
 }
 
 impl RecentRequest {
-    /// Whether it belongs to the failures.
+    /// Whether the request goes to the ring of failures.
     pub fn has_failed(&self) -> bool {
         self.code.is_some() || self.status >= 500
     }
 }
 
-/// The rings of one core.
+/// The two rings of one core.
 #[derive(Debug)]
 pub struct RecentRequests {
     failed: Mutex<Ring>,
@@ -118,7 +117,7 @@ impl Default for RecentRequests {
 }
 
 impl RecentRequests {
-    /// Keeps a record, unless its ring is being read.
+    /// Stores a record. If the ring is being read, the record is only counted as missed.
     pub fn keep(&self, request: RecentRequest) {
         let ring = if request.has_failed() { &self.failed } else { &self.sampled };
         match ring.try_lock() {
@@ -130,15 +129,15 @@ impl RecentRequests {
         }
     }
 
-    /// Records that were not kept since somebody was reading.
+    /// Number of records not stored because the ring was being read.
     pub fn missed(&self) -> u64 {
         self.missed.load(Relaxed)
     }
 
-    /// Appends copies of all that is kept.
+    /// Appends copies of all records.
     pub fn copy_to(&self, all: &mut Vec<RecentRequest>) {
         for ring in [&self.failed, &self.sampled] {
-            // Each push leaves it whole.
+            // A poisoned lock is safe to use, because each push leaves the ring consistent.
             let ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
             all.extend_from_slice(&ring.records);
         }

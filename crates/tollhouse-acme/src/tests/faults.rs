@@ -157,7 +157,7 @@ async fn a_lost_keyring_orders_nothing_and_says_so() {
     let view = node.until(|view| view.state == State::Failing).await;
     let error = view.last_error.expect("it says why");
     assert_eq!(error.code, "acme_key_unopened");
-    assert!(error.remedy.contains("put the keyring back"), "{error:?}");
+    assert!(error.remedy.contains("restore the keyring"), "{error:?}");
     pass_s(7_200).await;
     assert_eq!(world.directory.asked_s("/").len(), before);
     node.stop().await;

@@ -1,5 +1,5 @@
-//! `admin.keys`: further keys of the Admin API, each with a name that rows about changes tell, and a role. What a role
-//! allows is decided by the Admin API.
+//! `admin.keys`: further keys of the Admin API, each with a name for the change history, and a
+//! role. The Admin API enforces the roles.
 
 use std::collections::HashSet;
 
@@ -11,23 +11,23 @@ use super::shape::{Read, Shape, collect, refuse};
 /// A key of the Admin API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedKey {
-    /// Whose it is.
+    /// Name of the owner.
     pub name: String,
-    /// What is sent as `X-API-KEY`.
+    /// Key sent as `X-API-KEY`.
     pub key: Secret,
-    /// What it allows.
+    /// Rights of the key.
     pub role: KeyRole,
 }
 
-/// What a key of the Admin API allows.
+/// Rights of a key of the Admin API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyRole {
     /// Everything.
     Admin,
-    /// Reading and writing objects, and so all traffic; no secret in the clear or sent elsewhere, and nothing that concerns
-    /// the process.
+    /// Reading and writing objects, which includes control over all traffic. Excluded are reading
+    /// secrets in clear text, sending them elsewhere, and everything about the process.
     Operator,
-    /// Reading, and no secret in the clear.
+    /// Reading, without secrets in clear text.
     Viewer,
 }
 
@@ -36,16 +36,16 @@ const ROLES: [(KeyRole, &str); 3] =
 
 const FIELDS: [&str; 3] = ["name", "key", "role"];
 
-/// Most keys, each of which is compared with what every call brings.
+/// Most keys; every call is compared with each.
 const KEYS_MAX: usize = 100;
 
-/// Shortest key, in characters: it is all that stands between a stranger and the gateway.
+/// Shortest key, in characters, because the key is the only protection of the API.
 const KEY_CHARACTERS_MIN: usize = 16;
 
 /// Longest name, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
-/// A list of tables; as JSON text where there are no tables.
+/// Shape of a list of tables, or of the same as JSON text.
 pub(crate) struct NamedKeys;
 
 impl Shape for NamedKeys {
@@ -79,7 +79,7 @@ impl Shape for NamedKeys {
 }
 
 fn no_list<T>() -> Read<T> {
-    refuse("no list of keys", "write a list of tables, each with name, key and role")
+    refuse("not a list of keys", "write a list of tables, each with name, key and role")
 }
 
 fn read_one(value: &Value) -> Read<NamedKey> {
@@ -109,7 +109,7 @@ fn text(fields: &Map<String, Value>, name: &str) -> String {
     fields.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned()
 }
 
-/// Names and keys tell their bearers apart.
+/// Requires unique names and unique keys.
 fn check_all(keys: Vec<NamedKey>) -> Read<Vec<NamedKey>> {
     if keys.len() > KEYS_MAX {
         return refuse("too many keys", format!("give at most {KEYS_MAX}"));
@@ -119,15 +119,15 @@ fn check_all(keys: Vec<NamedKey>) -> Read<Vec<NamedKey>> {
         if !seen.insert(one.name.as_str()) {
             return refuse(
                 format!("two keys are called {:?}", one.name),
-                "name each after its bearer",
+                "name each after its owner",
             );
         }
     }
     let mut seen = HashSet::new();
     for one in &keys {
         if !seen.insert(one.key.expose()) {
-            let reason = format!("{:?} has the key of somebody else", one.name);
-            return refuse(reason, "give each bearer a key of its own");
+            let reason = format!("{:?} has the same key as another entry", one.name);
+            return refuse(reason, "give each owner a different key");
         }
     }
     Ok(keys)
@@ -155,14 +155,14 @@ mod tests {
             |name: &str, key: &str, role: &str| json!({"name": name, "key": key, "role": role});
         let (long, other) = ("0123456789abcdef", "fedcba9876543210");
         let table = [
-            (json!({}), "no list"),
-            (json!(["x"]), "no list"),
+            (json!({}), "not a list"),
+            (json!(["x"]), "not a list"),
             (json!([{"nam": "x"}]), "unknown field"),
             (json!([key("", long, "admin")]), "without a name"),
             (json!([key("x", "short", "admin")]), "can be guessed"),
             (json!([key("x", long, "root")]), "unknown role"),
             (json!([key("x", long, "admin"), key("x", other, "viewer")]), "are called"),
-            (json!([key("x", long, "admin"), key("y", long, "viewer")]), "somebody else"),
+            (json!([key("x", long, "admin"), key("y", long, "viewer")]), "another entry"),
         ];
         for (value, expected) in table {
             let refusals = NamedKeys::read(&value).expect_err("it is refused");

@@ -1,4 +1,4 @@
-//! What no key can judge alone.
+//! Checks that involve several keys.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,10 +8,11 @@ use super::{
     AccessLogFormat, Acme, Admin, Bootstrap, ListenerTls, RegistryStore, Secret, StreamProtocol,
 };
 
-/// Names of PostgreSQL's tables end after 63 bytes, and ours go on after this.
+/// Longest prefix of table names, in bytes. PostgreSQL truncates names after 63 bytes, and the rest
+/// is appended to the prefix.
 const TABLES_BYTES_MAX: usize = 48;
 
-/// Adds what is wrong; `given` tells keys that somebody gave from those at their default.
+/// Reports invalid combinations. `given` tells whether a key was set explicitly.
 pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problems: &mut Problems) {
     if given("access_log.fields") && bootstrap.access_log.format != AccessLogFormat::Json {
         let problem = Problem::warning("access_log.fields", "applies to the json format only");
@@ -45,7 +46,7 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
     }
 }
 
-/// Whether ShenYu's objects can come from an admin elsewhere.
+/// Checks the settings for following a ShenYu admin.
 fn check_shenyu_follow(bootstrap: &Bootstrap, problems: &mut Problems) {
     const NAME: &str = "shenyu.follow.addresses";
     let addresses = &bootstrap.shenyu.follow.addresses;
@@ -62,13 +63,16 @@ fn check_shenyu_follow(bootstrap: &Bootstrap, problems: &mut Problems) {
             );
         }
     }
-    // Addresses are looked at first, so that all that is wrong is named at once.
+    // Addresses are checked first, so that all problems are reported at once.
     if addresses.is_empty() {
         return;
     }
     if !bootstrap.listen.shenyu.is_empty() {
-        let hint = "leave one of both out";
-        error("what is written at listen.shenyu would be lost to the admin that is followed", hint);
+        let hint = "leave out one of them";
+        error(
+            "changes made through listen.shenyu would be overwritten by the followed admin",
+            hint,
+        );
     }
     if bootstrap.resources.is_some() || bootstrap.admin.standalone {
         let hint = "leave it out, or resources and admin.standalone";
@@ -76,7 +80,7 @@ fn check_shenyu_follow(bootstrap: &Bootstrap, problems: &mut Problems) {
     }
 }
 
-/// Whether the gateway's own interface of ShenYu's has somewhere to write to.
+/// Checks the settings of the gateway's own ShenYu interface.
 fn check_shenyu_local(bootstrap: &Bootstrap, problems: &mut Problems) {
     const NAME: &str = "shenyu.local_key_sha512";
     let Some(digest) = &bootstrap.shenyu.local_key_sha512 else { return };
@@ -87,37 +91,37 @@ fn check_shenyu_local(bootstrap: &Bootstrap, problems: &mut Problems) {
         problems.push(Problem::error(NAME, reason).with_hint(hint));
     }
     if bootstrap.resources.is_some() || bootstrap.admin.standalone {
-        let reason = "what is written there is kept in a store, and here objects come from a file";
+        let reason = "changes made there are stored, but the objects come from a file";
         let hint = "leave it out, or resources and admin.standalone";
         problems.push(Problem::error(NAME, reason).with_hint(hint));
     }
     if !bootstrap.shenyu.follow.addresses.is_empty() {
-        let reason = "what is written there would be lost to the admin that is followed";
-        let hint = "leave one of both out";
+        let reason = "changes made there would be overwritten by the followed admin";
+        let hint = "leave out one of them";
         problems.push(Problem::error(NAME, reason).with_hint(hint));
     }
 }
 
-/// Whether a listener has all that TLS takes, or nothing of it.
+/// Checks that a listener has a complete TLS configuration or none.
 fn check_tls(name: &str, tls: &ListenerTls, problems: &mut Problems) {
     if tls.cert.is_some() != tls.key.is_some() {
-        let problem = Problem::error(name, "a certificate and its key come together");
+        let problem = Problem::error(name, "a certificate and its key must be set together");
         problems
             .push(problem.with_hint(format!("set both {name}.cert and {name}.key, or neither")));
     }
     if tls.client_ca.is_some() && tls.cert.is_none() {
-        let problem = Problem::error(format!("{name}.client_ca"), "needs a certificate of its own");
+        let problem = Problem::error(format!("{name}.client_ca"), "requires a server certificate");
         problems.push(problem.with_hint(format!("set {name}.cert and {name}.key")));
     }
 }
 
-/// Checks that each key of the Admin API has one bearer.
+/// Checks that the names of Admin API keys are unique.
 fn check_admin_keys(admin: &Admin, problems: &mut Problems) {
     for name in ["admin", "viewer"] {
         if admin.keys.iter().any(|one| one.name == name) {
             let problem =
                 Problem::error("admin.keys", format!("{name:?} is the name of another key"));
-            problems.push(problem.with_hint("give each bearer a name of its own"));
+            problems.push(problem.with_hint("give each key a different name"));
         }
     }
 }
@@ -125,8 +129,9 @@ fn check_admin_keys(admin: &Admin, problems: &mut Problems) {
 /// Shortest key of the Admin API, in characters; shorter ones can be guessed.
 const KEY_CHARACTERS_MIN: usize = 16;
 
-/// Refuses short keys of the Admin API, and secrets that open more than one door: the one that is sent in clear
-/// text, or given to every client, would open the other too.
+/// Refuses short keys of the Admin API, and secrets used for several purposes. A secret that is
+/// sent in clear text or known to every client would otherwise also give access to the other
+/// interface.
 fn check_own_secrets(bootstrap: &Bootstrap, problems: &mut Problems) {
     let (admin, registry) = (&bootstrap.admin, &bootstrap.registry);
     let keys = [("admin.key", &admin.key), ("admin.viewer_key", &admin.viewer_key)];
@@ -153,13 +158,13 @@ fn check_own_secrets(bootstrap: &Bootstrap, problems: &mut Problems) {
         let same = seen.iter().find(|(_, other)| *other == secret);
         if let Some((other, _)) = same.filter(|_| !secret.expose().is_empty()) {
             let problem = Problem::error(name, format!("the same secret as {other}"));
-            problems.push(problem.with_hint("give each of them a random secret of its own"));
+            problems.push(problem.with_hint("give each of them a different random secret"));
         }
         seen.push((name, secret));
     }
 }
 
-/// Whether the registry's database can be looked for.
+/// Checks the database of the registry.
 fn check_registry_store(store: &RegistryStore, problems: &mut Problems) {
     if let Err(error) = store.database() {
         let problem = Problem::error("registry.store", error.to_string());
@@ -176,34 +181,33 @@ fn check_registry_store(store: &RegistryStore, problems: &mut Problems) {
     }
 }
 
-/// Whether there is all that certificates take.
+/// Checks that the ACME settings are complete.
 fn check_acme(acme: &Acme, problems: &mut Problems) {
     let mut error = |name: &str, reason: &str, hint: &str| {
         problems.push(Problem::error(name, reason).with_hint(hint));
     };
     if acme.eab.key_id.is_some() != acme.eab.key.is_some() {
         let hint = "set both acme.eab.key_id and acme.eab.key, or neither";
-        error("acme.eab", "an account's id and its key come together", hint);
+        error("acme.eab", "an account's id and its key must be set together", hint);
     }
     if acme.directory.is_none() {
         if !acme.hosts.is_empty() {
             let hint = "set acme.directory, for example to letsencrypt-staging";
-            error("acme.hosts", "no authority is named to get certificates from", hint);
+            error("acme.hosts", "acme.directory is not set", hint);
         }
         return;
     }
     if !acme.agree {
         let hint = "read the authority's terms of service, then set acme.agree to true";
-        error("acme.agree", "certificates take your agreement to the authority's terms", hint);
+        error("acme.agree", "certificates require your agreement to the authority's terms", hint);
     }
     if acme.hosts.is_empty() {
-        let problem =
-            Problem::warning("acme.hosts", "names no host, so that no certificate is got");
+        let problem = Problem::warning("acme.hosts", "empty, so that no certificate is requested");
         problems.push(problem.with_hint("list the names that clients use, without wildcards"));
     }
 }
 
-/// No address may be listened on twice by what is served.
+/// Checks that no two listeners have the same address.
 fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
     let listen = &bootstrap.listen;
     let of_stream = |protocol: StreamProtocol| -> Vec<SocketAddr> {
@@ -226,14 +230,13 @@ fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
         ("listen.shenyu", &listen.shenyu),
     ];
     check_lists(&lists, problems);
-    // A port of TCP is another one than that of UDP.
+    // TCP and UDP ports are independent.
     check_lists(&[("listen.stream", &datagrams)], problems);
     let expects_header = listen.stream.iter().any(|it| it.proxy_protocol)
         || !listen.http_proxied.is_empty()
         || !listen.https_proxied.is_empty();
     if expects_header && bootstrap.proxy_protocol.from.is_empty() {
-        let reason =
-            "nobody may send a PROXY header, and listeners ask for one: they refuse everybody";
+        let reason = "empty, although a listener expects PROXY headers and would refuse every peer";
         let problem = Problem::error("proxy_protocol.from", reason);
         problems.push(problem.with_hint("name the networks of the proxies before this one"));
     }
@@ -247,15 +250,15 @@ fn check_lists(lists: &[(&'static str, &Vec<SocketAddr>)], problems: &mut Proble
             if let Some((owner, other)) = first {
                 let reason = format!("{address} collides with {other} of {owner}");
                 let problem = Problem::error(*name, reason);
-                problems.push(problem.with_hint("give each listener a port of its own"));
+                problems.push(problem.with_hint("give each listener a different port"));
             }
             seen.push((name, *address));
         }
     }
 }
 
-/// Whether two addresses of one family cannot be listened on by two listeners; port 0 is any free
-/// one.
+/// Whether two listeners cannot use these addresses simultaneously. Port 0 stands for any free
+/// port.
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     let hosts = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
     one.is_ipv4() == other.is_ipv4() && one.port() == other.port() && one.port() != 0 && hosts

@@ -1,11 +1,9 @@
-//! The URL of a database: who, where, which.
+//! Database URLs: user, servers, database name.
 
-/// Which dialect a database speaks.
+/// SQL dialect of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatabaseKind {
-    /// MySQL and MariaDB.
     MySql,
-    /// PostgreSQL.
     PostgreSql,
 }
 
@@ -25,60 +23,59 @@ impl DatabaseKind {
     }
 }
 
-/// What is wrong with the URL of a database. The URL is never repeated: it holds a password.
+/// Why a database URL is invalid. The URL is never included, because it contains a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DatabaseError {
-    /// One of either dialect is named.
+    /// A database of each dialect is configured.
     #[error("two databases are named")]
     Two,
-    /// It begins with another scheme than this.
+    /// The scheme is wrong; holds the expected one.
     #[error("the URL does not begin with {0}")]
     Scheme(&'static str),
-    /// Nothing follows its servers.
+    /// The path with the name of the database is missing.
     #[error("the URL names no database")]
     NoName,
-    /// What follows its servers is no name.
-    #[error("the URL ends in no plain name of a database")]
+    /// The path is not a plain name.
+    #[error("the URL does not end with a plain database name")]
     Name,
-    /// Nobody logs in.
+    /// The user is missing.
     #[error("the URL names no user")]
     NoUser,
-    /// An address of IPv6 does not end.
+    /// The bracket of an IPv6 address is not closed.
     #[error("a bracket in the URL is not closed")]
     OpenBracket,
-    /// A server has no host.
+    /// The host of a server is missing.
     #[error("the URL names no host")]
     NoHost,
-    /// The port of this host is no number of one.
-    #[error("the URL has no port for {0}")]
+    /// The port of this host is invalid.
+    #[error("invalid port in the URL after {0}")]
     Port(String),
-    /// Something else than a port follows this host.
-    #[error("the URL has something odd behind {0}")]
+    /// The text after this host is not a port.
+    #[error("unexpected text in the URL after {0}")]
     Trailing(String),
-    /// A percent sign begins no escape.
-    #[error("the URL has a % without two hexadecimal digits behind it")]
+    /// A percent sign without two hexadecimal digits after it.
+    #[error("the URL has a % without two hexadecimal digits after it")]
     Escape,
-    /// What is escaped is no text.
+    /// A decoded part is not UTF-8.
     #[error("the URL is not UTF-8")]
     NotUtf8,
 }
 
-/// A database, by its URL.
+/// A parsed database URL.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Database {
-    /// Its dialect.
     pub kind: DatabaseKind,
-    /// Its servers: hosts, without brackets, and ports.
+    /// Servers: hosts, without brackets, and ports.
     pub servers: Vec<(String, u16)>,
-    /// Its name.
+    /// Name of the database.
     pub name: String,
-    /// Who logs in.
+    /// User for the login.
     pub user: String,
-    /// With what; empty where no password is given.
+    /// Password for the login; empty if none is given.
     pub password: String,
 }
 
-// The password has no business in a log.
+// Hides the user and the password.
 impl std::fmt::Debug for Database {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Database")
@@ -90,11 +87,11 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// Reads `scheme://user:password@host:port,host:port/database` (RFC 3986 §3.2, with a list of hosts as
-    /// PostgreSQL has it).
+    /// Parses `scheme://user:password@host:port,host:port/database` (RFC 3986 §3.2, with a list of
+    /// hosts as in PostgreSQL).
     ///
     /// # Errors
-    /// What is wrong with it, without repeating it.
+    /// If a part is missing or invalid. The error does not contain the URL.
     pub(super) fn parse(url: &str, kind: DatabaseKind) -> Result<Self, DatabaseError> {
         let schemes = kind.schemes();
         let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme));
@@ -120,7 +117,7 @@ impl Database {
 }
 
 fn server(text: &str, usual_port: u16) -> Result<(String, u16), DatabaseError> {
-    // An address of IPv6 has colons of its own, and so brackets.
+    // An IPv6 address is in brackets, because it contains colons.
     let (host, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
         Some(Some((host, port))) => (host, port),
         Some(None) => return Err(DatabaseError::OpenBracket),
@@ -137,7 +134,7 @@ fn server(text: &str, usual_port: u16) -> Result<(String, u16), DatabaseError> {
     Ok((host.to_owned(), port))
 }
 
-/// A part of a URL with its `%40` and the like resolved (RFC 3986 §2.1).
+/// Decodes the percent escapes of a part of a URL (RFC 3986 §2.1).
 fn decoded(text: &str) -> Result<String, DatabaseError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -179,12 +176,12 @@ mod tests {
         let cases = [
             ("postgresql://toll:geheim@db/registry", "does not begin with mysql://"),
             ("mysql://toll:geheim@db", "names no database"),
-            ("mysql://toll:geheim@db/", "no plain name"),
-            ("mysql://toll:geheim@db/a?tls=off", "no plain name"),
+            ("mysql://toll:geheim@db/", "plain database name"),
+            ("mysql://toll:geheim@db/a?tls=off", "plain database name"),
             ("mysql://db/registry", "names no user"),
             ("mysql://:geheim@db/registry", "names no user"),
             ("mysql://toll:geheim@/registry", "names no host"),
-            ("mysql://toll:geheim@db:x/registry", "no port for db"),
+            ("mysql://toll:geheim@db:x/registry", "invalid port in the URL after db"),
             ("mysql://toll:geheim%4@db/registry", "two hexadecimal digits"),
             ("mysql://toll:geheim@[::1/registry", "not closed"),
         ];

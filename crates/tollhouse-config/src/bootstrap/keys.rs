@@ -1,6 +1,7 @@
-//! The one table of keys: name, shape and meaning. Reading, read-back and documentation follow it.
+//! The table of all keys: name, shape and meaning. Reading, display and documentation are derived
+//! from it.
 //!
-//! To add a key, add a field with its default to `bootstrap.rs` and a line here.
+//! A new key takes a field with its default in `bootstrap.rs` and a line here.
 
 use serde_json::Value;
 
@@ -18,34 +19,33 @@ use super::store::EtcdUrls;
 use super::stream::StreamListeners;
 
 pub(crate) struct Key {
-    /// As in the file, with dots between levels.
+    /// Name as in the file, with dots between levels.
     pub(crate) name: &'static str,
-    /// What it means.
+    /// Description for the manual.
     pub(crate) doc: &'static str,
-    /// Whether its value must stay out of messages.
+    /// Whether the value must not appear in messages.
     pub(crate) secret: bool,
     pub(crate) takes: fn() -> String,
-    /// Reads a value into its field.
+    /// Parses a value into the field.
     pub(crate) read: fn(&mut Bootstrap, &Value) -> Read<()>,
-    /// Writes its field back.
+    /// Formats the field.
     pub(crate) show: fn(&Bootstrap) -> String,
 }
 
 impl Key {
-    /// The variable that overrides it.
+    /// Name of the environment variable that overrides the key.
     pub(crate) fn variable(&self) -> String {
         format!("TOLLHOUSE_{}", self.name.replace('.', "_").to_ascii_uppercase())
     }
 }
 
-/// The key of that name.
 pub(crate) fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
 }
 
 macro_rules! keys {
     ($($first:ident $(. $rest:ident)* : $shape:ty, $doc:literal;)*) => {
-        /// All keys, in the order in which they are documented.
+        /// All keys, in the order of the manual.
         pub(crate) static KEYS: &[Key] = &[$(Key {
             name: concat!(stringify!($first) $(, ".", stringify!($rest))*),
             doc: $doc,
@@ -60,422 +60,460 @@ macro_rules! keys {
     };
 }
 
-/// Shortest and longest bound on a request line, in bytes: below, plain paths with a token would
-/// fail; above, each idle connection could be made to hold that much.
+/// Bounds of the limit on a request line, in bytes. With less, plain paths with a token would fail;
+/// with more, every idle connection could hold that much memory.
 const LINE_MIN: usize = 512;
 const LINE_MAX: usize = 1 << 20;
 
-/// The same for all header fields together.
+/// Bounds of the limit on all header fields together, in bytes.
 const HEADERS_MIN: usize = 1 << 10;
 const HEADERS_MAX: usize = 4 << 20;
 
-/// Fewest and most header fields: browsers send some twenty; work for each is done before a route
-/// is known.
+/// Bounds of the limit on the number of header fields. Browsers send some twenty, and each costs
+/// time before a route is known.
 const FIELDS_MIN: usize = 16;
 const FIELDS_MAX: usize = 4_096;
 
-/// Shortest and longest bound on the first message of a TLS handshake, in bytes: with keys that withstand
-/// quantum computers it takes two thousand, and the session layer reads no more than 64 KiB.
+/// Bounds of the limit on the first message of a TLS handshake, in bytes. With post-quantum keys it
+/// takes two thousand, and the TLS library reads at most 64 KiB.
 const HELLO_MIN: usize = 4 << 10;
 const HELLO_MAX: usize = 64 << 10;
 
-/// Least and most memory of the registry: a few ten thousand instances, and more than a machine has.
+/// Bounds of the registry's memory, in bytes: from some tens of thousands of instances to more than
+/// a machine has.
 const MEMORY_MIN: usize = 64 << 20;
 const MEMORY_MAX: usize = 1 << 40;
 
 keys! {
-    data_dir: FilePath, "Folder for what the process keeps; made when missing.";
+    data_dir: FilePath, "Folder for the files of the process; created if missing.";
     workers: WorkerCount,
-        "Serving threads. `auto` is one for each core the process may use. Threads are pinned to \
-         cores when there are as many of both.";
+        "Worker threads. `auto` starts one per core available to the process. Threads are pinned \
+         to cores if their numbers are equal.";
     resources: OptionalPath,
-        "A declarative file in APISIX's standalone shape, YAML or JSON by its ending; watched, \
-         and applied without a restart.";
+        "A declarative file in APISIX's standalone format, YAML or JSON by its extension. It is \
+         watched, and changes are applied without a restart.";
     listen.http: OpenAddresses,
-        "Data plane, plain HTTP. The default serves this machine alone; `0.0.0.0:9080` serves others too.";
+        "Data plane, plain HTTP. The default accepts connections from this machine only; \
+         `0.0.0.0:9080` accepts others too.";
     listen.https: OpenAddresses,
-        "Data plane, TLS, for this machine alone by default, with the certificates of the `ssls` objects. A client that asks for a name \
-         without a certificate is refused in the handshake.";
+        "Data plane, TLS, with the certificates of the `ssls` objects. The default accepts \
+         connections from this machine only. A client that asks for a name without a certificate \
+         is refused in the handshake.";
     listen.http_proxied: OpenAddresses,
-        "Data plane, plain HTTP behind proxies that send a PROXY header (version 1 or 2) ahead of each \
-         connection. The client is whom the header names: for routes, plugins, limits and the log. Peers \
-         outside of `proxy_protocol.from` are refused.";
-    listen.https_proxied: OpenAddresses, "The same over TLS, which begins behind the header.";
+        "Data plane, plain HTTP behind proxies that send a PROXY header (version 1 or 2) ahead of \
+         each connection. For routes, plugins, limits and the log, the client is the one in the \
+         header. Peers outside `proxy_protocol.from` are refused.";
+    listen.https_proxied: OpenAddresses,
+        "Like `listen.http_proxied`, over TLS, which begins after the header.";
     listen.stream: StreamListeners,
-        "Connections below HTTP, and datagrams, for stream routes: a list of tables with `address`; \
-         `protocol`, which is `tcp` unless it is `udp`; `tls`, which is `false`, `true` to \
-         end TLS with the certificates of the `ssls` objects, or `passthrough` to choose the route by the name \
-         that the client's TLS hello asks for and send the bytes on as they are; `proxy_protocol`, whether \
-         connections begin with a PROXY header; `proxy_protocol_to_upstream`, which is `false`, `v1` or \
-         `v2`: whether nodes get one.";
+        "Connections below HTTP, and datagrams, for stream routes: a list of tables with \
+         `address`; `protocol`, `tcp` (default) or `udp`; `tls`, which is `false`, `true` to \
+         terminate TLS with the certificates of the `ssls` objects, or `passthrough` to select the \
+         route by the server name in the client's TLS hello and forward the bytes unchanged; \
+         `proxy_protocol`, whether connections begin with a PROXY header; \
+         `proxy_protocol_to_upstream`, `false`, `v1` or `v2`, the PROXY header sent to nodes.";
     proxy_protocol.from: Networks,
-        "Proxies whose PROXY headers are believed, on listeners that ask for one; everybody else is refused \
-         there.";
-    proxy_protocol.header_time: Time, "How long a PROXY header may take to arrive.";
+        "Proxies whose PROXY headers are accepted, on listeners that expect one; all other peers \
+         are refused there.";
+    proxy_protocol.header_time: Time, "Timeout for the arrival of a PROXY header.";
     listen.admin: LoopbackAddresses, "Admin API.";
     listen.control: LoopbackAddresses, "Control API: read-only introspection.";
     listen.metrics: LoopbackAddresses, "Prometheus metrics.";
     listen.status: LoopbackAddresses,
-        "`/status`, which answers 200 while the process lives, and `/status/ready`, which answers \
-         503 until there is a configuration to serve.";
+        "`/status`, which answers 200 while the process is alive, and `/status/ready`, which \
+         answers 503 until there is a configuration to serve.";
     listen.registry_grpc: LoopbackAddresses,
-        "Registry, Polaris gRPC. Whoever reaches it may register; clients of other machines need \
-         `0.0.0.0:8091`.";
-    listen.registry_http: LoopbackAddresses, "Registry, Polaris HTTP; the same holds for it.";
+        "Registry, Polaris gRPC. Every client that reaches it may register instances; clients on \
+         other machines need `0.0.0.0:8091`.";
+    listen.registry_http: LoopbackAddresses,
+        "Registry, Polaris HTTP. Every client that reaches it may register instances.";
     listen.shenyu: LoopbackAddresses,
         "ShenYu's admin: its REST interface, registration of services, and configuration for ShenYu's \
          gateways. ShenYu's clients look for it on port 9095.";
     listen.hosts: OwnNames,
-        "Names by which people and programs call the listeners for operators and the registry's, where these are not \
-         local ones: such as that of a proxy on this machine. Addresses, names without a dot and names for private \
-         use (`.local`, `.internal`, `.lan`, `.svc` and such) need not be told. Any other name is refused by the console, \
-         by what asks for no key, and on loopback addresses: a website can have its own name resolved to this machine \
-         and have browsers call here.";
+        "Host names of the listeners for operators and of the registry, other than local ones, \
+         such as that of a proxy on this machine. Addresses, names without a dot and names for \
+         private use (`.local`, `.internal`, `.lan`, `.svc` and such) need not be listed. Any \
+         other name is refused by the console, by interfaces that require no key, and on loopback \
+         addresses, because a website can resolve its own name to this machine and make browsers \
+         send requests here.";
     tls.protocols: TlsVersions,
-        "Versions of TLS for clients, where an `ssls` object names none in `ssl_protocols`.";
+        "TLS versions for clients, unless an `ssls` object lists its own in `ssl_protocols`.";
     tls.ciphers: Words,
-        "Cipher suites for clients, by their names in OpenSSL or in the standards; none named is all \
-         that are served, each of which has forward secrecy.";
+        "Cipher suites for clients, by their OpenSSL or standard names. An empty list allows all \
+         supported ones, each of which has forward secrecy.";
     tls.session_tickets: Switch,
-        "Whether clients may come back with a ticket in the place of a full handshake. The keys of \
-         tickets change every six hours, open for twelve, and go on to a successor.";
+        "Whether clients may resume sessions with tickets instead of a full handshake. The ticket \
+         keys change every six hours, are valid for twelve, and are passed to a successor process.";
     tls.fallback_sni: OptionalText,
-        "The name whose certificate a client is shown that asks for none. Without it, such a client is \
-         shown that of `*`, if there is one.";
+        "Server name assumed for clients that send none. Without it, such clients receive the \
+         certificate of `*`, if there is one.";
     tls.ocsp_stapling: Switch,
-        "Whether the responder that a certificate names (OCSP) is asked about it, over plain HTTP, so that \
-         clients are shown its answer along with the certificate. No handshake waits for that.";
+        "Whether the OCSP responder named in a certificate is asked for its status, over plain \
+         HTTP, so that clients receive the response together with the certificate. Handshakes do \
+         not wait for it.";
     admin.key: OptionalSecret,
-        "Key of the Admin API, of 16 characters or more. By default one is generated at the first run and kept in \
-         `data_dir/admin.key`; each start prints where it is.";
-    admin.viewer_key: OptionalSecret, "A second key of the Admin API, which may only read.";
+        "Key of the Admin API, of 16 characters or more. By default one is generated on the first \
+         start and stored in `data_dir/admin.key`; each start prints its location.";
+    admin.viewer_key: OptionalSecret, "A second key of the Admin API, with read access only.";
     admin.keys: NamedKeys,
-        "Further keys of the Admin API, a list of tables with `name`, `key` and `role`. An `admin` may do \
-         everything. An `operator` writes objects and the registry, and so controls all traffic, but cannot read a \
-         secret in the clear, send a hidden secret elsewhere, or control the process. A `viewer` only reads. The \
-         audit and the list of changes record these names. No key may equal another secret here.";
-    admin.key_required: Switch, "Whether the Admin API asks for a key at all.";
+        "Further keys of the Admin API, a list of tables with `name`, `key` and `role`. An `admin` \
+         may do everything. An `operator` writes objects and the registry, and so controls all \
+         traffic, but cannot read a secret in clear text, send a hidden secret elsewhere, or \
+         control the process. A `viewer` only reads. The audit log and the list of changes record \
+         these names. Each key must differ from all other secrets here.";
+    admin.key_required: Switch, "Whether the Admin API requires a key.";
     admin.allow: Networks,
         "Clients that may connect to the Admin API; others are answered 403. An empty list allows all.";
-    admin.cors: Switch, "Lets pages of other origins call the Admin API.";
-    admin.prefix: Text, "What the keys of objects begin with, in answers and in the store.";
+    admin.cors: Switch, "Whether pages of other origins may call the Admin API.";
+    admin.prefix: Text, "Prefix of the keys of objects, in answers and in the store.";
     admin.standalone: Switch,
-        "The Admin API takes whole documents at `/apisix/admin/configs`, kept in memory only, \
-         instead of single objects kept in the store.";
+        "Whether the Admin API accepts whole documents at `/apisix/admin/configs`, kept in memory \
+         only, instead of single objects kept in the store.";
     console.bench: Switch,
-        "Lets administrators start the load generator from the console. It runs as a process of its own, one at a \
-         time and for ten minutes at most.";
+        "Whether administrators may start the load generator from the console. It runs as a \
+         separate process, one at a time, for ten minutes at most.";
     console.bench_targets: Words,
-        "What it may measure besides this machine: hosts, or hosts with ports, such as `staging.example:8080`.";
+        "Targets that the load generator may measure besides this machine: hosts, or hosts with \
+         ports, such as `staging.example:8080`.";
     admin.tls.cert: OptionalPath, "Certificate chain of the Admin API, PEM; without it, plain HTTP.";
     admin.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     admin.tls.client_ca: OptionalPath,
-        "Authorities, PEM; clients of the Admin API must then show a certificate of theirs.";
+        "CA certificates, PEM; clients of the Admin API must then present a certificate signed by \
+         one of them.";
     store.allow_missing: Switch,
-        "Starts with an empty store although `store.db` is missing from a `data_dir` in which objects were kept. \
-         Otherwise such a start is refused, because a volume may be unmounted or a restore unfinished. Set it for one \
-         start, with `--set`.";
+        "Whether to start with an empty store although `store.db` is missing from a `data_dir` \
+         that contained objects. By default such a start is refused, because a volume may be \
+         unmounted or a restore unfinished. Set it for a single start, with `--set`.";
     store.etcd.endpoints: EtcdUrls,
-        "Members of an etcd that keeps the configuration in the place of `data_dir`, for any number of \
-         gateways that share it; keys begin with `admin.prefix`. One is asked at a time, the next once \
-         that one fails. Takes an `encryption.keyring` that all of them have.";
-    store.etcd.user: OptionalText, "A user of that etcd, where it asks for one.";
-    store.etcd.password: OptionalSecret, "The password of that user.";
+        "Members of an etcd that stores the configuration instead of `data_dir`, for any number of \
+         gateways that share it; keys begin with `admin.prefix`. One member is used at a time; if \
+         it fails, the next one. Requires an `encryption.keyring` that all gateways share.";
+    store.etcd.user: OptionalText, "User of etcd, if it requires authentication.";
+    store.etcd.password: OptionalSecret, "Password of that user.";
     store.etcd.tls.ca: OptionalPath,
-        "Who signs for etcd, PEM, where those are not authorities that the system trusts.";
-    store.etcd.tls.cert: OptionalPath, "Certificate chain that etcd is shown, PEM.";
+        "CA certificates of etcd, PEM, instead of those that the system trusts.";
+    store.etcd.tls.cert: OptionalPath, "Client certificate chain for etcd, PEM.";
     store.etcd.tls.key: OptionalPath, "Private key of that certificate, PEM.";
-    store.etcd.timeout: Time, "How long one request to one member may take.";
+    store.etcd.timeout: Time, "Timeout for a request to one member.";
     shenyu.comes_first: Switch,
-        "Whether ShenYu's selectors are asked before routes are. Without it they have what no route takes; \
-         with it, routes have what no selector takes.";
+        "Whether ShenYu's selectors are matched before routes. By default they receive the \
+         requests that no route matches.";
     shenyu.compatible_statuses: Switch,
-        "Answers of ShenYu's plugins have the statuses of ShenYu's gateway, most of which are 200, for \
-         clients that look at the `code` in the body. Without it they have those of HTTP; bodies are \
-         the same.";
+        "Whether answers of ShenYu's plugins have the statuses of ShenYu's gateway, most of which \
+         are 200, for clients that evaluate the `code` in the body. By default they have the HTTP \
+         statuses; the bodies are the same.";
     shenyu.namespace: OptionalText,
-        "The namespace of ShenYu (2.7) whose objects count; without it, ShenYu's default one.";
+        "Namespace of ShenYu (2.7) whose objects are used; the default is ShenYu's default one.";
     shenyu.sign_delay: Time,
-        "How old a signature that ShenYu's `sign` checks may be, or how far ahead; in whole minutes.";
+        "Largest difference between now and the time of a signature that ShenYu's `sign` checks; \
+         in whole minutes.";
     shenyu.admin_password: OptionalSecret,
-        "The password of the user `admin` of ShenYu's admin when it first starts. Without it, `123456`, \
-         with which ShenYu's own begins.";
+        "Initial password of the user `admin` of ShenYu's admin. The default is `123456`, as in \
+         ShenYu.";
     shenyu.sync_token: OptionalSecret,
-        "What ShenYu's gateways have to show that follow `listen.shenyu` over WebSocket, as \
-         `X-Shenyu-Sync-Token`. Without it, whoever reaches the listener reads every object, secrets of \
-         applications too, as with ShenYu up to 2.7.1.";
+        "Token required as `X-Shenyu-Sync-Token` from ShenYu gateways that synchronise with \
+         `listen.shenyu` over WebSocket. Without it, every client that reaches the listener can \
+         read every object, including the secrets of applications, as with ShenYu up to 2.7.1.";
     shenyu.probe_upstreams: Switch,
-        "Whether ShenYu's admin asks the nodes that services have registered for a TCP connection every ten \
-         seconds, marks those that refuse as off, and on again once they answer. A node whose properties \
-         have `healthCheckEnabled` as false is left alone.";
+        "Whether ShenYu's admin opens a TCP connection every ten seconds to the nodes that \
+         services have registered, disables those that refuse, and enables them again once they \
+         answer. Nodes with `healthCheckEnabled` false in their properties are not probed.";
     shenyu.aes_key: OptionalSecret,
-        "The key, 16, 24 or 32 bytes, under which login pages and clients of ShenYu encrypt passwords: \
-         `shenyu.aes.secret.key` of its admin. Plain ones are taken too. Needs `shenyu.aes_iv`.";
+        "Key, 16, 24 or 32 bytes, with which login pages and clients of ShenYu encrypt passwords: \
+         `shenyu.aes.secret.key` of its admin. Plain passwords are accepted too. Requires \
+         `shenyu.aes_iv`.";
     shenyu.aes_iv: OptionalSecret,
-        "The vector that goes with that key, 16 bytes: `shenyu.aes.secret.iv` of ShenYu's admin.";
+        "Initialisation vector of that key, 16 bytes: `shenyu.aes.secret.iv` of ShenYu's admin.";
     shenyu.follow.addresses: Words,
-        "Admins of ShenYu's whose selectors, rules and other objects this gateway takes over, as ShenYu's \
-         gateways do: `ws://host:9095`, or `http://host:9095` to poll; `wss://` and `https://` over TLS. One \
-         is followed at a time, the next once that one fails; what it had last goes on to serve. Not with `listen.shenyu`.";
+        "ShenYu admins whose selectors, rules and other objects this gateway takes over, as \
+         ShenYu's gateways do: `ws://host:9095`, or `http://host:9095` to poll; `wss://` and \
+         `https://` for TLS. One is followed at a time; if it fails, the next one. Meanwhile the \
+         last objects stay in service. Cannot be combined with `listen.shenyu`.";
     shenyu.follow.ca: OptionalPath,
-        "Who signs for those admins, PEM, where those are not authorities that the system trusts.";
-    shenyu.follow.user: Text, "The user that polls.";
+        "CA certificates of those admins, PEM, instead of those that the system trusts.";
+    shenyu.follow.user: Text, "User for polling.";
     shenyu.follow.password: OptionalSecret,
-        "The password of that user. Without it, `123456`, with which ShenYu begins.";
+        "Password of that user. The default is `123456`, as in ShenYu.";
     shenyu.follow.token: OptionalSecret,
-        "The token that admins from 2.7.2 on ask WebSockets for: their `shenyu.sync.websocket.token`.";
+        "Token that admins from 2.7.2 on require for WebSockets: their \
+         `shenyu.sync.websocket.token`.";
     shenyu.follow.origin: Text,
-        "`Origin` of WebSockets to admins: one of their `shenyu.sync.websocket.allowOrigins`, spelled the same. An \
-         admin with ShenYu's default settings allows this default.";
+        "`Origin` of WebSockets to admins: one of their `shenyu.sync.websocket.allowOrigins`, \
+         written identically. An admin with ShenYu's default settings accepts this default.";
     shenyu.local_key_sha512: OptionalSecret,
-        "The SHA-512 digest, 128 hexadecimal digits, of the key that calls to `/shenyu/…` on the gateway's own \
-         listeners have to bring as `localKey`: `shenyu.local.sha512Key` of ShenYu's gateway. They write \
-         plugins, selectors, rules, metadata and applications. Off without it.";
+        "SHA-512 digest, 128 hexadecimal digits, of the key that calls to `/shenyu/…` on the \
+         gateway's own listeners must send as `localKey`: `shenyu.local.sha512Key` of ShenYu's \
+         gateway. These calls write plugins, selectors, rules, metadata and applications. Without \
+         it the interface is disabled.";
     shenyu.tcp_address: OptionalText,
-        "The address, such as `0.0.0.0`, at which the ports of ShenYu's `tcp` are opened and closed as its proxy \
-         selectors say. Without it none is opened: whoever writes objects would choose ports of this machine.";
+        "Address, such as `0.0.0.0`, on which the ports of ShenYu's `tcp` are opened and closed, \
+         as its proxy selectors specify. Without it none are opened, because authors of objects \
+         could choose ports of this machine.";
     shenyu.collapse_slashes: Switch,
-        "Whether ShenYu's selectors, rules and nodes see several slashes of a path as one.";
+        "Whether ShenYu's selectors, rules and nodes see repeated slashes in a path as one.";
     shenyu.cross.enabled: Switch,
-        "Whether pages of other sites may read what ShenYu's objects answer; headers that nodes send about it \
-         are replaced. ShenYu begins with it on.";
+        "Whether pages of other origins may read answers of ShenYu's objects (CORS); corresponding \
+         headers from nodes are replaced. In ShenYu this is on by default.";
     shenyu.cross.origins: Words,
-        "The sites, such as `https://shop.example`; all of them where empty.";
-    shenyu.cross.headers: Words, "Headers that such pages may send, beside those of ShenYu's own list.";
-    shenyu.cross.exposed: Words, "Headers of answers that such pages may read.";
+        "Allowed origins, such as `https://shop.example`; an empty list allows all.";
+    shenyu.cross.headers: Words,
+        "Request headers that such pages may send, in addition to ShenYu's own list.";
+    shenyu.cross.exposed: Words, "Response headers that such pages may read.";
     shenyu.cross.credentials: Switch,
-        "Whether such pages may send cookies along. ShenYu lets them, whatever the site; with `shenyu.cross.origins` \
-         empty, any page could then act for whoever looks at it.";
-    shenyu.cross.max_age: Time, "How long browsers need not ask again.";
+        "Whether such pages may send cookies. ShenYu allows it for every origin; with an empty \
+         `shenyu.cross.origins`, any page could then act on behalf of its visitor.";
+    shenyu.cross.max_age: Time, "Time for which browsers cache the answer to a preflight request.";
     shenyu.health_paths: Words,
-        "Paths at which, and below which, the gateway says that it lives, whatever ShenYu's objects say: \
-         `/actuator` and `/health_check` of ShenYu.";
+        "Paths at which, and below which, the gateway answers health checks, regardless of \
+         ShenYu's objects: `/actuator` and `/health_check` in ShenYu.";
     shenyu.actuator: Switch,
         "Whether `/actuator/plugins`, `pluginData`, `selectorData`, `ruleData` and `metadata` show ShenYu's objects on \
          the gateway's own listeners, to all clients, with secrets masked. Tools and tests of ShenYu use these pages.";
     shenyu.file_bytes: SizeOrNone,
-        "Longest form with files (`multipart/…`) for ShenYu's objects; a longer one is answered as ShenYu does.";
+        "Longest form with files (`multipart/…`) for ShenYu's objects; a longer one is answered as \
+         in ShenYu.";
     shenyu.exclude_paths: Words,
-        "Paths that are answered with nothing and status 200, whatever ShenYu's objects say.";
+        "Paths that are answered with an empty body and status 200, regardless of ShenYu's \
+         objects.";
     shenyu.fallback_paths: Words,
-        "Those of `/fallback/hystrix`, `/fallback/resilience4j` and `/fallback/sentinel` that clients may ask for. \
-         Breakers fall back to them without it.";
+        "Those of `/fallback/hystrix`, `/fallback/resilience4j` and `/fallback/sentinel` that \
+         clients may request. Circuit breakers can use them in any case.";
     control.tls.cert: OptionalPath, "Certificate chain of the control API, PEM; without it, plain HTTP.";
     control.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     control.tls.client_ca: OptionalPath,
-        "Authorities, PEM; clients of the control API must then show a certificate of theirs.";
+        "CA certificates, PEM; clients of the control API must then present a certificate signed \
+         by one of them.";
     metrics.tls.cert: OptionalPath, "Certificate chain of the metrics, PEM; without it, plain HTTP.";
     metrics.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     metrics.tls.client_ca: OptionalPath,
-        "Authorities, PEM; whoever reads the metrics must then show a certificate of theirs.";
+        "CA certificates, PEM; clients of the metrics must then present a certificate signed by \
+         one of them.";
     status.tls.cert: OptionalPath,
         "Certificate chain of the status pages, PEM; without it, plain HTTP.";
     status.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     status.tls.client_ca: OptionalPath,
-        "Authorities, PEM; whoever reads the status pages must then show a certificate of theirs.";
+        "CA certificates, PEM; clients of the status pages must then present a certificate signed \
+         by one of them.";
     acme.directory: DirectoryUrl,
-        "The ACME directory of the authority that certificates are got from and renewed by; without it, \
-         none are.";
+        "ACME directory of the authority that issues and renews certificates. Without it, ACME is \
+         disabled.";
     acme.hosts: HostNames,
-        "Names to have certificates for, one certificate each. They are kept as `ssls` objects whose ids \
-         begin with `acme-`.";
+        "Names that need a certificate, one certificate each. Certificates are stored as `ssls` \
+         objects whose ids begin with `acme-`.";
     acme.agree: Switch,
-        "That you agree to the authority's terms of service; nothing is asked of it before.";
-    acme.contact: Contacts, "Whom the authority may write to about the account.";
+        "Your agreement to the authority's terms of service; no request is sent before.";
+    acme.contact: Contacts, "Mail addresses to which the authority may write about the account.";
     acme.challenge: Challenge,
-        "How the authority is shown that a name is yours: by a plain request, for which port 80 of the \
-         name must lead to `listen.http`, or by a TLS handshake, for which port 443 must lead to \
-         `listen.https`.";
-    acme.profile: OptionalText,
-        "Which of the authority's kinds of certificates to ask for, such as `shortlived`.";
+        "Proof to the authority that a name is yours: `http-01` uses a plain request, for which \
+         port 80 of the name must lead to `listen.http`; `tls-alpn-01` uses a TLS handshake, for \
+         which port 443 must lead to `listen.https`.";
+    acme.profile: OptionalText, "Certificate profile of the authority, such as `shortlived`.";
     acme.ca: OptionalPath,
-        "Who signs for the authority's own server, PEM, where those are not authorities that the system \
+        "CA certificates of the authority's own server, PEM, instead of those that the system \
          trusts.";
     acme.eab.key_id: OptionalText,
-        "The id of an account that you have with the authority already (external account binding).";
-    acme.eab.key: OptionalSecret, "The key of that account, in base64url, as the authority gave it.";
+        "Id of an existing account with the authority (external account binding).";
+    acme.eab.key: OptionalSecret,
+        "Key of that account, in base64url, as received from the authority.";
     registry.workers: WorkerCount,
-        "Threads that serve Polaris gRPC. `auto` is one for each core the process may use.";
+        "Threads that serve Polaris gRPC. `auto` starts one per core available to the process.";
     registry.client_auth: Switch,
-        "Whether SDKs must bring `registry.client_token` as `x-polaris-token`.";
+        "Whether SDKs must send `registry.client_token` as `x-polaris-token`.";
     registry.console_auth: Switch,
-        "Whether calls of the console group (`/naming/v1`, `/core/v1`) must bring `registry.token` as \
-         `X-Polaris-Token`.";
-    registry.user: Text, "Who logs in at `/core/v1/user/login`.";
+        "Whether calls of the console group (`/naming/v1`, `/core/v1`) must send `registry.token` \
+         as `X-Polaris-Token`.";
+    registry.user: Text, "User name for `/core/v1/user/login`.";
     registry.password: OptionalSecret,
-        "Password of `registry.user`. By default one is generated at the first run and kept in \
+        "Password of `registry.user`. By default one is generated on the first start and stored in \
          `data_dir/registry.password`.";
     registry.token: OptionalSecret,
-        "The token that a login gives. The default is generated and kept in `data_dir/registry.token`.";
+        "Token returned by a login. By default one is generated and stored in \
+         `data_dir/registry.token`.";
     registry.client_token: OptionalSecret,
-        "The token of SDKs, which opens nothing else. The default is generated and kept in \
+        "Token of SDKs, which is valid for nothing else. By default one is generated and stored in \
          `data_dir/registry.client-token`.";
     registry.mass_expiry_threshold: Fraction,
-        "While as small a part of a service's instances or less would be left healthy, silent ones \
-         are kept; 0 lets all expire. A service sets its own by its metadata \
+        "Silent instances of a service are kept while expiring them would leave this part of its \
+         instances, or less, healthy; 0 lets all expire. A service can override it by its metadata \
          `internal-service-protectthreshold`.";
     registry.local_instances: Switch,
-        "Whether upstreams may follow instances on loopback and link-local addresses. Always allowed while the \
-         registry listens on loopback only. An instance never leads to a listener for operators or of the registry.";
+        "Whether upstreams may use instances on loopback and link-local addresses. Always allowed \
+         while the registry listens on loopback only. An instance never leads to a listener for \
+         operators or of the registry.";
     registry.memory_max: Size<MEMORY_MIN, MEMORY_MAX>,
-        "Memory that all registered objects together may take, as it is estimated; more are refused. An \
-         eighth of it each is for rules and for contracts.";
+        "Estimated memory that all registered objects together may take; further ones are refused. \
+         Rules and contracts may each take an eighth of it.";
     registry.delete_unhealthy_after: OptionalTime,
-        "Deletes instances that have stayed unhealthy for so long; none are where this is not set.";
+        "Time after which instances that stay unhealthy are deleted; without it they are kept.";
     registry.tls.cert: OptionalPath,
         "Certificate chain of the registry's listeners, gRPC and HTTP, PEM; without it, clear text.";
     registry.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     registry.tls.client_ca: OptionalPath,
-        "Authorities, PEM; clients of the registry must then show a certificate of theirs.";
+        "CA certificates, PEM; clients of the registry must then present a certificate signed by \
+         one of them.";
     registry.delete_empty_services_after: OptionalTime,
-        "Deletes services that came into being with an instance, of which nobody has written anything, \
-         once they have been without instances and aliases for so long; then their namespaces, where \
-         nothing else is in them, and their contracts. None are where this is not set.";
+        "Time without instances and aliases after which a service is deleted, if it was created by \
+         registering an instance and has never been edited. Its contracts are deleted too, and its \
+         namespace if it is otherwise empty. Without it, services are kept.";
     registry.store.mysql: OptionalSecret,
-        "Keeps what is registered in a MySQL 8 or MariaDB instead of the data folder, for several nodes that \
-         serve at once: `mysql://user:password@host:3306,other-host:3306/database`. What is special in \
-         a password is written as in URLs, `%40` for `@`.";
+        "Stores the registry in MySQL 8 or MariaDB instead of the data folder, for several nodes \
+         that serve concurrently: `mysql://user:password@host:3306,other-host:3306/database`. \
+         Special characters in a password are escaped as in URLs, `%40` for `@`.";
     registry.store.postgresql: OptionalSecret,
-        "The same in a PostgreSQL: `postgresql://user:password@host:5432,other-host:5432/database`.";
+        "Stores the registry in PostgreSQL: \
+         `postgresql://user:password@host:5432,other-host:5432/database`.";
     registry.store.tls: Switch,
-        "Whether connections to that database use TLS, with its certificate and name checked. Turn it off for \
-         a database on this machine only.";
+        "Whether connections to that database use TLS, with its certificate and name verified. \
+         Turn it off only for a database on this machine.";
     registry.store.ca: OptionalPath,
-        "Authorities, PEM, that the database's certificate may be signed by, beside those that browsers know.";
+        "CA certificates of the database, PEM, in addition to those of browsers.";
     registry.store.tables: Text,
-        "What the names of the tables in that database begin with: nodes that share them are one registry.";
+        "Prefix of the tables in that database; nodes with the same tables form one registry.";
     registry.store.redis: OptionalSecret,
-        "A Redis that heartbeats go over between the nodes instead of that database, five times a second instead \
-         of once: `redis://user:password@host:6379/0`, with `rediss://` over TLS. Several with commas between \
-         them are nodes of one Redis cluster, or sentinels where `registry.store.redis_master` is set. Nothing \
-         is lost with it.";
+        "A Redis that carries heartbeats between the nodes instead of that database, five times a \
+         second instead of once: `redis://user:password@host:6379/0`, or `rediss://` for TLS. \
+         Several URLs, separated by commas, are nodes of one Redis cluster, or sentinels if \
+         `registry.store.redis_master` is set. If the Redis fails, no data is lost.";
     registry.store.redis_master: OptionalText,
-        "The name by which the sentinels in `registry.store.redis` know the server to write to.";
+        "Name of the master that the sentinels in `registry.store.redis` monitor.";
     encryption.keyring: Keys,
-        "Keys that secrets in the store are sealed with: the first seals, all open. Where \
-         none is given, one is generated at the first run and kept in `data_dir/keyring`.";
+        "Keys that encrypt secrets in the store: the first seals, all open. By default one is \
+         generated on the first start and stored in `data_dir/keyring`.";
     encryption.apisix_form: Switch,
-        "Writes secrets as APISIX nodes read them, for a store that they share. Otherwise in a form \
-         that tells which key a value was sealed with, and whether it is as it was.";
+        "Whether secrets are written in the form that APISIX nodes read, for a shared store. The \
+         default form is authenticated and names the key it was sealed with.";
     encryption.allow_lost_keys: Switch,
-        "Starts although the store holds secrets of which no key is left. What they belong to is set \
-         aside until it is written anew.";
+        "Whether to start although the store contains secrets whose key is lost. The objects \
+         concerned are quarantined until they are written again.";
     secrets.env: Words,
-        "Environment variables that objects may refer to as `$env://NAME`; `PREFIX*` lists all that begin with \
-         `PREFIX`. None by default, because authors of objects could read them. Variables that begin with \
-         `TOLLHOUSE_` are never read.";
+        "Environment variables that objects may refer to as `$env://NAME`; `PREFIX*` allows all \
+         that begin with `PREFIX`. None by default, because authors of objects could read them. \
+         Variables that begin with `TOLLHOUSE_` are never read.";
     log_files.folder: FilePath,
         "Folder of the files that plugins write (`file-logger`). A relative `path` of a plugin starts there; an \
          absolute one must be inside it. The default is `logs` in `data_dir`.";
-    plugins: Words, "Plugins that may be used; none named is all of them.";
+    plugins: Words, "Plugins that may be used; an empty list allows all of them.";
     skip_plugins: Words,
-        "Plugins that objects may name and that are passed over where this build does not have them, \
-         `*` for all. Requests that others might protect are answered 503.";
+        "Plugins that objects may name and that are ignored if this build does not have them; `*` \
+         for all. Requests that another missing plugin might protect are answered 503.";
     plugin_attr: PrivateTable, "Settings of the process for plugins, by plugin, such as `redirect.https_port`.";
-    proxy_cache: Table, "Zones of the `proxy-cache` plugin, and `cache_ttl` for answers that do not say.";
+    proxy_cache: Table,
+        "Zones of the `proxy-cache` plugin, and `cache_ttl`, the default lifetime of answers.";
     stream_routes: Switch,
-        "Whether the Admin API takes stream routes. They are served on `listen.stream`.";
-    access_log.format: LogFormat, "What a line looks like.";
-    access_log.file: LogTarget, "Where lines go. The default is `access.log` in `data_dir`.";
-    access_log.fields: Words, "Fields of a line in the `json` format; none is all of them.";
+        "Whether the Admin API accepts stream routes. They are served on `listen.stream`.";
+    access_log.format: LogFormat, "Format of a line.";
+    access_log.file: LogTarget,
+        "Destination of the lines. The default is `access.log` in `data_dir`.";
+    access_log.fields: Words,
+        "Fields of a line in the `json` format; an empty list writes all of them.";
     limits.request_line_bytes: Size<LINE_MIN, LINE_MAX>,
         "Longest request line; a longer one is answered 414.";
     limits.header_bytes: Size<HEADERS_MIN, HEADERS_MAX>,
-        "All header fields together; more is answered 431.";
-    limits.header_count: Slots<FIELDS_MIN, FIELDS_MAX>, "Most header fields; more is answered 431.";
+        "Total size of all header fields; more is answered 431.";
+    limits.header_count: Slots<FIELDS_MIN, FIELDS_MAX>,
+        "Most header fields; more are answered 431.";
     limits.body_bytes: SizeOrNone, "Longest request body; a longer one is answered 413.";
-    limits.grpc_message_bytes: SizeOrNone, "Longest message of a call of gRPC, in either direction; a longer one ends the call with status 8.";
+    limits.grpc_message_bytes: SizeOrNone,
+        "Longest gRPC message, in either direction; a longer one ends the call with status 8.";
     limits.buffered_bytes: SizeOrAuto,
-        "Memory for bodies that are read whole, bodies over HTTP/2 that nodes have not taken yet, and answers \
-         that are kept, in all of the process; requests that find none are answered 503. `auto` is a quarter of the machine's memory, or \
-         of what the control group may use.";
+        "Memory of the whole process for bodies that are read completely, bodies over HTTP/2 that \
+         nodes have not accepted yet, and cached answers; requests beyond it are answered 503. \
+         `auto` is a quarter of the machine's memory, or of the limit of the control group.";
     limits.header_read_time: Time,
-        "From the first byte of a request to the end of its head; a slower one is answered 408.";
-    limits.idle_time: Time, "How long a connection may stay open between two requests.";
+        "Timeout from the first byte of a request to the end of its head; a slower one is answered \
+         408.";
+    limits.idle_time: Time, "Timeout of a connection between two requests.";
     limits.body_read_time: Time,
-        "Between two reads of a request body; a slower one is answered 408.";
+        "Timeout between two reads of a request body; a slower one is answered 408.";
     limits.send_time: Time,
-        "Between two writes to a client that does not read; then the connection closes.";
+        "Timeout between two writes to a client that does not read; then the connection is closed.";
     limits.requests_per_connection: Count<1>,
-        "Requests over one connection, which then closes: few enough that connections spread anew \
-         over workers, many enough that nobody notices.";
+        "Requests after which a connection is closed: few enough that connections are \
+         redistributed over workers, many enough that clients do not notice.";
     limits.http2_streams: Count<1>,
-        "Requests at a time over one connection of HTTP/2; further ones are refused, and safe to repeat.";
+        "Concurrent requests on one HTTP/2 connection; further ones are refused, and safe to \
+         repeat.";
     limits.connections_per_worker: Count<1>,
-        "Client connections of one worker at a time; further ones are answered 503.";
+        "Concurrent client connections of one worker; further ones are answered 503.";
     limits.connections_per_address: CountOrNone,
-        "Client connections of one address to one worker at a time; further ones are answered 503.";
+        "Concurrent client connections of one address to one worker; further ones are answered \
+         503.";
     limits.silent_connections_per_worker: Count<1>,
-        "Connections to TLS listeners whose first message is not complete, at a time on one worker; one more closes \
-         the one that has been silent longest.";
+        "Concurrent connections of one worker to TLS listeners without a complete first message; \
+         one more closes the one that has been silent longest.";
     limits.silent_connections_per_address: Count<1>,
-        "The same for one client address; one more closes a connection of that address.";
+        "Concurrent connections of one client address to TLS listeners without a complete first \
+         message; one more closes a connection of that address.";
     limits.handshakes_per_worker: Count<1>,
-        "TLS handshakes under way at a time on one worker, counted once the client's first message is complete; \
-         further ones are refused.";
+        "Concurrent TLS handshakes of one worker, counted once the client's first message is \
+         complete; further ones are refused.";
     limits.handshake_time: Time,
-        "How long a TLS handshake may take, from the connection to its end.";
+        "Timeout of a TLS handshake, measured from the start of the connection.";
     limits.client_hello_bytes: Size<HELLO_MIN, HELLO_MAX>,
         "Longest first message of a TLS handshake; a longer one is refused.";
     limits.stream_idle_time: Time,
-        "How long a connection of a stream route may stay open without a byte in either direction, where \
-         the upstream's `timeout` does not say.";
+        "Timeout of a connection of a stream route without data in either direction, unless the \
+         upstream has a `timeout`.";
     limits.stream_half_closed_time: Time,
-        "The same once client or node has said its last byte and the other has not.";
+        "Timeout without data once client or node has closed its side and the other has not.";
     limits.stream_first_bytes_time: Time,
-        "For the first bytes of a connection where the gateway looks at them: a TLS hello, an MQTT CONNECT.";
+        "Timeout for the first bytes of a connection that the gateway inspects: a TLS hello, an \
+         MQTT CONNECT.";
     limits.udp_idle_time: Time,
-        "How long a client's session of datagrams lasts without one in either direction.";
+        "Timeout of a client's datagram session without datagrams in either direction.";
     limits.udp_sessions_per_worker: Count<1>,
-        "UDP sessions of one worker at a time. One more ends the oldest session that is not in use: with a single \
-         datagram, or without an answer. If all are in use, datagrams of further clients are dropped.";
+        "Concurrent UDP sessions of one worker. One more ends the oldest session that is not in \
+         use: with a single datagram, or without an answer. If all are in use, datagrams of \
+         further clients are dropped.";
     limits.udp_sessions_per_address: Count<1>,
-        "Sessions of datagrams of one client address to one worker at a time: sources can be forged, and \
-         one address shall not take all.";
+        "Concurrent datagram sessions of one client address with one worker, because source \
+         addresses can be forged, and one address must not use up all sessions.";
     drain_time: TimeOrZero,
-        "How long requests under way may still take once the process is told to stop.";
+        "Time for pending requests to finish after the process was told to stop.";
     router: Router,
-        "How routes are matched: by host and then path, by path only, or by path with `:name` \
-         parameters.";
-    delete_uri_tail_slash: Switch, "Strips one trailing `/` of a path before matching.";
+        "Route matching: by host and then path, by path only, or by path with `:name` parameters.";
+    delete_uri_tail_slash: Switch, "Whether one trailing `/` of a path is removed before matching.";
     normalize_uri_like_servlet: Switch,
-        "Drops `;parameters` of path segments before matching and answers suspicious escapes with \
-         400.";
-    match_uri_encoded_slash: Switch, "Keeps `%2F` encoded while matching.";
+        "Whether `;parameters` of path segments are removed before matching, and suspicious \
+         escapes are answered 400.";
+    match_uri_encoded_slash: Switch, "Whether `%2F` stays encoded while matching.";
     ambiguous_paths: PathPolicy,
-        "Paths that servers read in several ways (`%2F`, `%5C`, a backslash, `;parameters`), where a plugin \
-         judges the path: answered with 400, or passed on as sent.";
+        "Paths that servers interpret in different ways (`%2F`, `%5C`, a backslash, \
+         `;parameters`), if a plugin depends on the path: `refuse` answers 400, `allow` passes \
+         them on as sent.";
     show_upstream_status_in_response_header: Switch,
-        "Sends `X-APISIX-Upstream-Status` with every proxied response, not only with 5xx.";
+        "Whether `X-APISIX-Upstream-Status` is sent with every proxied response, not only with \
+         5xx.";
     on_client_half_close: HalfClose,
-        "Meaning of a client that closes its sending side (FIN) while its answer is pending: `abort`, as nginx \
-         has it, gives the request up and logs 499; `wait` sends the answer, for clients that half-close and \
-         read on. A reset always gives the request up.";
+        "Meaning of a client that closes its sending side (FIN) while its answer is pending: \
+         `abort`, as in nginx, aborts the request and logs 499; `wait` sends the answer, for \
+         clients that half-close and keep reading. A reset always aborts the request.";
     imitate_apisix: Switch,
-        "Shows APISIX's name in `Server` and on the pages of errors instead of `tollhouse`, for those who \
-         compare answers or look for it. The Admin API's `Server` always names the version of APISIX \
-         whose dialect it speaks, since its clients ask for that.";
+        "Whether `Server` and error pages contain APISIX's name instead of `tollhouse`, for tools \
+         that compare answers or look for it. The `Server` header of the Admin API always contains \
+         the version of APISIX whose dialect it speaks, because its clients check it.";
     server_tokens: Switch,
-        "Whether APISIX's name comes with its version: `Server: APISIX/3.18.0`; without it, `Server: \
-         APISIX`.";
+        "Whether the name of APISIX is sent with its version: `Server: APISIX/3.18.0`; otherwise \
+         `Server: APISIX`.";
     trusted_addresses: Networks,
-        "Peers whose `X-Forwarded-Proto`, `-Host`, `-Port` and `-For` are kept; those of others \
-         are overwritten.";
-    real_ip.header: HeaderName, "Header that carries the client's address.";
-    real_ip.from: Peers, "Peers whose header is believed.";
+        "Peers whose `X-Forwarded-Proto`, `-Host`, `-Port` and `-For` are kept; those of other \
+         peers are overwritten.";
+    real_ip.header: HeaderName, "Header that contains the client's address.";
+    real_ip.from: Peers, "Peers whose header is trusted.";
     real_ip.recursive: Switch,
-        "Takes the last address in the header that is not itself of a believed peer, instead of \
-         the last one.";
-    dns.servers: NameServers, "Name servers; none is those of the system.";
-    dns.valid: OptionalTime, "How long an answer holds, whatever its own time to live.";
-    dns.timeout: Time, "How long to wait for an answer.";
+        "Whether to use the last address in the header that does not belong to a trusted peer, \
+         instead of the last one.";
+    dns.servers: NameServers, "Name servers; an empty list uses those of the system.";
+    dns.valid: OptionalTime, "Lifetime of an answer, overriding its TTL.";
+    dns.timeout: Time, "Timeout for an answer.";
     upstream_keepalive.size: Count<1>,
-        "Idle connections that each worker keeps to an upstream without a pool of its own.";
-    upstream_keepalive.idle_timeout: TimeOrZero, "How long such a connection may idle.";
-    upstream_keepalive.requests: Count<1>, "Requests over one such connection.";
+        "Idle connections that each worker keeps to an upstream without its own pool.";
+    upstream_keepalive.idle_timeout: TimeOrZero, "Timeout of such an idle connection.";
+    upstream_keepalive.requests: Count<1>, "Requests after which such a connection is closed.";
     disable_upstream_healthcheck: Switch,
-        "Turns all health checks off: every node counts as healthy.";
+        "Whether all health checks are disabled, so that every node counts as healthy.";
     log: Text,
-        "What the process logs of itself: a level (`error`, `warn`, `info`, `debug`, `trace`), or \
-         levels by part such as `info,tollhouse_proxy=debug`.";
+        "Filter for the log of the process: a level (`error`, `warn`, `info`, `debug`, `trace`), \
+         or levels by module such as `info,tollhouse_proxy=debug`.";
 }

@@ -1,4 +1,4 @@
-//! The raw form: what the file says, taken apart into dotted keys.
+//! The raw form of the configuration: the values of a file by dotted key.
 
 use serde_json::{Map, Value};
 use tollhouse_model::{Problem, Problems};
@@ -6,10 +6,10 @@ use tollhouse_stdx::nearest;
 
 use super::keys::{KEYS, find};
 
-/// What a layer says, by key.
+/// Values of one source, by key.
 pub(super) type Layer = Vec<(&'static str, Value)>;
 
-/// Takes a file's value apart. Keys given as null are as good as absent.
+/// Splits the content of a file into dotted keys. A null counts as absent.
 pub(super) fn parse_layer(value: Value, problems: &mut Problems) -> Layer {
     let mut layer = Layer::new();
     match value {
@@ -50,7 +50,7 @@ fn walk(prefix: &str, fields: Map<String, Value>, layer: &mut Layer, problems: &
     }
 }
 
-/// Refuses a key that does not exist; its value may be a secret and stays out.
+/// Reports an unknown key. The value is left out, because it may be a secret.
 pub(super) fn unknown(name: &str) -> Problem {
     let reason = format!("unknown key \"{name}\"");
     Problem::error(name, reason).with_hint(suggestion(name))
@@ -65,7 +65,7 @@ fn suggestion(name: &str) -> String {
     if let Some(near) = nearest(last, siblings.iter().copied()) {
         return format!("did you mean \"{section}{near}\"?");
     }
-    // Written one level off: the last part is right, the way to it is not.
+    // The last part may be right, but at the wrong level.
     let same_last = |key: &&str| key.rsplit('.').next() == Some(last);
     let names = || KEYS.iter().map(|key| key.name);
     if let Some(near) = names().find(same_last).or_else(|| nearest(name, names())) {
@@ -74,7 +74,7 @@ fn suggestion(name: &str) -> String {
     format!("known keys: {}", siblings.join(", "))
 }
 
-/// The next parts of all keys below a section, each once.
+/// Next parts of all keys below a section, each once.
 fn children(section: &str) -> Vec<&'static str> {
     let mut parts: Vec<&'static str> = Vec::new();
     for key in KEYS {

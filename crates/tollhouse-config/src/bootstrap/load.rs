@@ -1,4 +1,5 @@
-//! From file, environment and flags to the resolved form: the later of them wins, key by key.
+//! Resolution of the configuration from file, environment and flags. For each key, the later source
+//! wins.
 
 use std::path::Path;
 
@@ -10,14 +11,14 @@ use super::{AccessLog, Bootstrap, LogFiles, check, layers};
 use crate::substitute::{Environment, substitute};
 use crate::{file, yaml};
 
-/// Where a value comes from.
+/// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody gave it.
+    /// The built-in default.
     Default,
     /// The bootstrap file.
     File,
-    /// The variable of that name.
+    /// The environment variable of this name.
     Environment(String),
     /// The command line.
     Flag,
@@ -34,24 +35,23 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// A bootstrap configuration that can be used, and how it came about.
+/// A valid bootstrap configuration with the origin of its values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
-    /// What it says.
     pub bootstrap: Bootstrap,
-    /// What in it has no effect: warnings only.
+    /// Warnings about settings without effect.
     pub problems: Problems,
     sources: Vec<(&'static str, Source)>,
 }
 
 impl Loaded {
-    /// Each key with its source, in the table's order.
+    /// Each key with the origin of its value, in the order of the table.
     pub fn sources(&self) -> impl Iterator<Item = (&'static str, &Source)> {
         self.sources.iter().map(|(name, source)| (*name, source))
     }
 
-    /// Every key with its value and source, one a line: `listen.http = 127.0.0.1:9080 (default)`.
-    /// Secrets show as stars.
+    /// Lists every key with value and origin, one per line: `listen.http = 127.0.0.1:9080
+    /// (default)`. Secrets are replaced by stars.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         for (key, (name, source)) in KEYS.iter().zip(&self.sources) {
@@ -62,11 +62,11 @@ impl Loaded {
 }
 
 impl Bootstrap {
-    /// Reads the file, if any, and puts the environment and the flags over it; a flag is a dotted
-    /// key and its value as text.
+    /// Reads the file, if any, and applies the environment and then the flags. A flag is a dotted
+    /// key with its value as text.
     ///
     /// # Errors
-    /// Every problem of every layer, when one of them is an error.
+    /// All problems of all sources, if any is an error.
     pub fn load(
         file: Option<&Path>,
         environment: &impl Fn(&str) -> Option<String>,
@@ -79,10 +79,10 @@ impl Bootstrap {
         Self::parse(text.as_deref(), environment, overrides)
     }
 
-    /// As `load`, from a file's text.
+    /// Like `load`, with the text of the file.
     ///
     /// # Errors
-    /// Every problem of every layer, when one of them is an error.
+    /// All problems of all sources, if any is an error.
     pub fn parse(
         text: Option<&str>,
         environment: &impl Fn(&str) -> Option<String>,
@@ -100,7 +100,7 @@ impl Bootstrap {
     }
 }
 
-/// Builds the resolved form, layer by layer.
+/// Builder of the resolved form, source by source.
 struct Resolver {
     bootstrap: Bootstrap,
     sources: Vec<(&'static str, Source)>,

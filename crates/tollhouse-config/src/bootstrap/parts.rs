@@ -1,99 +1,98 @@
-//! Values that a bootstrap key may take and that std has no type for.
+//! Types of bootstrap values for which std has none.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
 
-/// Serving threads.
+/// Number of worker threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workers {
-    /// One a core that the process may use, pinned.
+    /// A pinned thread per core available to the process.
     Auto,
-    /// So many.
+    /// A fixed number.
     Count(u16),
 }
 
-/// Handling of paths that servers read in several ways, where a plugin judges the path.
+/// Handling of ambiguous paths, which servers interpret differently, where a plugin depends on the
+/// path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AmbiguousPaths {
-    /// Answered by 400.
+    /// The request is answered with 400.
     Refuse,
-    /// Passed on as sent.
+    /// The path is passed on as sent.
     Allow,
 }
 
-/// How routes are matched; the names are APISIX's.
+/// Route matching; the names are those of APISIX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouterMode {
     /// Host first, then path.
     HostUri,
-    /// Path only; the host is one more condition.
+    /// Path only; the host is a further condition.
     Uri,
     /// As `Uri`, with `:name` parameters.
     UriWithParameter,
 }
 
-/// Meaning of a client's FIN while its answer is pending.
+/// Meaning of a client's FIN while its response is pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientHalfClose {
-    /// The client has left: its request is given up.
+    /// The client has left, so its request is aborted.
     Abort,
-    /// The client has said everything and still reads: its answer is sent.
+    /// The client has sent everything and still reads, so the response is sent.
     Wait,
 }
 
-/// What a line of the access log looks like.
+/// Format of access log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessLogFormat {
-    /// There is none.
+    /// No access log.
     Off,
-    /// The web's common format with referer and user agent.
+    /// The common web server format with referer and user agent.
     Combined,
-    /// One object a line.
+    /// A JSON object per line.
     Json,
-    /// A text with `$variables`.
+    /// A template with `$variables`.
     Template(String),
 }
 
-/// Where lines of the access log go.
+/// Destination of access log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessLogTarget {
-    /// The standard output.
     StandardOutput,
-    /// A file, opened anew on SIGHUP.
+    /// A file, reopened on SIGHUP.
     File(PathBuf),
 }
 
-/// How it is proved to a certificate authority that a name is ours.
+/// Proof of control over a name towards a certificate authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcmeChallenge {
-    /// By a plain request to port 80.
+    /// A plain HTTP request to port 80.
     Http01,
-    /// By a handshake on port 443.
+    /// A TLS handshake on port 443.
     TlsAlpn01,
 }
 
-/// Who may speak for a client.
+/// A peer trusted to report the client's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// Peers of a network.
+    /// Peers in a network.
     Network(IpNet),
     /// Peers over a Unix socket.
     UnixSocket,
 }
 
-/// A text that no message may show.
+/// A secret text that `Debug` does not reveal.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a secret.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The secret itself, for the one place that compares or sends it.
+    /// Returns the secret itself, for comparing or sending it.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Limits of what objects may reach on the machine: environment variables and files. The author of
+//! Limits on what objects can reach on the machine: environment variables and files. The author of
 //! an object need not be the administrator of the process.
 
 use std::path::{Path, PathBuf};
@@ -8,28 +8,28 @@ use tollhouse_model::{Problem, Problems};
 use super::Bootstrap;
 use crate::environment;
 
-/// References of objects to secrets elsewhere.
+/// Secrets outside the store that objects may refer to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Secrets {
-    /// Variables that `$env://NAME` may name; `PREFIX*` lists all with that prefix.
+    /// Variables allowed in `$env://NAME`; `PREFIX*` allows all with that prefix.
     pub env: Vec<String>,
 }
 
 /// Files that plugins write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFiles {
-    /// The folder of all of them.
+    /// Folder of these files.
     pub folder: PathBuf,
 }
 
 impl LogFiles {
-    /// The default: `logs` in the data folder, which holds nothing else.
+    /// The default: `logs` in the data folder, which contains no other files.
     pub(crate) fn in_folder(data_dir: &Path) -> Self {
         Self { folder: data_dir.join("logs") }
     }
 }
 
-/// Checks that objects reach nothing by which they would change or read the process itself.
+/// Checks that objects cannot read or change the process itself.
 pub(super) fn check(bootstrap: &Bootstrap, problems: &mut Problems) {
     let own = |name: &&String| environment::is_own(name.trim_end_matches('*'));
     for name in bootstrap.secrets.env.iter().filter(own) {
@@ -42,15 +42,16 @@ pub(super) fn check(bootstrap: &Bootstrap, problems: &mut Problems) {
     let folder = absolute(&bootstrap.log_files.folder);
     if absolute(&bootstrap.data_dir).starts_with(&folder) {
         let reason =
-            "the data folder lies in it, so that plugins could overwrite keys and settings";
+            "it contains the data folder, so that plugins could overwrite keys and settings";
         let problem = Problem::error("log_files.folder", reason);
         problems.push(
-            problem.with_hint("give a folder of its own, such as the default, logs in data_dir"),
+            problem.with_hint("give a separate folder, such as the default, logs in data_dir"),
         );
     }
 }
 
-/// The path from the root, without `.` and `..`. Links are the administrator's own.
+/// Returns an absolute path without `.` and `..`. Symbolic links are not resolved; they are the
+/// administrator's responsibility.
 fn absolute(path: &Path) -> PathBuf {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut clean = PathBuf::new();

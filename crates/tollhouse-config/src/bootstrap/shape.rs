@@ -1,7 +1,7 @@
-//! How values are written: each shape reads a value from text or YAML and writes it back.
+//! Shapes: the syntax of values. A shape parses a value from text or YAML and formats it.
 //!
-//! Text from the environment and from flags comes as a string and means what the same text means in
-//! the file. Addresses have a file of their own beside this one.
+//! Environment variables and flags are strings, with the same syntax as in the file. Addresses are
+//! in `shape_net.rs`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::parts::{
     AccessLogFormat, AccessLogTarget, AmbiguousPaths, ClientHalfClose, RouterMode, Secret, Workers,
 };
 
-/// Why a value is refused.
+/// Why a value is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) reason: String,
@@ -28,18 +28,18 @@ impl Refusal {
 
 pub(crate) type Read<T> = Result<T, Vec<Refusal>>;
 
-/// A way of writing values.
+/// The syntax of a type of values.
 pub(crate) trait Shape {
     type Value;
-    /// Whether a value must stay out of messages.
+    /// Whether a value must not appear in messages.
     const SECRET: bool = false;
-    /// What the documentation says of it.
+    /// Description of valid values, for the manual.
     fn takes() -> String;
     fn read(value: &Value) -> Read<Self::Value>;
     fn show(value: &Self::Value) -> String;
 }
 
-/// A scalar as text.
+/// Converts a scalar to text.
 pub(crate) fn text_of(value: &Value) -> Read<String> {
     match value {
         Value::String(text) => Ok(text.clone()),
@@ -51,19 +51,19 @@ pub(crate) fn text_of(value: &Value) -> Read<String> {
     }
 }
 
-/// The texts of a list: of a YAML list, or of a text with commas.
+/// Splits a list into texts: a YAML list, or a text with commas.
 pub(crate) fn texts_of(value: &Value) -> Read<Vec<String>> {
     if let Value::Array(items) = value {
         return collect(items.iter().map(text_of));
     }
     let text = text_of(value)?;
-    // Flags and variables write an empty list as it is shown.
+    // Flags and variables may use `[]`, as an empty list is displayed.
     let text = if text.trim() == "[]" { "" } else { text.as_str() };
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     Ok(parts.map(str::to_owned).collect())
 }
 
-/// All values, or everything that is wrong with any of them.
+/// Collects all values, or the errors of all of them.
 pub(crate) fn collect<T>(results: impl Iterator<Item = Read<T>>) -> Read<Vec<T>> {
     let (mut values, mut refusals) = (Vec::new(), Vec::new());
     for result in results {
@@ -86,7 +86,7 @@ pub(crate) fn show_list(parts: impl Iterator<Item = String>, empty: &str) -> Str
 
 // === Texts ===
 
-/// Any text but the empty one.
+/// Shape of a text that is not empty.
 pub(crate) struct Text;
 
 impl Shape for Text {
@@ -117,7 +117,7 @@ impl Shape for HeaderName {
         let text = Text::read(value)?;
         let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if !text.bytes().all(token) {
-            return refuse("no header name", "for example X-Forwarded-For");
+            return refuse("invalid header name", "for example X-Forwarded-For");
         }
         Ok(text)
     }
@@ -126,7 +126,7 @@ impl Shape for HeaderName {
     }
 }
 
-/// A list of words.
+/// Shape of a list of words.
 pub(crate) struct Words;
 
 impl Shape for Words {
@@ -157,7 +157,7 @@ impl Shape for FilePath {
     }
 }
 
-/// A path, or none.
+/// Shape of an optional path.
 pub(crate) struct OptionalPath;
 
 impl Shape for OptionalPath {
@@ -174,7 +174,7 @@ impl Shape for OptionalPath {
     }
 }
 
-/// A secret, or none.
+/// Shape of an optional secret.
 pub(crate) struct OptionalSecret;
 
 impl Shape for OptionalSecret {
@@ -194,7 +194,7 @@ impl Shape for OptionalSecret {
 
 // === Choices ===
 
-/// `true` or `false`.
+/// Shape of a boolean.
 pub(crate) struct Switch;
 
 impl Shape for Switch {
@@ -206,7 +206,7 @@ impl Shape for Switch {
         match text_of(value)?.as_str() {
             "true" | "on" | "yes" => Ok(true),
             "false" | "off" | "no" => Ok(false),
-            other => refuse(format!("{other:?} is no switch"), "use true or false"),
+            other => refuse(format!("{other:?} is not a boolean"), "use true or false"),
         }
     }
     fn show(value: &bool) -> String {
@@ -214,7 +214,7 @@ impl Shape for Switch {
     }
 }
 
-/// One of the router's modes.
+/// Shape of the mode of the router.
 pub(crate) struct Router;
 
 const ROUTERS: [(&str, RouterMode); 3] = [
@@ -241,7 +241,7 @@ impl Shape for Router {
     }
 }
 
-/// `refuse` or `allow`.
+/// Shape of `refuse` or `allow`.
 pub(crate) struct PathPolicy;
 
 const PATH_POLICIES: [(&str, AmbiguousPaths); 2] =
@@ -265,7 +265,7 @@ impl Shape for PathPolicy {
     }
 }
 
-/// Meaning of a client's FIN.
+/// Shape of `abort` or `wait`.
 pub(crate) struct HalfClose;
 
 impl Shape for HalfClose {
@@ -289,7 +289,7 @@ impl Shape for HalfClose {
     }
 }
 
-/// `off`, `combined`, `json`, or a template.
+/// Shape of `off`, `combined`, `json`, or a template.
 pub(crate) struct LogFormat;
 
 impl Shape for LogFormat {
@@ -318,7 +318,7 @@ impl Shape for LogFormat {
     }
 }
 
-/// A path, or `-`.
+/// Shape of a path or `-`.
 pub(crate) struct LogTarget;
 
 impl Shape for LogTarget {
@@ -345,10 +345,10 @@ impl Shape for LogTarget {
 
 // === Numbers ===
 
-/// `auto`, or a number of threads.
+/// Shape of `auto` or a number of threads.
 pub(crate) struct WorkerCount;
 
-/// Most threads: beyond any machine of today; a larger number is a slip of the keyboard.
+/// Most threads, more than any machine needs; a larger number is probably a typing error.
 const WORKERS_MAX: u16 = 1_024;
 
 impl Shape for WorkerCount {
@@ -371,7 +371,7 @@ impl Shape for WorkerCount {
     }
 }
 
-/// A whole number from `LEAST`.
+/// Shape of an integer from `LEAST`.
 pub(crate) struct Count<const LEAST: u32>;
 
 impl<const LEAST: u32> Shape for Count<LEAST> {
@@ -388,7 +388,7 @@ impl<const LEAST: u32> Shape for Count<LEAST> {
     }
 }
 
-/// A whole number from `LEAST` to `MOST` that sizes memory.
+/// Shape of an integer from `LEAST` to `MOST` that determines memory use.
 pub(crate) struct Slots<const LEAST: usize, const MOST: usize>;
 
 impl<const LEAST: usize, const MOST: usize> Shape for Slots<LEAST, MOST> {
@@ -405,7 +405,7 @@ impl<const LEAST: usize, const MOST: usize> Shape for Slots<LEAST, MOST> {
     }
 }
 
-/// A whole number; 0 is no limit.
+/// Shape of an integer; 0 means unlimited.
 pub(crate) struct CountOrNone;
 
 impl Shape for CountOrNone {
@@ -421,7 +421,7 @@ impl Shape for CountOrNone {
     }
 }
 
-/// Bytes from `LEAST` to `MOST`.
+/// Shape of a size in bytes, from `LEAST` to `MOST`.
 pub(crate) struct Size<const LEAST: usize, const MOST: usize>;
 
 impl<const LEAST: usize, const MOST: usize> Shape for Size<LEAST, MOST> {
@@ -442,7 +442,7 @@ impl<const LEAST: usize, const MOST: usize> Shape for Size<LEAST, MOST> {
     }
 }
 
-/// Bytes; 0 is no limit.
+/// Shape of a size in bytes; 0 means unlimited.
 pub(crate) struct SizeOrNone;
 
 impl Shape for SizeOrNone {
@@ -458,7 +458,7 @@ impl Shape for SizeOrNone {
     }
 }
 
-/// Bytes, or `auto`.
+/// Shape of a size in bytes or `auto`.
 pub(crate) struct SizeOrAuto;
 
 impl Shape for SizeOrAuto {
@@ -480,7 +480,7 @@ impl Shape for SizeOrAuto {
     }
 }
 
-/// A duration above zero.
+/// Shape of a duration above zero.
 pub(crate) struct Time;
 
 impl Shape for Time {
@@ -500,7 +500,7 @@ impl Shape for Time {
     }
 }
 
-/// A duration; zero included.
+/// Shape of a duration, which may be zero.
 pub(crate) struct TimeOrZero;
 
 impl Shape for TimeOrZero {
@@ -516,7 +516,7 @@ impl Shape for TimeOrZero {
     }
 }
 
-/// A duration above zero, or none.
+/// Shape of an optional duration above zero.
 pub(crate) struct OptionalTime;
 
 impl Shape for OptionalTime {
@@ -543,7 +543,7 @@ fn whole(value: &Value, least: u64, most: u64, hint: &str) -> Read<u64> {
             refuse(format!("expected {number} to be at least {least}"), hint)
         }
         Ok(number) => refuse(format!("expected {number} to be at most {most}"), hint),
-        Err(_) => refuse(format!("{text:?} is no whole number"), hint),
+        Err(_) => refuse(format!("{text:?} is not a whole number"), hint),
     }
 }
 

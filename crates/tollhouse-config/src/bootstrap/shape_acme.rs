@@ -1,25 +1,25 @@
-//! Shapes of what is told about certificate authorities.
+//! Shapes of the settings of ACME.
 
 use serde_json::Value;
 
 use super::parts::AcmeChallenge;
 use super::shape::{Read, Shape, collect, refuse, show_list, text_of, texts_of};
 
-/// Names that stand for directories which many people use.
+/// Short names of well-known ACME directories.
 const DIRECTORIES: [(&str, &str); 2] = [
     ("letsencrypt", "https://acme-v02.api.letsencrypt.org/directory"),
     ("letsencrypt-staging", "https://acme-staging-v02.api.letsencrypt.org/directory"),
 ];
 
-/// Longest name of a host, and longest part of one, in characters (RFC 1035 §2.3.4).
+/// Longest host name and longest label, in characters (RFC 1035 §2.3.4).
 const NAME_CHARS_MAX: usize = 253;
 const LABEL_CHARS_MAX: usize = 63;
 
-/// Most hosts: more than an authority gives to one account in a week twenty times over. Each is looked at
-/// whenever something is due.
+/// Most hosts; twenty times as many as an authority allows for one account in a week. All are
+/// examined whenever a renewal is due.
 const HOSTS_MAX: usize = 1_000;
 
-/// The URL of an ACME directory, or none.
+/// Shape of the URL of an ACME directory, or null.
 pub(crate) struct DirectoryUrl;
 
 impl Shape for DirectoryUrl {
@@ -38,7 +38,10 @@ impl Shape for DirectoryUrl {
         }
         let is_url = text.strip_prefix("https://").is_some_and(|rest| !rest.starts_with('/'));
         if !is_url || text.len() == "https://".len() || text.contains(char::is_whitespace) {
-            return refuse(format!("{text:?} is no https URL"), format!("use {}", Self::takes()));
+            return refuse(
+                format!("{text:?} is not an https URL"),
+                format!("use {}", Self::takes()),
+            );
         }
         Ok(Some(text.to_owned()))
     }
@@ -47,7 +50,7 @@ impl Shape for DirectoryUrl {
     }
 }
 
-/// Addresses of people, kept as `mailto:` URLs.
+/// Shape of a list of mail addresses, stored as `mailto:` URLs.
 pub(crate) struct Contacts;
 
 impl Shape for Contacts {
@@ -63,7 +66,7 @@ impl Shape for Contacts {
             });
             if !has_both || address.contains(char::is_whitespace) {
                 return refuse(
-                    format!("{text:?} is no mail address"),
+                    format!("{text:?} is not a mail address"),
                     "for example ops@example.org",
                 );
             }
@@ -75,7 +78,7 @@ impl Shape for Contacts {
     }
 }
 
-/// Names of hosts, lower-cased, each once.
+/// Shape of a list of host names; stored in lower case without duplicates.
 pub(crate) struct HostNames;
 
 impl Shape for HostNames {
@@ -103,14 +106,14 @@ impl Shape for HostNames {
 
 fn host_name(text: &str) -> Read<String> {
     if text.contains('*') {
-        let hint = "an authority gives wildcards by DNS only, which is not spoken here: write such a \
+        let hint = "authorities issue wildcards by DNS challenges only, which are not supported: write such a \
                     certificate as an ssls object";
         return refuse(format!("{text:?} is a wildcard"), hint);
     }
     whole_name(text)
 }
 
-/// The name of one host, in lower case.
+/// Validates one host name and converts it to lower case.
 pub(super) fn whole_name(text: &str) -> Read<String> {
     let name = text.trim_end_matches('.').to_ascii_lowercase();
     if name.parse::<std::net::IpAddr>().is_ok() {
@@ -125,12 +128,12 @@ pub(super) fn whole_name(text: &str) -> Read<String> {
     };
     if name.len() > NAME_CHARS_MAX || !name.split('.').all(label) {
         let hint = "for example www.example.org; other alphabets in their xn-- form";
-        return refuse(format!("{text:?} is no name of a host"), hint);
+        return refuse(format!("invalid host name {text:?}"), hint);
     }
     Ok(name)
 }
 
-/// How names are proved.
+/// Shape of the kind of challenge.
 pub(crate) struct Challenge;
 
 const CHALLENGES: [(&str, AcmeChallenge); 2] =

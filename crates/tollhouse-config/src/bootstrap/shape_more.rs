@@ -1,11 +1,11 @@
-//! Rarer values: tables that others interpret, lists of secrets, parts of a whole.
+//! Shapes of less common values: tables interpreted elsewhere, lists of secrets, fractions.
 
 use serde_json::{Map, Value};
 
 use super::parts::Secret;
 use super::shape::{Read, Shape, refuse, text_of, texts_of};
 
-/// A table whose meaning others know, such as `plugin_attr`.
+/// Shape of a table that is interpreted elsewhere, such as `plugin_attr`.
 pub(crate) struct Table;
 
 impl Shape for Table {
@@ -19,9 +19,9 @@ impl Shape for Table {
             Value::Object(fields) => Ok(fields.clone()),
             Value::String(text) => match serde_json::from_str(text) {
                 Ok(Value::Object(fields)) => Ok(fields),
-                _ => refuse("no table", hint),
+                _ => refuse("not a table", hint),
             },
-            _ => refuse("no table", hint),
+            _ => refuse("not a table", hint),
         }
     }
     fn show(value: &Map<String, Value>) -> String {
@@ -29,7 +29,7 @@ impl Shape for Table {
     }
 }
 
-/// A table whose texts may be secrets: they are shown as stars.
+/// Shape of a table whose texts may be secrets and are displayed as stars.
 pub(crate) struct PrivateTable;
 
 impl Shape for PrivateTable {
@@ -56,7 +56,7 @@ impl Shape for PrivateTable {
     }
 }
 
-/// A text, or none.
+/// Shape of an optional text.
 pub(crate) struct OptionalText;
 
 impl Shape for OptionalText {
@@ -73,10 +73,10 @@ impl Shape for OptionalText {
     }
 }
 
-/// Versions of TLS by the names that web servers give them; at least one.
+/// Shape of a list of TLS versions, by the names of nginx; at least one.
 pub(crate) struct TlsVersions;
 
-/// Those that are served.
+/// Supported versions.
 const TLS_VERSIONS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
 
 impl Shape for TlsVersions {
@@ -85,7 +85,7 @@ impl Shape for TlsVersions {
         format!("list of {}", TLS_VERSIONS.join(", "))
     }
     fn read(value: &Value) -> Read<Vec<String>> {
-        // With commas, or with spaces as APISIX has it.
+        // Separated by commas, or by spaces as in APISIX.
         let named = texts_of(value)?;
         let named: Vec<&str> = named.iter().flat_map(|text| text.split_whitespace()).collect();
         let unknown = named.iter().find(|name| !TLS_VERSIONS.contains(name));
@@ -102,7 +102,7 @@ impl Shape for TlsVersions {
     }
 }
 
-/// A part of a whole, from 0 to 1.
+/// Shape of a fraction from 0 to 1.
 pub(crate) struct Fraction;
 
 impl Shape for Fraction {
@@ -114,7 +114,7 @@ impl Shape for Fraction {
         let text = text_of(value)?;
         match text.trim().parse::<f64>() {
             Ok(part) if (0.0..=1.0).contains(&part) => Ok(part),
-            _ => refuse(format!("{text:?} is no part of a whole"), "give a number from 0 to 1"),
+            _ => refuse(format!("{text:?} is not a number from 0 to 1"), "for example 0.5"),
         }
     }
     fn show(value: &f64) -> String {
@@ -122,7 +122,7 @@ impl Shape for Fraction {
     }
 }
 
-/// Keys of a keyring: 16 or 32 characters each.
+/// Shape of the keys of a keyring: 16 or 32 characters each.
 pub(crate) struct Keys;
 
 impl Shape for Keys {

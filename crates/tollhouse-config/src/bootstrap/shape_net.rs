@@ -9,23 +9,23 @@ use super::parts::Peer;
 use super::shape::{Read, Shape, collect, refuse, show_list, texts_of};
 use super::shape_acme::whole_name;
 
-/// Who is reached by a bare port.
+/// Interface for which a port without an address is opened.
 #[derive(Clone, Copy)]
 pub(super) enum Reach {
     Anyone,
     ThisHost,
 }
 
-/// The port of name servers.
+/// Default port of name servers.
 const DNS_PORT: u16 = 53;
 
-/// Most names of this machine: each call compares them.
+/// Most names of this machine; every call is compared with each.
 const OWN_NAMES_MAX: usize = 64;
 
-/// What a Unix socket's peer is called, as the web server calls it.
+/// Name for peers over a Unix socket, as in nginx.
 const UNIX_SOCKET: &str = "unix:";
 
-/// Addresses to listen on; a bare port is open to anyone.
+/// Shape of listen addresses; a port alone is opened on all interfaces.
 pub(crate) struct OpenAddresses;
 
 impl Shape for OpenAddresses {
@@ -41,7 +41,7 @@ impl Shape for OpenAddresses {
     }
 }
 
-/// Addresses to listen on; a bare port is open to this host only.
+/// Shape of listen addresses; a port alone is opened on loopback.
 pub(crate) struct LoopbackAddresses;
 
 impl Shape for LoopbackAddresses {
@@ -68,7 +68,10 @@ impl Shape for NameServers {
         collect(texts_of(value)?.iter().map(|text| {
             let bare = text.parse::<IpAddr>().map(|host| SocketAddr::new(host, DNS_PORT));
             bare.or_else(|_| text.parse()).or_else(|_| {
-                refuse(format!("{text:?} is no address"), "give an IP address, with a port or not")
+                refuse(
+                    format!("invalid address {text:?}"),
+                    "give an IP address, with a port or not",
+                )
             })
         }))
     }
@@ -92,7 +95,7 @@ impl Shape for Networks {
     }
 }
 
-/// Networks and Unix sockets.
+/// Shape of networks and Unix sockets.
 pub(crate) struct Peers;
 
 impl Shape for Peers {
@@ -117,7 +120,7 @@ impl Shape for Peers {
     }
 }
 
-/// Names by which this machine is called, lower-cased.
+/// Shape of the names of this machine, in lower case.
 pub(crate) struct OwnNames;
 
 impl Shape for OwnNames {
@@ -150,7 +153,7 @@ pub(super) fn listen_address(text: &str, reach: Reach) -> Read<SocketAddr> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     if !digits {
         let hint = "write a port, or address:port such as 0.0.0.0:9080 or [::]:9080";
-        return text.parse().or_else(|_| refuse(format!("{text:?} is no listen address"), hint));
+        return text.parse().or_else(|_| refuse(format!("invalid listen address {text:?}"), hint));
     }
     let host = match reach {
         Reach::Anyone => Ipv4Addr::UNSPECIFIED,
@@ -167,7 +170,7 @@ pub(super) fn listen_address(text: &str, reach: Reach) -> Read<SocketAddr> {
 fn network(text: &str) -> Read<IpNet> {
     let network = tollhouse_model::network::parse(text);
     let hint = "give an IPv4 or IPv6 address, or a network such as 10.0.0.0/8";
-    network.map_or_else(|| refuse(format!("{text:?} is no address or network"), hint), Ok)
+    network.map_or_else(|| refuse(format!("invalid address or network {text:?}"), hint), Ok)
 }
 
 fn show_network(network: &IpNet) -> String {

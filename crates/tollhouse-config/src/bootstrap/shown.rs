@@ -1,5 +1,5 @@
-//! The settings as they are shown to people: each key with its value, secrets starred, and what it would be by itself.
-//! Where a value came from is told by what loads it.
+//! The settings for display: each key with value and default, with secrets masked. The origin of a
+//! value is part of `Loaded`.
 
 use super::Bootstrap;
 use super::keys::KEYS;
@@ -7,22 +7,21 @@ use super::keys::KEYS;
 /// A key with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingView {
-    /// As in the file, with dots between levels.
+    /// Name as in the file, with dots between levels.
     pub name: &'static str,
-    /// Its value.
     pub value: String,
-    /// What it is where nobody gives one.
+    /// Default value.
     pub default: String,
-    /// What it takes.
+    /// Description of valid values.
     pub takes: String,
-    /// What it means.
+    /// Description of the setting.
     pub doc: &'static str,
-    /// The variable that overrides it.
+    /// Name of the environment variable that overrides it.
     pub variable: String,
 }
 
 impl Bootstrap {
-    /// All settings, in the order in which they are documented.
+    /// All settings, in the order of the manual.
     pub fn setting_views(&self) -> Vec<SettingView> {
         let defaults = Self::default();
         let shown = KEYS.iter().map(|key| SettingView {

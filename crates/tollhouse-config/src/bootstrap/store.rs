@@ -1,4 +1,4 @@
-//! The store of the configuration where gateways share one, and the shape of its addresses.
+//! The configuration store shared by several gateways, and the shape of its addresses.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,30 +9,29 @@ use tollhouse_model::{Problem, Problems};
 use super::shape::{Read, Shape, collect, refuse, show_list, text_of, texts_of};
 use super::{Bootstrap, Secret};
 
-/// Most addresses: etcd itself advises against more than seven members.
+/// Most addresses; etcd itself advises against more than seven members.
 const ENDPOINTS_MAX: usize = 16;
 
-/// Where the configuration is kept.
+/// Location of the configuration store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Store {
-    /// Begins with an empty store where the one in the data folder is gone.
+    /// Whether to start with an empty store if the one in the data folder is missing.
     pub allow_missing: bool,
-    /// The etcd that holds it, where addresses are given.
+    /// The shared etcd, if addresses are configured.
     pub etcd: Etcd,
 }
 
-/// An etcd that gateways share.
+/// An etcd shared by gateways.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Etcd {
-    /// URLs of the members' client ports; none keeps the configuration in the data folder.
+    /// URLs of the members' client ports; empty keeps the configuration in the data folder.
     pub endpoints: Vec<String>,
-    /// A user of etcd's.
+    /// User of etcd, if authentication is enabled there.
     pub user: Option<String>,
-    /// Its password.
+    /// Password of the user.
     pub password: Option<Secret>,
-    /// TLS towards it.
     pub tls: EtcdTls,
-    /// How long one request may take on one member.
+    /// Timeout for a request to one member.
     pub timeout: Duration,
 }
 
@@ -51,15 +50,15 @@ impl Default for Etcd {
 /// TLS towards etcd.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EtcdTls {
-    /// Authorities, PEM, in the place of the system's.
+    /// CA certificates, PEM, that replace those of the system.
     pub ca: Option<PathBuf>,
-    /// The certificate that etcd is shown, PEM.
+    /// Client certificate, PEM.
     pub cert: Option<PathBuf>,
-    /// Its private key, PEM.
+    /// Private key of the client certificate, PEM.
     pub key: Option<PathBuf>,
 }
 
-/// Adds what is wrong with a store that is shared.
+/// Reports invalid combinations of settings for a shared store.
 pub(super) fn check(bootstrap: &Bootstrap, problems: &mut Problems) {
     let etcd = &bootstrap.store.etcd;
     let mut error = |name: &str, reason: &str, hint: &str| {
@@ -67,11 +66,11 @@ pub(super) fn check(bootstrap: &Bootstrap, problems: &mut Problems) {
     };
     if etcd.user.is_some() != etcd.password.is_some() {
         let hint = "set both store.etcd.user and store.etcd.password, or neither";
-        error("store.etcd.user", "a user and its password come together", hint);
+        error("store.etcd.user", "a user and its password must be set together", hint);
     }
     if etcd.tls.cert.is_some() != etcd.tls.key.is_some() {
         let hint = "set both store.etcd.tls.cert and store.etcd.tls.key, or neither";
-        error("store.etcd.tls", "a certificate and its key come together", hint);
+        error("store.etcd.tls", "a certificate and its key must be set together", hint);
     }
     if etcd.endpoints.is_empty() {
         return;
@@ -82,12 +81,12 @@ pub(super) fn check(bootstrap: &Bootstrap, problems: &mut Problems) {
     }
     if bootstrap.encryption.keyring.is_empty() {
         let hint = "give all gateways of this etcd the same keys, APISIX nodes among them";
-        let reason = "a store that gateways share needs a keyring that they share";
+        let reason = "a store shared by gateways requires a shared keyring";
         error("encryption.keyring", reason, hint);
     }
 }
 
-/// URLs of etcd's members.
+/// Shape of the URLs of etcd members.
 pub(crate) struct EtcdUrls;
 
 impl Shape for EtcdUrls {

@@ -1,4 +1,4 @@
-//! `listen.stream`: what is listened on for stream routes, and how it is written.
+//! `listen.stream`: the listeners for stream routes, and their syntax.
 
 use std::net::SocketAddr;
 
@@ -7,56 +7,49 @@ use serde_json::{Map, Value, json};
 use super::shape::{Read, Shape, collect, refuse};
 use super::shape_net::{Reach, listen_address};
 
-/// A listener of stream routes.
+/// A listener for stream routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamListen {
-    /// Where.
     pub address: SocketAddr,
-    /// What comes over it.
     pub protocol: StreamProtocol,
-    /// What is done about TLS.
+    /// Handling of TLS.
     pub tls: StreamTls,
     /// Whether connections begin with a PROXY header.
     pub proxy_protocol: bool,
-    /// Whether nodes get one.
+    /// PROXY header sent to nodes.
     pub to_upstream: HeaderToNodes,
 }
 
-/// What comes over a listener.
+/// Transport protocol of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamProtocol {
-    /// Connections.
     Tcp,
-    /// Datagrams.
     Udp,
 }
 
-/// What a listener does about TLS.
+/// Handling of TLS by a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamTls {
-    /// Nothing.
+    /// TLS is not expected.
     Off,
-    /// The name in the hello chooses the route; the bytes pass.
+    /// The server name in the TLS hello selects the route; the bytes are forwarded unchanged.
     PassThrough,
-    /// It ends here, with the certificates of the ssl objects.
+    /// TLS is terminated with the certificates of the SSL objects.
     Terminated,
 }
 
-/// Whether nodes get a PROXY header.
+/// PROXY header sent to nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderToNodes {
-    /// They do not.
     None,
-    /// Of version 1.
     V1,
-    /// Of version 2.
     V2,
 }
 
 const FIELDS: [&str; 5] =
     ["address", "protocol", "tls", "proxy_protocol", "proxy_protocol_to_upstream"];
 
-/// A list of tables; as JSON text where there are no tables.
+/// Shape of a list of tables, or of the same as JSON text.
 pub(crate) struct StreamListeners;
 
 impl Shape for StreamListeners {
@@ -103,12 +96,12 @@ impl Shape for StreamListeners {
 
 fn no_list<T>() -> Read<T> {
     refuse(
-        "no list of listeners",
+        "not a list of listeners",
         "write a list of tables such as [{\"address\": \"0.0.0.0:9100\"}]",
     )
 }
 
-/// One listener: a table, or an address alone.
+/// Parses one listener: a table, or only an address.
 fn read_one(value: &Value) -> Read<StreamListen> {
     let alone = Map::from_iter([("address".to_owned(), value.clone())]);
     let fields = match value {
@@ -158,7 +151,7 @@ fn read_one(value: &Value) -> Read<StreamListen> {
         },
         to_upstream: match word("proxy_protocol_to_upstream").as_str() {
             "" | "false" => HeaderToNodes::None,
-            // As APISIX's servers have it.
+            // `true` means version 1, as in APISIX.
             "true" | "v1" => HeaderToNodes::V1,
             "v2" => HeaderToNodes::V2,
             other => {
@@ -170,7 +163,7 @@ fn read_one(value: &Value) -> Read<StreamListen> {
     check_one(listener)
 }
 
-/// What does not go together.
+/// Refuses invalid combinations.
 fn check_one(listener: StreamListen) -> Read<StreamListen> {
     if listener.protocol == StreamProtocol::Udp {
         if listener.tls != StreamTls::Off {
@@ -239,10 +232,10 @@ mod tests {
     #[test]
     fn what_no_listener_can_be_is_refused_with_a_reason() {
         let table = [
-            (json!({"address": 1}), "no list of listeners"),
+            (json!({"address": 1}), "not a list of listeners"),
             (json!([{}]), "without an address"),
             (json!([{"adress": 1}]), "unknown field \"adress\""),
-            (json!([{"address": "x"}]), "no listen address"),
+            (json!([{"address": "x"}]), "invalid listen address"),
             (json!([{"address": 1, "protocol": "sctp"}]), "unknown protocol"),
             (json!([{"address": 1, "tls": "x"}]), "unknown tls"),
             (json!([{"address": 1, "protocol": "udp", "tls": "passthrough"}]), "no TLS"),

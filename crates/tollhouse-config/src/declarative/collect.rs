@@ -1,4 +1,4 @@
-//! What both formats share: which keys mean what, and items that stand twice.
+//! Parts shared by both formats: the meaning of top-level keys, and the detection of duplicates.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use tollhouse_stdx::nearest;
 use super::key::{self, Head};
 use super::{Document, Item, Kind, NOT_SERVED, Withheld, shenyu};
 
-/// Digits of an index that a path has room for from the start.
+/// Space for the index in a path, in characters.
 const INDEX_CHARS: usize = 6;
 
-/// What a top-level key of a document is.
+/// Meaning of a top-level key.
 pub(super) enum Key {
     /// A list of items.
     Items(Kind),
-    /// The objects of ShenYu.
+    /// The section of ShenYu's objects.
     Shenyu,
-    /// Something else, about which all has been said.
+    /// Another key, already reported if necessary.
     Ignored,
 }
 
-/// Gathers the items of a document.
+/// Builder of a document.
 pub(super) struct Collector {
     document: Document,
     /// Index into the items by kind and id.
@@ -39,11 +39,11 @@ impl Default for Collector {
 }
 
 impl Collector {
-    /// Judges a top-level key.
+    /// Classifies a top-level key and reports unknown ones.
     pub(super) fn key(&mut self, name: &str) -> Key {
         if let Some(kind) = Kind::from_list_name(name) {
             if self.lists_seen.contains(&kind) {
-                let problem = Problem::error(name, "stands twice in the document");
+                let problem = Problem::error(name, "duplicate key in the document");
                 self.problem(problem.with_hint("the first list is used; join the two"));
                 return Key::Ignored;
             }
@@ -53,41 +53,39 @@ impl Collector {
         if name == shenyu::SECTION {
             return Key::Shenyu;
         }
-        // Versions of each list belong to the Admin API's documents and say nothing in a file.
+        // Version numbers of lists belong to documents of the Admin API and are ignored in a file.
         if !name.ends_with("_conf_version") {
             self.problem(unserved_key(name));
         }
         Key::Ignored
     }
 
-    /// Adds a problem.
     pub(super) fn problem(&mut self, problem: Problem) {
         self.document.problems.push(problem);
     }
 
-    /// Adds problems.
     pub(super) fn problems(&mut self, problems: Problems) {
         self.document.problems.extend(problems);
     }
 
-    /// Adds the objects of ShenYu.
+    /// Adds the section of ShenYu's objects.
     pub(super) fn shenyu(&mut self, section: &Value) {
         self.document.shenyu = shenyu::read(section, &mut self.document.problems);
     }
 
-    /// Notes that the objects of ShenYu cannot be told.
+    /// Marks the section of ShenYu's objects as withheld.
     pub(super) fn withhold_shenyu(&mut self) {
         self.document.shenyu = None;
     }
 
-    /// Refuses something that should be a list of items.
+    /// Reports a value that should be a list of items, and withholds the kinds of the list.
     pub(super) fn no_list(&mut self, list: Kind) {
         self.document.withheld_kinds.extend(key::kinds_in(list));
         let problem = Problem::error(list.plural(), "wrong type: expected array");
         self.problem(problem.with_hint("write one item a dash, or [] for none"));
     }
 
-    /// Adds an item of a list, unless its id is bad or stands in its kind already.
+    /// Adds an item. An invalid or duplicate id is reported, and the item withheld.
     pub(super) fn item(&mut self, list: Kind, index: usize, head: &Head, text: &str) {
         let path = path_of(list, index);
         let found = key::parse(list, index, head, &path, &mut self.document.problems);
@@ -100,9 +98,9 @@ impl Collector {
         if first != next {
             let first = &self.document.items[first].path;
             let what = key::called(kind);
-            let reason = format!("found duplicate {what} {id} in {list}: {first} has it already");
+            let reason = format!("found duplicate {what} {id} in {list}: already used by {first}");
             let problem = Problem::error(path, reason);
-            let hint = format!("the first one is used; give this one another {what}");
+            let hint = format!("the first one is used; give this one a different {what}");
             self.problem(problem.with_hint(hint));
             self.withhold_unnamed(list, index, text);
             return;
@@ -110,14 +108,15 @@ impl Collector {
         self.document.items.push(Item { kind, id, path, text: Arc::from(text) });
     }
 
-    /// Refuses an item that is no object.
+    /// Reports an item that is not an object, and withholds it.
     pub(super) fn no_object(&mut self, list: Kind, index: usize) {
         let problem = Problem::error(path_of(list, index), "wrong type: expected object");
         self.problem(problem.with_hint("an item is a map of its fields"));
         self.withhold(list, index, &Head::default(), "null");
     }
 
-    /// Leaves out an item whose problems have been added; `rest` is the JSON text of what can be told of it.
+    /// Withholds an item whose problems were reported; `rest` is the JSON text of its readable
+    /// part.
     pub(super) fn withhold(&mut self, list: Kind, index: usize, head: &Head, rest: &str) {
         match key::parse(list, index, head, "", &mut Problems::new()) {
             Some((kind, id)) => self.push_withheld(kind, id, path_of(list, index), rest),
@@ -125,9 +124,9 @@ impl Collector {
         }
     }
 
-    /// The same of an item whose id is bad or another's: it goes by its place, as items without an id do.
+    /// Withholds an item whose id is invalid or taken, under an id from its index.
     fn withhold_unnamed(&mut self, list: Kind, index: usize, rest: &str) {
-        // Confs of plugins are found by the plugin's name alone.
+        // Plugin metadata is identified by the plugin's name alone.
         if list != Kind::PluginMetadata {
             self.push_withheld(list, key::id_from_place(index), path_of(list, index), rest);
         }
@@ -143,10 +142,9 @@ impl Collector {
     }
 }
 
-/// Where an item stands.
+/// Path of an item, such as `routes[3]`.
 pub(super) fn path_of(kind: Kind, index: usize) -> String {
-    // Built once for every item of every document: formatting the whole would cost as much as
-    // finding the item.
+    // Built for every item of every document; `format!` would take as long as finding the item.
     let mut path = String::with_capacity(kind.plural().len() + INDEX_CHARS + 2);
     path.push_str(kind.plural());
     path.push('[');

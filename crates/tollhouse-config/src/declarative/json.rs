@@ -1,8 +1,8 @@
-//! Takes JSON documents apart without building values: the path that a file with tens of thousands
-//! of routes and fifty changes a second takes.
+//! Splitting of JSON documents into items without building values, fast enough for files with tens
+//! of thousands of routes and fifty changes a second.
 //!
-//! One pass finds where items begin and end; a second, over each item, finds what it is kept under
-//! and stops there, so that documents which begin each item so are read little more than once.
+//! One pass finds the bounds of the items. A second pass over each item stops as soon as the id is
+//! found, so that documents whose items begin with their id are read little more than once.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,7 +16,7 @@ use super::key::Head;
 use super::{Document, Kind, shenyu};
 use crate::substitute::{self, Environment};
 
-/// Takes a document apart; without an environment its texts are taken as they are.
+/// Parses a document; without an environment, variables are not replaced.
 pub(super) fn parse(text: &str, environment: Option<Environment<'_>>) -> Result<Document, Problem> {
     let mut collector = Collector::default();
     let visitor = DocumentVisitor { collector: &mut collector, environment };
@@ -34,7 +34,7 @@ fn problem(error: &serde_json::Error) -> Problem {
     Problem::error(path, reason).with_hint(hint)
 }
 
-/// The document: an object of lists.
+/// Visitor of the document: an object of lists.
 struct DocumentVisitor<'c, 'e> {
     collector: &'c mut Collector,
     environment: Option<Environment<'e>>,
@@ -71,7 +71,7 @@ impl<'de> Visitor<'de> for DocumentVisitor<'_, '_> {
     }
 }
 
-/// A list of items; whatever else stands in its place is refused and passed over.
+/// Visitor of a list of items; reports and skips any other value.
 struct Items<'c, 'e> {
     collector: &'c mut Collector,
     kind: Kind,
@@ -109,7 +109,7 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
         Ok(())
     }
 
-    /// Emitters that know only maps write an empty list as `{}`.
+    /// Accepts `{}` as an empty list, because some emitters write that.
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let mut empty = true;
         while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
@@ -176,11 +176,11 @@ fn add(
     collector.problems(problems);
 }
 
-/// What an item is kept under, read no further than to it.
+/// Reads the id fields of an item and nothing after them.
 fn head_of(list: Kind, text: &str) -> Head {
     let mut head = Head::default();
     let mut reader = serde_json::Deserializer::from_str(text);
-    // Stopping early is an error to the reader and none to us: the text is known to be JSON.
+    // An error only means that reading stopped early, because the text is valid JSON.
     let _ = reader.deserialize_map(HeadVisitor { head: &mut head, list });
     head
 }
@@ -207,7 +207,7 @@ impl<'de> Visitor<'de> for HeadVisitor<'_> {
                     entries.next_value::<IgnoredAny>()?;
                 }
             }
-            // A consumer's username may still follow its id.
+            // The username of a consumer may follow its id.
             if self.head.id.is_some() && (!named || self.head.username.is_some()) {
                 return Ok(());
             }

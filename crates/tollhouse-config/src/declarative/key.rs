@@ -1,13 +1,13 @@
-//! What an item of a document is kept under: its kind and id.
+//! Kind and id of an item in a document.
 //!
-//! Most items say their id. Consumers are told by their username; their credentials stand among
-//! them, told by an id of the form `<username>/credentials/<id>`.
+//! Most items contain their id. Consumers are identified by their username. Credentials are listed
+//! among the consumers and have an id of the form `<username>/credentials/<id>`.
 
 use serde_json::Value;
 use tollhouse_model::limits::NAME_CHARS_MAX;
 use tollhouse_model::{Credential, Id, Kind, Problem, Problems};
 
-/// The fields of an item that say what it is kept under.
+/// Fields of an item that determine its id.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Head {
     pub(super) id: Option<Value>,
@@ -16,19 +16,19 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Of an item that has been read whole.
+    /// Reads the fields from a parsed item.
     pub(super) fn from_item(item: &Value) -> Self {
         Self { id: item.get("id").cloned(), username: item.get("username").cloned() }
     }
 }
 
-/// The kinds of items that a list may hold.
+/// Kinds of items that a list may contain.
 pub(super) fn kinds_in(list: Kind) -> impl Iterator<Item = Kind> {
     let further = (list == Kind::Consumer).then_some(Kind::Credential);
     std::iter::once(list).chain(further)
 }
 
-/// How people call what an item of this kind is kept under.
+/// Name of the id of this kind, for messages.
 pub(super) fn called(kind: Kind) -> &'static str {
     match kind {
         Kind::Consumer => "username",
@@ -37,7 +37,7 @@ pub(super) fn called(kind: Kind) -> &'static str {
     }
 }
 
-/// Kind and id of an item; `None` where its id is bad, which is said at `path`.
+/// Determines kind and id of an item; `None` if the id is invalid, which is reported at `path`.
 pub(super) fn parse(
     list: Kind,
     index: usize,
@@ -55,7 +55,7 @@ pub(super) fn parse(
                 return Some((Kind::Consumer, Id::new(username)));
             }
         }
-        // `vault/1`: what is left of the slash is judged with the object.
+        // The part after the slash of `vault/1` is validated with the object.
         (Kind::Secret, Some(key)) if key.contains('/') => return Some((list, Id::new(key))),
         (Kind::PluginMetadata, _) if head.id.is_none() => {
             let problem = Problem::error(path, "missing plugin name");
@@ -71,12 +71,12 @@ pub(super) fn parse(
     Some((list, id))
 }
 
-/// The id of an item that says none, by its place in the list.
+/// Id of an item without one, from its index in the list.
 pub(super) fn id_from_place(index: usize) -> Id {
     Id::new(format!("arr_{}", index + 1))
 }
 
-/// A username that can stand as an id; whether it is a good one is judged with the object.
+/// Returns a username short enough for an id. Its characters are validated with the object.
 fn name(value: &Value) -> Option<&str> {
     let text = value.as_str()?;
     (!text.is_empty() && text.chars().count() <= NAME_CHARS_MAX).then_some(text)

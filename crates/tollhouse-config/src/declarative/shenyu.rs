@@ -1,5 +1,6 @@
-//! The section `shenyu` of a document: ShenYu's objects in lists, as its admin sends them, but that `handle`
-//! and `config` may be written as objects where ShenYu has JSON inside of a text.
+//! The section `shenyu` of a document: lists of ShenYu's objects, in the form that its admin sends.
+//! `handle` and `config`, which ShenYu encodes as JSON within a text, may also be written as
+//! objects.
 
 use std::sync::Arc;
 
@@ -11,13 +12,13 @@ use tollhouse_stdx::nearest;
 use super::collect::Collector;
 use crate::substitute::{self, Environment};
 
-/// The name of the section.
+/// Name of the section.
 pub const SECTION: &str = "shenyu";
 
-/// Members that ShenYu has as texts with JSON inside.
+/// Members that ShenYu encodes as JSON within a text.
 const TEXTS: [&str; 4] = ["handle", "config", "props", "rpcExt"];
 
-/// The lists of the section.
+/// Lists of the section.
 const LISTS: [(&str, Kind); 7] = [
     ("plugins", Kind::Plugin),
     ("selectors", Kind::Selector),
@@ -28,21 +29,20 @@ const LISTS: [(&str, Kind); 7] = [
     ("discoveryUpstreams", Kind::DiscoveryUpstream),
 ];
 
-/// One object of ShenYu's.
+/// An object of ShenYu.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShenyuItem {
-    /// What it is.
     pub kind: Kind,
-    /// Its id: of a plugin its name where it has no other, of an application its key, of discovery's
-    /// upstreams their selector; `arr_<n>`, counted from 1, where the document gives none.
+    /// Id of the object. A plugin without an id has its name, an application its key, and upstreams
+    /// of discovery their selector. The default is `arr_<n>`, counted from 1.
     pub id: String,
-    /// Where it stands, such as `shenyu.rules[3]`.
+    /// Position in the document, such as `shenyu.rules[3]`.
     pub path: String,
-    /// Its JSON text, as it goes over the wire.
+    /// JSON text of the object, as sent over the wire.
     pub text: Arc<str>,
 }
 
-/// Takes the section in, with variables replaced.
+/// Adds the section to the document, with variables replaced.
 pub(super) fn collect(
     collector: &mut Collector,
     mut section: Value,
@@ -54,7 +54,8 @@ pub(super) fn collect(
     }
     let is_whole = problems.is_empty();
     collector.problems(problems);
-    // An object that names a variable which is not set might be the one that protects.
+    // If a variable is not set, the whole section is withheld, because the affected object may be
+    // one that protects others.
     if is_whole {
         collector.shenyu(&section);
     } else {
@@ -62,12 +63,13 @@ pub(super) fn collect(
     }
 }
 
-/// Takes the section apart; `None` where it is none, or an object of it cannot be told.
+/// Splits the section into items; `None` if the section or one of its objects has the wrong type.
 pub(super) fn read(section: &Value, problems: &mut Problems) -> Option<Vec<ShenyuItem>> {
     let lists = match section {
         Value::Null => return Some(Vec::new()),
         Value::Object(lists) => lists,
-        // Half a list would take the missing objects out of service; the last good section stays instead.
+        // An incomplete list would remove the missing objects from service, so the last valid
+        // section stays instead.
         other => {
             let problem = Problem::error(SECTION, "wrong type: expected object").with_value(other);
             problems.push(problem.with_hint("begin with a list, such as \"plugins:\""));
@@ -109,7 +111,7 @@ pub(super) fn read(section: &Value, problems: &mut Problems) -> Option<Vec<Sheny
 
 fn item(kind: Kind, index: usize, path: String, fields: &Map<String, Value>) -> ShenyuItem {
     let mut fields = fields.clone();
-    // Gateways get the settings of a port as an object, otherwise than all others.
+    // Proxy selectors have `props` as an object, unlike all other kinds.
     let is_text = |name: &&str| kind != Kind::ProxySelector || *name != "props";
     for name in TEXTS.into_iter().filter(is_text) {
         if let Some(value @ (Value::Object(_) | Value::Array(_))) = fields.get_mut(name) {
@@ -135,7 +137,7 @@ fn item(kind: Kind, index: usize, path: String, fields: &Map<String, Value>) -> 
         _ => None,
     };
     let id = names.iter().find_map(text).unwrap_or_else(|| format!("arr_{}", index + 1));
-    // An id that was written as a number is text over the wire.
+    // An id written as a number is sent as text.
     if let Some(number @ Value::Number(_)) = fields.get_mut("id") {
         *number = Value::String(id.clone());
     }

@@ -1,8 +1,8 @@
-//! Writes documents in APISIX's standalone shape, the reverse of reading them.
+//! Writing of documents in APISIX's standalone format, the reverse of reading them.
 //!
-//! The text is for people and for version control: one field a line, certificates as blocks, and the
-//! same objects always the same text. Whatever a text may be taken for by a reader of YAML other
-//! than ours stands in quotes.
+//! The text is meant for people and version control: one field per line, certificates as blocks,
+//! and deterministic for the same objects. Texts that any YAML reader might take for another type
+//! are quoted.
 
 use std::fmt::Write;
 
@@ -11,16 +11,16 @@ use tollhouse_model::Kind;
 
 use super::Format;
 
-/// Ends every document in YAML; without it, readers wait for the rest.
+/// Last line of every YAML document; readers take a document without it as incomplete.
 const END: &str = "#END\n";
 
-/// Words that readers of YAML take for something else than text.
+/// Words that YAML readers take for a type other than text.
 const WORDS: [&str; 8] = ["true", "false", "null", "yes", "no", "on", "off", "y"];
 
 const STRING: &str = "writing to a string cannot fail";
 
-/// A document of these items: values as they stand in a document, ids included. The lists come in
-/// the order of the kinds, items in the order given; credentials stand among the consumers.
+/// Writes a document with these items; the values contain their ids. Lists are in the order of the
+/// kinds, and items in the given order. Credentials are listed among the consumers.
 pub fn write(items: &[(Kind, Value)], format: Format) -> String {
     let mut document = Map::new();
     for list in Kind::lists() {
@@ -48,7 +48,7 @@ pub fn write(items: &[(Kind, Value)], format: Format) -> String {
     }
 }
 
-/// Fields, one a line; the text stands where the first one begins.
+/// Appends fields, one per line. The cursor is already at the position of the first one.
 fn add_fields(text: &mut String, fields: &Map<String, Value>, depth: usize) {
     for (index, (name, value)) in fields.iter().enumerate() {
         if index > 0 {
@@ -60,7 +60,7 @@ fn add_fields(text: &mut String, fields: &Map<String, Value>, depth: usize) {
     }
 }
 
-/// What follows a name and its colon.
+/// Appends the value after a name and its colon.
 fn add_value(text: &mut String, value: &Value, depth: usize) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
@@ -84,7 +84,7 @@ fn add_value(text: &mut String, value: &Value, depth: usize) {
     }
 }
 
-/// An item of a list, beginning with its dash.
+/// Appends a list item, beginning with its dash.
 fn add_item(text: &mut String, item: &Value, depth: usize) {
     text.push('-');
     match item {
@@ -101,7 +101,7 @@ fn add_item(text: &mut String, item: &Value, depth: usize) {
     }
 }
 
-/// A value on one line.
+/// Appends a value on one line.
 fn add_flow(text: &mut String, value: &Value) {
     match value {
         Value::String(scalar) => add_scalar_text(text, scalar),
@@ -127,7 +127,7 @@ fn add_flow(text: &mut String, value: &Value) {
     }
 }
 
-/// A text on one line, in quotes unless it can be nothing else.
+/// Appends a text on one line, quoted unless it is unambiguous.
 fn add_scalar_text(text: &mut String, scalar: &str) {
     if is_plain(scalar) {
         text.push_str(scalar);
@@ -151,13 +151,13 @@ fn add_scalar_text(text: &mut String, scalar: &str) {
     text.push('"');
 }
 
-/// Whether a letter can stand as itself in quotes, to any reader.
+/// Whether every reader accepts the character unescaped in quotes.
 fn is_printable(letter: char) -> bool {
     let breaks_lines = matches!(letter, '\u{2028}' | '\u{2029}' | '\u{FEFF}');
     !letter.is_control() && !breaks_lines && letter != '\u{FFFE}' && letter != '\u{FFFF}'
 }
 
-/// Whether a text is text to any reader without quotes.
+/// Whether every reader takes the unquoted text as a string.
 fn is_plain(scalar: &str) -> bool {
     let begins = |first: char| first.is_ascii_alphabetic() || first == '/';
     let goes_on = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
@@ -167,7 +167,8 @@ fn is_plain(scalar: &str) -> bool {
         && !WORDS.iter().any(|word| scalar.eq_ignore_ascii_case(word))
 }
 
-/// Whether a text is better read in lines, such as a certificate, and loses nothing so.
+/// Whether a text, such as a certificate, has several lines and can be written as a block without
+/// loss.
 fn is_block(scalar: &str) -> bool {
     let clean = |line: &str| {
         !line.starts_with([' ', '\t'])

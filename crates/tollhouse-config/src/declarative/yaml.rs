@@ -1,4 +1,4 @@
-//! Takes YAML documents apart.
+//! Splitting of YAML documents into items.
 
 use serde_json::Value;
 use tollhouse_model::{Problem, Problems};
@@ -8,7 +8,7 @@ use super::key::Head;
 use super::{Document, Kind, shenyu};
 use crate::substitute::{self, Environment};
 
-/// The last line of a whole document.
+/// Last line of a complete document.
 const END: &str = "#END";
 
 pub(super) fn parse(text: &str, environment: Environment<'_>) -> Result<Document, Problem> {
@@ -40,7 +40,7 @@ pub(super) fn parse(text: &str, environment: Environment<'_>) -> Result<Document
 fn collect(collector: &mut Collector, kind: Kind, value: Value, environment: Environment<'_>) {
     let items = match value {
         Value::Null => return,
-        // Emitters that know only maps write an empty list so.
+        // Some emitters write an empty list as an empty map.
         Value::Object(fields) if fields.is_empty() => return,
         Value::Array(items) => items,
         _ => return collector.no_list(kind),

@@ -1,4 +1,4 @@
-//! What keeps a watch's stream going.
+//! The task that keeps the stream of a watch running.
 
 use crate::failure::Failure;
 use crate::keys::{revision_of, to_number, to_revision};
@@ -16,36 +16,37 @@ use tokio::time::Instant;
 use tollhouse_stdx::{Backoff, Random};
 use tollhouse_store::{Changes, Event, Lost, Revision, WatchEvent};
 
-/// How long a stream is quiet before a key is put to see whether it hears of it; half as long again by
-/// chance, so that of many gateways one does it for all. It also moves every watch along: where others write
-/// to the same etcd, what a quiet watch would go on from is otherwise forgotten. etcd's own notices of
-/// progress are not trusted: before 3.4.25 and 3.5.8 they overtake events.
+/// Time without events after which a probe key is put, to check that the stream still delivers
+/// changes. Up to half as long again is added at random, so that one of many gateways does it for
+/// all. The probe also advances every watch. Otherwise, if other programs write to the same etcd,
+/// the revision at which an idle watch would resume might be compacted. etcd's own progress
+/// notifications are not reliable: before 3.4.25 and 3.5.8 they can overtake events.
 pub(crate) const QUIET: Duration = Duration::from_secs(60);
 
-/// How long the stream may take to hear of it.
+/// Time within which the stream must deliver the probe.
 const HEARING: Duration = Duration::from_secs(10);
 
 pub(crate) struct Follower {
     shared: Arc<Shared>,
     prefix: Box<str>,
-    /// Up to where everything was passed on.
+    /// Revision up to which everything was delivered.
     after: Revision,
-    /// The cluster that this revision is of, once it is known.
+    /// Id of the cluster that the revision belongs to, once known.
     cluster: Option<u64>,
     events: mpsc::Sender<WatchEvent>,
     backoff: Backoff,
     random: Random,
-    /// Events of a commit of which more is to come.
+    /// Events of a commit whose remaining fragments are still to come.
     unfinished: Vec<EtcdEvent>,
 }
 
-/// Why a stream is over.
+/// Why a stream has ended.
 enum End {
-    /// It may be taken up again.
+    /// The stream may be resumed.
     Broken(Failure),
-    /// What would come next is not there any more.
+    /// The next events are no longer available.
     Lost(Lost),
-    /// Nobody wants more.
+    /// The receiver was dropped.
     Unwanted,
 }
 
@@ -74,7 +75,7 @@ impl Follower {
         }
     }
 
-    /// Follows until nobody wants more, or the watch is lost.
+    /// Follows until the receiver is dropped or the watch is lost.
     pub(crate) async fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         loop {
@@ -87,7 +88,7 @@ impl Follower {
                     return;
                 }
                 End::Broken(failure) if failure.is_too_large() => {
-                    // It would be as large the next time; a listing comes in pages.
+                    // A retry would be as large, while a listing is read in pages.
                     let lost = self.compacted(self.after, self.after);
                     let _ = self.events.send(WatchEvent::Lost(lost)).await;
                     return;
@@ -104,7 +105,7 @@ impl Follower {
         }
     }
 
-    /// One stream, from its beginning to its end.
+    /// Runs one stream from start to end.
     async fn stream(&mut self) -> End {
         let mut conversation = match self.begin().await {
             Ok(conversation) => conversation,
@@ -113,7 +114,7 @@ impl Follower {
         self.shared.endpoints.outages.end();
         let hears_ticks = self.shared.keys.hears_ticks(&self.prefix);
         let mut look_at = Instant::now() + self.quiet();
-        // What was put, and is to be heard of by then.
+        // Revision of a probe that the stream should deliver before `look_at`.
         let mut awaited: Option<Revision> = None;
         loop {
             tokio::select! {
@@ -164,12 +165,13 @@ impl Follower {
         };
         let begun = tokio::time::timeout(shared.endpoints.timeout(), begun).await;
         let (conversation, first) = begun.map_err(|_| End::Broken(Failure::timed_out()))??;
-        let first = first.ok_or_else(|| broken("the watch was not begun"))?;
+        let first = first.ok_or_else(|| broken("the watch was not started"))?;
         self.check_beginning(&first).await?;
         Ok(conversation)
     }
 
-    /// Whether this is the etcd that the watch was begun on, and as far as it was.
+    /// Checks that the stream is from the same cluster, and that the cluster is not at an earlier
+    /// revision than the watch.
     async fn check_beginning(&mut self, first: &WatchResponse) -> Result<(), End> {
         if first.canceled {
             return Err(self.cancelled(first));
@@ -184,7 +186,7 @@ impl Follower {
         if newest >= self.after {
             return Ok(());
         }
-        // A member that lags behind says so too; what the majority says is asked for.
+        // A lagging member may report an earlier revision, so the majority is asked.
         let reader = Reader { endpoints: &self.shared.endpoints, keys: &self.shared.keys };
         let newest = reader.revision().await.map_err(End::Broken)?;
         if newest >= self.after {
@@ -193,7 +195,7 @@ impl Follower {
         Err(End::Lost(self.gone(newest)))
     }
 
-    /// Passes commits on; whether there was any.
+    /// Delivers commits; returns whether there was any.
     async fn pass_on(&mut self, answer: WatchResponse) -> Result<bool, End> {
         if answer.canceled {
             return Err(self.cancelled(&answer));
@@ -213,7 +215,7 @@ impl Follower {
         Ok(true)
     }
 
-    /// Events by their commits. Versions before 3.4.38 repeat old ones.
+    /// Groups events by commit. Versions before 3.4.38 repeat old events, which are dropped.
     fn commits(&self, events: Vec<EtcdEvent>) -> Vec<Changes> {
         let mut commits: Vec<Changes> = Vec::new();
         for event in events {
@@ -241,7 +243,7 @@ impl Follower {
         broken(&answer.cancel_reason)
     }
 
-    /// Names the loss when etcd was replaced or is at an earlier revision than before.
+    /// Builds the loss for an etcd that was replaced or is at an earlier revision than before.
     fn gone(&self, newest: Revision) -> Lost {
         match newest < self.after {
             true => Lost::Rewound { after: self.after, newest },
@@ -253,7 +255,7 @@ impl Follower {
         Lost::Compacted { after: self.after, oldest, newest }
     }
 
-    /// Puts a key that the stream has to hear of; none where this user may not.
+    /// Puts the probe key; returns `None` if the user has no right to.
     async fn tick(&self) -> Result<Option<Revision>, Failure> {
         let value = Bytes::from_static(b"{}");
         let put = PutRequest { key: self.shared.keys.tick(), value, lease: 0, prev_kv: false };

@@ -1,24 +1,23 @@
-//! The first operation of a GraphQL document: its kind, its name, and the fields it asks for.
+//! The first operation of a GraphQL document: its kind, its name and its root fields.
 //!
-//! Enough of the grammar to know what is GraphQL and what is not; whether it fits a schema is for
-//! its server to say.
+//! The parser implements just enough of the grammar to tell valid documents from invalid ones.
+//! Validation against a schema is left to the server.
 
 use serde_json::Value;
 
 use crate::variable::Variable;
 
-/// Longest document that is looked at, in bytes.
+/// Longest document parsed, in bytes.
 const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 
-/// What the variables begin with.
+/// Prefix of variables about GraphQL.
 const PREFIX: &str = "graphql_";
 
-/// Whether a variable of that name is about GraphQL.
 pub fn is_graphql_name(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// An operation.
+/// The first operation of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     kind: String,
@@ -27,14 +26,15 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The first of a document; `None` where it is not GraphQL, or begins with something else.
+    /// Parses the first operation of a document; `None` if the text is not GraphQL or begins with
+    /// another definition.
     pub fn parse(document: &str) -> Option<Operation> {
         if document.len() > DOCUMENT_BYTES_MAX {
             return None;
         }
         let mut tokens = Tokens { rest: document };
         let operation = operation(&mut tokens)?;
-        // What follows is not asked for, but must not make nonsense of the document.
+        // The rest is not evaluated, but its tokens and brackets must be valid.
         let mut depth = 0_usize;
         while let Some(token) = tokens.next()? {
             match token {
@@ -46,7 +46,7 @@ impl Operation {
         (depth == 0).then_some(operation)
     }
 
-    /// `graphql_operation`, `graphql_name`, `graphql_root_fields`.
+    /// Value of `graphql_operation`, `graphql_name` or `graphql_root_fields`.
     pub fn value(&self, variable: &Variable) -> Option<Vec<u8>> {
         let Variable::Named(name) = variable else { return None };
         match name.strip_prefix(PREFIX)? {
@@ -63,7 +63,7 @@ impl Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'d> {
     Word(&'d str),
-    /// A text or a number.
+    /// A string or a number.
     Literal,
     Mark(char),
     /// `...`
@@ -75,7 +75,7 @@ struct Tokens<'d> {
 }
 
 impl<'d> Tokens<'d> {
-    /// The next token; `Some(None)` at the end, `None` for what is none.
+    /// Reads the next token; `Some(None)` at the end, `None` for an invalid one.
     fn next(&mut self) -> Option<Option<Token<'d>>> {
         self.skip();
         let Some(first) = self.rest.chars().next() else { return Some(None) };
@@ -102,7 +102,7 @@ impl<'d> Tokens<'d> {
         Tokens { rest: self.rest }.next()
     }
 
-    /// Steps over what means nothing: blanks, commas, comments.
+    /// Skips blanks, commas and comments, which have no meaning.
     fn skip(&mut self) {
         loop {
             let is_blank =
@@ -119,7 +119,7 @@ impl<'d> Tokens<'d> {
         self.rest.find(|letter| !belongs(letter)).unwrap_or(self.rest.len())
     }
 
-    /// The length of a text with its quotes, three or one on each side.
+    /// Length of the string at the start, with its single or triple quotes.
     fn text(&self) -> Option<usize> {
         if let Some(inside) = self.rest.strip_prefix("\"\"\"") {
             return inside.find("\"\"\"").map(|end| end + 6);
@@ -138,7 +138,7 @@ impl<'d> Tokens<'d> {
         None
     }
 
-    /// Steps over what stands in brackets, if the next token opens one.
+    /// Skips a bracketed group if the next token opens one.
     fn skip_group(&mut self, open: char) -> Option<()> {
         if self.peek()? != Some(Token::Mark(open)) {
             return Some(());
@@ -162,7 +162,7 @@ impl<'d> Tokens<'d> {
         }
     }
 
-    /// Steps over directives: `@include(if: $a)`.
+    /// Skips directives such as `@include(if: $a)`.
     fn skip_directives(&mut self) -> Option<()> {
         while self.peek()? == Some(Token::Mark('@')) {
             self.next()?;
@@ -201,7 +201,8 @@ fn operation(tokens: &mut Tokens<'_>) -> Option<Operation> {
     }
     loop {
         match tokens.next()?? {
-            // A selection without a field is no operation by the grammar, and would pass every check of fields.
+            // An empty selection is invalid by the grammar, and would pass every condition on
+            // fields.
             Token::Mark('}') if operation.root_fields.is_empty() => return None,
             Token::Mark('}') => return Some(operation),
             Token::Word(word) => operation.root_fields.push(field(tokens, word)?.into()),
@@ -211,7 +212,7 @@ fn operation(tokens: &mut Tokens<'_>) -> Option<Operation> {
     }
 }
 
-/// A field whose first word has been taken: an alias, or its name.
+/// Parses a field after its first word, which is an alias or the name. Returns the name.
 fn field<'d>(tokens: &mut Tokens<'d>, first: &'d str) -> Option<&'d str> {
     let name = match tokens.peek()? {
         Some(Token::Mark(':')) => {
@@ -226,7 +227,8 @@ fn field<'d>(tokens: &mut Tokens<'d>, first: &'d str) -> Option<&'d str> {
     Some(name)
 }
 
-/// What follows `...`: a fragment's name, or fields on a type, which have none.
+/// Parses the rest of a spread: returns the name of a fragment, or `None` inside for an inline
+/// fragment.
 fn spread<'d>(tokens: &mut Tokens<'d>) -> Option<Option<&'d str>> {
     let name = match tokens.peek()? {
         Some(Token::Word("on")) => {

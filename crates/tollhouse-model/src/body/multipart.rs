@@ -1,12 +1,12 @@
-//! Fields of `multipart/form-data` (RFC 7578), files included. Lines may end in LF alone, as some
-//! clients write them.
+//! Fields of `multipart/form-data` (RFC 7578), including files. Lines may end in LF alone, because
+//! some clients send that.
 
 use memchr::memmem;
 
 use super::field_name;
 use crate::variable::Variable;
 
-/// The first value of each wanted field.
+/// Returns the first value of each wanted field.
 pub(super) fn look_up(
     body: &[u8],
     content_type: &[u8],
@@ -21,7 +21,7 @@ pub(super) fn look_up(
     let is_line_start = |at: &usize| *at == 0 || body[at - 1] == b'\n';
     let mut starts = memmem::find_iter(body, &delimiter).filter(is_line_start).peekable();
     while let (Some(start), Some(end)) = (starts.next(), starts.peek()) {
-        // What stands between two delimiters, without the line end before the second.
+        // The part between two delimiters, without the line end before the second one.
         let part = &body[start + delimiter.len()..end - 1];
         let part = part.strip_suffix(b"\r").unwrap_or(part);
         let Some((name, value)) = field(part) else { continue };
@@ -34,7 +34,7 @@ pub(super) fn look_up(
     values
 }
 
-/// Name and value of a part, the rest of whose delimiter's line comes first.
+/// Splits a part into name and value. The part begins with the rest of the delimiter's line.
 fn field(part: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut rest = part;
     let mut name = None;
@@ -54,7 +54,7 @@ fn field(part: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// The value of `; name=value` or `; name="value"`.
+/// Returns the value of a parameter `; name=value` or `; name="value"`.
 fn parameter<'a>(header: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     header.split(|&byte| byte == b';').skip(1).find_map(|part| {
         let part = part.trim_ascii();

@@ -1,7 +1,7 @@
-//! As much of DER as certificates and answers of responders need: elements one behind the other, each with its
-//! tag and its length (X.690 §8, §10). What an element means is nothing of this file.
+//! The subset of DER that certificates and OCSP responses need: a sequence of elements, each with
+//! tag and length (X.690 §8, §10). The meaning of elements is left to the callers.
 //!
-//! Every length is checked against what is there; nothing is copied, and nothing nests by itself.
+//! Every length is checked against the remaining bytes. Nothing is copied, and nothing recurses.
 
 use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
@@ -19,19 +19,18 @@ pub(super) const EXPLICIT_0: u8 = 0xa0;
 pub(super) const EXPLICIT_1: u8 = 0xa1;
 pub(super) const EXPLICIT_2: u8 = 0xa2;
 
-/// Octets of a length, at most: longer ones count more than an answer may have.
+/// Most octets of a length. Longer lengths exceed the largest response.
 const LENGTH_OCTETS_MAX: usize = 3;
 
-/// One element.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Element<'a> {
     pub(super) tag: u8,
     pub(super) content: &'a [u8],
-    /// With tag and length.
+    /// The bytes of the element, with tag and length.
     pub(super) whole: &'a [u8],
 }
 
-/// Elements that follow each other.
+/// Reader over consecutive elements.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Der<'a> {
     rest: &'a [u8],
@@ -42,11 +41,11 @@ impl<'a> Der<'a> {
         Self { rest: bytes }
     }
 
-    /// The next element; `None` at the end, and where there is none.
+    /// Reads the next element; `None` at the end or if the encoding is invalid.
     pub(super) fn next(&mut self) -> Option<Element<'a>> {
         let bytes = self.rest;
         let (&[tag, first], behind) = bytes.split_first_chunk::<2>()?;
-        // Tags of several octets occur nowhere in an answer.
+        // Tags of several octets do not occur in a response.
         if tag & 0x1f == 0x1f {
             return None;
         }
@@ -58,7 +57,7 @@ impl<'a> Der<'a> {
                     return None;
                 }
                 let (length, behind) = behind.split_at_checked(octets)?;
-                // Shorter forms must be used where there are any.
+                // DER requires the shortest form of a length.
                 if length[0] == 0 || (octets == 1 && length[0] < 0x80) {
                     return None;
                 }
@@ -71,12 +70,12 @@ impl<'a> Der<'a> {
         Some(Element { tag, content, whole: &bytes[..bytes.len() - rest.len()] })
     }
 
-    /// The next element, which must have this tag.
+    /// Reads the next element, which must have this tag.
     pub(super) fn expect(&mut self, tag: u8) -> Option<Element<'a>> {
         self.next().filter(|element| element.tag == tag)
     }
 
-    /// The next element if it has this tag; stays before any other.
+    /// Reads the next element if it has this tag; otherwise does not move.
     pub(super) fn skip_if(&mut self, tag: u8) -> Option<Element<'a>> {
         let mut ahead = *self;
         let element = ahead.expect(tag)?;
@@ -84,13 +83,13 @@ impl<'a> Der<'a> {
         Some(element)
     }
 
-    /// Whether nothing follows.
+    /// Whether no bytes remain.
     pub(super) fn is_at_end(self) -> bool {
         self.rest.is_empty()
     }
 }
 
-/// A `GeneralizedTime` in Unix time.
+/// Decodes a `GeneralizedTime` to Unix time.
 pub(super) fn time(element: Element<'_>) -> Option<i64> {
     if element.tag != GENERALIZED_TIME {
         return None;

@@ -1,4 +1,4 @@
-//! The public half of a private key, as certificates carry it.
+//! Public key of a private key, for comparison with the one in a certificate.
 
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, ECDSA_P521_SHA512_ASN1_SIGNING,
@@ -9,10 +9,10 @@ use rustls_pki_types::pem::PemObject;
 
 use super::CertificateError;
 
-/// What begins a certificate or key in its text form.
+/// Prefix of a certificate or key in PEM form.
 const PEM_MARK: &str = "-----BEGIN";
 
-/// What stands in keys that a passphrase protects, in the newer and the older form.
+/// Markers of keys protected by a passphrase: PKCS #8 and the traditional form.
 const ENCRYPTED_MARKS: [&str; 2] = ["BEGIN ENCRYPTED PRIVATE KEY", "Proc-Type: 4,ENCRYPTED"];
 
 static CURVES: [&EcdsaSigningAlgorithm; 3] = [
@@ -21,10 +21,10 @@ static CURVES: [&EcdsaSigningAlgorithm; 3] = [
     &ECDSA_P521_SHA512_ASN1_SIGNING,
 ];
 
-/// The public half of the first key in `pem`.
+/// Returns the public key of the first private key in `pem`.
 ///
 /// # Errors
-/// No key of a kind that TLS here can sign with, or one that a passphrase protects.
+/// If no key is supported for TLS, or the key is protected by a passphrase.
 pub(super) fn public_key(pem: &str) -> Result<Vec<u8>, CertificateError> {
     if !pem.contains(PEM_MARK) {
         return Err(CertificateError::StillEncrypted);
@@ -43,7 +43,7 @@ pub(super) fn public_key(pem: &str) -> Result<Vec<u8>, CertificateError> {
         PrivateKeyDer::Pkcs8(der) => from_pkcs8(der.secret_pkcs8_der()),
         _ => None,
     };
-    let known = "its kind is none of RSA (2048 bits or more), ECDSA (P-256, P-384, P-521), Ed25519";
+    let known = "not a key of RSA (2048 bits or more), ECDSA (P-256, P-384, P-521) or Ed25519";
     found.ok_or_else(|| CertificateError::Key(known.to_owned()))
 }
 

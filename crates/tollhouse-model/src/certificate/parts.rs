@@ -1,16 +1,16 @@
-//! Elements of a certificate of any version (RFC 5280 §4.1), as they are encoded.
+//! Elements of a certificate of any version (RFC 5280 §4.1), in encoded form.
 //!
-//! Nothing is judged here: neither signatures nor dates, names or extensions.
+//! Signatures, dates, names and extensions are not checked here.
 
 use x509_parser::certificate::Validity;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::der::{self, Der};
 
-/// Slices of one certificate's DER.
+/// Slices of the DER of one certificate.
 #[derive(Debug, Clone, Copy)]
 pub struct CertificateParts<'a> {
-    /// 1, 2 or 3.
+    /// X.509 version: 1, 2 or 3.
     pub version: u8,
     /// The signed bytes.
     pub signed: &'a [u8],
@@ -28,8 +28,8 @@ pub struct CertificateParts<'a> {
 }
 
 impl<'a> CertificateParts<'a> {
-    /// Takes a certificate apart; `None` if an element is missing, or if the two places that name the signature
-    /// algorithm differ.
+    /// Splits a certificate; `None` if an element is missing, or if the two fields that name the
+    /// signature algorithm differ.
     pub fn parse(certificate: &'a [u8]) -> Option<Self> {
         let mut outer = Der::new(certificate);
         let mut fields = Der::new(outer.expect(der::SEQUENCE)?.content);
@@ -58,20 +58,21 @@ impl<'a> CertificateParts<'a> {
         Some(Self { version, signed, algorithm, signature, issuer, subject, public_key, validity })
     }
 
-    /// First and last second it is good for, in Unix time.
+    /// First and last second of validity, in Unix time.
     pub fn seconds(&self) -> Option<std::ops::RangeInclusive<i64>> {
         let (_, validity) = Validity::from_der(self.validity).ok()?;
         Some(validity.not_before.timestamp()..=validity.not_after.timestamp())
     }
 }
 
-/// TLS features that a certificate's server promises (RFC 7633 §4.2.2), as the content of the extension's identifier.
+/// OID of the TLS feature extension (RFC 7633 §4.2.2), in encoded form.
 const TLS_FEATURES: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x01, 0x18];
 
-/// The feature of a stapled answer: `status_request` (RFC 6066 §8).
+/// TLS feature `status_request` (RFC 6066 §8): the server staples an OCSP response.
 const STATUS_REQUEST: &[u8] = &[5];
 
-/// Whether clients that check revocation refuse the certificate without a staple ("must staple", RFC 7633).
+/// Whether clients that check revocation refuse the certificate without a stapled response ("must
+/// staple", RFC 7633).
 pub fn requires_staple(certificate: &[u8]) -> bool {
     let Ok((_, fields)) = X509Certificate::from_der(certificate) else { return false };
     let mut extensions = fields.extensions().iter();
@@ -82,7 +83,8 @@ pub fn requires_staple(certificate: &[u8]) -> bool {
     std::iter::from_fn(|| list.expect(der::INTEGER)).any(|it| it.content == STATUS_REQUEST)
 }
 
-/// Whether the certificate says itself that it may sign no others (RFC 5280 §4.2.1.9).
+/// Whether the basic constraints forbid the certificate to sign others (RFC 5280 §4.2.1.9). False
+/// without that extension.
 pub fn refuses_to_sign(certificate: &[u8]) -> bool {
     let Ok((_, fields)) = X509Certificate::from_der(certificate) else { return false };
     matches!(fields.basic_constraints(), Ok(Some(constraints)) if !constraints.value.ca)

@@ -1,12 +1,11 @@
-//! Whether a certificate has been revoked, as the responder of its authority says (OCSP, RFC 6960): what
-//! is asked, and what an answer is worth.
+//! Revocation status of a certificate by OCSP (RFC 6960): builds requests and verifies responses.
 //!
-//! Questions name the issuer by SHA-1, without an option to name it otherwise: responders whose answers are
-//! signed beforehand know no other name (RFC 5019 §2.1.1), and nothing rests on it, since answers are measured by
-//! the issuer's signature.
+//! Requests identify the issuer by SHA-1 only, because responders that sign in advance accept no
+//! other hash (RFC 5019 §2.1.1). This is safe, because responses are verified by the issuer's
+//! signature.
 //!
-//! Here: questions, and the verdict about answers, each of which is bytes from a stranger. Taking answers
-//! apart is in `certificate/der.rs`. Who asks, when and how is nothing of this file.
+//! Responses are untrusted bytes; their encoding is parsed with `certificate/der.rs`. Sending and
+//! scheduling requests is not part of this file.
 
 use aws_lc_rs::digest::{self, Algorithm, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 use rustls_pki_types::pem::PemObject;
@@ -18,49 +17,49 @@ use x509_parser::prelude::X509Certificate;
 use super::der::{self, Der, Element};
 use super::parse_fields;
 
-/// Bytes of an answer, at most: one about one certificate has 500 to 2,500, the responder's own
-/// certificate included.
+/// Longest response, in bytes. A response about one certificate has 500 to 2,500, including the
+/// responder's own certificate.
 pub const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
-/// Answers about single certificates that one may hold: responders sign some together.
+/// Most single responses examined in one response; responders sign some together.
 const SINGLE_ANSWERS_MAX: usize = 64;
 
-/// Certificates that an answer may bring along: that of a responder to whom its authority has left this.
+/// Most certificates tried from a response: that of a delegated responder.
 const RESPONDERS_MAX: usize = 4;
 
-/// By how much the responder's clock may be ahead of ours, in seconds.
+/// Tolerance for a responder's clock that is ahead of ours, in seconds.
 const CLOCK_SKEW_S: i64 = 300;
 
-/// How long an answer holds, in seconds, that does not say until when: newer ones may be had at any time
-/// (RFC 6960 §4.2.2.1).
+/// Validity, in seconds, of a response without `nextUpdate`, which means that newer information is
+/// always available (RFC 6960 §4.2.2.1).
 const HOLDS_UNSAID_S: i64 = 24 * 3600;
 
-/// `id-ad-ocsp`: where a certificate names its responder.
+/// OID `id-ad-ocsp`: the access method that names the responder in a certificate.
 const AD_OCSP: &str = "1.3.6.1.5.5.7.48.1";
 
-/// `id-pkix-ocsp-basic`, the one type of answers.
+/// OID `id-pkix-ocsp-basic`: the only supported type of response.
 const BASIC_ANSWER: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x30, 0x01, 0x01];
 
-/// `id-kp-OCSPSigning`: what the certificate of a responder is good for that is not the authority itself.
+/// OID `id-kp-OCSPSigning`: the key usage required of a delegated responder.
 const OCSP_SIGNING: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x09];
 
-/// SHA-1 as an algorithm identifier, with its absent parameters spelt out, as responders know it.
+/// AlgorithmIdentifier of SHA-1 with explicit NULL parameters, which responders expect.
 const SHA1_IDENTIFIER: &[u8] = &[0x30, 0x09, 0x06, 0x05, 0x2b, 0x0e, 0x03, 0x02, 0x1a, 0x05, 0x00];
 
-/// The hashes by which an authority may be named: a name, which proves nothing.
+/// Hashes by which a response may identify the issuer. The hash is an identifier only, not a proof.
 static HASHES: [(&[u8], &Algorithm); 2] = [
     (&[0x2b, 0x0e, 0x03, 0x02, 0x1a], &SHA1_FOR_LEGACY_USE_ONLY),
     (&[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01], &SHA256),
 ];
 
-/// A question about one certificate, and what answers to it are measured by.
+/// An OCSP request for one certificate, and the data to verify its response.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StatusQuestion {
-    /// The certificate of whoever has signed it.
+    /// Certificate of the issuer.
     issuer: CertificateDer<'static>,
-    /// The issuer's name, as the certificate has it.
+    /// Name of the issuer, as encoded in the certificate.
     issuer_name: Vec<u8>,
-    /// The bits of the issuer's key.
+    /// Bits of the issuer's public key.
     issuer_key: Vec<u8>,
     serial: Vec<u8>,
     responder: Option<String>,
@@ -74,62 +73,60 @@ impl std::fmt::Debug for StatusQuestion {
     }
 }
 
-/// What a responder says of a certificate.
+/// Status that a responder reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CertificateStatus {
-    /// It is not revoked.
+    /// The certificate is not revoked.
     Good,
-    /// It is.
     Revoked,
-    /// The responder does not know it.
+    /// The responder does not know the certificate.
     Unknown,
 }
 
-/// An answer that the authority stands behind.
+/// A verified response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatusAnswer {
-    /// What it says.
     pub status: CertificateStatus,
-    /// Since when that is so, in Unix time.
+    /// Start of validity (`thisUpdate`), in Unix time.
     pub since_unix_s: i64,
-    /// Until when it holds, in Unix time.
+    /// End of validity (`nextUpdate`), in Unix time.
     pub until_unix_s: i64,
 }
 
-/// Why there is no question, or no answer to it.
+/// Why a request cannot be built, or a response is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StatusError {
-    /// Whoever has signed the certificate is not in the chain.
-    #[error("the chain does not hold the certificate of its issuer")]
+    /// The chain does not contain the issuer's certificate.
+    #[error("the chain does not contain the certificate of the issuer")]
     NoIssuer,
-    /// The certificate or its issuer's cannot be read.
+    /// The certificate or that of its issuer cannot be parsed.
     #[error("the certificate cannot be read")]
     Unreadable,
-    /// What came is no answer.
+    /// The response cannot be parsed.
     #[error("the answer cannot be read: {0}")]
     Malformed(&'static str),
-    /// The responder answers that it does not answer.
+    /// The responder returned an error status.
     #[error("the responder refuses: {0}")]
     Refused(&'static str),
-    /// It answers about others.
+    /// The response does not cover this certificate.
     #[error("the answer is about another certificate")]
     OtherCertificate,
-    /// Neither the issuer nor somebody on its behalf has signed it.
-    #[error("the answer is not signed by the issuer nor on its behalf")]
+    /// The response is signed neither by the issuer nor by a delegated responder.
+    #[error("the answer is signed neither by the issuer nor on its behalf")]
     Untrusted,
-    /// It is of times to come.
-    #[error("the answer does not hold yet")]
+    /// The validity of the response begins in the future.
+    #[error("the answer is not valid yet")]
     NotYet,
-    /// It is over.
-    #[error("the answer does not hold any more")]
+    /// The response is out of date.
+    #[error("the answer has expired")]
     Expired,
 }
 
 impl StatusQuestion {
-    /// About the first certificate of a PEM text, behind which stands whoever has signed it.
+    /// Builds a request for the first certificate of a PEM text; the second one must be its issuer.
     ///
     /// # Errors
-    /// The text holds none, or not its issuer.
+    /// If a certificate is missing or unreadable, or the second one is not the issuer.
     pub fn from_pem(chain: &str) -> Result<Self, StatusError> {
         let mut blocks = CertificateDer::pem_slice_iter(chain.as_bytes());
         let mut next = || blocks.next().transpose().map_err(|_| StatusError::Unreadable);
@@ -138,10 +135,10 @@ impl StatusQuestion {
         Self::from_pair(&own, &issuer)
     }
 
-    /// About a certificate that `issuer` has signed.
+    /// Builds a request for a certificate signed by `issuer`.
     ///
     /// # Errors
-    /// One of them cannot be read, or it has not.
+    /// If a certificate cannot be parsed, or the names of issuer and signer differ.
     pub fn from_pair(
         own: &CertificateDer<'_>,
         issuer: &CertificateDer<'_>,
@@ -160,20 +157,20 @@ impl StatusQuestion {
         })
     }
 
-    /// Where the certificate says that is to be asked.
+    /// URL of the responder named in the certificate.
     pub fn responder(&self) -> Option<&str> {
         self.responder.as_deref()
     }
 
-    /// What a responder is sent (RFC 6960 §4.1.1). Without a nonce: responders sign ahead of time
-    /// (RFC 5019), and what is repeated to us is worth no more than its dates.
+    /// Encodes the request (RFC 6960 §4.1.1). Without a nonce, because responders sign in advance
+    /// (RFC 5019); a replayed response is limited by its dates.
     pub fn to_der(&self) -> Vec<u8> {
         let hash = |bytes: &[u8]| digest::digest(&SHA1_FOR_LEGACY_USE_ONLY, bytes);
         let mut id = SHA1_IDENTIFIER.to_vec();
         der::put(der::OCTETS, hash(&self.issuer_name).as_ref(), &mut id);
         der::put(der::OCTETS, hash(&self.issuer_key).as_ref(), &mut id);
         der::put(der::INTEGER, &self.serial, &mut id);
-        // The id in a request, that in the list of them, that in what could be signed, that in all of it.
+        // Nested sequences: CertID, Request, requestList, TBSRequest, OCSPRequest.
         (0..5).fold(id, |inner, _| {
             let mut outer = Vec::with_capacity(inner.len() + 4);
             der::put(der::SEQUENCE, &inner, &mut outer);
@@ -181,17 +178,18 @@ impl StatusQuestion {
         })
     }
 
-    /// What an answer comes to at `now_unix_s`.
+    /// Verifies a response at the time `now_unix_s`.
     ///
     /// # Errors
-    /// It is none, is about something else, is signed by somebody else, or is not of today.
+    /// If the response is malformed, covers another certificate, has no valid signature, or is not
+    /// valid now.
     pub fn read(&self, answer: &[u8], now_unix_s: i64) -> Result<StatusAnswer, StatusError> {
         if answer.len() > ANSWER_BYTES_MAX {
-            return Err(StatusError::Malformed("it is longer than 16 KiB"));
+            return Err(StatusError::Malformed("longer than 16 KiB"));
         }
         let signed = Signed::parse(answer)?;
         let single = self.find(signed.data.content)?;
-        // What somebody else has signed is not even looked at for its dates.
+        // The dates of a response without a valid signature are not examined.
         self.check_signature(&signed, now_unix_s)?;
         if single.since_unix_s > now_unix_s.saturating_add(CLOCK_SKEW_S) {
             return Err(StatusError::NotYet);
@@ -202,11 +200,11 @@ impl StatusQuestion {
         Ok(single)
     }
 
-    /// The answer about this certificate, of those in a `ResponseData`.
+    /// Finds the single response for this certificate in a `ResponseData`.
     fn find(&self, data: &[u8]) -> Result<StatusAnswer, StatusError> {
-        const WHAT: StatusError = StatusError::Malformed("its list of answers");
+        const WHAT: StatusError = StatusError::Malformed("invalid list of responses");
         let mut fields = Der::new(data);
-        // The version and who answers; whose signature it is decides the signature.
+        // Skips the version and the responder's id. The signer is determined by the signature.
         fields.skip_if(der::EXPLICIT_0);
         let who = fields.next().ok_or(WHAT)?;
         if !matches!(who.tag, der::EXPLICIT_1 | der::EXPLICIT_2) {
@@ -219,13 +217,13 @@ impl StatusQuestion {
             let mut single = Der::new(single.content);
             let id = single.expect(der::SEQUENCE).ok_or(WHAT)?;
             if self.is_named_by(id.content) {
-                return read_single(&mut single).ok_or(StatusError::Malformed("its dates"));
+                return read_single(&mut single).ok_or(StatusError::Malformed("invalid dates"));
             }
         }
         Err(StatusError::OtherCertificate)
     }
 
-    /// Whether a `CertID` names this certificate.
+    /// Whether a `CertID` identifies this certificate.
     fn is_named_by(&self, id: &[u8]) -> bool {
         let mut id = Der::new(id);
         let hash = id.expect(der::SEQUENCE).and_then(|it| Der::new(it.content).expect(der::OID));
@@ -240,7 +238,8 @@ impl StatusQuestion {
             && id.expect(der::INTEGER).is_some_and(|serial| serial.content == self.serial)
     }
 
-    /// Whether the issuer has signed the answer, or somebody whom it has certified for that.
+    /// Checks that the response is signed by the issuer, or by a responder that the issuer has
+    /// certified for it.
     fn check_signature(&self, signed: &Signed<'_>, now_unix_s: i64) -> Result<(), StatusError> {
         if signed.is_by(&self.issuer) {
             return Ok(());
@@ -267,7 +266,7 @@ impl StatusQuestion {
     }
 }
 
-/// The answer in what is left of a `SingleResponse` behind whom it is about.
+/// Parses the rest of a `SingleResponse`, after its CertID.
 fn read_single(fields: &mut Der<'_>) -> Option<StatusAnswer> {
     let status = match fields.next()?.tag {
         der::IMPLICIT_0 => CertificateStatus::Good,
@@ -284,7 +283,7 @@ fn read_single(fields: &mut Der<'_>) -> Option<StatusAnswer> {
     Some(StatusAnswer { status, since_unix_s, until_unix_s })
 }
 
-/// A `BasicOCSPResponse`, taken apart.
+/// A parsed `BasicOCSPResponse`.
 struct Signed<'a> {
     data: Element<'a>,
     algorithm: &'a [u8],
@@ -293,14 +292,14 @@ struct Signed<'a> {
 }
 
 impl<'a> Signed<'a> {
-    /// Of an `OCSPResponse` (RFC 6960 §4.2.1).
+    /// Parses an `OCSPResponse` (RFC 6960 §4.2.1).
     fn parse(answer: &'a [u8]) -> Result<Self, StatusError> {
-        const OUTER: StatusError = StatusError::Malformed("it is no answer of a responder");
+        const OUTER: StatusError = StatusError::Malformed("not an OCSP response");
         let mut whole = Der::new(answer);
         let mut outer = Der::new(whole.expect(der::SEQUENCE).ok_or(OUTER)?.content);
-        // Bytes behind the answer would be stapled along, unsigned.
+        // Trailing bytes would be stapled along with the response, unsigned.
         if whole.next().is_some() || !whole.is_at_end() {
-            return Err(StatusError::Malformed("something follows behind it"));
+            return Err(StatusError::Malformed("trailing bytes"));
         }
         let status = outer.expect(der::ENUMERATED).ok_or(OUTER)?;
         match status.content {
@@ -318,7 +317,7 @@ impl<'a> Signed<'a> {
         let mut bytes =
             Der::new(Der::new(bytes.content).expect(der::SEQUENCE).ok_or(OUTER)?.content);
         if bytes.expect(der::OID).ok_or(OUTER)?.content != BASIC_ANSWER {
-            return Err(StatusError::Malformed("its type is none that is known"));
+            return Err(StatusError::Malformed("unknown response type"));
         }
         let basic = bytes.expect(der::OCTETS).ok_or(OUTER)?;
         Self::parse_basic(basic.content).ok_or(OUTER)
@@ -328,7 +327,7 @@ impl<'a> Signed<'a> {
         let mut fields = Der::new(Der::new(basic).expect(der::SEQUENCE)?.content);
         let data = fields.expect(der::SEQUENCE)?;
         let algorithm = fields.expect(der::SEQUENCE)?.content;
-        // The first octet counts the bits that are none, of which whole octets leave none.
+        // The first octet is the number of unused bits, which is 0 for whole octets.
         let (0, signature) = fields.expect(der::BITS)?.content.split_first()? else { return None };
         let mut certificates = Vec::new();
         if let Some(list) = fields.skip_if(der::EXPLICIT_0) {
@@ -340,7 +339,7 @@ impl<'a> Signed<'a> {
         Some(Self { data, algorithm, signature, certificates })
     }
 
-    /// Whether the key of `signer` has made the signature.
+    /// Whether the signature was made with the key of `signer`.
     fn is_by(&self, signer: &CertificateDer<'_>) -> bool {
         let Ok(signer) = EndEntityCert::try_from(signer) else { return false };
         let mut candidates = ALL_VERIFICATION_ALGS.iter();
@@ -351,8 +350,8 @@ impl<'a> Signed<'a> {
     }
 }
 
-/// The responder that a certificate names first, if that can be asked over plain HTTP: an answer is signed,
-/// and asking over TLS would ask for another certificate's answer first (RFC 5019 §5).
+/// Returns the first responder URL of a certificate if it uses plain HTTP. Responses are signed; a
+/// request over TLS would first need the status of another certificate (RFC 5019 §5).
 fn responder(fields: &X509Certificate<'_>) -> Option<String> {
     let descriptions =
         fields.extensions().iter().find_map(|extension| match extension.parsed_extension() {

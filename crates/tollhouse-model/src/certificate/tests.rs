@@ -124,9 +124,9 @@ fn what_is_wrong_is_said_as_apisix_does() {
         (&pem("CERTIFICATE", b"\x30\x00"), &made.key, "failed to parse cert: "),
         (&made.cert, "aGVsbG8=", "failed to decrypt previous encrypted key"),
         (&made.cert, &made.cert, "failed to parse key: "),
-        (&made.cert, &pem("PRIVATE KEY", b"x"), "failed to parse key: its kind is none of RSA"),
-        (&made.cert, &pem("RSA PRIVATE KEY", b"x"), "failed to parse key: its kind is none of"),
-        (&made.cert, &pem("EC PRIVATE KEY", b"x"), "failed to parse key: its kind is none of"),
+        (&made.cert, &pem("PRIVATE KEY", b"x"), "failed to parse key: not a key of RSA"),
+        (&made.cert, &pem("RSA PRIVATE KEY", b"x"), "failed to parse key: not a key of"),
+        (&made.cert, &pem("EC PRIVATE KEY", b"x"), "failed to parse key: not a key of"),
         (&made.cert, &encrypted, "failed to parse key: a passphrase protects it"),
         (&made.cert, &older, "failed to parse key: a passphrase protects it"),
     ];

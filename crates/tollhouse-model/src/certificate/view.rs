@@ -1,4 +1,4 @@
-//! A certificate that a client has shown, in the words of the variables about it.
+//! Fields of a client certificate, formatted for variables.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,17 +7,16 @@ use base64::engine::general_purpose::STANDARD;
 use tollhouse_stdx::civil::CivilTime;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 
-/// Characters of a line of PEM (RFC 7468 §2).
+/// Characters in a line of PEM (RFC 7468 §2).
 const PEM_LINE: usize = 64;
 
-/// Seconds of a day.
 const DAY_S: i64 = 24 * 3600;
 
 /// Month names, as OpenSSL writes them.
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// A client's certificate, taken apart.
+/// A parsed client certificate.
 #[derive(Debug)]
 pub struct CertificateView<'a> {
     der: &'a [u8],
@@ -25,26 +24,26 @@ pub struct CertificateView<'a> {
 }
 
 impl<'a> CertificateView<'a> {
-    /// Takes the DER of a certificate apart; `None` where it is none.
+    /// Parses the DER of a certificate; `None` if it is invalid.
     pub fn parse(der: &'a [u8]) -> Option<Self> {
         let (_, fields) = X509Certificate::from_der(der).ok()?;
         Some(Self { der, fields })
     }
 
-    /// Whose it is, by RFC 2253: `CN=name,O=organisation`.
+    /// Subject name in the format of RFC 2253: `CN=name,O=organisation`.
     pub fn subject(&self) -> String {
         distinguished_name(self.fields.subject())
     }
 
-    /// Who has signed it.
+    /// Issuer name in the format of RFC 2253.
     pub fn issuer(&self) -> String {
         distinguished_name(self.fields.issuer())
     }
 
-    /// Its number, in hexadecimal digits.
+    /// Serial number in upper-case hexadecimal digits.
     pub fn serial(&self) -> String {
         let digits = hexadecimal(self.fields.raw_serial());
-        // A leading octet of zero makes the number positive; it is no part of what is shown.
+        // A leading zero octet only makes the number positive; OpenSSL does not print it.
         let digits = digits.to_ascii_uppercase();
         match digits.strip_prefix("00").filter(|rest| !rest.is_empty()) {
             Some(rest) => rest.to_owned(),
@@ -52,24 +51,24 @@ impl<'a> CertificateView<'a> {
         }
     }
 
-    /// SHA-1 of it, in hexadecimal digits: a name for it, which proves nothing.
+    /// SHA-1 of the DER in hexadecimal digits. An identifier only, not a proof.
     pub fn fingerprint(&self) -> String {
         let digest =
             aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY, self.der);
         hexadecimal(digest.as_ref())
     }
 
-    /// When it begins: `Nov 23 08:00:00 2026 GMT`.
+    /// Start of validity: `Nov 23 08:00:00 2026 GMT`.
     pub fn not_before(&self) -> String {
         date(self.fields.validity().not_before.timestamp())
     }
 
-    /// When it ends.
+    /// End of validity, in the same format.
     pub fn not_after(&self) -> String {
         date(self.fields.validity().not_after.timestamp())
     }
 
-    /// Whole days until it ends; 0 where it has.
+    /// Whole days until expiry; 0 once expired.
     pub fn days_left(&self, now: SystemTime) -> i64 {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let now = i64::try_from(now).unwrap_or(i64::MAX);
@@ -77,7 +76,7 @@ impl<'a> CertificateView<'a> {
         (left / DAY_S).max(0)
     }
 
-    /// The whole of it as PEM.
+    /// The certificate as PEM.
     pub fn pem(&self) -> String {
         let text = STANDARD.encode(self.der);
         let mut out = String::from("-----BEGIN CERTIFICATE-----\n");
@@ -93,7 +92,7 @@ impl<'a> CertificateView<'a> {
     }
 }
 
-/// The last part first, with commas between (RFC 2253 §2.1).
+/// Formats a name with its last part first, separated by commas (RFC 2253 §2.1).
 fn distinguished_name(name: &X509Name<'_>) -> String {
     let mut parts = Vec::new();
     for set in name.iter_rdn() {
@@ -113,8 +112,8 @@ fn distinguished_name(name: &X509Name<'_>) -> String {
     parts.join(",")
 }
 
-/// With a backslash before what would be read as something else (RFC 2253 §2.4). What a header or a log
-/// could not hold is left out.
+/// Escapes special characters with a backslash (RFC 2253 §2.4). Control characters are removed,
+/// because headers and logs cannot hold them.
 fn escaped(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     let last = value.len().saturating_sub(1);

@@ -1,8 +1,8 @@
-//! The form that APISIX nodes write and read: AES in CBC mode, padded as PKCS #7 says, the first 16
-//! bytes of the key being the first block's vector, in base64.
+//! The form that APISIX nodes write and read: AES in CBC mode with PKCS #7 padding, in base64. The
+//! initialisation vector is the first 16 bytes of the key.
 //!
-//! The form has no check of its own: it hides secrets from who reads the store, and does not show
-//! whether somebody changed them, nor for sure whether a text is one.
+//! The form is not authenticated. It hides secrets from readers of the store, but does not reveal
+//! modifications, nor prove that a text is encrypted.
 
 use aws_lc_rs::cipher::{
     AES_128, AES_256, DecryptionContext, EncryptionContext, PaddedBlockDecryptingKey,
@@ -13,10 +13,10 @@ use aws_lc_rs::iv::FixedLength;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Bytes of a block of AES, and so of the vector.
+/// Block size of AES, and size of the vector.
 const BLOCK_BYTES: usize = 16;
 
-/// The bytes of a text that has the form, whatever they hold.
+/// Decodes a text that has this form; the bytes need not be encrypted.
 pub(super) fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let bytes = STANDARD.decode(text).ok()?;
     (!bytes.is_empty() && bytes.len() % BLOCK_BYTES == 0).then_some(bytes)
@@ -30,7 +30,7 @@ pub(super) fn encrypt(key: &[u8], text: &str) -> Result<String, Unspecified> {
     Ok(STANDARD.encode(bytes))
 }
 
-/// Decrypts; `None` where the padding is wrong, or what comes out is not text.
+/// Decrypts; `None` if the padding is wrong or the result is not UTF-8.
 pub(super) fn decrypt(key: &[u8], bytes: &[u8]) -> Option<String> {
     let mut bytes = bytes.to_vec();
     let cipher = PaddedBlockDecryptingKey::cbc_pkcs7(unbound(key).ok()?).ok()?;

@@ -1,4 +1,4 @@
-//! Sealing and opening the secret fields of a document, where they stand.
+//! Sealing and opening of the secret fields of a document, in place.
 
 use serde_json::Value;
 
@@ -6,49 +6,49 @@ use super::sealed::PREFIX;
 use super::{Keyring, Opened};
 use crate::secret::is_reference;
 
-/// A field whose value is sealed and does not open.
+/// A sealed value that no key opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unopened {
-    /// Names of fields with dots between them.
+    /// Path of the field: names joined by dots.
     pub field: String,
-    /// How sure that is.
     pub certainty: Certainty,
 }
 
-/// How sure it is that a value is sealed.
+/// Certainty that a value is sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certainty {
-    /// It says so itself.
+    /// The value has the prefix of sealed values.
     Marked,
-    /// It has the look of APISIX's form, as some plain values have by chance.
+    /// The value looks like the form of APISIX, as some plain values do by chance.
     Likely,
 }
 
-/// What sealing the fields of a document came to.
+/// Result of sealing the fields of a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sealing {
-    /// Values that were sealed anew: plain ones, and those of an older key or another form.
+    /// Number of values sealed now: plain ones, and those of an older key or another form.
     pub changed: usize,
-    /// Of those, values that were not in the form of our own: what lay in the clear or in APISIX's form, which APISIX
-    /// nodes can read.
+    /// Of those, values not in Tollhouse's own form: plain ones and those in the form of APISIX,
+    /// which APISIX nodes can read.
     pub unmarked: usize,
-    /// Values that are sealed now.
+    /// Number of sealed values in the document.
     pub sealed: usize,
-    /// Values that stay as they are, since no key opens them.
+    /// Values left unchanged because no key opens them.
     pub unopened: Vec<Unopened>,
 }
 
-/// The object and the part of it that fields belong to. A sealed value is bound to both, and opens nowhere else.
+/// The object and the part of it to which fields belong. A sealed value is bound to both and does
+/// not open elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner<'a> {
-    /// Name of the object, such as `routes/1`; empty for values that are bound to their field alone.
+    /// Path of the object, such as `routes/1`; empty for values bound to their field alone.
     pub object: &'a str,
-    /// Plugin or kind whose field it is.
+    /// Plugin or kind of object that defines the field.
     pub part: &'a str,
 }
 
 impl Owner<'_> {
-    /// The place of a field in any object, to which values were bound before objects counted.
+    /// Place of a field without the object. Older versions bound values to this.
     fn field(self, field: &str) -> String {
         place_of(self.part, field)
     }
@@ -65,7 +65,7 @@ impl Owner<'_> {
         keyring.seal(text, &self.place(field))
     }
 
-    /// Finds out what the text of a field is. One that is bound to the field alone counts as sealed in an older form.
+    /// Opens the text of a field. A value bound to the field alone counts as stale.
     pub fn open(self, text: &str, field: &str, keyring: &Keyring) -> Opened {
         let opened = keyring.open(text, &self.place(field));
         if self.object.is_empty() || opened != Opened::Unopened(Certainty::Marked) {
@@ -78,9 +78,9 @@ impl Owner<'_> {
     }
 }
 
-/// Seals the texts that stand under these fields of `conf`, such as `key` or
-/// `brokers.sasl_config.password`: lists on the way are walked; of a list or map at the end every
-/// text. References to secrets stay as they are.
+/// Seals the texts under these fields of `conf`, such as `key` or `brokers.sasl_config.password`.
+/// Lists on the path are walked. If the last field is a list or map, all its texts are sealed.
+/// References to secrets are not changed.
 pub fn seal_fields(
     conf: &mut Value,
     owner: Owner<'_>,
@@ -95,7 +95,7 @@ pub fn seal_fields(
                 _ if is_reference(text) => return,
                 Opened::Current(_) => None,
                 Opened::Stale(plain) => Some(plain),
-                // What only looks sealed is what somebody has written.
+                // Without the prefix, the text may be a plain value that only looks sealed.
                 Opened::Plain | Opened::Unopened(Certainty::Likely) => Some(text.clone()),
                 Opened::Unopened(certainty) => {
                     sealing.unopened.push(Unopened { field: field.to_owned(), certainty });
@@ -113,7 +113,8 @@ pub fn seal_fields(
     sealing
 }
 
-/// The reverse of [`seal_fields`]. What no key opens stays as it is, and is reported.
+/// Opens the fields that [`seal_fields`] sealed. Values that no key opens are not changed; they are
+/// returned.
 pub fn open_fields(
     conf: &mut Value,
     owner: Owner<'_>,
@@ -123,8 +124,8 @@ pub fn open_fields(
     open_each(conf, owner, fields, keyring, |_, _| {})
 }
 
-/// The same where all values are known to be sealed: what no key opens says so itself from there on, so that nobody takes
-/// it for what it hides.
+/// Like [`open_fields`], for fields whose values are all known to be sealed. A value that no key
+/// opens receives the prefix of sealed values, so that it is not taken for the plain text.
 pub fn open_or_mark_fields(
     conf: &mut Value,
     owner: Owner<'_>,
@@ -160,7 +161,7 @@ fn open_each(
     unopened
 }
 
-/// The texts under these fields that a key of the ring opens, each with its field.
+/// Returns the texts under these fields that a key opens, still sealed, each with its field.
 pub fn sealed_texts(
     conf: &mut Value,
     owner: Owner<'_>,
@@ -178,12 +179,13 @@ pub fn sealed_texts(
     found
 }
 
-/// The values of these fields, in their order; lists on the way stay lists, and absent fields are null.
+/// Returns the values of these fields, in order. Lists on the path stay lists; absent fields are
+/// null.
 pub fn project(conf: &Value, fields: &[impl AsRef<str>]) -> Value {
     fields.iter().map(|field| under(conf, field.as_ref())).collect()
 }
 
-/// Goes one level down for each dot, and one for each list, which are as deep as objects may be.
+/// Recursion is one level per dot and per list, which the nesting limit of objects bounds.
 fn under(value: &Value, field: &str) -> Value {
     match value {
         Value::Array(items) => items.iter().map(|item| under(item, field)).collect(),
@@ -195,8 +197,8 @@ fn under(value: &Value, field: &str) -> Value {
     }
 }
 
-/// The first field below `value` whose text says that it is sealed, if any. A value without costs a
-/// look at each of its texts.
+/// Returns the first field below `value` whose text has the prefix of sealed values. Visits every
+/// text if no field has it.
 pub fn sealed_field(value: &Value) -> Option<String> {
     if !has_marked(value) {
         return None;
@@ -228,13 +230,14 @@ fn has_marked(value: &Value) -> bool {
     false
 }
 
-/// `key-auth.key`: what a sealed value is bound to.
+/// Joins owner and field, such as `key-auth.key`; sealed values are bound to this place.
 fn place_of(owner: &str, field: &str) -> String {
     if owner.is_empty() { field.to_owned() } else { format!("{owner}.{field}") }
 }
 
 fn each_text(conf: &mut Value, field: &str, mut apply: impl FnMut(&mut String)) {
-    // A list of its own instead of recursion: lists may nest deeper than a thread's stack.
+    // An explicit stack instead of recursion, because lists may nest deeper than a thread's stack
+    // allows.
     let mut waiting = vec![(conf, Some(field))];
     while let Some((value, path)) = waiting.pop() {
         match (value, path) {

@@ -1,10 +1,10 @@
-//! The form of our own: AES-256-GCM with a random nonce, as a text that says what it is and which
-//! key opens it.
+//! Tollhouse's own form: AES-256-GCM with a random nonce, as a text with a prefix and the id of the
+//! key.
 //!
-//! `tollhouse-sealed:1:<key id>:<nonce, ciphertext and tag in base64url>`. The keys of a ring are
-//! texts that also the other form uses; this one works with keys derived of them. The place where a
-//! value stands, such as `key-auth.key`, is authenticated with it, so that no sealed value can be
-//! moved to a field that shows it.
+//! `tollhouse-sealed:1:<key id>:<nonce, ciphertext and tag in base64url>`. The form of APISIX uses
+//! the keys of a ring directly; this one derives its keys from them. The place of a value, such as
+//! `key-auth.key`, is authenticated, so that a sealed value cannot be moved to a field that is
+//! displayed.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::error::Unspecified;
@@ -12,28 +12,27 @@ use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// What every version of the form begins with.
+/// Prefix of all versions of the form.
 pub(super) const PREFIX: &str = "tollhouse-sealed:";
 
-/// The version that is written.
+/// Version of newly sealed values.
 const VERSION: &str = "1";
 
-/// Bytes of a key's id: enough to keep the keys of a ring apart, and a key from any other.
+/// Length of a key's id in bytes; enough to be unique.
 const ID_BYTES: usize = 8;
 
-/// What seals and opens with one key of a ring. Made once: deriving its key costs more than opening a short text, and
-/// a start opens two texts for each consumer.
+/// Cipher for one key of a ring. Kept, because deriving its key costs more than opening a short
+/// text, and startup opens two texts per consumer.
 pub(super) struct Cipher(RandomizedNonceKey);
 
 impl Cipher {
-    /// Of a key of the ring.
+    /// Derives the cipher from a key of the ring.
     pub(super) fn new(key: &[u8]) -> Self {
         let derived = derive(key, b"tollhouse sealing 1");
         let cipher = RandomizedNonceKey::new(&AES_256_GCM, derived.as_ref());
         Self(cipher.expect("a derived key has the cipher's length"))
     }
 
-    /// Seals.
     pub(super) fn seal(&self, id: &str, text: &str, place: &str) -> Result<String, Unspecified> {
         let mut bytes = text.as_bytes().to_vec();
         let aad = Aad::from(place.as_bytes());
@@ -42,7 +41,8 @@ impl Cipher {
         Ok(format!("{PREFIX}{VERSION}:{id}:{}", URL_SAFE_NO_PAD.encode(whole)))
     }
 
-    /// Opens; `None` where the key, the place or the bytes are others than when it was sealed.
+    /// Opens a sealed value; `None` if the key, the place or the bytes differ from those at
+    /// sealing.
     pub(super) fn open(&self, bytes: &[u8], place: &str) -> Option<String> {
         let (nonce, sealed) = bytes.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
@@ -52,8 +52,8 @@ impl Cipher {
     }
 }
 
-/// The id of the key that a text is sealed with, and the bytes; `None` for another version and for
-/// what is damaged.
+/// Returns the key id and the bytes of a sealed text; `None` for another version and for a damaged
+/// text.
 pub(super) fn parts_of(text: &str) -> Option<(&str, Vec<u8>)> {
     let rest = text.strip_prefix(PREFIX)?.strip_prefix(VERSION)?.strip_prefix(':')?;
     let (id, encoded) = rest.split_once(':')?;
@@ -61,13 +61,13 @@ pub(super) fn parts_of(text: &str) -> Option<(&str, Vec<u8>)> {
     (bytes.len() > NONCE_LEN).then_some((id, bytes))
 }
 
-/// What a key is called: says nothing about the key, and is no other's.
+/// Derives the id of a key. The id is unique and reveals nothing about the key.
 pub(super) fn key_id(key: &[u8]) -> String {
     let derived = derive(key, b"tollhouse key id");
     derived.as_ref().iter().take(ID_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Which of `count` buckets a text falls into: says nothing about the text to whom does not have the key.
+/// Returns the bucket of a text, out of `count`. Without the key it reveals nothing about the text.
 pub(super) fn bucket(key: &[u8], text: &[u8], count: u32) -> u32 {
     let derived = derive(key, b"tollhouse bucket");
     let tag = derive(derived.as_ref(), text);

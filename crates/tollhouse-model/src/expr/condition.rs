@@ -1,6 +1,6 @@
-//! One condition: a variable, an operator and what it compares with, ready to evaluate.
+//! A condition: a variable, an operator and a right side, ready to evaluate.
 //!
-//! How conditions are written is in `parse.rs`.
+//! Conditions are parsed in `parse.rs`.
 
 use std::cmp::Ordering;
 use std::net::IpAddr;
@@ -20,14 +20,14 @@ pub(super) struct Condition {
     pub(super) test: Test,
 }
 
-/// Whether a condition holds where its test does, or where it does not.
+/// Negation of the result of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sense {
     Plain,
     Negated,
 }
 
-/// What is asked of a variable's value.
+/// Test of a variable's value.
 #[derive(Debug, Clone)]
 pub(super) enum Test {
     Equal(Right),
@@ -36,10 +36,10 @@ pub(super) enum Test {
     Pattern(Pattern),
     /// `in`: sorted, for binary search.
     OneOf(Box<[Box<[u8]>]>),
-    /// `has`: an array-valued variable holds this element.
+    /// `has`: the value is a list that contains this element.
     Holds(Right),
     Networks(Box<[IpNet]>),
-    /// A comparison that no value can pass, such as `>` with text that is not a number.
+    /// A comparison that never holds, such as `>` with text that is not a number.
     Never,
 }
 
@@ -49,10 +49,10 @@ pub(super) enum Right {
     Absent,
     Text(Box<str>),
     Number(f64),
-    /// Equals elements of lists only: a comparison with a boolean in a JSON body is one of [`Variable::PostBoolean`]
-    /// with a text.
+    /// Only equals elements of lists. A comparison of a JSON body with a boolean uses
+    /// [`Variable::PostBoolean`] and a text instead.
     Boolean(bool),
-    /// An array or object: no variable's value equals it.
+    /// An array or object, which no value of a variable equals.
     Unequal,
 }
 
@@ -80,7 +80,8 @@ impl Condition {
 }
 
 impl Test {
-    /// Whether it holds; patterns, which may give up, are asked elsewhere.
+    /// Evaluates any test but a pattern, which `Condition::evaluate` handles because its search may
+    /// fail.
     fn holds(&self, value: Option<&[u8]>) -> bool {
         match (self, value) {
             (Test::Equal(right), value) => right.equals(value),
@@ -99,7 +100,8 @@ impl Test {
 }
 
 impl Right {
-    /// A number here converts the value; nothing else converts.
+    /// If the right side is a number, the value is converted to a number; otherwise it is compared
+    /// as text.
     fn equals(&self, value: Option<&[u8]>) -> bool {
         match (self, value) {
             (Right::Absent, value) => value.is_none(),
@@ -132,7 +134,7 @@ impl Order {
     }
 }
 
-/// Variables are bytes; those that hold arrays give them as JSON.
+/// Variables that are lists have JSON text as their value.
 fn holds_element(value: &[u8], right: &Right) -> bool {
     if value.first() != Some(&b'[') {
         return false;
@@ -144,7 +146,7 @@ fn holds_element(value: &[u8], right: &Right) -> bool {
 fn is_within(value: &[u8], networks: &[IpNet]) -> bool {
     let Some(text) = str::from_utf8(value).ok() else { return false };
     let Ok(address) = text.parse::<IpAddr>() else { return false };
-    // A dual-stack socket shows IPv4 clients as mapped addresses.
+    // A dual-stack socket reports IPv4 clients as mapped addresses.
     let address = address.to_canonical();
     networks.iter().any(|network| network.contains(&address))
 }

@@ -1,11 +1,11 @@
-//! Text to number, as conditions convert: decimal with an exponent, or hexadecimal, with blanks
-//! around it. Names such as `inf` and `nan` are not numbers.
+//! Conversion of text to numbers in conditions: decimal with an exponent, or hexadecimal, with
+//! surrounding blanks. `inf` and `nan` are not numbers.
 
-/// Longest text taken for a number, in bytes: conversion costs its length, and no number that
-/// means anything is longer.
+/// Longest text that is converted, in bytes. Conversion costs the length of the text, and no useful
+/// number is longer.
 const NUMBER_BYTES_MAX: usize = 64;
 
-/// The number that a text says; `None` where it says none.
+/// Converts a text; `None` if it is not a number.
 pub(super) fn number_of(text: &[u8]) -> Option<f64> {
     let text = text.trim_ascii();
     if text.len() > NUMBER_BYTES_MAX {

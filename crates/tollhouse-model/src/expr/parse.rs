@@ -1,7 +1,6 @@
-//! From a document to an expression, with every problem on the way.
+//! Parser of expressions, which reports every problem.
 //!
-//! What the grammar accepts is APISIX's; where it accepts what can never hold, the problem is a
-//! warning.
+//! The grammar is that of APISIX. A valid condition that can never hold causes a warning.
 
 use ipnet::IpNet;
 use serde_json::Value;
@@ -16,7 +15,7 @@ use crate::network;
 use crate::reader::{Reader, type_name};
 use crate::variable::Variable;
 
-/// What problems of an expression begin with, whichever field it is in.
+/// Prefix of problems about expressions, for every field.
 const PREFIX: &str = "failed to validate the 'vars' expression: ";
 
 const OPERATOR_HINT: &str = "operators: == ~= > >= < <= ~~ ~* in has ipmatch, each after \"!\" too";
@@ -43,12 +42,12 @@ pub(super) fn parse(value: &Value, path: &str, problems: &mut Problems) -> Optio
 
 struct Parser<'p> {
     reader: Reader<'p>,
-    /// How many lists the one being read is inside of.
+    /// Nesting depth of the list being read.
     depth: usize,
 }
 
 impl Parser<'_> {
-    /// A list of conditions, a logic node or a condition.
+    /// Parses a list of conditions, a logic node or a condition.
     fn node(&mut self, value: &Value) -> Option<Node> {
         let items = self.list(value)?;
         if self.depth == EXPRESSION_DEPTH_MAX {
@@ -73,7 +72,8 @@ impl Parser<'_> {
         self.members(items, 1).map(|members| Node::Group(logic, members))
     }
 
-    /// The nodes of a list from `start` on; all of them are read, to report every problem.
+    /// Parses the nodes of a list from `start` on. All are parsed, so that every problem is
+    /// reported.
     fn members(&mut self, items: &[Value], start: usize) -> Option<Box<[Node]>> {
         let depth = self.depth + 1;
         let mut members = Vec::with_capacity(items.len() - start);
@@ -105,7 +105,8 @@ impl Parser<'_> {
                 (Sense::Plain, operator, Some(right))
             }
             [_, operator] if operator_name(operator).is_some() => (Sense::Plain, operator, None),
-            // Two items are a comparison unless the second is an operator, as in the reference's expressions.
+            // Two items are an equality unless the second is an operator, as in the library that
+            // APISIX uses.
             [_, right] => {
                 let test = Test::Equal(self.right(right));
                 let variable = self.variable(value, name)?;
@@ -121,7 +122,8 @@ impl Parser<'_> {
         Some(self.settled(Condition { variable, sense, test }))
     }
 
-    /// A boolean equals one in a JSON body, and the value of no other variable.
+    /// Converts a comparison with a boolean: for a JSON body it is compared as text; for any other
+    /// variable it never holds, which causes a warning.
     fn settled(&mut self, mut condition: Condition) -> Condition {
         let (Test::Equal(right) | Test::NotEqual(right)) = &mut condition.test else {
             return condition;
@@ -189,7 +191,7 @@ impl Parser<'_> {
         };
         number.map_or_else(
             || {
-                self.warn(value, "comparison with what is not a number never holds", "");
+                self.warn(value, "a comparison with a value that is not a number never holds", "");
                 Test::Never
             },
             |number| Test::Order(order, number),
@@ -275,7 +277,7 @@ fn logic_of(value: &Value) -> Option<Logic> {
     names.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, logic)| logic)
 }
 
-/// The operator in its usual spelling, were it written in capitals.
+/// Returns the operator in lower case; case does not matter.
 fn operator_name(value: &Value) -> Option<&'static str> {
     let names = ["==", "~=", ">", ">=", "<", "<=", "~~", "~*", "in", "has", "ipmatch"];
     let text = value.as_str()?;

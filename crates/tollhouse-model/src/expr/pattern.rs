@@ -1,54 +1,56 @@
-//! Regular expressions that users write, in expressions and in plugins: compiled at load, searched
-//! in time linear in the value where the pattern allows it, and with bounded backtracking where it
-//! does not. A search that is given up says so: what denies must not take that for a miss.
+//! Regular expressions in expressions and plugins. Compiled on load; searched in linear time if the
+//! pattern allows it, otherwise with bounded backtracking. A search that exceeds the bound returns
+//! an error, which a rule that denies access must not treat as a mismatch.
 //!
-//! Patterns are PCRE's: `$` also matches before a line feed that ends the value.
+//! The syntax is that of PCRE: `$` also matches before a line feed at the end of the value.
 
 use std::ops::Range;
 
 use fancy_regex::BytesMode;
 use regex::bytes;
 
-/// Longest pattern, in bytes: compiling costs a multiple of it, and people write far shorter ones.
+/// Longest pattern, in bytes. Compilation costs a multiple of it, and handwritten patterns are far
+/// shorter.
 const PATTERN_BYTES_MAX: usize = 8192;
 
-/// Largest compiled form of a pattern, in bytes: thousands of routes may each carry one.
+/// Largest compiled form of a pattern, in bytes, because thousands of routes may each have a
+/// pattern.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
-/// Largest cache of lazily built states, in bytes: each serving thread may fill one a pattern.
+/// Largest cache of lazily built states, in bytes. Each worker thread may fill one per pattern.
 const CACHE_BYTES_MAX: usize = 1 << 20;
 
-/// Most instructions of a pattern that backtracks: group calls expand when compiled.
+/// Most instructions of a backtracking pattern; group calls expand during compilation.
 const PROGRAM_LENGTH_MAX: usize = 65_536;
 
-/// Most backtracking steps of one search, a few milliseconds: what needs more is given up.
+/// Most backtracking steps of one search; they take a few milliseconds. Longer searches fail with
+/// [`Exhausted`].
 const BACKTRACKS_MAX: usize = 100_000;
 
-/// Whether letters match in either case.
+/// Case sensitivity of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Case {
-    /// `a` is not `A`.
     Sensitive,
-    /// `a` is `A`.
     Ignored,
 }
 
-/// Where the groups of an occurrence lie, the whole of it first; `None` for those without part
-/// in it.
+/// Ranges of the groups of a match; the whole match is first. `None` for groups that did not
+/// participate.
 pub type Groups = Vec<Option<Range<usize>>>;
 
-/// Why a text is no pattern: the engine's words, on one line.
+/// Why a pattern is invalid: the message of the regex engine, on one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PatternError(String);
 
 impl PatternError {
-    /// The engine's words, such as `unclosed group`.
+    /// The message, such as `unclosed group`.
     pub fn reason(&self) -> &str {
         &self.0
     }
 
-    /// The engine draws the pattern with a caret under the fault; its last line says what it is.
+    /// Takes the last line of the engine's message, because the lines above draw the pattern with a
+    /// caret under the fault.
     fn from_engine(error: &regex::Error) -> Self {
         let text = error.to_string();
         let last = text.lines().last().unwrap_or_default().trim();
@@ -56,16 +58,16 @@ impl PatternError {
     }
 }
 
-/// A search took more steps than searches may take.
+/// A search exceeded `BACKTRACKS_MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exhausted;
 
 /// A compiled regular expression.
 #[derive(Debug, Clone)]
 pub enum Pattern {
-    /// Never backtracks.
+    /// A pattern that never backtracks.
     Linear(Linear),
-    /// Look-around, back-references and the like.
+    /// A pattern with look-around, back-references and the like.
     Backtracking(Box<fancy_regex::Regex>),
 }
 
@@ -73,16 +75,16 @@ pub enum Pattern {
 #[derive(Debug, Clone)]
 pub struct Linear {
     regex: bytes::Regex,
-    /// Whether it asks for the end of the value, which then is in two places where a line feed ends
-    /// it. The engine knows the last one only.
+    /// Whether the pattern contains `$` as the end of the value. If the value ends with a line
+    /// feed, the end is at two positions, of which the engine only knows the last.
     has_end: bool,
 }
 
 impl Pattern {
-    /// Compiles a pattern, or says what is wrong with it.
+    /// Compiles a pattern, or returns why it is invalid.
     ///
-    /// Bytes are what patterns match, as the gateway's users know it; Unicode classes are tried
-    /// for patterns that make no sense otherwise.
+    /// Patterns match bytes, as in nginx. Unicode classes are only tried for patterns that are
+    /// invalid otherwise.
     pub fn compile(text: &str, case: Case) -> Result<Pattern, PatternError> {
         if text.len() > PATTERN_BYTES_MAX {
             let reason = format!("pattern is longer than {PATTERN_BYTES_MAX} bytes");
@@ -105,10 +107,10 @@ impl Pattern {
             .map_err(|_| PatternError::from_engine(&problem))
     }
 
-    /// Whether it occurs in a value.
+    /// Whether the pattern matches anywhere in a value.
     ///
     /// # Errors
-    /// The search was given up.
+    /// If the search exceeds its limit.
     pub fn is_match(&self, value: &[u8]) -> Result<bool, Exhausted> {
         match self {
             Pattern::Linear(linear) => Ok(linear.regex.is_match(value)
@@ -119,10 +121,10 @@ impl Pattern {
         }
     }
 
-    /// Finds its first occurrence that begins at `start` or behind, with its groups.
+    /// Finds the first match at or after `start`, with its groups.
     ///
     /// # Errors
-    /// The search was given up.
+    /// If the search exceeds its limit.
     pub fn groups_at(&self, value: &[u8], start: usize) -> Result<Option<Groups>, Exhausted> {
         match self {
             Pattern::Linear(linear) => Ok(linear.groups_at(value, start)),
@@ -138,13 +140,14 @@ impl Pattern {
 }
 
 impl Linear {
-    /// The value up to the line feed that ends it, where the pattern may end there too.
+    /// Returns the value without its final line feed, if the pattern may end there too.
     fn before_line_end<'v>(&self, value: &'v [u8], start: usize) -> Option<&'v [u8]> {
         let rest = value.strip_suffix(b"\n").filter(|_| self.has_end)?;
         (start <= rest.len()).then_some(rest)
     }
 
-    /// Of two occurrences the one that begins first; of two that begin together the longer.
+    /// Searches with and without the final line feed. The match that begins first wins; on a tie,
+    /// the longer one.
     fn groups_at(&self, value: &[u8], start: usize) -> Option<Groups> {
         let whole = self.search(value, start);
         let Some(rest) = self.before_line_end(value, start) else { return whole };
@@ -163,8 +166,8 @@ impl Linear {
     }
 }
 
-/// Where `$` asks for the end of the value: outside of classes, and not where `(?m)` makes it ask for
-/// the end of a line.
+/// Positions of each `$` that means the end of the value: outside classes, and only if no `(?m)`
+/// makes it the end of a line.
 fn ends(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let (mut is_escaped, mut in_class) = (false, false);
@@ -189,7 +192,8 @@ fn has_end(text: &str) -> bool {
     !ends(text).is_empty()
 }
 
-/// The pattern with each `$` spelt out, for an engine that knows the last place only.
+/// Replaces each `$` by an explicit look-ahead, for an engine whose `$` only matches at the very
+/// end.
 fn with_both_ends(text: &str) -> String {
     let mut spelt = String::with_capacity(text.len());
     let mut copied = 0;

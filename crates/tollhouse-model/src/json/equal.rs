@@ -1,5 +1,5 @@
-//! When two pieces are equal: numbers by what they are worth (`1` and `1.0` are one), objects
-//! whatever the order of their members; and the first two of a list that are.
+//! Equality of values of documents. Numbers compare by value (`1` equals `1.0`); the order of
+//! members does not matter. Also finds the first duplicate in a list.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
@@ -9,7 +9,7 @@ use serde_json::{Number, Value};
 use super::piece::{Kind, Piece};
 
 impl Piece<'_> {
-    /// Whether it is worth as much as a tree.
+    /// Whether the value equals a tree.
     pub fn equals(&self, tree: &Value) -> bool {
         match (self.kind(), tree) {
             (Kind::Null, Value::Null) => true,
@@ -34,7 +34,8 @@ impl Piece<'_> {
         }
     }
 
-    /// The first item that equals an earlier one, as (earlier, later); costs some bytes an item.
+    /// Returns the first item that equals an earlier one, as (earlier, later). Allocates some bytes
+    /// per item.
     pub fn first_repeated_item(&self) -> Option<(usize, usize)> {
         let state = RandomState::new();
         let mut seen: HashTable<(u32, Piece<'_>)> = HashTable::new();
@@ -43,7 +44,7 @@ impl Piece<'_> {
             if let Some((earlier, _)) = seen.find(hash, |(_, other)| other.is_same(&item, &state)) {
                 return Some((*earlier as usize, index));
             }
-            // A document has fewer items than bytes, which are below 4 GiB.
+            // A document has fewer items than bytes, and fewer than 4 Gi bytes.
             seen.insert_unique(hash, (index as u32, item), |(_, item)| {
                 state.hash_one(Keyed { piece: *item, state: &state })
             });
@@ -75,8 +76,8 @@ impl Piece<'_> {
         }
     }
 
-    /// The members of an object by the hash of their names, under seeds that nobody knows: two names
-    /// that share one are as likely as guessing it.
+    /// The members of an object, sorted by the seeded hash of their names. Two names share a hash
+    /// only by a random collision, because the seed is secret.
     fn by_name(&self, state: &RandomState) -> Vec<(u64, Piece<'_>)> {
         let mut members: Vec<(u64, Piece<'_>)> =
             self.members().map(|(name, value)| (state.hash_one(name.text()), value)).collect();
@@ -89,16 +90,16 @@ impl Piece<'_> {
     }
 }
 
-/// Whether two numbers are worth the same.
+/// Whether two numbers have the same value.
 pub(crate) fn numbers_equal(one: &Number, other: &Number) -> bool {
-    // Integers beyond what a float can hold are kept apart.
+    // Integers that a float cannot represent exactly are compared exactly.
     one == other || (one.as_f64() == other.as_f64() && (one.is_f64() || other.is_f64()))
 }
 
-/// A piece as the key of a set.
+/// A value as the key of a set.
 struct Keyed<'d, 's> {
     piece: Piece<'d>,
-    /// Seeds the hashes of an object's members, which are added up since they have no order.
+    /// Hasher of single members. Their hashes are summed, because members have no order.
     state: &'s RandomState,
 }
 
@@ -108,7 +109,7 @@ impl Hash for Keyed<'_, '_> {
         match self.piece.kind() {
             Kind::Null => 0u8.hash(hasher),
             Kind::Boolean => self.piece.raw().hash(hasher),
-            // Adding zero makes one of the two zeros.
+            // Adding zero turns -0.0 into 0.0.
             Kind::Number => {
                 (self.piece.number().unwrap_or_default() + 0.0).to_bits().hash(hasher);
             }

@@ -1,35 +1,35 @@
-//! Checks a text, and notes on the way where its long lists and objects end, and which members of
-//! objects count for nothing since a later one has the same name.
+//! Syntax check of a JSON text. The check also records where long lists and objects end, and which
+//! members are shadowed by a later member of the same name.
 
 use std::hash::{BuildHasher, RandomState};
 
 use super::piece::Piece;
 use super::{DEPTH_MAX, scan};
 
-/// A list or object is noted where it has at least this many bytes that are not those of a noted
-/// one inside of it: so an outline is an eighth of its text at most, and stepping over anything
-/// costs a few of these.
+/// Smallest list or object that is recorded, in bytes, not counting recorded ones inside it. This
+/// bounds an outline to an eighth of its text, and a skip over any value to a few multiples of
+/// this.
 const NOTED_BYTES: usize = 64;
 
-/// Members of an object that are compared one by one.
+/// Largest object, in members, whose names are compared pairwise; larger ones are sorted by hash.
 const COMPARED_MAX: usize = 8;
 
-/// What is not JSON.
+/// A text that is not valid JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed {
-    /// The offset of the first byte that is wrong; the length of a text that ends too early.
+    /// Offset of the first wrong byte; the length of the text if it ends too early.
     pub at: usize,
 }
 
-/// A text that is JSON.
+/// A text that was checked to be JSON.
 #[derive(Debug)]
 pub struct Document<'t> {
     pub(super) text: &'t str,
-    /// Where the root begins.
+    /// Offset of the root value.
     root: u32,
-    /// Begin and end of long lists and objects, by their begin.
+    /// Begin and end of long lists and objects, sorted by begin.
     pub(super) noted: Vec<(u32, u32)>,
-    /// Where the names of members begin that a later member replaces, sorted.
+    /// Offsets of the names of members that a later member replaces, sorted.
     pub(super) replaced: Vec<u32>,
 }
 
@@ -37,7 +37,7 @@ impl<'t> Document<'t> {
     /// Checks a text.
     ///
     /// # Errors
-    /// One that is not JSON, is nested deeper than [`DEPTH_MAX`], or has 4 GiB or more.
+    /// If the text is not valid JSON, is nested deeper than [`DEPTH_MAX`], or has 4 GiB or more.
     pub fn parse(text: &'t [u8]) -> Result<Self, Malformed> {
         let text =
             std::str::from_utf8(text).map_err(|error| Malformed { at: error.valid_up_to() })?;
@@ -52,13 +52,13 @@ impl<'t> Document<'t> {
         })
     }
 
-    /// The whole value.
     pub fn root(&self) -> Piece<'_> {
         Piece::new(self, self.root)
     }
 
-    /// Where the value that begins at `at` ends. `hint` is how many of the noted begin before it,
-    /// or fewer; it grows along the way, so that one walk over the text looks at each but once.
+    /// Returns the end of the value that begins at `at`. `hint` is an index into `noted`, at most
+    /// the number of entries that begin before `at`. It only grows, so that a walk over the text
+    /// looks at each entry once.
     pub(super) fn value_end(&self, at: usize, hint: &mut usize) -> usize {
         let text = self.text.as_bytes();
         let mut at = at;
@@ -78,7 +78,7 @@ impl<'t> Document<'t> {
                 }
                 Some(b'"') => at = scan::string_end(text, at),
                 Some(b',' | b':' | b' ' | b'\n' | b'\r' | b'\t') => at += 1,
-                // At least one byte on, whatever stands there: a text that is no JSON must not hold the walk.
+                // Always advances by at least one byte, so that invalid text cannot stall the walk.
                 Some(_) => at = scan::word_end(text, at).max(at + 1),
                 None => return text.len(),
             }
@@ -96,32 +96,32 @@ impl<'t> Document<'t> {
         (*begin as usize == at).then_some(*end as usize)
     }
 
-    /// How many of the noted begin before `at`.
+    /// Number of recorded lists and objects that begin before `at`.
     pub(super) fn hint(&self, at: usize) -> usize {
         self.noted.partition_point(|(begin, _)| (*begin as usize) < at)
     }
 
-    /// Whether the member whose name begins at `at` is replaced by a later one.
+    /// Whether a later member replaces the member whose name begins at `at`.
     pub(super) fn is_replaced(&self, at: usize) -> bool {
         // Lengths are below 4 GiB.
         !self.replaced.is_empty() && self.replaced.binary_search(&(at as u32)).is_ok()
     }
 }
 
-/// A list or object that has begun and not ended.
+/// A list or object whose end has not been reached.
 struct Open {
     begin: usize,
     is_object: bool,
-    /// Bytes of noted ones inside.
+    /// Bytes inside that belong to recorded lists and objects.
     covered: usize,
-    /// How many names there were when it began.
+    /// Length of `Checker::names` when the list or object began.
     names: usize,
 }
 
 struct Checker<'t> {
     text: &'t [u8],
     open: Vec<Open>,
-    /// Hash and place of the names in objects that are open.
+    /// Hash and offset of the names of members in open objects.
     names: Vec<(u32, u32)>,
     hasher: RandomState,
     root: u32,
@@ -142,13 +142,14 @@ impl<'t> Checker<'t> {
         }
     }
 
-    /// The error is the place of the first fault.
+    /// Checks the text. The error is the offset of the first fault.
     fn run(mut self) -> Result<Self, usize> {
         let mut at = scan::space(self.text, 0);
         self.root = at as u32;
         loop {
             at = self.value(at)?;
-            // Behind a value: the ends of what it stands in, up to what goes on.
+            // After a value: closes the lists and objects that end here, until another value
+            // follows.
             loop {
                 at = scan::space(self.text, at);
                 let Some(inner) = self.open.last() else {
@@ -173,7 +174,8 @@ impl<'t> Checker<'t> {
         }
     }
 
-    /// Steps over a scalar or an empty container, or into a container: up to its first value.
+    /// Skips a scalar or an empty list or object; enters any other list or object, up to its first
+    /// scalar or empty value.
     fn value(&mut self, mut at: usize) -> Result<usize, usize> {
         loop {
             let is_object = match self.text.get(at) {
@@ -197,7 +199,7 @@ impl<'t> Checker<'t> {
         }
     }
 
-    /// A member's name and its colon; returns where its value begins.
+    /// Checks the name of a member and its colon; returns the offset of its value.
     fn name(&mut self, at: usize) -> Result<usize, usize> {
         if self.text.get(at) != Some(&b'"') {
             return Err(at);
@@ -209,14 +211,15 @@ impl<'t> Checker<'t> {
         }
         let hash = self.hasher.hash_one(&*name_at(self.text, at)) as u32;
         if self.names.len() == self.names.capacity() {
-            // By a quarter: an object of a million members must not make room for two.
+            // Grows by a quarter, because doubling would waste too much memory on an object of a
+            // million members.
             self.names.reserve_exact(self.names.len() / 4 + 64);
         }
         self.names.push((hash, at as u32));
         Ok(scan::space(self.text, colon + 1))
     }
 
-    /// The innermost container has ended before `end`.
+    /// Closes the innermost list or object, which ends before `end`.
     fn close(&mut self, end: usize) {
         let Some(inner) = self.open.pop() else { return };
         if inner.is_object {
@@ -235,7 +238,7 @@ impl<'t> Checker<'t> {
         }
     }
 
-    /// Of the names from `from` on, those that come again.
+    /// Records the names from index `from` on that occur again later.
     fn note_replaced(&mut self, from: usize) {
         let names = &mut self.names[from..];
         let is_same = |one: &(u32, u32), other: &(u32, u32)| {
@@ -253,7 +256,8 @@ impl<'t> Checker<'t> {
         names.sort_unstable();
         for run in names.chunk_by(|one, other| one.0 == other.0) {
             for (index, name) in run.iter().enumerate() {
-                // The last of a run of equal hashes is nearly always the only other one.
+                // Hashes rarely collide, so the last name of a run of equal hashes is nearly always
+                // equal to this one.
                 if run[index + 1..].iter().rev().any(|later| is_same(name, later)) {
                     self.replaced.push(name.1);
                 }
@@ -262,7 +266,7 @@ impl<'t> Checker<'t> {
     }
 }
 
-/// The name that begins at `at`.
+/// The unescaped name that begins at `at`.
 fn name_at(text: &[u8], at: usize) -> std::borrow::Cow<'_, str> {
     let inside = &text[at + 1..scan::string_end(text, at) - 1];
     // The text as a whole is UTF-8, and quotes are ASCII.

@@ -1,8 +1,8 @@
-//! Paths into documents, such as `messages[*].content[0].type`: what JSONPath and dots have in
-//! common with the servers that users of `post_arg.` variables know.
+//! Paths into documents, such as `messages[*].content[0].type`: the subset of JSONPath supported
+//! for `post_arg.` variables.
 //!
-//! Names after dots or in brackets and quotes, places (from the end where negative), slices, `*`,
-//! `..`, several of them between brackets, and filters `?(@.a == 'x' && @.b)`.
+//! Supported are names after dots or quoted in brackets, indices (negative ones count from the
+//! end), slices, `*`, `..`, unions in brackets, and filters `?(@.a == 'x' && @.b)`.
 
 use std::ops::ControlFlow;
 
@@ -12,22 +12,23 @@ use parse::Parser;
 
 mod parse;
 
-/// Longest value that a path finds, in bytes: variables stand in headers, keys and conditions.
+/// Longest result, in bytes. Variables are used in headers, keys and conditions, where longer
+/// values are of no use.
 const FOUND_BYTES_MAX: usize = 1 << 20;
 
-/// Most pieces looked at for one path; only paths with several `..` come near it.
+/// Most values visited for one path. Only paths with several `..` come near this limit.
 const STEPS_MAX: usize = 50_000_000;
 
-/// A path, taken apart.
+/// A parsed path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Path {
     segments: Vec<Segment>,
 }
 
-/// One step of a path.
+/// A step of a path.
 #[derive(Debug, Clone, PartialEq)]
 struct Segment {
-    /// Whether it is looked for at any depth.
+    /// Whether the step matches at any depth (`..`).
     descends: bool,
     selectors: Vec<Selector>,
 }
@@ -42,7 +43,7 @@ enum Selector {
         step: usize,
     },
     Any,
-    /// One of these groups must hold, each of which is tests that must all hold.
+    /// Passes if all tests of at least one group hold.
     Filter(Vec<Vec<Test>>),
 }
 
@@ -50,7 +51,7 @@ enum Selector {
 #[derive(Debug, Clone, PartialEq)]
 struct Test {
     path: Path,
-    /// How it compares; none where it is enough to be there.
+    /// Comparison with a literal; `None` if the path only has to exist.
     comparison: Option<(Comparison, Literal)>,
 }
 
@@ -72,43 +73,42 @@ enum Literal {
     Null,
 }
 
-/// Why a text is no path.
+/// Why a path is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// A character that nothing can begin with at its place, counted from 1.
+    /// A character that is not allowed at its position.
     #[error("unexpected '{letter}' at character {at}")]
     Unexpected {
-        /// The character.
         letter: char,
-        /// Where it stands.
+        /// Position of the character, counted from 1.
         at: usize,
     },
-    /// More is to come where the text ends.
-    #[error("it ends too early")]
+    /// The path is incomplete.
+    #[error("unexpected end")]
     EndsEarly,
     /// A quote is not closed.
-    #[error("a quote that does not end")]
+    #[error("unterminated quote")]
     OpenQuote,
-    /// A slice goes backwards, or not at all.
-    #[error("a step that is not above zero")]
+    /// The step of a slice is zero or negative.
+    #[error("the step of a slice must be above zero")]
     Step,
 }
 
-/// Whether a walk over pieces goes on.
+/// Decision to continue or to stop a walk.
 type Going = ControlFlow<()>;
-/// What is done with a piece.
+/// Callback for each value found.
 type Visit<'v, 'd> = &'v mut dyn FnMut(Piece<'d>) -> Going;
 
 impl Path {
-    /// Takes a path apart.
+    /// Parses a path.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// If the path has a syntax error; most errors include the position.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         Parser::new(text).path()
     }
 
-    /// The value in a document where it is one boolean.
+    /// Returns `true` or `false` if the path names a single place and the value there is a boolean.
     pub fn find_boolean(&self, document: &Document<'_>) -> Option<Vec<u8>> {
         let piece = self.first(document).filter(|_| self.is_definite())?;
         (piece.kind() == Kind::Boolean).then(|| piece.raw().as_bytes().to_vec())
@@ -123,8 +123,9 @@ impl Path {
         found
     }
 
-    /// The value in a document: of one place as it is, of several as a list. `None` where there is
-    /// nothing, or `null`, or more than a variable holds.
+    /// Finds the value in a document. A path to a single place yields the value itself; any other
+    /// path yields a list of the values. `None` if nothing is found, if the value is `null`, or if
+    /// the result exceeds `FOUND_BYTES_MAX`.
     pub fn find(&self, document: &Document<'_>) -> Option<Vec<u8>> {
         if self.is_definite() {
             return value_of(self.first(document)?);
@@ -132,8 +133,8 @@ impl Path {
         let mut list = vec![b'['];
         let going = self.visit(document.root(), &mut |piece| {
             let raw = piece.raw();
-            // Counted before it is copied: paths with `*` may lead to the whole document many
-            // times.
+            // The size is checked before copying, because a path with `*` may match the whole
+            // document many times.
             if list.len() + raw.len() > FOUND_BYTES_MAX {
                 return ControlFlow::Break(());
             }
@@ -150,7 +151,7 @@ impl Path {
         Some(list)
     }
 
-    /// Whether it names one place at most.
+    /// Whether the path names at most one place.
     fn is_definite(&self) -> bool {
         self.segments.iter().all(|segment| {
             !segment.descends
@@ -158,7 +159,7 @@ impl Path {
         })
     }
 
-    /// Its only step, where that is a name: what a form can be asked for.
+    /// The name, if the path is a single name. Only such paths can name the field of a form.
     pub fn as_name(&self) -> Option<&str> {
         match &self.segments[..] {
             [Segment { descends: false, selectors }] => match &selectors[..] {
@@ -174,7 +175,7 @@ impl Path {
     }
 }
 
-/// Walks down the segments from a piece. As deep as the path is long.
+/// Walks down the segments from a value. Recursion is as deep as the path is long.
 fn walk<'d>(
     segments: &[Segment],
     piece: Piece<'d>,
@@ -182,7 +183,7 @@ fn walk<'d>(
     visit: Visit<'_, 'd>,
 ) -> Going {
     let Some((segment, rest)) = segments.split_first() else { return visit(piece) };
-    // Pieces to look into; more than the one only where any depth will do.
+    // Values to search; more than one only if the segment descends.
     let mut waiting = vec![piece];
     while let Some(piece) = waiting.pop() {
         for selector in &segment.selectors {
@@ -222,7 +223,7 @@ fn select<'d>(selector: &Selector, piece: Piece<'d>, visit: Visit<'_, 'd>) -> Go
             let items = piece.items().skip(from).take(to.saturating_sub(from));
             items.step_by(*step).try_for_each(visit)
         }
-        // Items before members: of the two a piece has one kind alone, and the other visits nothing.
+        // Items before members: a value has only one of the two, and the other visits nothing.
         Selector::Any => {
             piece.items().try_for_each(&mut *visit)?;
             piece.members().map(|(_, value)| value).try_for_each(visit)
@@ -237,7 +238,7 @@ fn select<'d>(selector: &Selector, piece: Piece<'d>, visit: Visit<'_, 'd>) -> Go
     }
 }
 
-/// A place counted from the begin, or from the end where it is negative.
+/// Converts an index, where negative ones count from the end.
 fn place_of(place: i64, piece: Piece<'_>) -> Option<usize> {
     match usize::try_from(place) {
         Ok(index) => Some(index),
@@ -287,7 +288,7 @@ impl Comparison {
     }
 }
 
-/// A value as variables have it: texts without quotes, `null` as if it were not there.
+/// A value as a variable holds it: texts are unquoted and unescaped; `null` counts as absent.
 fn value_of(piece: Piece<'_>) -> Option<Vec<u8>> {
     let value = match piece.kind() {
         Kind::Null => return None,

@@ -1,4 +1,4 @@
-//! A place in a document: what stands there, and what stands inside of it.
+//! Access to one value of a document: its kind, text, number, items and members.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::outline::Document;
 use super::scan;
 
-/// What a piece is.
+/// Kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Null,
@@ -18,7 +18,7 @@ pub enum Kind {
     Object,
 }
 
-/// One value of a document.
+/// A value of a document. Cheap to copy; parses on each access.
 #[derive(Debug, Clone, Copy)]
 pub struct Piece<'d> {
     document: &'d Document<'d>,
@@ -30,7 +30,6 @@ impl<'d> Piece<'d> {
         Self { document, at }
     }
 
-    /// What it is.
     pub fn kind(&self) -> Kind {
         match self.bytes()[self.begin()] {
             b'{' => Kind::Object,
@@ -42,18 +41,18 @@ impl<'d> Piece<'d> {
         }
     }
 
-    /// Where it begins in the document; distinguishes it from all others.
+    /// Offset at which the value begins; unique in its document.
     pub fn begin(&self) -> usize {
         self.at as usize
     }
 
-    /// It as it stands in the document.
+    /// The source text of the value.
     pub fn raw(&self) -> &'d str {
         let mut hint = self.document.hint(self.begin());
         &self.document.text[self.begin()..self.document.value_end(self.begin(), &mut hint)]
     }
 
-    /// What a text says.
+    /// The unescaped text of a string; `None` for other kinds.
     pub fn text(&self) -> Option<Cow<'d, str>> {
         (self.kind() == Kind::Text).then(|| {
             let end = scan::string_end(self.bytes(), self.begin());
@@ -61,7 +60,7 @@ impl<'d> Piece<'d> {
         })
     }
 
-    /// What a number is worth.
+    /// The value of a number; `None` for other kinds.
     pub fn number(&self) -> Option<f64> {
         (self.kind() == Kind::Number).then(|| {
             let end = scan::word_end(self.bytes(), self.begin());
@@ -75,12 +74,12 @@ impl<'d> Piece<'d> {
         matches!(self.bytes().get(inside), Some(b'}' | b']'))
     }
 
-    /// The items of a list; none of anything else.
+    /// The items of a list; empty for other kinds.
     pub fn items(&self) -> impl Iterator<Item = Piece<'d>> + use<'d> {
         Inside::new(*self, Kind::List)
     }
 
-    /// The members of an object, each name once; none of anything else.
+    /// The members of an object without shadowed ones; empty for other kinds.
     pub fn members(&self) -> impl Iterator<Item = (Piece<'d>, Piece<'d>)> + use<'d> {
         let document = self.document;
         let mut inside = Inside::new(*self, Kind::Object);
@@ -95,23 +94,24 @@ impl<'d> Piece<'d> {
         })
     }
 
-    /// The member of that name.
+    /// Returns the value of a member. Time is linear in the size of the object.
     pub fn member(&self, name: &str) -> Option<Piece<'d>> {
         let found = self.members().find(|(other, _)| other.is_text(name));
         found.map(|(_, value)| value)
     }
 
-    /// The item at that place.
+    /// Returns the item at `index`. Time is linear in the size of the list.
     pub fn item(&self, index: usize) -> Option<Piece<'d>> {
         self.items().nth(index)
     }
 
-    /// Whether it is this text.
+    /// Whether the value is this string.
     pub fn is_text(&self, text: &str) -> bool {
         self.text().is_some_and(|own| own == text)
     }
 
-    /// It as a tree, which costs some forty times as much memory; for small pieces.
+    /// Converts the value to a tree, which takes some forty times as much memory; for small values
+    /// only.
     pub fn to_value(&self) -> Value {
         serde_json::from_str(self.raw()).unwrap_or_default()
     }
@@ -121,10 +121,10 @@ impl<'d> Piece<'d> {
     }
 }
 
-/// A walk over what stands directly inside of a list or object.
+/// Iterator over the tokens directly inside a list or object: items, or names and values in turn.
 pub(super) struct Inside<'d> {
     document: &'d Document<'d>,
-    /// Behind what came last.
+    /// Offset after the last token returned.
     pub(super) at: usize,
     hint: usize,
     ended: bool,
@@ -137,7 +137,7 @@ impl<'d> Inside<'d> {
         Self { document: piece.document, at, hint, ended: piece.kind() != kind }
     }
 
-    /// The value behind the name that came last.
+    /// Returns the value that follows the last name.
     pub(super) fn value_of_member(&mut self) -> Option<Piece<'d>> {
         let colon = scan::space(self.document.text.as_bytes(), self.at);
         self.at = colon + 1;

@@ -1,5 +1,5 @@
-//! Writes a document anew: without white space, without members that a later one replaces, and with
-//! members that somebody adds. Nothing is copied as long as what is written is what was read.
+//! Serialisation of a document without white space and without shadowed members, and with added
+//! members. Nothing is copied until the output first differs from the input.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::outline::Document;
 use super::piece::{Inside, Kind, Piece};
 
-/// Members to add to objects, by where those begin. An empty list that gets members becomes an
-/// object.
+/// Members to add to objects, keyed by the offset at which the object begins. An empty list that
+/// receives members becomes an object.
 pub type Additions = HashMap<usize, Vec<(Box<str>, Value)>>;
 
-/// The document anew; `None` where it would be as it was read.
+/// Writes the document; returns `None` if the output equals the input.
 pub fn write_compact(document: &Document<'_>, additions: &Additions) -> Option<Vec<u8>> {
     let mut writer =
         Writer { document, out: Output { read: document.text.as_bytes(), same: 0, text: None } };
@@ -33,7 +33,7 @@ pub fn write_compact(document: &Document<'_>, additions: &Additions) -> Option<V
     writer.out.finish()
 }
 
-/// A list or object that has been begun.
+/// A list or object that is being written.
 struct Frame<'d> {
     begin: usize,
     inside: Inside<'d>,
@@ -53,7 +53,7 @@ impl<'d> Writer<'d> {
         let begin = piece.begin();
         let kind = piece.kind();
         let (open, close): (&[u8], &'static [u8]) = match kind {
-            // Only an empty list is ever given members.
+            // Members are only ever added to empty lists.
             Kind::List if additions.contains_key(&begin) => (b"{", b"}"),
             Kind::List => (b"[", b"]"),
             Kind::Object => (b"{", b"}"),
@@ -66,7 +66,8 @@ impl<'d> Writer<'d> {
         Some(Frame { begin, inside: Inside::new(piece, kind), kind, close, is_first: true })
     }
 
-    /// The next item, or the value of the next member, whose name is written; and where it ends.
+    /// Returns the next item, or the value of the next member after writing its name, together with
+    /// its end.
     fn next_part(&mut self, frame: &mut Frame<'d>) -> Option<(Piece<'d>, usize)> {
         if frame.kind == Kind::List {
             let item = frame.inside.next()?;
@@ -87,11 +88,11 @@ impl<'d> Writer<'d> {
         }
     }
 
-    /// Writes the members that an object gets.
+    /// Writes the members added to an object.
     fn add(&mut self, frame: &mut Frame<'d>, additions: &Additions) {
         for (name, value) in additions.get(&frame.begin).into_iter().flatten() {
             self.comma(frame);
-            // A text is written as JSON by way of a value.
+            // Conversion to a `Value` quotes and escapes the name.
             self.out.push(Value::from(&**name).to_string().as_bytes());
             self.out.push(b":");
             self.out.push(value.to_string().as_bytes());
@@ -105,7 +106,7 @@ impl<'d> Writer<'d> {
     }
 }
 
-/// What is written, which is only counted as long as it is what was read.
+/// The output; stays a byte count (`same`) until it first differs from the input (copy on write).
 struct Output<'d> {
     read: &'d [u8],
     same: usize,
@@ -122,7 +123,7 @@ impl Output<'_> {
         }
     }
 
-    /// What has been written so far, copied out.
+    /// The output as bytes; copies the part that equals the input on first use.
     fn copied(&mut self) -> &mut Vec<u8> {
         let (read, same) = (self.read, self.same);
         self.text.get_or_insert_with(|| {

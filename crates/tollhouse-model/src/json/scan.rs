@@ -1,7 +1,7 @@
-//! Steps over the tokens of JSON: first strictly, for text from outside, then freely, for text that
-//! has been checked.
+//! Tokens of JSON. The `checked_` functions are strict, for text from outside; the others assume
+//! text that was checked.
 
-/// Where the white space that begins at `at` ends.
+/// Returns the end of the white space at `at`.
 #[inline]
 pub(super) fn space(text: &[u8], mut at: usize) -> usize {
     while matches!(text.get(at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
@@ -10,7 +10,7 @@ pub(super) fn space(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where the string that begins at `at` ends; the text has been checked.
+/// Returns the end of the string that begins at `at`, in checked text.
 #[inline]
 pub(super) fn string_end(text: &[u8], at: usize) -> usize {
     let mut from = at + 1;
@@ -24,7 +24,7 @@ pub(super) fn string_end(text: &[u8], at: usize) -> usize {
     text.len()
 }
 
-/// Where the number or word that begins at `at` ends; the text has been checked.
+/// Returns the end of the number or word that begins at `at`, in checked text.
 #[inline]
 pub(super) fn word_end(text: &[u8], mut at: usize) -> usize {
     while matches!(text.get(at), Some(b'0'..=b'9' | b'a'..=b'z' | b'E' | b'+' | b'-' | b'.')) {
@@ -33,7 +33,7 @@ pub(super) fn word_end(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where a good string that begins at `at` ends, or the place of the first fault.
+/// Checks the string that begins at `at` and returns its end, or the offset of the first fault.
 pub(super) fn checked_string(text: &[u8], at: usize) -> Result<usize, usize> {
     let mut from = at + 1;
     loop {
@@ -46,7 +46,7 @@ pub(super) fn checked_string(text: &[u8], at: usize) -> Result<usize, usize> {
     }
 }
 
-/// Where the escape that begins at `at` ends; surrogates come in pairs.
+/// Checks the escape that begins at `at` and returns its end. Surrogates must come in pairs.
 fn checked_escape(text: &[u8], at: usize) -> Result<usize, usize> {
     match text.get(at + 1) {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
@@ -68,7 +68,8 @@ fn hex4(text: &[u8], at: usize) -> Option<u32> {
     digits.iter().try_fold(0, |sum, digit| Some(sum * 16 + char::from(*digit).to_digit(16)?))
 }
 
-/// Where a good number or word that begins at `at` ends, or the place of the first fault.
+/// Checks the number or word that begins at `at` and returns its end, or the offset of the first
+/// fault.
 pub(super) fn checked_word(text: &[u8], at: usize) -> Result<usize, usize> {
     for word in [&b"true"[..], b"false", b"null"] {
         if text[at..].starts_with(word) {
@@ -90,19 +91,18 @@ pub(super) fn checked_word(text: &[u8], at: usize) -> Result<usize, usize> {
     if matches!(text.get(end), Some(b'e' | b'E')) {
         let signed = end + 1 + usize::from(matches!(text.get(end + 1), Some(b'+' | b'-')));
         end = digits(signed)?;
-        // Only what has an exponent can be beyond all numbers, but for very long ones.
+        // Only numbers with an exponent, or extremely long ones, can overflow to infinity.
         let is_finite = number(&text[at..end]).is_finite();
         return if is_finite { Ok(end) } else { Err(end) };
     }
     Ok(end)
 }
 
-/// What a number is worth.
 pub(super) fn number(text: &[u8]) -> f64 {
     std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(f64::INFINITY)
 }
 
-/// The text that a string stands for, between its quotes.
+/// Unescapes the text between the quotes of a string.
 pub(super) fn unescaped(inside: &str) -> std::borrow::Cow<'_, str> {
     if !inside.contains('\\') {
         return inside.into();
@@ -123,8 +123,8 @@ pub(super) fn unescaped(inside: &str) -> std::borrow::Cow<'_, str> {
             b'u' => {
                 used = 6;
                 let first = hex4(bytes, slash + 2).unwrap_or_default();
-                // Characters beyond the first plane are written as two escapes (RFC 8259 §7). A
-                // half alone stands for nothing.
+                // Characters above U+FFFF are written as two escapes (RFC 8259 §7). A lone
+                // surrogate becomes the replacement character.
                 let pair = (0xd800..0xdc00).contains(&first).then(|| hex4(bytes, slash + 8));
                 let code = match pair.flatten() {
                     Some(second) => {

@@ -1,4 +1,4 @@
-//! Texts, numbers, booleans and lists of unique items, refused in the words of APISIX's schemas.
+//! Texts, numbers, booleans and lists of unique items. Errors use the wording of APISIX's schemas.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -9,7 +9,8 @@ use serde_json::{Number, Value};
 use super::Reader;
 use crate::limits::{PROBLEM_VALUE_CHARS_MAX, SECONDS_MAX};
 
-/// Whole numbers that a 64-bit float holds exactly; beyond them "3.0" could mean its neighbour.
+/// Bound of the whole numbers that a 64-bit float holds exactly; from here on "3.0" may stand for a
+/// neighbour.
 pub(crate) const FLOAT_INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
 impl Reader<'_> {
@@ -33,7 +34,7 @@ impl Reader<'_> {
         Some(text)
     }
 
-    /// A text of so many characters, counted as Unicode scalar values.
+    /// Reads a text with a length in `chars`, counted in Unicode scalar values.
     pub(crate) fn text_within<'v>(
         &mut self,
         value: &'v Value,
@@ -48,7 +49,7 @@ impl Reader<'_> {
         Some(text)
     }
 
-    /// A text that must not appear in any message.
+    /// Reads a text that must not appear in any message.
     pub(crate) fn secret_within<'v>(
         &mut self,
         value: &'v Value,
@@ -65,14 +66,14 @@ impl Reader<'_> {
         None
     }
 
-    /// An integer, also when it is written as a float (`3.0`).
+    /// Reads an integer, which may be written as a float (`3.0`).
     pub(crate) fn integer(&mut self, value: &Value, range: RangeInclusive<i64>) -> Option<i64> {
         let Value::Number(number) = value else {
             self.wrong_type(value, "integer");
             return None;
         };
         let Some(integer) = whole(number) else {
-            // A number beyond 64 bits is whole, yet no integer here; its fault is its size.
+            // A number beyond 64 bits is whole, so the reported fault is its size and not its type.
             let huge = number.as_f64().is_some_and(|float| float.abs() >= FLOAT_INTEGER_MAX);
             if huge {
                 let shown = number_text(number);
@@ -114,7 +115,7 @@ impl Reader<'_> {
         Some(seconds)
     }
 
-    /// Seconds, zero included; fractions count to the nanosecond.
+    /// Reads seconds, zero included, with a resolution of nanoseconds.
     pub(crate) fn seconds(&mut self, value: &Value) -> Option<Duration> {
         let Value::Number(number) = value else {
             self.wrong_type(value, "number");
@@ -133,7 +134,7 @@ impl Reader<'_> {
         Duration::try_from_secs_f64(seconds).ok()
     }
 
-    /// One of a closed set of words.
+    /// Reads one of a closed set of words.
     pub(crate) fn one_of<T: Copy>(&mut self, value: &Value, words: &[(&str, T)]) -> Option<T> {
         let text = self.text(value)?;
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
@@ -145,7 +146,7 @@ impl Reader<'_> {
         found
     }
 
-    /// A list without two equal items.
+    /// Reads a list without equal items.
     pub(crate) fn unique_list<'v>(&mut self, value: &'v Value) -> Option<&'v [Value]> {
         let items = self.list(value)?;
         let mut seen = HashMap::with_capacity(items.len());
@@ -163,7 +164,7 @@ impl Reader<'_> {
         Some(items)
     }
 
-    /// A list of at least one item, without two equal ones.
+    /// Reads a list without equal items that is not empty.
     pub(crate) fn unique_list_not_empty<'v>(&mut self, value: &'v Value) -> Option<&'v [Value]> {
         let items = self.unique_list(value)?;
         if items.is_empty() {
@@ -174,13 +175,13 @@ impl Reader<'_> {
     }
 }
 
-/// Why a text is refused by a pattern.
+/// Message for a text that does not match a pattern.
 pub(crate) fn pattern_reason(pattern: &str, text: &str) -> String {
     let shown: String = text.chars().take(PROBLEM_VALUE_CHARS_MAX).collect();
     format!("failed to match pattern \"{pattern}\" with \"{shown}\"")
 }
 
-/// A type as schemas name it.
+/// Type name of a value, as in schemas.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -198,11 +199,11 @@ fn whole(number: &Number) -> Option<i64> {
     }
     let float = number.as_f64()?;
     let exact = float.fract() == 0.0 && float.abs() < FLOAT_INTEGER_MAX;
-    // In range by the line above, so the conversion is exact.
+    // In range because of the check above, so the conversion is exact.
     exact.then_some(float as i64)
 }
 
-/// A number as a person would write it: `0`, not `0.0`.
+/// Formats a number without a trailing `.0`.
 fn number_text(number: &Number) -> String {
     whole(number).map_or_else(|| number.to_string(), |integer| integer.to_string())
 }

@@ -1,4 +1,5 @@
-//! What several nouns share: ids, names, labels, hosts, client networks, time-outs.
+//! Readers that several kinds of objects share: ids, names, labels, hosts, client networks,
+//! timeouts.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +12,13 @@ use crate::expr::Expr;
 use crate::limits::{NAME_CHARS_MAX, TEXT_CHARS_MAX};
 use crate::{Id, Timeouts, network};
 
-/// Said of texts that are no address.
+/// Hint for an invalid address.
 const ADDRESS_HINT: &str = "give an IPv4 or IPv6 address, or a network such as 10.0.0.0/8";
 
 const HOST_PATTERN: &str = r"^\*$|^\*?[0-9a-zA-Z-._\[\]:]+$";
 const LABEL_PATTERN: &str = r"^\S+$";
 
-/// What every object may say about itself.
+/// Descriptive fields that every object may have.
 pub(crate) struct Description {
     pub(crate) name: Option<String>,
     pub(crate) desc: Option<String>,
@@ -25,7 +26,7 @@ pub(crate) struct Description {
 }
 
 impl Reader<'_> {
-    /// `name`, `desc` and `labels`.
+    /// Reads `name`, `desc` and `labels`.
     pub(crate) fn description(&mut self, fields: &Fields) -> Description {
         Description {
             name: self.optional(fields, "name", |reader, value| {
@@ -38,7 +39,8 @@ impl Reader<'_> {
         }
     }
 
-    /// `id`, where given, must name the object it stands in; times must be whole seconds.
+    /// Checks `id`, which must equal the key of the object if present, and the times, which must be
+    /// whole seconds.
     pub(crate) fn own_keys(&mut self, fields: &Fields, own: Option<&Id>) {
         self.optional(fields, "id", |reader, value| {
             let id = reader.id(value)?;
@@ -50,8 +52,8 @@ impl Reader<'_> {
         self.own_times(fields);
     }
 
-    /// `id`, where given, of an object whose key has several parts, such as `vault/1`: the whole
-    /// key or its last part.
+    /// Checks the `id` of an object whose key has several parts, such as `vault/1`. It may be the
+    /// whole key or its last part.
     pub(crate) fn own_parted_key(&mut self, fields: &Fields, own: &Id) {
         self.optional(fields, "id", |reader, value| {
             let parted = value.as_str().filter(|text| text.contains('/'));
@@ -67,29 +69,29 @@ impl Reader<'_> {
         });
     }
 
-    /// When an object was made and changed, in whole seconds.
+    /// Checks the times of creation and change: whole seconds.
     pub(crate) fn own_times(&mut self, fields: &Fields) {
         for name in TIME_FIELDS {
             self.optional(fields, name, |reader, value| reader.integer(value, 0..=i64::MAX));
         }
     }
 
-    /// A reference to another object, or an object's own id.
+    /// Reads an id: of another object, or of the object itself.
     pub(crate) fn id(&mut self, value: &Value) -> Option<Id> {
         let (path, problems) = self.parts();
         Id::parse(value, path, problems)
     }
 
-    /// A condition on requests.
+    /// Reads a condition on requests.
     pub(crate) fn expression(&mut self, value: &Value) -> Option<Expr> {
-        // As a list: an empty one may be written as an empty object.
+        // An empty expression is a list, but may be written as an empty object.
         let is_nothing = value.as_object().is_some_and(Fields::is_empty);
         let nothing = Value::Array(Vec::new());
         let (path, problems) = self.parts();
         Expr::parse(if is_nothing { &nothing } else { value }, path, problems)
     }
 
-    /// A text that matches a pattern, which `valid` decides and `pattern` names.
+    /// Reads a text that `valid` accepts; `pattern` appears in the message only.
     pub(crate) fn matching<'v>(
         &mut self,
         value: &'v Value,
@@ -104,18 +106,18 @@ impl Reader<'_> {
         Some(text)
     }
 
-    /// A host as routes and upstreams write it.
+    /// Reads a host of a route or upstream.
     pub(crate) fn host<'v>(&mut self, value: &'v Value) -> Option<&'v str> {
         self.matching(value, HOST_PATTERN, host_is_valid)
     }
 
-    /// Hosts, at least one, lower-cased.
+    /// Reads at least one host; returns them in lower case.
     pub(crate) fn hosts(&mut self, value: &Value) -> Option<Vec<String>> {
         let items = self.unique_list_not_empty(value)?;
         self.items(items, |reader, item| reader.host(item).map(str::to_ascii_lowercase))
     }
 
-    /// An address or a network; host bits of a network are dropped.
+    /// Reads an address or a network; host bits are dropped.
     pub(crate) fn network(&mut self, value: &Value) -> Option<IpNet> {
         let text = self.text(value)?;
         let network = network::parse(text);
@@ -125,13 +127,13 @@ impl Reader<'_> {
         network
     }
 
-    /// Addresses or networks, at least one.
+    /// Reads at least one address or network.
     pub(crate) fn networks(&mut self, value: &Value) -> Option<Vec<IpNet>> {
         let items = self.unique_list_not_empty(value)?;
         self.items(items, |reader, item| reader.network(item))
     }
 
-    /// `{connect, send, read}` in seconds; all three.
+    /// Reads `{connect, send, read}` in seconds; all three are required.
     pub(crate) fn timeouts(&mut self, value: &Value) -> Option<Timeouts> {
         let fields = self.object(value, &["connect", "send", "read"], Unknown::Ignored)?;
         let connect = self.required(fields, "connect", Self::seconds_above_zero);
@@ -140,7 +142,7 @@ impl Reader<'_> {
         Some(Timeouts { connect: connect?, send: send?, read: read? })
     }
 
-    /// Refuses a field that carries Lua.
+    /// Refuses a field that contains Lua.
     pub(crate) fn refuse_lua(&mut self, fields: &Fields, name: &str, hint: &str) {
         self.optional(fields, name, |reader, value| {
             let reason = format!("Lua is not available, so \"{name}\" cannot be honoured");
@@ -164,7 +166,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a text may stand as a host: `*`, or letters of names and addresses after at most one
+/// Whether a text is a valid host: `*`, or the characters of names and addresses after at most one
 /// leading `*`.
 pub(crate) fn host_is_valid(text: &str) -> bool {
     let named = text.strip_prefix('*').unwrap_or(text);

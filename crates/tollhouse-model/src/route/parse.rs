@@ -1,4 +1,4 @@
-//! Reads a route from a document, by the schema of APISIX's Admin API.
+//! Parser of routes, by the schema of APISIX's Admin API.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ const FIELDS: [&str; 24] = [
     "labels",
 ];
 
-/// What a route may do with a request; one of them must be there, beside `uri` or `uris`.
+/// Fields that act on a request. At least one is required beside `uri` or `uris`.
 const ACTIONS: [&str; 5] = ["plugins", "upstream", "upstream_id", "service_id", "script"];
 
 const NEEDS_ACTION: &str = "object matches none of the required: [\"plugins\",\"uri\"] or \
@@ -47,7 +47,7 @@ const NEEDS_ACTION: &str = "object matches none of the required: [\"plugins\",\"
 const LUA_HINT: &str = "say the condition in \"vars\"";
 
 impl Route {
-    /// Reads a document; `None` when any of its problems is an error.
+    /// Parses a document; returns `None` if any problem is an error.
     pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);
@@ -62,7 +62,7 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> Route {
     check_together(reader, fields);
     reader.own_keys(fields, Some(&id));
     let description = reader.description(fields);
-    // Read apart from the fields below, since its default is not that of its type.
+    // Read before the struct, because the default differs from `bool::default()`.
     let enabled = reader.optional(fields, "status", |reader, value| read_status(reader, value));
     Route {
         id,
@@ -92,7 +92,7 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> Route {
     }
 }
 
-/// What is checked of several fields together.
+/// Checks rules that involve several fields.
 fn check_together(reader: &mut Reader<'_>, fields: &Fields) {
     match (fields.contains_key("uri"), fields.contains_key("uris")) {
         (true, true) => {
@@ -150,7 +150,7 @@ fn read_remote_addrs(reader: &mut Reader<'_>, fields: &Fields) -> Vec<ipnet::IpN
     many.unwrap_or_else(|| one.into_iter().collect())
 }
 
-/// `Some(None)` is a list without items, which leaves the method open.
+/// Reads `methods`; `Some(None)` for an empty list, which allows every method.
 fn read_methods(reader: &mut Reader<'_>, value: &Value) -> Option<Option<MethodSet>> {
     let items = reader.unique_list(value)?;
     let mut set = MethodSet::EMPTY;

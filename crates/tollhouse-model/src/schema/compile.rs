@@ -1,8 +1,8 @@
-//! Takes a schema document apart into nodes, or says what is wrong with it.
+//! Compiles a schema document into nodes.
 //!
-//! Each schema of the document is compiled once, however often it is referred to; a reference is
-//! a node of its own, so that documents which describe nested values by themselves compile too.
-//! What single keywords mean is in `compile/keywords.rs`.
+//! Each schema of the document is compiled once, regardless of the number of references to it. A
+//! reference is a node too, so recursive schemas compile. The keywords are compiled in
+//! `compile/keywords.rs`.
 
 use std::collections::HashMap;
 
@@ -13,28 +13,29 @@ use super::rules::{Branch, Node, NodeId};
 
 mod keywords;
 
-/// Deepest nesting of a document: the compiler recurses over it on a small stack.
+/// Deepest nesting of a document. The compiler is recursive and runs on a small stack.
 const DOCUMENT_DEPTH_MAX: usize = 96;
 
-/// Most values in a document: the largest schemas of objects and plugins have a few thousand,
-/// and a document that users send is kept for as long as its object.
+/// Most values in a document. The largest built-in schemas have a few thousand. A schema sent by a
+/// user stays in memory as long as its object.
 const DOCUMENT_VALUES_MAX: usize = 50_000;
 
-/// The nodes of a document and which of them is its root.
+/// Returns the nodes of a document and the id of its root node.
 pub(super) fn compile(document: &Value) -> Result<(Vec<Node>, NodeId), SchemaError> {
     let mut values_left = DOCUMENT_VALUES_MAX;
     measure(document, DOCUMENT_DEPTH_MAX, &mut values_left)?;
     let mut compiler =
         Compiler { document, nodes: Vec::new(), known: HashMap::new(), pending: Vec::new() };
     let root = compiler.node_of(document)?;
-    // References are followed last and one by one: a chain of them must not nest calls.
+    // References are resolved last and in a loop, so that a chain of references does not nest
+    // calls.
     while let Some((id, target)) = compiler.pending.pop() {
         compiler.nodes[id] = Node::Reference(compiler.node_of(target)?);
     }
     Ok((compiler.nodes, root))
 }
 
-/// Whether a schema may fill in a default; one that refers to another is taken to.
+/// Whether a schema may add a default. A schema that contains a reference counts as one that may.
 pub(super) fn may_fill(schema: &Value) -> bool {
     match schema {
         Value::Object(fields) => {
@@ -66,14 +67,14 @@ fn measure(value: &Value, depth_left: usize, values_left: &mut usize) -> Result<
 struct Compiler<'d> {
     document: &'d Value,
     nodes: Vec<Node>,
-    /// Nodes by the address of their schema, which stands still while the document is borrowed.
+    /// Nodes by the address of their schema. The address is stable while the document is borrowed.
     known: HashMap<*const Value, NodeId>,
-    /// Nodes that are references, with what they refer to.
+    /// Reference nodes and the schemas they refer to.
     pending: Vec<(NodeId, &'d Value)>,
 }
 
 impl<'d> Compiler<'d> {
-    /// The node of a schema; compiles it where that has not been done yet.
+    /// Returns the node of a schema, compiling the schema on first use.
     fn node_of(&mut self, schema: &'d Value) -> Result<NodeId, SchemaError> {
         let address = std::ptr::from_ref(schema);
         if let Some(id) = self.known.get(&address) {
@@ -99,14 +100,14 @@ impl<'d> Compiler<'d> {
         Ok(id)
     }
 
-    /// What a reference such as `#/definitions/a` leads to.
+    /// Resolves a reference such as `#/definitions/a`.
     fn target_of(&self, reference: &Value) -> Result<&'d Value, SchemaError> {
         let text = reference.as_str().ok_or_else(|| invalid("$ref", "a string"))?;
         let target = text.strip_prefix('#').and_then(|path| self.document.pointer(path));
         target.ok_or_else(|| SchemaError::Reference(text.to_owned()))
     }
 
-    /// A schema that may turn out not to apply.
+    /// Compiles a schema that may turn out not to apply.
     fn branch(&mut self, schema: &'d Value) -> Result<Branch, SchemaError> {
         Ok(Branch { node: self.node_of(schema)?, fills: may_fill(schema) })
     }
@@ -152,7 +153,7 @@ fn map_at<'d>(fields: &'d Fields, name: &str) -> Result<Option<&'d Fields>, Sche
     match fields.get(name) {
         None => Ok(None),
         Some(Value::Object(entries)) => Ok(Some(entries)),
-        // Where documents come through Lua, an empty object is written as an empty list.
+        // Lua encodes an empty object as an empty list.
         Some(Value::Array(items)) if items.is_empty() => Ok(None),
         Some(_) => Err(invalid(name, "an object")),
     }

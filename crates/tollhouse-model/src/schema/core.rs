@@ -1,8 +1,8 @@
-//! The schemas of the objects that a configuration consists of.
+//! Schemas of the configuration objects.
 //!
-//! Each stands in a file of its own under `schemas/`; what several share stands once, in
-//! `schemas/shared.json`, and is put in its place when they are loaded, so that every document
-//! handed out is complete. Rules that no schema can say are in `core/rules.rs`.
+//! Each schema is a file under `schemas/`. Definitions used by several are in `schemas/shared.json`
+//! and are inlined on load, so that every published document is self-contained. Rules that a schema
+//! cannot express are in `core/rules.rs`.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ mod rules;
 
 pub use self::rules::check_core;
 
-/// The schema of one kind of object.
+/// Schema of one kind of object.
 #[derive(Debug)]
 pub struct CoreSchema {
     name: &'static str,
@@ -24,38 +24,36 @@ pub struct CoreSchema {
 }
 
 impl CoreSchema {
-    /// Its name: `route`, `plugin_config`, `secret_vault`, ….
+    /// Name of the schema: `route`, `plugin_config`, `secret_vault`, ….
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The document, complete in itself, with descriptions and defaults of all fields.
+    /// The self-contained document, with descriptions and defaults of all fields.
     pub fn document(&self) -> &Value {
         &self.document
     }
 
-    /// The same, compiled.
+    /// The compiled schema.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 }
 
-/// The schema of that name.
 pub fn core(name: &str) -> Option<&'static CoreSchema> {
     CORE.iter().find(|core| core.name == name)
 }
 
-/// The names of all schemas.
 pub fn core_names() -> impl Iterator<Item = &'static str> {
     TEXTS.iter().map(|(name, _)| *name)
 }
 
 const SHARED: &str = include_str!("../../schemas/shared.json");
 
-/// What stands in the shared definitions for the names of all balancing policies.
+/// Placeholder in the shared definitions for the names of all balancing policies.
 const POLICY_NAMES: &str = "{policies}";
 
-/// What a reference to a shared definition begins with.
+/// Prefix of a reference to a shared definition.
 const SHARED_PREFIX: &str = "shared.json#/";
 
 const TEXTS: [(&str, &str); 16] = [
@@ -90,8 +88,8 @@ static CORE: LazyLock<Vec<CoreSchema>> = LazyLock::new(|| {
     TEXTS.iter().map(load).collect()
 });
 
-/// A document with every shared definition in its place. What stands beside a reference, such as
-/// a description, goes before what is referred to.
+/// Inlines every shared definition. Fields beside a reference, such as a description, override the
+/// fields of the definition.
 fn complete(value: &Value, shared: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(|item| complete(item, shared)).collect(),

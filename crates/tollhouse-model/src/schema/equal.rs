@@ -1,5 +1,5 @@
-//! When two values are equal: numbers by what they are worth (`1` and `1.0` are one), objects
-//! whatever the order of their fields; and the first two of a list that are.
+//! Equality of JSON values. Numbers compare by value (`1` equals `1.0`); the order of fields does
+//! not matter. Also finds the first duplicate in a list.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use crate::json::equal::numbers_equal;
 
-/// Whether two values are equal.
 pub(super) fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => numbers_equal(one, other),
@@ -25,7 +24,8 @@ pub(super) fn equal(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// The first item that equals an earlier one, as (earlier, later). Linear in the items.
+/// Returns the first item that equals an earlier one, as (earlier, later). Time is linear in the
+/// number of items.
 pub(super) fn first_repeated(items: &[Value]) -> Option<(usize, usize)> {
     let state = RandomState::new();
     let mut seen = HashMap::with_capacity(items.len());
@@ -35,10 +35,10 @@ pub(super) fn first_repeated(items: &[Value]) -> Option<(usize, usize)> {
     })
 }
 
-/// A value as the key of a map.
+/// A value as the key of a hash map.
 struct Keyed<'v> {
     value: &'v Value,
-    /// Seeds the hashes of an object's fields, which are added up since they have no order.
+    /// Hasher of single fields. Their hashes are summed, because fields have no order.
     state: &'v RandomState,
 }
 
@@ -56,7 +56,7 @@ impl Hash for Keyed<'_> {
         match self.value {
             Value::Null => 0u8.hash(hasher),
             Value::Bool(boolean) => boolean.hash(hasher),
-            // Adding zero makes one of the two zeros.
+            // Adding zero turns -0.0 into 0.0.
             Value::Number(number) => {
                 (number.as_f64().unwrap_or_default() + 0.0).to_bits().hash(hasher);
             }

@@ -1,59 +1,57 @@
-//! What is wrong with a schema, and what a schema finds wrong with a value.
+//! Errors of schemas, and the violations that schemas find in values.
 //!
-//! The texts are those of the Admin API; where a fault stands is in `walk/faults.rs`.
+//! The texts are those of the Admin API. The position of a fault is recorded in `walk/faults.rs`.
 
 use serde_json::Value;
 
 use crate::expr::pattern::PatternError;
 
-/// Why a document is no schema.
+/// Why a document cannot be compiled as a schema.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SchemaError {
-    /// It nests deeper than the compiler follows.
+    /// The document exceeds the nesting limit.
     #[error("nested more than {0} levels deep")]
     TooDeep(usize),
-    /// It holds more values than are kept of one document.
+    /// The document exceeds the limit on values.
     #[error("more than {0} values")]
     TooLarge(usize),
-    /// A number or a text stands where a schema should.
+    /// A number or a text was found in place of a schema.
     #[error("a schema must be an object or a boolean")]
     NotASchema,
     /// A keyword has a value of the wrong kind.
     #[error("invalid \"{keyword}\": expected {expected}")]
     Keyword {
-        /// The keyword, such as `minLength`.
+        /// Name of the keyword, such as `minLength`.
         keyword: String,
-        /// What it takes, such as `a number`.
+        /// Expected kind of value, such as `a number`.
         expected: &'static str,
     },
-    /// A `$ref` leads out of the document, or nowhere.
-    #[error("invalid reference {0:?}: it leads nowhere in the schema")]
+    /// A `$ref` points outside the document or to a missing part of it.
+    #[error("invalid reference {0:?}: not found in the schema")]
     Reference(String),
-    /// `type` names no type of JSON.
+    /// `type` is not a JSON type.
     #[error("invalid JSON type: {0}")]
     Type(Value),
     /// A regular expression does not compile.
     #[error("invalid pattern {quoted}: {error}")]
     Pattern {
-        /// The pattern, as messages quote it.
+        /// The pattern, quoted for messages.
         quoted: String,
-        /// What is wrong with it.
         error: PatternError,
     },
 }
 
-/// What a schema, or a rule beyond it, finds wrong with a value: the text that the Admin API answers with.
+/// A violation of a schema or of a rule beyond it. The text is returned by the Admin API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Violation(String);
 
 impl Violation {
-    /// What is wrong, in full.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Of a branch that was only tried: writing the text would have been in vain.
+    /// A violation without text, for branches that are only tried and given-up walks.
     pub(super) fn unread() -> Self {
         Self(String::new())
     }

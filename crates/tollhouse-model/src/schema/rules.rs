@@ -1,6 +1,6 @@
-//! What a schema document becomes: a flat list of nodes that name each other by their place.
+//! The compiled form of a schema document: a flat list of nodes that refer to each other by index.
 //!
-//! Plain data only; it is made in `compile.rs` and read in `walk.rs`.
+//! Plain data only: built in `compile.rs` and used in `walk.rs`.
 
 use std::collections::HashSet;
 
@@ -8,19 +8,16 @@ use serde_json::Value;
 
 use crate::expr::pattern::Pattern;
 
-/// The place of a node in its schema.
+/// Index of a node in its schema.
 pub(super) type NodeId = usize;
 
-/// One schema inside of a document.
+/// A schema within a document.
 #[derive(Debug)]
 pub(super) enum Node {
-    /// `true`, or an object without a keyword that says anything.
+    /// `true`, or an object without an effective keyword.
     Anything,
-    /// `false`.
     Nothing,
-    /// `$ref`.
     Reference(NodeId),
-    /// Keywords.
     Rules(Box<Rules>),
 }
 
@@ -40,15 +37,14 @@ pub(super) struct Rules {
     pub(super) contains: Option<Branch>,
 }
 
-/// `type`.
 #[derive(Debug)]
 pub(super) struct Types {
     pub(super) allowed: Vec<Kind>,
-    /// `string`, or `one of string, integer`.
+    /// The types as messages name them: `string`, or `one of string, integer`.
     pub(super) shown: Box<str>,
 }
 
-/// A type as schemas name it.
+/// A type name of JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Object,
@@ -72,25 +68,25 @@ impl Kind {
     ];
 }
 
-/// A schema that may turn out not to apply: what it fills in is then undone.
+/// A schema that may turn out not to apply. Defaults that it added are then undone.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Branch {
     pub(super) node: NodeId,
-    /// Whether it may fill in defaults, so that trying it needs a copy.
+    /// Whether the schema may add defaults, so that trying it must be undone.
     pub(super) fills: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct ObjectRules {
-    /// In the order of the document.
+    /// Properties in the order of the document.
     pub(super) properties: Vec<Property>,
-    /// Names from `required` that `properties` does not describe.
+    /// Names in `required` that `properties` does not describe.
     pub(super) required: Vec<Box<str>>,
     /// Dependencies of names that `properties` does not describe.
     pub(super) dependencies: Vec<(Box<str>, Dependency)>,
     pub(super) patterns: Vec<(Box<str>, Pattern, NodeId)>,
     pub(super) additional: Additional,
-    /// The names of `properties`.
+    /// Names of `properties`.
     pub(super) known: HashSet<Box<str>>,
     pub(super) least: Option<usize>,
     pub(super) most: Option<usize>,
@@ -137,9 +133,9 @@ pub(super) struct ArrayRules {
 pub(super) enum Items {
     #[default]
     Any,
-    /// Each of them alike.
+    /// The same schema for all items.
     Each(NodeId),
-    /// One schema a place, and what holds for the places after them.
+    /// A schema per position, and the rule for the items after them.
     Tuple(Vec<NodeId>, Additional),
 }
 
@@ -147,7 +143,7 @@ pub(super) enum Items {
 pub(super) struct TextRules {
     pub(super) least: Option<usize>,
     pub(super) most: Option<usize>,
-    /// The pattern and how messages quote it.
+    /// The pattern, and its quoted form for messages.
     pub(super) pattern: Option<(Pattern, Box<str>)>,
 }
 
@@ -160,7 +156,7 @@ pub(super) struct NumberRules {
     pub(super) multiple_of: Option<f64>,
 }
 
-/// Schemas that check the same value once more.
+/// Keywords that apply further schemas to the same value.
 #[derive(Debug, Default)]
 pub(super) struct Combined {
     pub(super) all_of: Vec<NodeId>,
@@ -173,7 +169,7 @@ pub(super) struct Combined {
 #[derive(Debug)]
 pub(super) struct AnyOf {
     pub(super) branches: Vec<Branch>,
-    /// What to say where none applies; it lists what the branches require.
+    /// Message if no branch applies; lists the fields that the branches require.
     pub(super) refusal: Box<str>,
 }
 
@@ -184,7 +180,7 @@ pub(super) struct Conditional {
     pub(super) otherwise: Option<Branch>,
 }
 
-/// The formats that are checked; any other name is a remark.
+/// The `format` values that are checked. All others are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Ipv4,

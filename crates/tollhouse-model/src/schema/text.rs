@@ -1,18 +1,17 @@
-//! How messages show names, texts, numbers and types: as the schema library that users of APISIX
-//! know prints them, which is how Lua prints them.
+//! Formatting of names, texts, numbers and types in messages. The format is that of the schema
+//! library of APISIX, which prints them as Lua does.
 
 use std::fmt::Write;
 
 use crate::json::Kind;
 
-/// Longest text that a message quotes, in characters: enough for any field that people write by
-/// hand, and a body that is refused never fills the answer.
+/// Longest text quoted in a message, in characters. Handwritten fields are shorter, and a large
+/// rejected body must not fill the response.
 const QUOTED_CHARS_MAX: usize = 1024;
 
-/// Significant digits of a number in a message.
 const DIGITS: i32 = 14;
 
-/// A text between quotes, with quotes, backslashes and control characters escaped.
+/// Quotes a text and escapes quotes, backslashes and control characters.
 pub(super) fn quoted(text: &str) -> String {
     let mut shown = String::with_capacity(text.len().min(QUOTED_CHARS_MAX) + 2);
     shown.push('"');
@@ -29,18 +28,18 @@ pub(super) fn quoted(text: &str) -> String {
     shown
 }
 
-/// A text without quotes, cut where it is too long.
+/// Returns the text without quotes, truncated to `QUOTED_CHARS_MAX`.
 pub(super) fn plain(text: &str) -> &str {
     text.char_indices().nth(QUOTED_CHARS_MAX).map_or(text, |(end, _)| &text[..end])
 }
 
-/// A number with as many digits as messages have: `1`, `0.5`, `1e+20`.
+/// Formats a number with at most `DIGITS` significant digits: `1`, `0.5`, `1e+20`.
 pub(super) fn number(value: f64) -> String {
     let scientific = format!("{value:.*e}", DIGITS as usize - 1);
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
     let Ok(exponent) = exponent.parse::<i32>() else { return scientific };
     if (-4..DIGITS).contains(&exponent) {
-        // Zero or more by the range, so the conversion is exact.
+        // The exponent is below `DIGITS`, so the difference is not negative.
         let decimals = (DIGITS - 1 - exponent) as usize;
         return without_zeros(&format!("{value:.decimals$}")).to_owned();
     }
@@ -52,7 +51,8 @@ fn without_zeros(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
-/// The type of a value, as messages name what they got. Lua has one type for lists and objects.
+/// Returns the Lua type name of a value. Lists and objects are both `table`, and null is
+/// `userdata`.
 pub(super) fn type_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Null => "userdata",

@@ -1,9 +1,9 @@
-//! Judges a value by a compiled schema, filling in defaults on the way.
+//! Validation of a value by a compiled schema. Defaults are added on the way.
 //!
-//! Keywords are checked in the order in which the schema library that users of APISIX know checks
-//! them, so that of several faults the same one is reported; properties go in the order of the
-//! document. Defaults of an object stand before its `allOf`, `anyOf`, `oneOf`, `if` and `not` are
-//! checked, as they do there. Objects, lists and the combining keywords have files of their own.
+//! Keywords are checked in the order used by the schema library of APISIX, so that the same one of
+//! several faults is reported. Properties are checked in the order of the document. Defaults of an
+//! object are added before its `allOf`, `anyOf`, `oneOf`, `if` and `not` are checked, as in that
+//! library. Objects, lists and the combining keywords are in separate files.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -25,38 +25,38 @@ pub use self::faults::Fault;
 use self::faults::{Faults, Step};
 pub(super) use self::read::{Fills, Read};
 
-/// Deepest nesting of schemas within schemas while judging: bounds the stack, and ends a schema
-/// that refers to itself without taking the value apart. JSON from outside nests 128 deep at most.
+/// Deepest nesting of schemas during validation. Bounds the stack and stops a schema that refers to
+/// itself. JSON from outside nests at most 128 levels deep.
 const DEPTH_MAX: usize = 160;
 
-/// Most schemas applied to one value: some milliseconds. Only schemas whose branches multiply
-/// with depth, or values of a hundred thousand items, come near it.
+/// Most schemas applied to one value; they take some milliseconds. Only schemas whose branches
+/// multiply with depth, or values of a hundred thousand items, come near this limit.
 const STEPS_MAX: usize = 1_000_000;
 
-/// What begins a text that stands for a value kept elsewhere.
+/// Prefixes of references to secrets and environment variables.
 const SECRET_PREFIXES: [&str; 3] = ["$secret://", "$env://", "$ENV://"];
 
-/// Whether a value is good, and if not, why.
+/// `Err` with the violation if a value is invalid.
 type Verdict = Result<(), Violation>;
 
-/// Whether what is wrong will be read by anybody.
+/// Need for the text of a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Voice {
     Speaking,
-    /// A branch is only tried, or only defaults are wanted: texts would be written in vain.
+    /// No texts are written, because a branch is only tried or only defaults are wanted.
     Silent,
 }
 
-/// One value being checked.
+/// Validation of one value.
 pub(super) struct Walk<'s> {
     nodes: &'s [Node],
     subject: Subject,
     voice: Voice,
     depth: usize,
     steps_left: usize,
-    /// Why judging was given up; then no verdict of a branch counts.
+    /// Reason for giving up. Once set, verdicts of branches no longer count.
     stopped: Option<Violation>,
-    /// What is wrong so far, where more than the first fault is asked for.
+    /// Collected faults; `None` if the walk stops at the first fault.
     faults: Option<Faults>,
 }
 
@@ -83,7 +83,7 @@ impl<'s> Walk<'s> {
         self.stopped.map_or(verdict, Err)
     }
 
-    /// Judges a property or item, at that step from the value around it.
+    /// Validates a property or item. `step` leads to it from the enclosing value.
     fn check_part<V: Instance>(&mut self, step: Step<'_>, node: NodeId, value: &mut V) -> Verdict {
         if !self.is_collecting() {
             return self.check_bare_part(node, value);
@@ -93,7 +93,8 @@ impl<'s> Walk<'s> {
         self.leave(verdict)
     }
 
-    /// A reference to a secret passes as a part, never as a whole value.
+    /// Validates a part. In a configuration, a reference to a secret is valid in place of most
+    /// parts, but not as the whole value.
     fn check_bare_part<V: Instance>(&mut self, node: NodeId, value: &mut V) -> Verdict {
         if self.subject == Subject::Configuration
             && is_secret_reference(value)
@@ -104,7 +105,8 @@ impl<'s> Walk<'s> {
         self.check(node, value)
     }
 
-    /// Whether a schema describes anything but objects, for which no text can stand.
+    /// Whether a reference may replace the value. A text cannot replace an object, so a schema that
+    /// allows only objects is excluded.
     fn allows_references(&self, node: NodeId) -> bool {
         let Node::Rules(rules) = &self.nodes[node] else { return true };
         let Some(types) = &rules.types else { return true };
@@ -112,7 +114,7 @@ impl<'s> Walk<'s> {
     }
 
     fn check<V: Instance>(&mut self, node: NodeId, value: &mut V) -> Verdict {
-        // A default that stands in no text yet is checked where it was put.
+        // An added default is validated as a tree, because the text does not contain it.
         if let Some(added) = value.added_mut() {
             return self.check(node, added);
         }
@@ -148,8 +150,8 @@ impl<'s> Walk<'s> {
         {
             return self.refuse_type(types, value);
         }
-        // In the order of the schema library that users know, so that of several faults the same
-        // one is named.
+        // The order of the schema library of APISIX, so that the same one of several faults is
+        // reported.
         if let Some(object) = &rules.object {
             self.check_object(object, value)?;
         }
@@ -206,7 +208,7 @@ impl<'s> Walk<'s> {
             }
         }
         if let Some((pattern, shown)) = pattern
-            // What cannot be decided does not match.
+            // A pattern whose match is undecided counts as not matching.
             && !pattern.is_match(text.as_bytes()).unwrap_or(false)
         {
             return self
@@ -230,7 +232,8 @@ impl<'s> Walk<'s> {
             }
         }
         if let Some(divisor) = rules.multiple_of {
-            // A whole divisor is exact by remainder; with a fraction the remainder is off by rounding (0.3 by 0.1).
+            // A remainder is exact for an integer divisor. For a fraction it suffers from rounding
+            // (0.3 by 0.1).
             let whole = if divisor.fract() == 0.0 {
                 value % divisor == 0.0
             } else {
@@ -264,16 +267,16 @@ impl<'s> Walk<'s> {
         self.nest(Violation::unread(), |_| text())
     }
 
-    /// Says around what is wrong where it is.
+    /// Wraps a violation of a part in the message of the enclosing value.
     fn nest(&self, inner: Violation, text: impl FnOnce(Violation) -> String) -> Verdict {
-        // Nobody reads what a silent or given-up walk says.
+        // The texts of a silent or given-up walk are not used.
         if self.voice == Voice::Silent || self.stopped.is_some() {
             return Err(Violation::unread());
         }
         Err(Violation::new(text(inner)))
     }
 
-    /// Whether a value is good by a branch; what that fills in stays where it is.
+    /// Whether a branch applies. Defaults that it added are kept.
     fn applies<V: Instance>(&mut self, branch: Branch, value: &mut V) -> bool {
         if !branch.fills {
             return self.tries(branch.node, value);
@@ -286,7 +289,7 @@ impl<'s> Walk<'s> {
         applies
     }
 
-    /// Whether a value is good by a branch, which leaves no trace.
+    /// Whether a branch applies. Defaults that it added are removed.
     fn would_apply<V: Instance>(&mut self, branch: Branch, value: &mut V) -> bool {
         if !branch.fills {
             return self.tries(branch.node, value);
@@ -305,8 +308,8 @@ impl<'s> Walk<'s> {
     }
 }
 
-/// Whether a value is of a type. What has neither fields nor items is an object and a list: the
-/// two look alike to Lua, and clients that speak to it write either.
+/// Whether a value is of a type. An empty list or object is of both types, because an empty Lua
+/// table is encoded as either.
 fn is_of<V: Instance>(kind: Kind, value: &V) -> bool {
     match (kind, value.shape()) {
         (Kind::Object, Shape::List) | (Kind::Array, Shape::Object) => value.is_empty(),

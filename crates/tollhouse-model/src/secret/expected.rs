@@ -1,29 +1,26 @@
-//! What a schema expects at a place of a conf, and texts read as that: variables of the environment and
-//! keepers of secrets hold texts only, and confs have numbers, flags and lists too.
+//! Types that a schema expects, and conversion of texts to them. Environment variables and secret
+//! managers only hold texts, while configurations also contain numbers, booleans and lists.
 //!
-//! Whether a value is good is not judged here.
+//! The converted values are not validated here.
 
 use serde_json::{Number, Value};
 
-/// Deepest nesting of branches within branches that is looked into: schemas have two or three.
+/// Deepest nesting of branches that is searched; schemas have two or three levels.
 const BRANCHES_DEPTH_MAX: usize = 16;
 
-/// Names of the keywords under which a schema has others for the same value.
+/// Keywords that contain schemas for the same value.
 const BRANCH_LISTS: [&str; 3] = ["anyOf", "oneOf", "allOf"];
 const BRANCHES: [&str; 3] = ["if", "then", "else"];
 
-/// A type of JSON that a text may stand for.
+/// A JSON type, other than a string, that a text may be converted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// A whole number.
     Integer,
-    /// Any number.
     Number,
-    /// `true` or `false`.
     Boolean,
-    /// A list, as JSON.
+    /// A list, written as JSON.
     List,
-    /// An object, as JSON.
+    /// An object, written as JSON.
     Object,
 }
 
@@ -39,7 +36,7 @@ impl Expected {
         }
     }
 
-    /// What such a value is called.
+    /// The type as a noun phrase for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Integer => "a whole number",
@@ -66,19 +63,19 @@ impl Expected {
     }
 }
 
-/// The schemas that a place of a conf is checked against.
+/// The schemas that apply to one place in a configuration.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Schemas<'s>(Vec<&'s Value>);
 
 impl<'s> Schemas<'s> {
-    /// Those of a whole conf.
+    /// The schemas of a whole configuration.
     pub(super) fn from_document(document: &'s Value) -> Self {
         let mut all = Vec::new();
         gather(document, BRANCHES_DEPTH_MAX, &mut all);
         Self(all)
     }
 
-    /// Those of a field of it.
+    /// The schemas of one field.
     pub(super) fn field(&self, name: &str) -> Self {
         self.below(|schema| {
             let listed = schema.get("properties").and_then(|fields| fields.get(name));
@@ -86,7 +83,7 @@ impl<'s> Schemas<'s> {
         })
     }
 
-    /// Those of the items of it.
+    /// The schemas of the items of a list.
     pub(super) fn items(&self) -> Self {
         self.below(|schema| schema.get("items"))
     }
@@ -99,10 +96,11 @@ impl<'s> Schemas<'s> {
         Self(all)
     }
 
-    /// The value that a text stands for: the text itself where one may stand, or where no schema says what may.
+    /// Converts a text to the expected type. The text is kept if a string is allowed, or if no
+    /// schema names a type.
     ///
     /// # Errors
-    /// What is expected, which the text is not.
+    /// The first expected type, if the text fits none of them.
     pub(super) fn read(&self, text: String) -> Result<Value, Expected> {
         let mut expected = Vec::new();
         for name in self.0.iter().flat_map(|schema| types(schema)) {
@@ -117,7 +115,7 @@ impl<'s> Schemas<'s> {
     }
 }
 
-/// A schema and those within it that are about the same value.
+/// Collects a schema and the branches in it that apply to the same value.
 fn gather<'s>(schema: &'s Value, depth: usize, all: &mut Vec<&'s Value>) {
     all.push(schema);
     if depth == 0 {

@@ -1,4 +1,4 @@
-//! Reads a keeper of secrets from a document.
+//! Parser of secret managers.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ const GCP_FIELDS: [&str; 4] = ["id", "auth_config", "auth_file", "ssl_verify"];
 const GCP_AUTH_FIELDS: [&str; 6] =
     ["client_email", "private_key", "project_id", "token_uri", "entries_uri", "scope"];
 
-/// Longest text of a keeper, in characters: an RSA key of 8,192 bits takes 6,400.
+/// Longest text, in characters. An RSA key of 8,192 bits takes 6,400.
 const TEXT_CHARS_MAX: usize = 65_536;
 
 const AWS_REGION: &str = "us-east-1";
@@ -26,12 +26,12 @@ const GCP_TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
 const GCP_ENTRIES_URI: &str = "https://secretmanager.googleapis.com/v1";
 const GCP_SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 
-/// How a URI is checked in APISIX; what it asks is that there be a scheme and a host.
+/// The pattern for URIs in APISIX; requires a scheme and a host.
 const URI_PATTERN: &str = r"^[^\/]+:\/\/([\da-zA-Z.-]+|\[[\da-fA-F:]+\])(:\d+)?";
 
 impl Secret {
-    /// Reads a document; `None` when any of its problems is an error. `id` is the whole key, such
-    /// as `vault/1`.
+    /// Parses a document; returns `None` if any problem is an error. `id` is the whole key, such as
+    /// `vault/1`.
     pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
         let mut problems = Problems::new();
         let secret = read(&mut Reader::new(path, &mut problems), id, value);
@@ -154,7 +154,7 @@ fn read_uri(reader: &mut Reader<'_>, value: &Value) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// What the pattern asks for: anything but a slash, `://`, and at least one letter of a host.
+/// Whether a text matches `URI_PATTERN`: a scheme without slashes, `://`, and a host.
 fn has_host(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let named = rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-');

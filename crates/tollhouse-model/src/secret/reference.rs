@@ -1,31 +1,28 @@
-//! References to secrets, as confs carry them in the place of a value.
+//! References to secrets, which a plugin configuration may contain in place of a value.
 //!
-//! `$secret://<manager>/<id>/<key>` names a value of a keeper, `$ENV://<name>` a variable of the
-//! environment, and `$ENV://<name>/<json key>` one field of a variable that holds a JSON object.
+//! `$secret://<manager>/<id>/<key>` refers to a value in a secret manager, `$ENV://<name>` to an
+//! environment variable, and `$ENV://<name>/<json key>` to a field of an environment variable that
+//! holds a JSON object.
 
 use std::fmt;
 
 const KEEPER_PREFIX: &str = "$secret://";
 
-/// Written in either case: `$env://` too.
+/// Case-insensitive: `$env://` is accepted too.
 const ENVIRONMENT_PREFIX: &str = "$ENV://";
 
-/// A kind of keeper.
+/// Kind of secret manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Manager {
-    /// HashiCorp Vault.
     Vault,
-    /// AWS Secrets Manager.
     Aws,
-    /// Google Cloud Secret Manager.
     Gcp,
 }
 
 impl Manager {
-    /// All kinds.
     pub const ALL: [Manager; 3] = [Manager::Vault, Manager::Aws, Manager::Gcp];
 
-    /// As in keys and references: `vault`, `aws`, `gcp`.
+    /// Name in keys and references: `vault`, `aws`, `gcp`.
     pub fn name(self) -> &'static str {
         match self {
             Manager::Vault => "vault",
@@ -34,35 +31,33 @@ impl Manager {
         }
     }
 
-    /// The kind of this name.
     pub fn from_name(name: &str) -> Option<Manager> {
         Self::ALL.into_iter().find(|manager| manager.name() == name)
     }
 }
 
-/// Where a value is to be had.
+/// A parsed reference to a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SecretRef {
-    /// From a keeper.
+    /// A value in a secret manager.
     Keeper {
-        /// Its kind.
         manager: Manager,
-        /// Its id among those of that kind.
+        /// Id of the secret object of that kind.
         id: String,
-        /// What it is asked for, in the keeper's own terms: a path with a field, a name, ….
+        /// Key in the terms of the manager: a path with a field, a name, ….
         key: String,
     },
-    /// From the environment.
+    /// A value of the environment.
     Environment {
-        /// The variable.
+        /// Name of the variable.
         name: String,
-        /// The field of the JSON object that the variable holds; `None` is the whole text.
+        /// Field of the JSON object in the variable; `None` means the whole text.
         json_key: Option<String>,
     },
 }
 
 impl SecretRef {
-    /// Reads a reference; `None` for any other text, and for a reference that lacks a part.
+    /// Parses a reference; `None` for any other text, and for a reference with a missing part.
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(rest) = text.strip_prefix(KEEPER_PREFIX) {
             let (manager, rest) = rest.split_once('/')?;
@@ -83,7 +78,7 @@ impl SecretRef {
     }
 }
 
-/// As it is written, with the environment's prefix in capitals.
+/// Formats the reference as written in documents, with `ENV` in capitals.
 impl fmt::Display for SecretRef {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -98,8 +93,8 @@ impl fmt::Display for SecretRef {
     }
 }
 
-/// Whether a text is meant as a reference, be it whole or not: such a text is not checked as the
-/// value it stands for.
+/// Whether a text begins like a reference, complete or not. Such a text is exempt from the checks
+/// of the value it replaces.
 pub fn is_reference(text: &str) -> bool {
     text.starts_with(KEEPER_PREFIX) || after_environment_prefix(text).is_some()
 }

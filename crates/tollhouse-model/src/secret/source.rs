@@ -1,28 +1,28 @@
-//! What answers references, and putting the answers into a conf.
+//! Sources of secrets, and the replacement of references in a configuration.
 
 use serde_json::Value;
 
 use super::expected::{Expected, Schemas};
 use super::reference::{SecretRef, is_reference};
 
-/// Something that may know what a reference stands for.
+/// A source of values for references.
 pub trait SecretSource {
-    /// The value; `None` where this source has none.
+    /// The value; `None` if this source does not have it.
     fn fetch(&self, reference: &SecretRef) -> Option<String>;
 
-    /// Whether the reference may be answered at all; a source that answers from a list refuses all other names.
+    /// Whether the source may read this reference. A source with an allow list refuses all other
+    /// names.
     fn may_read(&self, _reference: &SecretRef) -> bool {
         true
     }
 }
 
-/// Variables of the process, looked up by a closure: what reads the real ones lives elsewhere.
+/// Environment variables, looked up by a closure, so that this crate does no IO.
 pub struct EnvironmentSource<F> {
     lookup: F,
 }
 
 impl<F: Fn(&str) -> Option<String>> EnvironmentSource<F> {
-    /// Answers with what `lookup` finds.
     pub fn new(lookup: F) -> Self {
         Self { lookup }
     }
@@ -37,13 +37,13 @@ impl<F: Fn(&str) -> Option<String>> SecretSource for EnvironmentSource<F> {
         match object.get(key)? {
             Value::String(text) => Some(text.clone()),
             Value::Null => None,
-            // A number or a flag is given as its text; a list or an object as JSON.
+            // Numbers and booleans are returned as text; lists and objects as JSON.
             other => Some(other.to_string()),
         }
     }
 }
 
-/// Sources in the order they are asked; the first answer counts.
+/// Asks the sources in order; the first value wins.
 impl SecretSource for [&dyn SecretSource] {
     fn fetch(&self, reference: &SecretRef) -> Option<String> {
         self.iter().find_map(|source| source.fetch(reference))
@@ -54,7 +54,8 @@ impl SecretSource for [&dyn SecretSource] {
     }
 }
 
-/// Whether any text within `value` is meant as a reference. A conf without one needs no resolving.
+/// Whether any text within `value` begins like a reference. A configuration without one needs no
+/// resolving.
 pub fn has_references(value: &Value) -> bool {
     let mut waiting = vec![value];
     while let Some(value) = waiting.pop() {
@@ -68,19 +69,18 @@ pub fn has_references(value: &Value) -> bool {
     false
 }
 
-/// A reference that came to no value.
+/// A reference that was not replaced by a usable value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unanswered {
-    /// Where it stands: names of fields with dots between them; places in lists do not show.
+    /// Field that contains the reference: names joined by dots, without list indices.
     pub field: String,
-    /// The reference as it is written.
+    /// The reference as written.
     pub reference: String,
-    /// What became of it.
     pub answer: NoAnswer,
 }
 
 impl Unanswered {
-    /// What became of it, in words that never show a value.
+    /// The reason as a sentence that never contains the value.
     pub fn reason(&self) -> String {
         let reference = &self.reference;
         match self.answer {
@@ -97,33 +97,35 @@ impl Unanswered {
     }
 }
 
-/// How a reference came to no value.
+/// Why a reference has no usable value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// No source knows it, or it lacks a part. It stands as it is written.
+    /// No source knows the reference, or a part of it is missing. The text of the reference stays.
     Unknown,
-    /// The source may not read it. The text of the reference stays.
+    /// The source may not read the variable. The text of the reference stays.
     Unlisted,
-    /// The value is empty, which is what stands there now.
+    /// The value is empty, and has replaced the reference.
     Empty,
-    /// The value is not what is expected in its place, where the reference still stands.
+    /// The value does not have the expected type. The text of the reference stays.
     NotA(Expected),
 }
 
-/// Replaces the references within `value` by the texts that `source` knows; reports those that came to
-/// no value.
+/// Replaces the references within `value` by the texts that `source` returns. Returns the
+/// references without a usable value.
 pub fn resolve_in(value: &mut Value, source: Option<&dyn SecretSource>) -> Vec<Unanswered> {
     resolve_as(value, &Value::Null, source)
 }
 
-/// The same, each text read as what the schema of `value` expects in its place: a number, a flag, a list.
+/// Replaces references like `resolve_in`, and converts each text to the type that `schema` expects
+/// at its place: a number, a boolean, a list.
 pub fn resolve_as(
     value: &mut Value,
     schema: &Value,
     source: Option<&dyn SecretSource>,
 ) -> Vec<Unanswered> {
     let mut unanswered = Vec::new();
-    // A list of its own instead of recursion: a conf may nest deeper than a thread's stack.
+    // An explicit stack instead of recursion, because a configuration may nest deeper than a
+    // thread's stack allows.
     let mut waiting = vec![(String::new(), value, Schemas::from_document(schema))];
     while let Some((field, value, schemas)) = waiting.pop() {
         match value {
@@ -151,7 +153,7 @@ pub fn resolve_as(
     unanswered
 }
 
-/// Puts what a reference stands for in its place; tells where that is no value.
+/// Replaces one reference; returns the reason if it has no usable value.
 fn answer(
     value: &mut Value,
     schemas: &Schemas<'_>,
@@ -164,7 +166,7 @@ fn answer(
         let is_unlisted = SecretRef::parse(text).is_some_and(|reference| !may_read(reference));
         return Some(if is_unlisted { NoAnswer::Unlisted } else { NoAnswer::Unknown });
     };
-    // Who knows of references alone answers with the reference, which is not to be read as anything.
+    // A dry-run source returns the reference itself, which must not be converted.
     if is_reference(&found) && SecretRef::parse(&found) == SecretRef::parse(text) {
         return None;
     }

@@ -1,18 +1,17 @@
-//! A text that nothing shows by accident.
+//! A secret text that `Debug` does not reveal.
 
 use std::fmt;
 
-/// A password, token or key: `Debug` prints stars, and there is no `Display`.
+/// A password, token or key: `Debug` prints stars, and `Display` is not implemented.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SecretText(String);
 
 impl SecretText {
-    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text, for those who must have it.
+    /// Returns the secret itself.
     pub fn expose(&self) -> &str {
         &self.0
     }

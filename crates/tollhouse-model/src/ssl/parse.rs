@@ -1,4 +1,4 @@
-//! Reads an SSL object from a document, by the schema of APISIX's Admin API.
+//! Parser of SSL objects, by the schema of APISIX's Admin API.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -33,24 +33,25 @@ const FIELDS: [&str; 16] = [
     "labels",
 ];
 
-/// Further pairs beside the first, at most: there are only so many types of keys, and each costs
-/// a signature's worth of work to check.
+/// Most pairs beside the first. There are few types of keys, and checking a pair costs as much as a
+/// signature.
 pub(super) const FURTHER_PAIRS_MAX: usize = 16;
 
-/// So long before its end a certificate is spoken of: automatic renewal has had two weeks to work.
+/// Time before expiry at which a certificate causes a warning. Automatic renewal has had two weeks
+/// by then.
 pub(crate) const RENEWAL_TIME: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Certificates between a client's own and the root, at most: what TLS libraries follow.
+/// Most intermediate certificates of a client, as many as TLS libraries follow.
 const DEPTH_MAX: i64 = 100;
 
 impl Ssl {
-    /// Reads a document; `None` when any of its problems is an error. A certificate that is out of
-    /// date is a warning.
+    /// Parses a document; returns `None` if any problem is an error. An expired certificate is only
+    /// a warning.
     pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
         Self::parse_at(id, value, path, SystemTime::now())
     }
 
-    /// The same, as it is at another time.
+    /// Like `parse`, with `now` as the current time.
     pub fn parse_at(
         id: Id,
         value: &Value,
@@ -65,9 +66,10 @@ impl Ssl {
         (ssl.filter(|_| !problems.has_errors()), problems)
     }
 
-    /// The names that nobody else may answer for where an object cannot be used: those of one that asks clients for
-    /// certificates, and of one with a value that no key opens, whatever that was to say. Lower-cased, as far as
-    /// they can be read, whatever else is wrong with it; none where it is off.
+    /// Returns the names, in lower case, that no other object may serve while this one is unusable.
+    /// These are the names of an object that requires client certificates, or that has a sealed
+    /// value which no key opens. Works on invalid objects as far as names can be read. Empty for a
+    /// disabled object.
     pub fn names_to_keep(value: &Value) -> Vec<String> {
         let field = |name: &str| value.get(name).filter(|value| !value.is_null());
         let is_for_nodes = field("type").is_some_and(|kind| kind == "client");
@@ -96,7 +98,7 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields, now: SystemTime) -> Op
     let sni = reader
         .optional(fields, "sni", |reader, value| reader.host(value).map(str::to_ascii_lowercase));
     let snis = reader.optional(fields, "snis", read_snis);
-    // A certificate for clients is never asked for by a name.
+    // A certificate for connections to nodes is not selected by name.
     if kind == SslKind::Server {
         check_names(reader, &facts, snis.as_deref().unwrap_or(sni.as_slice()));
     }
@@ -122,7 +124,7 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields, now: SystemTime) -> Op
     })
 }
 
-/// What is checked of several fields together.
+/// Checks rules that involve several fields.
 fn check_together(reader: &mut Reader<'_>, fields: &Fields, kind: SslKind) {
     let has = |name: &str| fields.contains_key(name);
     let paired = has("cert") && has("key");
@@ -138,7 +140,7 @@ fn check_together(reader: &mut Reader<'_>, fields: &Fields, kind: SslKind) {
     }
 }
 
-/// The first pair and the further ones.
+/// Reads the first pair and the further ones.
 fn read_pairs(
     reader: &mut Reader<'_>,
     fields: &Fields,
@@ -150,12 +152,12 @@ fn read_pairs(
     let certs =
         reader.optional(fields, "certs", |reader, value| read_list(reader, value, read_cert));
     let keys = reader.optional(fields, "keys", |reader, value| read_list(reader, value, read_key));
-    // What is not a list has been reported where it stands.
+    // A value that is not a list was reported when it was read.
     let count = |name| fields.get(name).map_or(Some(0), |value| value.as_array().map(Vec::len));
     if let (Some(certs), Some(keys)) = (count("certs"), count("keys"))
         && certs != keys
     {
-        let hint = "each of certs has its key at the same place in keys";
+        let hint = "each of certs needs its key at the same position in keys";
         reader.error_unquoted("mismatched number of certs and keys", hint);
         return None;
     }
@@ -172,8 +174,8 @@ fn read_pairs(
     Some(std::iter::once(first?).chain(further).collect())
 }
 
-/// Whether a certificate and its key can be read, belong together and are in date. What only
-/// refers to a secret is checked when that is known.
+/// Checks that a certificate and its key can be parsed and belong together, and warns if it is not
+/// in date. A reference to a secret is checked once it is resolved.
 fn check_pair(
     reader: &mut Reader<'_>,
     pair: &CertificatePair,
@@ -206,8 +208,7 @@ fn check_pair(
     }
 }
 
-/// Warns of names that none of the certificates stands for. What is shown to those who ask for anything
-/// is not expected to.
+/// Warns of names that none of the certificates covers. `*` need not be covered.
 fn check_names(reader: &mut Reader<'_>, facts: &[CertificateFacts], snis: &[String]) {
     let uncovered = |name: &&String| {
         *name != "*" && !facts.is_empty() && !facts.iter().any(|facts| facts.covers(name))
@@ -220,16 +221,16 @@ fn check_names(reader: &mut Reader<'_>, facts: &[CertificateFacts], snis: &[Stri
     }
 }
 
-/// Warns of certificates that promise a staple which nothing can bring; that of a responder is asked for while they
-/// are served.
+/// Warns of certificates that require a stapled response although none is given and no responder is
+/// known. With a known responder, responses are requested while the certificate is served.
 fn warn_of_staples(reader: &mut Reader<'_>, facts: &[CertificateFacts], staples: &[Arc<[u8]>]) {
     let lacks = |facts: &&CertificateFacts| facts.requires_staple && !facts.has_responder;
     if !staples.is_empty() || !facts.iter().any(|facts| lacks(&facts)) {
         return;
     }
     let (path, problems) = reader.parts();
-    let reason = "the certificate requires a staple (OCSP must-staple), and no responder can be asked for one";
-    let hint = "put its issuer's certificate behind it in cert, or give the answer in ocsp; \
+    let reason = "the certificate requires a stapled OCSP response (must-staple), and no responder can be asked for it";
+    let hint = "append its issuer's certificate in cert, or give the response in ocsp; \
                 clients that check refuse the connection";
     problems.push(Problem::warning(format!("{path}.cert"), reason).with_hint(hint));
 }
@@ -238,7 +239,7 @@ fn out_of_order(facts: &CertificateFacts, path: &str) -> Option<Problem> {
     let place = facts.misplaced?;
     let reason =
         format!("the certificate {} of the chain has not signed that before it", place + 1);
-    let hint = "put the host's own certificate first, and behind each the one that has signed it";
+    let hint = "put the host's own certificate first, each followed by the one that signed it";
     Some(Problem::warning(path, reason).with_hint(hint))
 }
 
@@ -341,7 +342,7 @@ fn read_ca(reader: &mut Reader<'_>, value: &Value) -> Option<String> {
     Some(ca)
 }
 
-/// A pattern for paths; checked as the one of a route's condition is.
+/// Reads a pattern for paths, with the same rules as a condition of a route.
 fn read_pattern(reader: &mut Reader<'_>, value: &Value) -> Option<String> {
     let text = reader.text(value)?;
     let mut problems = Problems::new();

@@ -1,8 +1,8 @@
-//! Reads what responders have said of an object's certificates (`ocsp`, `ocsps`): answers that somebody has
-//! fetched and that are shown with them.
+//! Parser of the OCSP responses of an SSL object (`ocsp`, `ocsps`), which the operator has obtained
+//! and which are stapled to its certificates.
 //!
-//! One that the authority does not stand behind is an error where it stands. One that is over, or says
-//! nothing good, is a warning: a certificate must not go out of service because its staple has aged.
+//! A response without a valid signature is an error. One that is out of date or reports a bad
+//! status is a warning, because the certificate must stay in service when its response expires.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,8 +20,8 @@ use crate::certificate::status::{
 use crate::reader::{Fields, Reader};
 use crate::secret::is_reference;
 
-/// Reads both fields. What is about a certificate that only refers to a secret is checked when that is
-/// known.
+/// Reads both fields. If a certificate is a reference to a secret, its response is checked once the
+/// reference is resolved.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     fields: &Fields,
@@ -49,24 +49,24 @@ pub(super) fn read(
 
 fn decode(reader: &mut Reader<'_>, value: &Value) -> Option<Arc<[u8]>> {
     let text = reader.text(value)?;
-    // Four characters for three bytes, and a line end behind each sixty-four of them.
+    // Four characters for three bytes, and a line end after every 64 characters.
     let chars_max = ANSWER_BYTES_MAX.div_ceil(3) * 4 * 65 / 64 + 4;
     let hint = "give the answer of the responder (DER) in base64";
     if text.len() > chars_max {
-        reader.error_unquoted("it is longer than the 16 KiB of an answer", hint);
+        reader.error_unquoted("longer than 16 KiB", hint);
         return None;
     }
     let packed: String = text.split_ascii_whitespace().collect();
     match STANDARD.decode(packed) {
         Ok(answer) => Some(answer.into()),
         Err(error) => {
-            reader.error_unquoted(format!("it is not base64: {error}"), hint);
+            reader.error_unquoted(format!("invalid base64: {error}"), hint);
             None
         }
     }
 }
 
-/// Whether an answer may be kept; says what is wrong with it.
+/// Verifies a response and reports problems; returns whether to keep it.
 fn check(
     reader: &mut Reader<'_>,
     pairs: &[CertificatePair],
@@ -79,7 +79,7 @@ fn check(
     let mut found = Err(StatusError::OtherCertificate);
     for pair in pairs {
         found = StatusQuestion::from_pem(&pair.cert).and_then(|it| it.read(answer, now_unix_s));
-        // An object has one for each of its certificates: another one's is looked at by that.
+        // Each certificate may have a response, so this one may belong to the next certificate.
         if found != Err(StatusError::OtherCertificate) {
             break;
         }
@@ -98,11 +98,11 @@ fn check(
         }
         Err(error @ (StatusError::Expired | StatusError::NotYet)) => (
             true,
-            warning(path, &error.to_string(), "it is not shown to clients; give a newer one"),
+            warning(path, &error.to_string(), "it is not sent to clients; give a newer response"),
         ),
         Err(error) => {
             let hint = match error {
-                StatusError::NoIssuer => "put the certificate of its issuer behind that in cert",
+                StatusError::NoIssuer => "append the certificate of the issuer in cert",
                 _ => "give the answer of the responder that the certificate names (DER, in base64)",
             };
             (false, crate::Problem::error(path, error.to_string()).with_hint(hint))

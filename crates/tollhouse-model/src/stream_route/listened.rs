@@ -1,20 +1,21 @@
-//! Ports on which connections for stream routes arrive, and the warning about a stream route that waits on another one.
+//! Ports of the stream listeners, and the warning about a stream route whose port has no listener.
 
 use std::sync::Arc;
 
 use crate::Problem;
 
-/// Ports of `listen.stream`; unknown by default, where no bootstrap configuration is at hand.
+/// Ports of `listen.stream`. The default is unknown, for callers without a bootstrap configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListenedPorts(Option<Arc<[u16]>>);
 
 impl ListenedPorts {
-    /// These ports and no others. Port 0 is chosen by the kernel, so it counts as every port.
+    /// Exactly these ports. Port 0 is chosen by the kernel, so it counts as every port.
     pub fn only(ports: impl IntoIterator<Item = u16>) -> Self {
         Self(Some(ports.into_iter().collect()))
     }
 
-    /// A warning if no connection can reach a stream route with this `server_port`. `path` is the route's place.
+    /// Returns a warning if no connection can reach a stream route with this `server_port`. `path`
+    /// is the path of the route in its document.
     pub fn warning(&self, server_port: Option<u16>, path: &str) -> Option<Problem> {
         let ports = self.0.as_deref()?;
         let is_reachable = |port: u16| ports.contains(&port) || ports.contains(&0);

@@ -1,4 +1,4 @@
-//! Reads a stream route from a document, by the schema of APISIX's Admin API.
+//! Parser of stream routes, by the schema of APISIX's Admin API.
 
 use std::sync::Arc;
 
@@ -24,18 +24,18 @@ const FIELDS: [&str; 13] = [
     "labels",
 ];
 
-/// The scheme of upstreams that have none of [`STREAM_SCHEMES`].
+/// Default scheme of upstreams, also used for HTTP schemes.
 const SCHEME_DEFAULT: &str = "tcp";
 
-/// Schemes that say how nodes are spoken to below HTTP.
+/// Schemes of nodes below HTTP.
 const STREAM_SCHEMES: [&str; 3] = ["tcp", "tls", "udp"];
 
-/// Schemes of HTTP upstreams. APISIX up to 3.13 stores the default of its schema, `http`, in every upstream, and ignores
-/// it in a stream route.
+/// Schemes of HTTP upstreams. APISIX up to 3.13 stores the default of its schema, `http`, in every
+/// upstream, and ignores it in a stream route.
 const HTTP_SCHEMES: [&str; 5] = ["http", "https", "grpc", "grpcs", "kafka"];
 
 impl StreamRoute {
-    /// Reads a document; `None` when any of its problems is an error.
+    /// Parses a document; returns `None` if any problem is an error.
     pub fn parse(id: Id, value: &Value, path: &str) -> (Option<Self>, Problems) {
         let mut problems = Problems::new();
         let mut reader = Reader::new(path, &mut problems);
@@ -73,7 +73,7 @@ fn read(reader: &mut Reader<'_>, id: Id, fields: &Fields) -> StreamRoute {
     }
 }
 
-/// The fields of any upstream, with another default scheme.
+/// Reads an inline upstream, whose default scheme differs from that of HTTP upstreams.
 fn read_upstream(reader: &mut Reader<'_>, value: &Value) -> Option<Upstream> {
     let fields = reader.map(value)?;
     if fields.contains_key("scheme") {
@@ -87,8 +87,8 @@ fn read_upstream(reader: &mut Reader<'_>, value: &Value) -> Option<Upstream> {
     Upstream::read_inline(reader, &Value::Object(fields))
 }
 
-/// Whether the scheme is one of stream routes. One of HTTP is the default scheme here, with a warning where it promises
-/// encryption.
+/// Whether the scheme is for stream routes. An HTTP scheme is replaced by the default, with a
+/// warning if it implies encryption.
 fn read_scheme(reader: &mut Reader<'_>, value: &Value) -> Option<bool> {
     let name = reader.text(value)?;
     if STREAM_SCHEMES.contains(&name) {
@@ -100,7 +100,7 @@ fn read_scheme(reader: &mut Reader<'_>, value: &Value) -> Option<bool> {
         return None;
     }
     if matches!(name, "https" | "grpcs") {
-        let reason = "has no effect in a stream route: nodes are spoken to as with \"tcp\"";
+        let reason = "has no effect in a stream route: nodes are contacted as with \"tcp\"";
         reader.warning(value, reason, "use \"tls\" to encrypt connections to nodes");
     }
     Some(false)
@@ -128,7 +128,7 @@ fn read_logger(reader: &mut Reader<'_>, value: &Value) -> Option<StreamLogger> {
     let fields = reader.object(value, &["name", "filter", "conf"], Unknown::Refused)?;
     if fields.contains_key("name") && !fields.contains_key("conf") {
         let reason = "property \"conf\" is required when \"name\" is set";
-        reader.error_unquoted(reason, "give {} where there is nothing to say");
+        reader.error_unquoted(reason, "give {} for the defaults");
     }
     Some(StreamLogger {
         name: reader.optional(fields, "name", Reader::text).map(str::to_owned),

@@ -1,4 +1,4 @@
-//! Reads how a node is chosen: `type`, and for consistent hashing `hash_on` and `key`.
+//! Parser of the balancing policy: `type`, and for consistent hashing `hash_on` and `key`.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ const VARIABLES: [&str; 10] = [
 
 pub(crate) const NAME_PATTERN: &str = "^[a-zA-Z0-9-_]+$";
 
-/// What an absent template hashes: the same as any other absent value.
+/// Variable hashed if `vars_combinations` has no key; also the fallback for absent values.
 const FALLBACK_VARIABLE: &str = "remote_addr";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,12 +53,12 @@ pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields) -> Balance {
     }
     match read_hash_on(reader, fields, source.unwrap_or(Source::Variable)) {
         Some(hash_on) => Balance { policy, hash_on: Some(hash_on) },
-        // A key that is wrong has been reported; the upstream does not serve.
+        // An invalid key was reported as an error, so this upstream will not serve.
         None => Balance::from(Policy::DEFAULT),
     }
 }
 
-/// A type of somebody's own making is taken, as by APISIX, where it names a file of theirs.
+/// An unknown policy only causes a warning, because APISIX accepts custom balancers by file name.
 fn read_policy(reader: &mut Reader<'_>, value: &Value) -> Option<Policy> {
     let policy = Policy::from_name(reader.text(value)?);
     if policy.is_none() {
@@ -71,7 +71,7 @@ fn read_policy(reader: &mut Reader<'_>, value: &Value) -> Option<Policy> {
 fn read_hash_on(reader: &mut Reader<'_>, fields: &Fields, source: Source) -> Option<HashOn> {
     let key_is_optional = matches!(source, Source::Consumer | Source::Combination);
     if !fields.contains_key("key") && !key_is_optional {
-        reader.error_unquoted("missing key", "say in \"key\" what to hash, such as remote_addr");
+        reader.error_unquoted("missing key", "name in \"key\" what to hash, such as remote_addr");
         return None;
     }
     match source {
@@ -88,7 +88,7 @@ fn read_hash_on(reader: &mut Reader<'_>, fields: &Fields, source: Source) -> Opt
             Some(HashOn::Variable(name.to_owned()))
         }
         Source::Header => {
-            // The web server's variable for a header cannot distinguish `_` from `-`; neither can we.
+            // nginx header variables do not distinguish `_` from `-`, so neither does this.
             let name = key(reader, fields, NAME_PATTERN, name_is_valid)?;
             Some(HashOn::Header(name.to_ascii_lowercase().replace('_', "-")))
         }
@@ -109,7 +109,7 @@ fn key<'v>(
 }
 
 pub(crate) fn variable_is_valid(text: &str) -> bool {
-    // The class `A-z` of the pattern also takes the six characters between `Z` and `a`.
+    // The class `A-z` of the pattern includes the six characters between `Z` and `a`.
     let letter = |byte: u8| byte.is_ascii_digit() || (b'A'..=b'z').contains(&byte) || byte == b'-';
     let argument = text.strip_prefix("arg_");
     VARIABLES.contains(&text)

@@ -1,4 +1,4 @@
-//! Reads health checks and fills in their defaults.
+//! Parser of health checks, with their defaults.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ const ACTIVE_KINDS: &[(&str, CheckKind)] = &[
     ("grpcs", CheckKind::Grpcs),
 ];
 
-/// Methods of probes; the default first.
+/// Methods of probes; the first is the default.
 const METHODS: [&str; 10] =
     ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "CONNECT", "TRACE", "PURGE"];
 
@@ -46,7 +46,7 @@ const ACTIVE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 const ACTIVE_CONCURRENCY_DEFAULT: u32 = 10;
 const ACTIVE_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
-/// Most probes at a time that a document may ask for: each is a socket.
+/// Most concurrent probes that a document may configure; each takes a socket.
 const ACTIVE_CONCURRENCY_MAX: i64 = 1_000;
 
 pub(super) fn read(reader: &mut Reader<'_>, value: &Value) -> Option<Checks> {
@@ -54,7 +54,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: &Value) -> Option<Checks> {
     if !fields.contains_key("active") {
         let reason =
             "object matches none of the required: [\"active\"] or [\"active\",\"passive\"]";
-        reader.error(value, reason, "add \"active\"; {} stands for its defaults");
+        reader.error(value, reason, "add \"active\"; {} uses its defaults");
     }
     let active = reader.optional(fields, "active", read_active);
     let passive = reader.optional(fields, "passive", read_passive);
@@ -64,7 +64,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: &Value) -> Option<Checks> {
 fn read_active(reader: &mut Reader<'_>, value: &Value) -> Option<ActiveCheck> {
     let fields = reader.object(value, &ACTIVE_FIELDS, Unknown::Ignored)?;
     let interval = |reader: &mut Reader<'_>, side: &str| {
-        // What else is wrong with the side is reported where its thresholds are read.
+        // Other errors of this side are reported with its thresholds.
         let side_fields = fields.get(side)?.as_object()?;
         reader.in_field(side, |reader| reader.optional(side_fields, "interval", read_interval))
     };
@@ -142,7 +142,8 @@ fn passive_thresholds() -> Thresholds {
     }
 }
 
-/// `least` is the smallest threshold: only passive checks may switch a signal off.
+/// Reads the thresholds. `least` is the smallest valid one; 0, which disables a signal, is valid
+/// only in passive checks.
 fn read_thresholds(
     reader: &mut Reader<'_>,
     fields: &Fields,
@@ -181,7 +182,7 @@ fn read_kind(reader: &mut Reader<'_>, fields: &Fields, kinds: &[(&str, CheckKind
 }
 
 fn read_interval(reader: &mut Reader<'_>, value: &Value) -> Option<Duration> {
-    // The bound is a whole number far inside the range of the type.
+    // The bound is a whole number well inside the range of the type.
     let seconds = reader.integer(value, 1..=SECONDS_MAX as i64)?;
     seconds.try_into().ok().map(Duration::from_secs)
 }
@@ -193,7 +194,7 @@ fn read_statuses(reader: &mut Reader<'_>, value: &Value) -> Option<Vec<u16>> {
     })
 }
 
-/// A word of the probe's request line: what would end it early is refused.
+/// Reads a word of the probe's request line; refuses characters that would end it early.
 fn head_part(reader: &mut Reader<'_>, fields: &Fields, name: &str, default: &str) -> String {
     let text = reader.optional(fields, name, |reader, value| {
         let text = reader.text(value)?;
@@ -211,8 +212,8 @@ fn read_headers(reader: &mut Reader<'_>, value: &Value) -> Option<Vec<String>> {
     reader.items(items, |reader, item| {
         let line = reader.text(item)?;
         if !is_header_line(line) {
-            // Unquoted: probes may carry credentials.
-            reader.error_unquoted("no header line", "write it as \"Name: value\"");
+            // Unquoted, because header lines of probes may contain credentials.
+            reader.error_unquoted("invalid header line", "write it as \"Name: value\"");
             return None;
         }
         Some(line.to_owned())

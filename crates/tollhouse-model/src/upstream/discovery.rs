@@ -1,6 +1,6 @@
-//! Reads who keeps the nodes of an upstream: `discovery_type`, `service_name`, `discovery_args`.
+//! Parser of service discovery: `discovery_type`, `service_name`, `discovery_args`.
 //!
-//! What a registry makes of the name is not decided here; slow start is read in `warm_up.rs`.
+//! Names are resolved elsewhere; slow start is parsed in `warm_up.rs`.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use crate::limits::{
 };
 use crate::reader::{Fields, Reader, Unknown};
 
-/// Where a service without a namespace is looked for.
+/// Default namespace of a service.
 const NAMESPACE_DEFAULT: &str = "default";
 
-/// What names of namespaces and services consist of.
+/// Pattern for names of namespaces and services.
 const NAME_PATTERN: &str = "^[0-9A-Za-z-./:_]+$";
 
 const NAME_HINT: &str = "write namespace/service, such as prod/orders, or the service alone";
 
-const SLASHES_HINT: &str = "write namespace/service; where the service's own name has slashes, \
+const SLASHES_HINT: &str = "write namespace/service; if the name of the service has slashes, \
                             give the namespace in \"discovery_args.namespace_id\"";
 
-/// Arguments that a registry takes; `group_name` is other registries' and of no effect.
+/// Arguments of the registry. `group_name` is accepted for compatibility and has no effect.
 const ARGUMENTS: [&str; 5] = ["namespace_id", "group_name", "metadata", "version", "warmup"];
 
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ enum Kind {
 const KINDS: [(&str, Kind); 3] =
     [("dns", Kind::Dns), ("registry", Kind::Registry), ("polaris", Kind::Registry)];
 
-/// What `discovery_args` say, but for slow start.
+/// Parsed `discovery_args`, without slow start.
 #[derive(Default)]
 struct Arguments<'v> {
     namespace: Option<&'v str>,
@@ -72,8 +72,9 @@ fn kind_of(fields: &Fields) -> Option<Kind> {
     KINDS.iter().find(|(name, _)| *name == named).map(|(_, kind)| *kind)
 }
 
-/// Such an upstream has no nodes. Were it refused, its route would not be there, and requests would go on to
-/// routes that are less particular, and less protected.
+/// Only warns, because the upstream then has no nodes and answers 503. If it were refused, its
+/// route would be missing, and requests would fall through to less specific and less protected
+/// routes.
 fn warn_of_unknown(reader: &mut Reader<'_>, value: &Value) -> Option<()> {
     let kind = reader.text(value)?;
     if KINDS.iter().all(|(name, _)| *name != kind) {
@@ -105,8 +106,8 @@ fn read_registry(
     })
 }
 
-/// A filter that is misspelt would let instances in that it was to keep out, so that unknown
-/// arguments are refused here, unlike elsewhere.
+/// Reads `discovery_args`. Unknown arguments are refused here, unlike elsewhere, because a misspelt
+/// filter would admit instances that it should exclude.
 fn read_arguments<'v>(reader: &mut Reader<'_>, value: &'v Value) -> Option<Arguments<'v>> {
     let fields = reader.object(value, &ARGUMENTS, Unknown::Refused)?;
     reader.optional(fields, "group_name", |reader, value| {
@@ -152,14 +153,14 @@ fn read_metadata(reader: &mut Reader<'_>, value: &Value) -> Option<BTreeMap<Stri
     (metadata.len() == pairs.len()).then_some(metadata)
 }
 
-/// Namespace and service of a name; problems stand at the name.
+/// Splits a name into namespace and service; problems are reported at the name.
 fn split<'v>(
     reader: &mut Reader<'_>,
     name: &'v str,
     namespace: Option<&'v str>,
 ) -> Option<(&'v str, &'v str)> {
     let (namespace, service) = match namespace {
-        // A name is then the service's alone, and may have slashes as the registry allows.
+        // With an explicit namespace the whole name is the service, and may contain slashes.
         Some(namespace) => (namespace, name),
         None => name.split_once('/').unwrap_or((NAMESPACE_DEFAULT, name)),
     };

@@ -1,4 +1,4 @@
-//! Reads the nodes of an upstream: a map of addresses to weights, or a list of objects.
+//! Parser of the nodes of an upstream: a map of addresses to weights, or a list of objects.
 
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ fn read_node(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<N
         reader.integer(value, i64::from(i32::MIN)..=i64::from(i32::MAX))
     });
     reader.optional(fields, "metadata", |reader, value| reader.map(value));
-    // A port behind the host wins, as where the web server parses the two together.
+    // A port in `host` wins over `port`, as in nginx, which parses the two together.
     let (host, port_behind_host) = host?;
     Some(Node {
         host,
@@ -61,14 +61,14 @@ fn read_node(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<N
     })
 }
 
-/// `host`, `host:port`, `[v6]`, `[v6]:port`, or an IPv6 address as it stands, which has a field of
-/// its own for the port.
+/// Accepts `host`, `host:port`, `[v6]`, `[v6]:port`, or a bare IPv6 address, whose port is in the
+/// field `port`.
 fn read_host(reader: &mut Reader<'_>, value: &Value) -> Option<(String, Option<u16>)> {
     let host = reader.host(value)?;
     if host.parse::<std::net::Ipv6Addr>().is_ok() {
         return Some((host.to_owned(), None));
     }
-    // What is not an address is a name that nobody resolves, as in APISIX.
+    // An invalid address is taken as a name that will not resolve, as in APISIX.
     Some(parse_address(host).unwrap_or_else(|_| (host.to_owned(), None)))
 }
 
@@ -81,7 +81,7 @@ fn read_port(reader: &mut Reader<'_>, value: &Value) -> Option<u16> {
 }
 
 impl Scheme {
-    /// The port that a node without one has.
+    /// Default port of nodes.
     pub fn default_port(self) -> u16 {
         match self {
             Scheme::Http | Scheme::Grpc | Scheme::Tcp | Scheme::Udp => 80,
@@ -90,30 +90,30 @@ impl Scheme {
     }
 }
 
-/// Why a text is no address of a node.
+/// Why the address of a node is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// An IPv6 address whose end cannot be told from its port.
+    /// An IPv6 address without brackets, whose port cannot be told from its last group.
     #[error("IPv6 address must be enclosed with '[' and ']'")]
     Brackets,
-    /// Something else than a port follows the brackets.
+    /// The text after `]` does not begin with a colon.
     #[error("unexpected text after ']': {0:?}")]
     Trailing(String),
     /// The host is neither a name nor an address.
     #[error("invalid host {0:?}")]
     Host(String),
-    /// What stands in brackets is no IPv6 address.
+    /// The text in brackets is not an IPv6 address.
     #[error("invalid IPv6 address {0:?}")]
     Ipv6(String),
-    /// The port is no number from 1 to 65535.
+    /// The port is not a number from 1 to 65535.
     #[error("invalid port {0}")]
     Port(String),
 }
 
-/// Takes `host`, `host:port`, `[v6]` or `[v6]:port` apart; the host comes without brackets.
+/// Splits `host`, `host:port`, `[v6]` or `[v6]:port`; the host is returned without brackets.
 ///
 /// # Errors
-/// What is no host, or no port.
+/// If the host or the port is invalid.
 pub fn parse_address(text: &str) -> Result<(String, Option<u16>), AddressError> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let Some((host, after)) = rest.split_once(']') else {
@@ -126,7 +126,8 @@ pub fn parse_address(text: &str) -> Result<(String, Option<u16>), AddressError> 
         }
     } else {
         match text.split_once(':') {
-            // A second colon is an IPv6 address whose port cannot be told from its last group.
+            // With a second colon this is an IPv6 address without brackets, whose port is
+            // ambiguous.
             Some((_, port)) if port.contains(':') => {
                 return Err(AddressError::Brackets);
             }

@@ -1,6 +1,7 @@
-//! Reads an upstream from a document, by the schema of APISIX's Admin API.
+//! Parser of upstreams, by the schema of APISIX's Admin API.
 //!
-//! Nodes, discovery, balancing, slow start and health checks have files of their own beside this one.
+//! Nodes, discovery, balancing, slow start and health checks are parsed in the files beside this
+//! one.
 
 use serde_json::Value;
 
@@ -39,7 +40,7 @@ const FIELDS: [&str; 24] = [
     "labels",
 ];
 
-/// What begins a certificate or key in its text form.
+/// Prefix of a certificate or key in PEM form.
 const PEM_MARK: &str = "-----BEGIN";
 
 #[derive(Clone, Copy)]
@@ -50,8 +51,8 @@ enum PassHostMode {
 }
 
 impl Upstream {
-    /// Reads a document; `None` when any of its problems is an error. An upstream that stands
-    /// inline in a route or service has no id.
+    /// Parses a document; returns `None` if any problem is an error. An inline upstream of a route
+    /// or service has no id.
     pub fn parse(id: Option<Id>, value: &Value, path: &str) -> (Option<Self>, Problems) {
         let mut problems = Problems::new();
         let upstream = read(&mut Reader::new(path, &mut problems), id, value);
@@ -69,7 +70,7 @@ fn read(reader: &mut Reader<'_>, id: Option<Id>, value: &Value) -> Option<Upstre
     check_source(reader, fields);
     reader.own_keys(fields, id.as_ref());
     let description = reader.description(fields);
-    // First, because ports of nodes, versions of HTTP and trust depend on it.
+    // Read first, because default ports, HTTP versions and trust depend on it.
     let scheme = reader.optional(fields, "scheme", read_scheme).unwrap_or(Scheme::Http);
     Some(Upstream {
         id,
@@ -108,7 +109,7 @@ fn read(reader: &mut Reader<'_>, id: Option<Id>, value: &Value) -> Option<Upstre
     })
 }
 
-/// Nodes are either listed or kept by somebody else.
+/// Requires exactly one source of nodes: a list, or service discovery.
 fn check_source(reader: &mut Reader<'_>, fields: &Fields) {
     let listed = fields.contains_key("nodes");
     let named = fields.contains_key("service_name") && fields.contains_key("discovery_type");
@@ -187,7 +188,7 @@ fn read_pass_host(reader: &mut Reader<'_>, fields: &Fields) -> PassHost {
         (Some(PassHostMode::Node), _) => PassHost::Node,
         (Some(PassHostMode::Rewrite), Some(host)) => PassHost::Rewrite(host.to_owned()),
         (Some(PassHostMode::Rewrite), None) => {
-            // A host that is there but wrong has been reported where it stands.
+            // An invalid host was reported at its own field.
             if !fields.contains_key("upstream_host") {
                 let reason = "`upstream_host` can't be empty when `pass_host` is `rewrite`";
                 reader.error_unquoted(reason, "give the host that nodes shall see");
@@ -214,14 +215,14 @@ fn read_keepalive_pool(reader: &mut Reader<'_>, value: &Value) -> Option<Keepali
     })
 }
 
-/// `Some(None)` where there is no certificate.
+/// Reads the client certificate; `Some(None)` if none is configured.
 fn read_tls(reader: &mut Reader<'_>, value: &Value) -> Option<Option<UpstreamTls>> {
     let known = ["client_cert_id", "client_cert", "client_key", "verify", "ca"];
     let fields = reader.object(value, &known, Unknown::Ignored)?;
     let object = reader.optional(fields, "client_cert_id", Reader::id);
     if object.is_some() && (fields.contains_key("client_cert") || fields.contains_key("client_key"))
     {
-        let reason = "client_cert_id and a pair of its own exclude each other";
+        let reason = "client_cert_id cannot be combined with client_cert and client_key";
         reader.error_unquoted(reason, "leave out client_cert and client_key");
     }
     for (one, other) in [("client_cert", "client_key"), ("client_key", "client_cert")] {
@@ -240,15 +241,15 @@ fn read_tls(reader: &mut Reader<'_>, value: &Value) -> Option<Option<UpstreamTls
         let text = reader.secret_within(value, PRIVATE_KEY_CHARS.0..=PRIVATE_KEY_CHARS.1)?;
         pem(reader, text, "failed to decrypt previous encrypted key")
     });
-    // Half a pair has its problem by now, and must not become a handshake without a certificate.
+    // An incomplete pair was reported above. It must not lead to a handshake without a certificate.
     let pair = client_cert.zip(client_key);
     let pair = pair.map(|(client_cert, client_key)| UpstreamTls::Pair { client_cert, client_key });
     Some(object.map(UpstreamTls::Object).or(pair))
 }
 
-/// Whom to trust is said by `verify`, and by `ca`, which without it means the same.
+/// Reads how certificates of nodes are verified. `ca` without `verify` implies `verify: true`.
 fn read_node_trust(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<NodeTrust> {
-    // What is no object has been reported.
+    // A value that is not an object was reported by `read_tls`.
     let fields = value.as_object()?;
     let verify = reader.optional(fields, "verify", Reader::boolean);
     let ca = reader.optional(fields, "ca", |reader, value| {

@@ -1,11 +1,11 @@
-//! The balancing policies, one row each.
+//! The table of balancing policies.
 //!
-//! A row is all that is said of a policy outside of the file that implements it, which is in
-//! `tollhouse-upstream/src/balance/`: its name in documents, what may be configured for it, and the
-//! type of that file. The parser, the schema, `explain` and the dispatch of `tollhouse-upstream` read
-//! this table, so that a new policy is one more row and one more file.
+//! A row holds everything about a policy outside the file that implements it
+//! (`tollhouse-upstream/src/balance/`): its name in documents, its capabilities, and the type that
+//! implements it. The parser, the schema, `explain` and the dispatch in `tollhouse-upstream` use
+//! this table, so that a new policy takes one row and one file.
 
-/// Hands the table to the macro `$rows`, once, as a list of rows.
+/// Passes the table to the macro `$rows` as a list of rows.
 #[macro_export]
 macro_rules! balancing_policies {
     ($rows:ident) => {
@@ -14,15 +14,15 @@ macro_rules! balancing_policies {
             RoundRobin "roundrobin" {
                 hashes_key: false, slow_start: true, table: round_robin::Schedule
             }
-            /// Equal keys go to the same node: a ring of hashes.
+            /// Equal keys go to the same node, by a ring of hashes.
             ConsistentHash "chash" {
                 hashes_key: true, slow_start: false, table: consistent_hash::HashTable
             }
-            /// The fewest requests under way, by weight.
+            /// The node with the fewest active requests relative to its weight.
             LeastConnections "least_conn" {
                 hashes_key: false, slow_start: true, table: least_connections::LeastConnectionsTable
             }
-            /// Of two nodes drawn, the one that has been answering faster.
+            /// The faster of two nodes drawn at random, by a moving average of response times.
             Ewma "ewma" {
                 hashes_key: false, slow_start: false, table: ewma::EwmaTable
             }
@@ -37,32 +37,32 @@ macro_rules! policies {
             hashes_key: $hashes_key:literal, slow_start: $slow_start:literal, table: $($table:tt)*
         }
     )+) => {
-        /// How one of several nodes is chosen.
+        /// Policy that chooses one of several nodes.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Policy {
             $($(#[$doc])* $policy,)+
         }
 
         impl Policy {
-            /// All of them, in the order in which people see them.
+            /// All policies, in display order.
             pub const ALL: &'static [Policy] = &[$(Policy::$policy),+];
 
-            /// Its name in documents.
+            /// Name in documents.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Policy::$policy => $name,)+
                 }
             }
 
-            /// Whether it sends requests by a key, which `hash_on` and `key` name.
+            /// Whether requests are distributed by the key that `hash_on` and `key` configure.
             pub fn hashes_key(self) -> bool {
                 match self {
                     $(Policy::$policy => $hashes_key,)+
                 }
             }
 
-            /// Whether fresh nodes may start slowly: where weights count, and tables are cheap to
-            /// make anew for every step.
+            /// Whether slow start is supported. Requires weights, and tables that are cheap to
+            /// rebuild for every step.
             pub fn has_slow_start(self) -> bool {
                 match self {
                     $(Policy::$policy => $slow_start,)+
@@ -75,15 +75,14 @@ macro_rules! policies {
 crate::balancing_policies!(policies);
 
 impl Policy {
-    /// What an upstream has that names none, or one that nobody knows.
+    /// Default policy; also used for an unknown name.
     pub const DEFAULT: Policy = Policy::RoundRobin;
 
-    /// The policy of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|policy| policy.name() == name)
     }
 
-    /// Every name, as a sentence lists them: `a, b or c`.
+    /// All names as a phrase: `a, b or c`.
     pub fn list_names() -> String {
         let names: Vec<&str> = Self::ALL.iter().map(|policy| policy.name()).collect();
         match names.split_last() {

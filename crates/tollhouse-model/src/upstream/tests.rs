@@ -176,7 +176,7 @@ fn a_certificate_by_id_stands_for_itself_alone() {
     let (upstream, problems) =
         parse(json!({ "client_cert_id": "1", "client_key": "-----BEGIN".repeat(8) }));
     assert!(upstream.is_none());
-    assert!(problems.to_string().contains("exclude each other"), "{problems}");
+    assert!(problems.to_string().contains("cannot be combined"), "{problems}");
 }
 
 #[test]
@@ -222,8 +222,8 @@ fn each_field_is_checked() {
         (json!({"checks": {"active": {"timeout": 0}}}), "to be greater than 0"),
         (json!({"checks": {"active": {"port": 65536}}}), "to be at most 65535"),
         (json!({"checks": {"active": {"http_path": "/a b"}}}), "control character"),
-        (json!({"checks": {"active": {"req_headers": ["a: b\r\nc: d"]}}}), "no header line"),
-        (json!({"checks": {"active": {"req_headers": ["a"]}}}), "no header line"),
+        (json!({"checks": {"active": {"req_headers": ["a: b\r\nc: d"]}}}), "invalid header line"),
+        (json!({"checks": {"active": {"req_headers": ["a"]}}}), "invalid header line"),
         (
             json!({"checks": {"active": {"healthy": {"interval": 0}}}}),
             "expected 0 to be at least 1",
@@ -456,7 +456,7 @@ fn wrong_slow_starts_are_refused() {
             json!({"warmup": 1, "type": "chash", "key": "uri"}),
             "warmup is only supported by the roundrobin upstream type; here it works",
         ),
-        (json!({"warmup": 1, "discovery_args": {"warmup": 2}}), "slow start is said twice"),
+        (json!({"warmup": 1, "discovery_args": {"warmup": 2}}), "slow start is configured twice"),
     ] {
         let found = registry_problems(&extra);
         assert!(found.contains(expected), "{found}");

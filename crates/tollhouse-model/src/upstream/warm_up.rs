@@ -1,7 +1,7 @@
-//! Reads slow start, in two spellings: `warm_up_conf` as APISIX has it, and `warmup`, which takes a
-//! duration alone and may also stand in `discovery_args`.
+//! Parser of slow start, which has two forms: `warm_up_conf` as in APISIX, and the short form
+//! `warmup`, which may also be a plain duration and may be given in `discovery_args`.
 //!
-//! How the weight rises is the business of those who balance.
+//! The curve of the weights is implemented by the balancer, not here.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::{Policy, WarmUp};
 use crate::limits::SECONDS_MAX;
 use crate::reader::{Fields, Reader, Unknown};
 
-/// The spelling of APISIX, which comes first.
+/// The form of APISIX; takes precedence.
 const CONF: &str = "warm_up_conf";
 
-/// The short spelling.
+/// The short form.
 const SHORT: &str = "warmup";
 
-/// Where the short spelling may stand too.
+/// The field that may contain the short form as well.
 const ARGUMENTS: &str = "discovery_args";
 
 const CONF_FIELDS: [&str; 5] = [
@@ -31,25 +31,25 @@ const CONF_FIELDS: [&str; 5] = [
 
 const SHORT_FIELDS: [&str; 3] = ["duration", "minimum_weight_percent", "aggression"];
 
-/// The weight that a fresh node begins with where nothing is said, in hundredths of its own.
+/// Default weight of a fresh node, in percent of its full weight.
 const MINIMUM_WEIGHT_PERCENT_DEFAULT: u8 = 10;
 
-/// A straight line.
+/// Linear rise.
 const AGGRESSION_DEFAULT: f64 = 1.0;
 
-/// The flattest curve: APISIX's schema.
+/// Smallest exponent; the bound of APISIX's schema.
 const AGGRESSION_MIN: f64 = 0.01;
 
-/// How often weights rise where nothing is said.
+/// Longest default interval between steps of the weights.
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
-/// How often weights rise at most: each step makes tables anew.
+/// Shortest default interval between steps; each step rebuilds the balancing table.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// In how many steps a short window is passed.
+/// Default number of steps in a short window.
 const STEPS: u32 = 50;
 
-/// Where slow start may be said.
+/// A place where slow start can be configured.
 struct Place<'v> {
     within: Option<&'static str>,
     name: &'static str,
@@ -85,7 +85,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, fields: &Fields) -> Option<WarmUp> {
     let warm_up = first.read(reader, fields, value);
     if said.next().is_some() {
         let hint = format!("keep one of \"{CONF}\" and \"{SHORT}\"");
-        reader.error_unquoted("slow start is said twice", &hint);
+        reader.error_unquoted("slow start is configured twice", &hint);
     }
     warm_up
 }
@@ -126,7 +126,7 @@ fn read_conf(reader: &mut Reader<'_>, value: &Value) -> Option<WarmUp> {
     })
 }
 
-/// `30`, `"30s"` or `{duration: 30s, minimum_weight_percent: 10, aggression: 1}`.
+/// Reads `30`, `"30s"` or `{duration: 30s, minimum_weight_percent: 10, aggression: 1}`.
 fn read_short(reader: &mut Reader<'_>, value: &Value) -> Option<WarmUp> {
     let Value::Object(fields) = value else { return Some(plain(read_window(reader, value)?)) };
     reader.object(value, &SHORT_FIELDS, Unknown::Refused);
@@ -151,7 +151,7 @@ fn plain(window: Duration) -> WarmUp {
     }
 }
 
-/// Seconds as a number, or a text such as `1m30s`.
+/// Reads seconds as a number, or a duration such as `1m30s`.
 fn read_window(reader: &mut Reader<'_>, value: &Value) -> Option<Duration> {
     let Value::String(text) = value else { return reader.seconds_above_zero(value) };
     let reason = match duration::parse(text) {

@@ -1,11 +1,11 @@
-//! One value out of a query string, a form body, a `Cookie` header or header lines; a scan, without building a
-//! table of all of them, and without allocating unless the value is encoded.
+//! Extraction of one value from a query string, a form body, a `Cookie` header or header lines.
+//! Each call scans the input without building a table, and allocates only if the value is encoded.
 
 use std::borrow::Cow;
 
-/// The first value of argument `name` in a query string or form body, with `%XX` and `+` decoded,
-/// in the name as well. An argument without `=` has an empty value. A `%` that no two hexadecimal
-/// digits follow stands for itself.
+/// Returns the first value of argument `name` in a query string or form body. `%XX` and `+` are
+/// decoded in names and values. An argument without `=` has an empty value. A `%` without two
+/// hexadecimal digits after it is kept.
 pub fn query_argument<'q>(query: &'q [u8], name: &str) -> Option<Cow<'q, [u8]>> {
     query.split(|&byte| byte == b'&').find_map(|pair| {
         let (key, value) = split_at_first(pair, b'=');
@@ -13,7 +13,7 @@ pub fn query_argument<'q>(query: &'q [u8], name: &str) -> Option<Cow<'q, [u8]>> 
     })
 }
 
-/// The value of the first cookie called exactly `name`, as it was sent.
+/// Returns the first value of the cookie `name`, as sent. The name is case-sensitive.
 pub fn cookie_value<'h>(header: &'h [u8], name: &str) -> Option<&'h [u8]> {
     header.split(|&byte| byte == b';').find_map(|pair| {
         let (key, value) = split_at_first(pair, b'=');
@@ -22,11 +22,11 @@ pub fn cookie_value<'h>(header: &'h [u8], name: &str) -> Option<&'h [u8]> {
     })
 }
 
-/// Headers of which the first line counts, as in nginx; the values of all others are joined.
+/// Headers of which only the first line counts, as in nginx. The lines of all others are joined.
 const FIRST_COUNTS: [&str; 5] = ["host", "user-agent", "referer", "content-type", "content-length"];
 
-/// The value of the variable `http_<name>`, where `name` is in lower case with `-` for `_`: of all
-/// lines of that name, which may be spelled with either, joined by commas (`Cookie` by semicolons).
+/// Returns the value of the variable `http_<name>`, where `name` is in lower case with `-` for `_`.
+/// In the header, either is accepted. Several lines are joined by commas (`Cookie` by semicolons).
 pub fn header_value<'h>(
     name: &str,
     lines: impl Iterator<Item = (&'h [u8], &'h [u8])>,
@@ -46,7 +46,7 @@ pub fn header_value<'h>(
     Some(Cow::Owned(joined))
 }
 
-/// Whether a header's name is the one that a variable names, to which `_` is `-`.
+/// Whether a header has the name of a variable; `_` in the header counts as `-`.
 fn is_named(header: &[u8], name: &[u8]) -> bool {
     let is_same =
         |byte: u8, named: u8| byte.eq_ignore_ascii_case(&named) || (byte == b'_' && named == b'-');
@@ -54,7 +54,7 @@ fn is_named(header: &[u8], name: &[u8]) -> bool {
         && header.iter().zip(name).all(|(byte, named)| is_same(*byte, *named))
 }
 
-/// What stands before and after the first `separator`; nothing after where there is none.
+/// Splits at the first `separator`; the second part is empty without one.
 fn split_at_first(text: &[u8], separator: u8) -> (&[u8], &[u8]) {
     match text.iter().position(|&byte| byte == separator) {
         Some(at) => (&text[..at], &text[at + 1..]),
@@ -64,14 +64,14 @@ fn split_at_first(text: &[u8], separator: u8) -> (&[u8], &[u8]) {
 
 /// Whether `encoded` is non-empty and decodes to `plain`.
 fn decodes_to(encoded: &[u8], plain: &[u8]) -> bool {
-    // Decoding never makes a text longer, and at most three times shorter.
+    // Decoding never lengthens a text.
     if encoded.len() < plain.len() || encoded.is_empty() {
         return false;
     }
     decode(encoded).eq(plain.iter().copied())
 }
 
-/// A part of a query or form with `%XX` and `+` decoded; incomplete escapes stay.
+/// Decodes `%XX` and `+` in a part of a query or form; incomplete escapes stay.
 pub fn decode_argument(value: &[u8]) -> Cow<'_, [u8]> {
     if value.iter().any(|&byte| byte == b'%' || byte == b'+') {
         return Cow::Owned(decode(value).collect());

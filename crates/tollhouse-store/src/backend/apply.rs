@@ -1,7 +1,7 @@
-//! What a transaction means, once for all backends that hold their entries themselves.
+//! Semantics of transactions, shared by all backends that hold their entries themselves.
 //!
-//! A backend gives the [`Table`]; conditions, revisions, previous entries and events come from here.
-//! Durability, order and the way back after a failure are the backend's.
+//! A backend provides the [`Table`]; conditions, revisions, previous entries and events are handled
+//! here. Durability, ordering and rollback are left to the backend.
 
 use crate::changes::{Changes, Event};
 use crate::entry::{Entry, Revision};
@@ -12,51 +12,53 @@ use bytes::Bytes;
 
 /// Entries by key.
 pub trait Table {
-    /// The entry of a key.
+    /// Returns the entry of a key.
     ///
     /// # Errors
-    /// The table cannot be read.
+    /// If the table cannot be read.
     fn get(&mut self, key: &str) -> Result<Option<Entry>, StoreError>;
-    /// Creates or replaces the entry of its key.
+    /// Creates or replaces an entry.
     ///
     /// # Errors
-    /// The table cannot be written.
+    /// If the table cannot be written.
     fn put(&mut self, entry: &Entry) -> Result<(), StoreError>;
-    /// Removes the entry of a key that is there.
+    /// Removes the entry of an existing key.
     ///
     /// # Errors
-    /// The table cannot be written.
+    /// If the table cannot be written.
     fn remove(&mut self, key: &str) -> Result<(), StoreError>;
     /// Removes all entries under a prefix and returns their keys in order.
     ///
     /// # Errors
-    /// The table cannot be written.
+    /// If the table cannot be written.
     fn remove_prefix(&mut self, prefix: &str) -> Result<Vec<Box<str>>, StoreError>;
 }
 
-/// A transaction that was applied.
+/// Result of an applied transaction.
 #[derive(Debug)]
 pub struct Applied {
-    /// What its author learns.
+    /// The answer for the caller.
     pub committed: Committed,
-    /// What watchers learn; none when nothing changed, and then no revision was made.
+    /// The event for watchers; `None` if nothing changed, in which case no revision was created.
     pub changes: Option<Changes>,
-    /// What was put under leases.
+    /// Keys put under leases.
     pub leased: Vec<(Box<str>, LeaseId)>,
 }
 
-/// What transactions are applied by, beside the table.
+/// Context of a transaction besides the table.
 pub struct Terms<'a> {
-    /// When a lease ends, in milliseconds of Unix time; [`StoreError::Fenced`] where it has ended.
+    /// Expiry time of a lease, in milliseconds of Unix time; [`StoreError::Fenced`] if the lease
+    /// has ended.
     pub expiry_ms: &'a dyn Fn(LeaseId) -> Result<u64, StoreError>,
-    /// The revision of the commit before.
+    /// Revision of the previous commit.
     pub newest: Revision,
 }
 
-/// Applies a transaction. After an error the table may hold a part of it, unless the error is a conflict.
+/// Applies a transaction. After an error other than a failed condition, the table may contain a
+/// part of it.
 ///
 /// # Errors
-/// A condition does not hold, a lease has ended, or the table failed.
+/// If a condition does not hold, a lease has ended, or the table fails.
 pub fn apply(
     table: &mut impl Table,
     transaction: Transaction,
@@ -92,7 +94,7 @@ fn check_conditions(
     for condition in conditions {
         match condition {
             Condition::LeaseHeld { lease } => drop((terms.expiry_ms)(*lease)?),
-            // A commit that only removed counts too: what it was is not looked up.
+            // Compared with the newest revision, so commits that only removed count too.
             Condition::NothingPutSince { revision } if terms.newest > *revision => {
                 return Err(StoreError::Outdated { revision: *revision });
             }
@@ -106,7 +108,7 @@ fn check_conditions(
     Ok(())
 }
 
-/// A transaction under way.
+/// A transaction that is being applied.
 struct Step<'a, T> {
     table: &'a mut T,
     terms: &'a Terms<'a>,
@@ -117,7 +119,7 @@ struct Step<'a, T> {
 }
 
 impl<T: Table> Step<'_, T> {
-    /// Does one operation and returns what stood at its key.
+    /// Executes one operation and returns the previous entry of its key.
     fn run(&mut self, operation: Operation) -> Result<Option<Entry>, StoreError> {
         match operation {
             Operation::Put { key, value, lease } => self.put(key, value, lease),
@@ -164,19 +166,19 @@ impl<T: Table> Step<'_, T> {
     }
 }
 
-/// The transaction that removes these keys, which have expired or whose lease was revoked.
+/// The transaction that removes keys whose time has expired or whose lease was revoked.
 #[must_use]
 pub fn removal(keys: Vec<Box<str>>) -> Transaction {
     let operations = keys.into_iter().map(|key| Operation::Delete { key }).collect();
     Transaction { conditions: Vec::new(), operations }
 }
 
-/// The first key after all that start with the prefix; none when there is no such key.
+/// The smallest key after all keys with the prefix; `None` if there is no such key.
 #[must_use]
 pub fn end_of_prefix(prefix: &str) -> Option<String> {
     let mut end = prefix.to_owned();
     while let Some(last) = end.pop() {
-        // The order of UTF-8 is the order of code points. The step leaves out the surrogates.
+        // UTF-8 sorts by code points. The range skips the surrogates.
         if let Some(next) = (last..=char::MAX).nth(1) {
             end.push(next);
             return Some(end);

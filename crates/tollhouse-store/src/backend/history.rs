@@ -1,7 +1,8 @@
-//! The newest commits of a store in this process, kept once for all watchers, and the watchers of them.
+//! History of the newest commits of a store in this process, shared by all its watchers.
 //!
-//! A watcher is a position in the common history, not a queue of its own: it costs a few bytes, and a
-//! slow one holds nobody up. When what it would read next has been dropped, it is lost and learns so.
+//! A watcher is a position in the common history, without a queue. It costs a few bytes, and a slow
+//! one does not delay others. If the next commit it would read has been dropped, its watch ends with
+//! `Lost`.
 
 use crate::changes::Changes;
 use crate::entry::Revision;
@@ -17,20 +18,21 @@ use tokio::sync::watch;
 /// The newest commits of a store.
 pub struct History {
     ring: Mutex<Ring>,
-    /// Moves with every commit and at the end; watchers sleep on it.
+    /// Signals every commit and the end of the store to waiting watchers.
     moved: watch::Sender<Revision>,
 }
 
 struct Ring {
     /// Commits in the order of their revisions, oldest first.
     commits: VecDeque<Arc<Changes>>,
-    /// The sum of what they hold.
+    /// Total size of the commits, in bytes.
     bytes: usize,
-    /// The newest revision that is not kept: all after it are.
+    /// The newest revision that was dropped; all later commits are kept.
     dropped: Revision,
-    /// The newest revision; that of the last commit where one is kept.
+    /// The newest revision.
     newest: Revision,
-    /// How often the commits turned out to be others than those that were read.
+    /// Number of restarts. Watches from before a restart are lost, because the commits they read
+    /// may not exist any more.
     restarts: u64,
     is_closed: bool,
     commits_max: usize,
@@ -38,7 +40,7 @@ struct Ring {
 }
 
 impl History {
-    /// The history of a store that was opened at this revision.
+    /// Creates the history of a store opened at this revision.
     #[must_use]
     pub fn new(newest: Revision, kept: HistoryKept) -> Self {
         match kept {
@@ -63,21 +65,21 @@ impl History {
         Self { ring: Mutex::new(ring), moved: watch::Sender::new(newest) }
     }
 
-    /// Adds a commit, which must come after the newest.
+    /// Appends a commit, which must be newer than all others.
     pub fn publish(&self, changes: Changes) {
         let revision = changes.revision;
         self.lock().push(changes);
         self.moved.send_replace(revision);
     }
 
-    /// The newest revision.
     #[must_use]
     pub fn newest(&self) -> Revision {
         self.lock().newest
     }
 
-    /// Forgets every commit, and goes on from this revision: commits were missed, or were undone by an
-    /// engine that lost them. All watchers are lost, even those of a revision that comes again.
+    /// Drops every commit and continues from this revision, because commits were missed, or were
+    /// undone by an engine that lost them. All watches are lost, even those at a revision that
+    /// occurs again.
     pub fn restart(&self, newest: Revision) {
         let mut ring = self.lock();
         ring.commits.clear();
@@ -89,12 +91,12 @@ impl History {
         self.moved.send_replace(newest);
     }
 
-    /// Waits until the commit of this revision is kept here: the file shows it to readers a moment
-    /// before.
+    /// Waits until the commit of this revision is in the history, because readers of the file see
+    /// it slightly earlier.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Closed`] when it will never be, since the writer is gone.
+    /// [`StoreError::Closed`] if the store is closed before that.
     pub async fn reached(&self, revision: Revision) -> Result<(), StoreError> {
         let mut moved = self.moved.subscribe();
         loop {
@@ -113,13 +115,14 @@ impl History {
         }
     }
 
-    /// Wakes every watcher for the last time: each reads what is left and then learns of the end.
+    /// Wakes every watcher a last time; each reads the remaining commits and then learns of the
+    /// end.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.moved.send_modify(|_| {});
     }
 
-    /// A watcher of what comes under a prefix after this revision.
+    /// Watches commits under a prefix after this revision.
     #[must_use]
     pub fn watch(self: &Arc<Self>, prefix: &str, after: Revision) -> Watch {
         let restarts = self.lock().restarts;
@@ -155,27 +158,27 @@ impl Ring {
         }
     }
 
-    /// The first commit after this revision; none when there is none yet.
+    /// Returns the first commit after this revision; `None` before it is made.
     fn read(&self, after: Revision, restarts: u64) -> Result<Option<Arc<Changes>>, Lost> {
         if after < self.dropped || after > self.newest || restarts != self.restarts {
             return Err(Lost::Compacted { after, oldest: self.dropped, newest: self.newest });
         }
-        // Revisions may have gaps, so that a commit's place cannot be computed of its revision.
+        // Revisions may have gaps, so the index of a commit cannot be computed from its revision.
         let index = self.commits.partition_point(|commit| commit.revision <= after);
         Ok(self.commits.get(index).map(Arc::clone))
     }
 }
 
-/// One watcher's place in the history.
+/// Position of one watcher in the history.
 struct HistoryWatch {
     history: Arc<History>,
-    /// That of the history when the watch began.
+    /// Number of restarts of the history when the watch began.
     restarts: u64,
     moved: watch::Receiver<Revision>,
     prefix: Box<str>,
-    /// The last commit that was looked at.
+    /// Revision of the last commit examined.
     after: Revision,
-    /// The last revision that the watcher has heard of.
+    /// Last revision reported to the watcher.
     reported: Revision,
 }
 
@@ -209,7 +212,8 @@ impl WatchSource for HistoryWatch {
                         return Some(WatchEvent::Commit(changes));
                     }
                 }
-                // Said once, when all is read: who waits for a revision need not wait for a change.
+                // Progress is reported once all commits are read, so that a caller waiting for a
+                // revision need not wait for a change under its prefix.
                 Ok(None) if self.after > self.reported => {
                     self.reported = self.after;
                     return Some(WatchEvent::Progress(self.after));

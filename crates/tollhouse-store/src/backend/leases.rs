@@ -1,7 +1,7 @@
 //! The leases of a store in this process.
 //!
-//! They live in memory only: their holders are in the same process, and end with it. What was put under a
-//! lease is kept with the time at which it ends, and so ends after a restart as well.
+//! They exist in memory only, because their holders are in the same process and end with it.
+//! Entries under a lease are stored with their expiry time, so they expire after a restart too.
 
 use crate::changes::Changes;
 use crate::clock::expiry_after;
@@ -15,7 +15,7 @@ use std::time::Duration;
 #[derive(Default)]
 pub(super) struct Leases {
     held: BTreeMap<LeaseId, Held>,
-    /// The lease that a key was put under.
+    /// The lease under which a key was put.
     by_key: HashMap<Box<str>, LeaseId>,
     newest: u64,
 }
@@ -27,7 +27,6 @@ struct Held {
 }
 
 impl Leases {
-    /// A new lease.
     pub(super) fn grant(&mut self, ttl: Duration, now_ms: u64) -> Result<LeaseId, StoreError> {
         if self.held.len() == LEASES_MAX {
             self.drop_ended(now_ms);
@@ -44,21 +43,21 @@ impl Leases {
         Ok(lease)
     }
 
-    /// When a lease ends.
+    /// Expiry time of a lease.
     ///
     /// # Errors
     ///
-    /// It has ended.
+    /// If the lease has ended.
     pub(super) fn expiry_ms(&self, lease: LeaseId, now_ms: u64) -> Result<u64, StoreError> {
         let held = self.held.get(&lease).filter(|held| held.expires_at_ms > now_ms);
         held.map(|held| held.expires_at_ms).ok_or(StoreError::Fenced { lease })
     }
 
-    /// When a lease would end that is renewed now, and what was put under it.
+    /// Returns the new expiry time of a lease that is renewed now, and the keys under it.
     ///
     /// # Errors
     ///
-    /// It has ended.
+    /// If the lease has ended.
     pub(super) fn renewal(
         &self,
         lease: LeaseId,
@@ -69,28 +68,25 @@ impl Leases {
         Ok((expiry_after(now_ms, held.ttl), held.keys.iter().cloned().collect()))
     }
 
-    /// Renews a lease.
     pub(super) fn renew(&mut self, lease: LeaseId, expires_at_ms: u64) {
         if let Some(held) = self.held.get_mut(&lease) {
             held.expires_at_ms = expires_at_ms;
         }
     }
 
-    /// What was put under a lease.
     pub(super) fn keys(&self, lease: LeaseId) -> Vec<Box<str>> {
         self.held.get(&lease).map_or_else(Vec::new, |held| held.keys.iter().cloned().collect())
     }
 
-    /// Ends a lease.
     pub(super) fn revoke(&mut self, lease: LeaseId) {
         for key in self.held.remove(&lease).into_iter().flat_map(|held| held.keys) {
             self.by_key.remove(&key);
         }
     }
 
-    /// Takes note of a commit, and of what it put under leases.
+    /// Updates the keys under leases after a commit.
     pub(super) fn follow(&mut self, changes: &Changes, leased: Vec<(Box<str>, LeaseId)>) {
-        // Most stores have no leases at all.
+        // Most stores have no leases.
         if self.held.is_empty() {
             return;
         }
@@ -109,7 +105,7 @@ impl Leases {
         }
     }
 
-    /// Forgets leases that have ended; what was put under them ends by itself.
+    /// Removes leases that have ended; entries under them expire separately.
     fn drop_ended(&mut self, now_ms: u64) {
         let is_over = |held: &Held| held.expires_at_ms <= now_ms;
         let over: Vec<LeaseId> =

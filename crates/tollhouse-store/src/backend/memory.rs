@@ -1,7 +1,7 @@
-//! The store in memory: for tests, and for a gateway that is configured by files alone.
+//! The store in memory, for tests and for a gateway configured only by files.
 //!
-//! Commits happen at once, under a lock that is held for the commit only; one thread waits for what
-//! expires. How much it holds is bounded by what is put into it.
+//! Commits happen immediately, under a lock held only for the commit. One thread waits for entries
+//! to expire. The size is bounded only by the entries that are put.
 
 use super::apply::{Applied, Table, Terms, apply, removal};
 use super::history::History;
@@ -29,7 +29,6 @@ pub(super) struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store.
     pub(super) fn open(options: &Options) -> Result<Self, StoreError> {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
@@ -58,7 +57,7 @@ impl Drop for MemoryStore {
         self.shared.history.close();
         self.shared.wake();
         if let Some(thread) = self.expiry.take() {
-            // A panic of that thread has been reported by it; there is nothing to add here.
+            // A panic of the thread has already been reported.
             let _ = thread.join();
         }
     }
@@ -134,10 +133,10 @@ impl Store for MemoryStore {
     }
 }
 
-/// What the store and its thread have in common.
+/// State shared between the store and its thread.
 struct Shared {
     state: Mutex<State>,
-    /// The first expiry, the time or the life of the store changed.
+    /// Signals a change of the next expiry, of the clock, or the end of the store.
     woken: Condvar,
     history: Arc<History>,
     clock: Clock,
@@ -146,7 +145,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     entries: BTreeMap<Box<str>, Entry>,
-    /// When which key expires, soonest first.
+    /// Expiry times with their keys, soonest first.
     expiries: BTreeSet<(u64, Box<str>)>,
     revision: Revision,
     leases: Leases,
@@ -158,17 +157,17 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the thread look again. Taking the lock first means that it is not between looking and
-    /// sleeping.
+    /// Makes the thread check again. Taking the lock first ensures that it is not between checking
+    /// and sleeping.
     fn wake(&self) {
         drop(self.lock());
         self.woken.notify_all();
     }
 
-    /// Commits under the lock, so that watchers see commits in their order.
+    /// Commits under the lock, so that watchers see commits in order.
     fn commit(&self, state: &mut State, transaction: Transaction) -> Result<Committed, StoreError> {
         let first_expiry = state.first_expiry_ms();
-        // Lent out for as long as the rest of the state is the table.
+        // Taken out while the rest of the state is borrowed as the table.
         let leases = std::mem::take(&mut state.leases);
         let now_ms = self.clock.now_ms();
         let expiry_ms = |lease| leases.expiry_ms(lease, now_ms);
@@ -200,7 +199,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes what has expired by now.
+    /// Removes all expired entries.
     fn expire(&self, state: &mut State) {
         loop {
             let now_ms = self.clock.now_ms();
@@ -235,7 +234,7 @@ impl State {
         self.range(Bound::Included(prefix), prefix)
     }
 
-    /// The entries from there on that lie under a prefix.
+    /// The entries under a prefix from `first` on.
     fn range<'a>(
         &'a self,
         first: Bound<&'a str>,

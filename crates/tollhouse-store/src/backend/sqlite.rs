@@ -1,9 +1,9 @@
-//! The store in one SQLite file of the data directory.
+//! The store in one SQLite file in the data directory.
 //!
-//! All writes go through one thread ([`writer`]), which commits what is queued together; reads have
-//! threads of their own ([`reader`]) and see the newest commit. How the file is opened, checked and
-//! locked stands in [`file`]; what is in it in [`table`]; copies of it are made in [`backup`]; [`outside`]
-//! looks at it while another process has it open.
+//! A single thread ([`writer`]) does all writes and commits queued ones together. Reads run on
+//! separate threads ([`reader`]) and see the newest commit. [`file`] opens, checks and locks the
+//! file; [`table`] defines its content; [`backup`] writes copies; [`outside`] reads it while
+//! another process has it open.
 
 mod backup;
 mod error;
@@ -37,8 +37,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A store in a file. Dropped in the order of the fields: the writer is the last to close the file,
-/// which folds the log into it; the lock goes when all is done.
+/// A store in a file. The fields are dropped in order: the writer closes the file last, which folds
+/// the log into it; the lock is released at the end.
 pub(super) struct SqliteStore {
     history: Arc<History>,
     readers: Readers,
@@ -47,7 +47,7 @@ pub(super) struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the store of this directory, or makes one.
+    /// Opens or creates the store of this directory.
     pub(super) fn open(directory: &Path, options: &Options) -> Result<Self, StoreError> {
         let lock = DirectoryLock::take(directory)?;
         let path = directory.join(file::STORE_FILE);
@@ -82,7 +82,8 @@ impl Store for SqliteStore {
         Box::pin(async move {
             let list = move |connection: &mut _| table::list(connection, &prefix);
             let listing = self.readers.list(list).await?;
-            // The file shows a commit before the history does; who watches from here must find it.
+            // Readers see a commit in the file slightly before it is in the history. A watch from
+            // this revision must find it there.
             self.history.reached(listing.revision).await?;
             Ok(listing)
         })

@@ -1,4 +1,4 @@
-//! Entries that end: each in a commit of its own that watchers see.
+//! Cases about expiry: entries are removed in separate commits that watchers see.
 
 use super::{Case, Fixture, next};
 use crate::changes::{Changes, Event};

@@ -1,4 +1,5 @@
-//! Leases: what they hold goes with them, and who has lost one writes nothing under it.
+//! Cases about leases: entries end with their lease, and a holder whose lease has ended cannot
+//! write.
 
 use super::{Case, Fixture, next, put};
 use crate::changes::Event;
@@ -13,7 +14,7 @@ pub(super) const CASES: &[Case] = &[
     |fixture| Box::pin(a_lease_that_never_was_is_none(fixture)),
 ];
 
-/// Of stores whose time is moved by hand.
+/// Cases for stores with a manual clock.
 pub(super) const EMBEDDED: &[Case] = &[
     |fixture| Box::pin(a_lease_that_is_renewed_lasts(fixture)),
     |fixture| Box::pin(who_lost_a_lease_is_fenced(fixture)),
@@ -87,7 +88,7 @@ async fn a_lease_that_never_was_is_none(fixture: Fixture) {
     let never = LeaseId(1 << 40);
     assert_eq!(fixture.store().keep_alive(never).await, Err(StoreError::Fenced { lease: never }));
     fixture.store().revoke(never).await.expect("there is nothing to end");
-    // One that ends at once holds nothing.
+    // A lease of zero duration has ended at once.
     let lease = fixture.store().grant(Duration::ZERO).await.expect("there is room for it");
     fixture.refused(put("k", "v").while_held(lease)).await;
 }

@@ -1,20 +1,20 @@
-//! A store without room: it says so, and takes what only removes.
+//! Check of a store without space: it reports so, and accepts transactions that only remove.
 
 use crate::store::Store;
 use crate::transaction::Transaction;
 
-/// Entries that are removed while there is no room: more than fit into what was left.
+/// Entries removed while the store is full; more than fit into the remaining space.
 pub const REMOVALS: usize = 100;
 
-/// Small entries that an engine takes while it is full, before it takes none: some files have free pages.
+/// Most small entries that a full engine may still accept, because some files have free pages.
 const LAST_PUTS_MAX: usize = 10_000;
 
-/// Fills a store, by `fill` and by entries of its own, and removes entries from it. It has room again afterwards only
-/// where the caller makes some.
+/// Fills a store, by `fill` and by further entries, and then removes entries. The store only has
+/// space again if the caller provides some.
 ///
 /// # Panics
 ///
-/// When a store without room takes no removals, or does not say that it has none.
+/// If the full store refuses removals or does not report the lack of space.
 pub async fn removals_are_taken(store: &dyn Store, fill: impl FnOnce()) {
     for number in 0..REMOVALS {
         let put = Transaction::new().put(format!("/kept/{number}"), "v".repeat(900));

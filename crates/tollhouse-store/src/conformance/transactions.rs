@@ -1,4 +1,4 @@
-//! Transactions: all or nothing, one revision, conditions first.
+//! Cases about transactions: atomicity, a single revision, and conditions before operations.
 
 use super::{Case, Fixture, put, together};
 use crate::entry::Revision;
@@ -6,7 +6,7 @@ use crate::error::{ErrorKind, StoreError};
 use crate::future::BoxFuture;
 use crate::transaction::Transaction;
 
-/// How many authors commit side by side.
+/// Number of concurrent writers.
 const AUTHORS: u64 = 16;
 
 pub(super) const CASES: &[Case] = &[
@@ -54,7 +54,7 @@ async fn a_failed_condition_changes_nothing(fixture: Fixture) {
         (write().when_modified_at("here", later), "here"),
         (write().when_modified_at("gone", first), "gone"),
         (write().when_unchanged_since("here", before), "here"),
-        // Of several that fail the first is named, on every backend.
+        // If several fail, every backend names the first.
         (write().when_exists("here").when_absent("gone").when_exists("a").when_exists("b"), "a"),
     ];
     for (transaction, key) in cases {
@@ -74,7 +74,8 @@ async fn a_failed_condition_changes_nothing(fixture: Fixture) {
     assert!(fixture.commit(held).await.revision > first);
 }
 
-/// Two who check different things, and each undo what the other has checked: one of them is refused.
+/// Two callers check different keys, and each undoes what the other has checked: one of them is
+/// refused.
 async fn a_guard_that_changed_refuses(fixture: Fixture) {
     let seen = fixture.put("upstream", "1").await;
     let refer = put("route", "1").when_exists("upstream").put("guard", "1");
@@ -94,7 +95,7 @@ async fn a_guard_that_changed_refuses(fixture: Fixture) {
     assert_eq!(error, StoreError::Conflict { key: "upstream".into() });
 }
 
-/// Whoever has looked at everything and expects none of it to be joined by more.
+/// A caller that has read everything requires that nothing was added since.
 async fn a_store_that_changed_refuses(fixture: Fixture) {
     let seen = fixture.put("a", "1").await;
     let remove = |seen| Transaction::new().delete("a").when_nothing_put_since(seen);
@@ -189,7 +190,7 @@ async fn no_increment_is_lost(fixture: Fixture) {
     assert_eq!(fixture.value("count").await, Some((AUTHORS * EACH).to_string()));
 }
 
-/// Reads, adds one and writes, until nobody else wrote in between.
+/// Reads, adds one and writes; repeats if another caller has written in between.
 async fn increment(fixture: &Fixture, key: &str) {
     loop {
         let entry = fixture.get(key).await.expect("it is there");

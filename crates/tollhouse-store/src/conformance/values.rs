@@ -1,4 +1,4 @@
-//! Reading what was written: values, revisions, lists by prefix.
+//! Cases about reading: values, revisions, lists by prefix.
 
 use super::{Case, Fixture};
 use crate::error::StoreError;

@@ -1,4 +1,4 @@
-//! Watching: whole commits, in order, none left out.
+//! Cases about watches: whole commits, in order, without gaps.
 
 use super::{Case, Fixture, end, next, together};
 use crate::changes::Event;
@@ -19,7 +19,7 @@ pub(super) const CASES: &[Case] = &[
     |fixture| Box::pin(a_revision_to_come_is_lost(fixture)),
 ];
 
-/// Of stores in this process, where every commit is heard of at once.
+/// Cases for stores in this process, where every commit is reported at once.
 pub(super) const EMBEDDED: &[Case] = &[
     |fixture| Box::pin(a_watch_knows_how_far_it_is(fixture)),
     |fixture| Box::pin(the_end_of_the_store_ends_the_watch(fixture)),
@@ -86,7 +86,7 @@ async fn a_watch_knows_how_far_it_is(fixture: Fixture) {
     let before = fixture.revision().await;
     let mut watch = fixture.store().watch("/a/", before);
     let other = fixture.put("/b/2", "v").await;
-    // Somebody who wants to have seen everything up to here need not wait for a change of it.
+    // A caller that waits for this revision need not wait for a change under its prefix.
     assert_eq!(watch.next().await, WatchEvent::Progress(other));
     assert_eq!(watch.revision(), other);
     assert_eq!(watch.try_next(), None);
@@ -95,7 +95,7 @@ async fn a_watch_knows_how_far_it_is(fixture: Fixture) {
 async fn a_waiting_watcher_is_woken(fixture: Fixture) {
     let mut watch = fixture.watch().await;
     {
-        // A future that is dropped while it waits takes nothing with it.
+        // Dropping a waiting future must not lose an event.
         let mut waiting = Box::pin(watch.next());
         poll_fn(|cx| {
             assert!(waiting.as_mut().poll(cx).is_pending(), "nothing was committed yet");
@@ -141,7 +141,7 @@ async fn who_is_too_far_behind_is_lost(fixture: Fixture) {
     let mut slow = fixture.store().watch("", before);
     fixture.put("k", "v").await;
     fixture.subject.compact().await;
-    // A store may have read ahead for it; what it must not do is to leave something out.
+    // A store may have read ahead for this watch, but it must not skip a commit.
     let first = loop {
         match slow.next().await {
             WatchEvent::Progress(_) => {}

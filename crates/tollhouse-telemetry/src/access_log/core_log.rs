@@ -1,7 +1,7 @@
-//! The end of the access log that one core writes to: a buffer, and its hand-over when full.
+//! The part of the access log that belongs to one core: a buffer, and its hand-over when full.
 //!
-//! Nothing here waits. After warm-up nothing here allocates either: the writer sends emptied
-//! buffers back.
+//! Nothing here waits. After warm-up nothing allocates either, because the writer returns emptied
+//! buffers.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -15,23 +15,23 @@ use super::variable::Source;
 use super::writer::{Batch, Command};
 use crate::catalogue::ProcessMetrics;
 
-/// Bytes of lines at which a buffer is handed over: some hundred lines, so that the cost of the
-/// hand-over and of the system call disappears, and a size the disk likes.
+/// Size at which a buffer is handed over, in bytes: some hundred lines, so that the costs of the
+/// hand-over and of the system call are negligible, and the disk receives large writes.
 pub const BUFFER_BYTES: usize = 32 * 1024;
 
-/// Buffers of one core, the one being filled included: bounds memory when the disk is slow.
+/// Most buffers of one core, including the one being filled. Bounds memory while the disk is slow.
 pub const BUFFERS_A_CORE: usize = 16;
 
-/// Room in a new buffer beyond [`BUFFER_BYTES`] for the line that passes it.
+/// Space in a new buffer beyond [`BUFFER_BYTES`] for the line that exceeds it.
 const LAST_LINE_BYTES: usize = 4 * 1024;
 
-/// The access log as one core sees it; moves to the core's thread and stays there.
+/// Access log of one core; moves to the core's thread and stays there.
 pub struct CoreLog {
     layout: Arc<Layout>,
     shows_attempts: bool,
     metrics: Arc<ProcessMetrics>,
     sender: SyncSender<Command>,
-    /// Where emptied buffers come back.
+    /// Channel on which the writer returns emptied buffers.
     home: Receiver<Vec<u8>>,
     way_home: SyncSender<Vec<u8>>,
     state: RefCell<State>,
@@ -40,7 +40,7 @@ pub struct CoreLog {
 struct State {
     buffer: Vec<u8>,
     lines: u64,
-    /// Buffers that exist, with the writer or here.
+    /// Number of existing buffers, including those with the writer.
     buffers: usize,
     times: Times,
 }
@@ -63,13 +63,13 @@ impl CoreLog {
         Self { layout, shows_attempts, metrics, sender, home, way_home, state }
     }
 
-    /// Whether lines tell about attempts to reach nodes: nobody is asked for them otherwise.
+    /// Whether lines contain attempts to reach nodes. If not, they need not be recorded.
     #[inline]
     pub fn shows_attempts(&self) -> bool {
         self.shows_attempts
     }
 
-    /// Writes the line of one request into the buffer, and hands that over when it is full.
+    /// Formats the line of one request into the buffer, and hands the buffer over when it is full.
     pub fn write(&self, source: &impl Source) {
         let state = &mut *self.state.borrow_mut();
         let unix_seconds = source.unix_ms() / 1_000;
@@ -83,7 +83,7 @@ impl CoreLog {
         }
     }
 
-    /// Hands over what has been written, however little; called every second and when idle.
+    /// Hands over the buffer even if it is not full; called every second and when idle.
     pub fn flush(&self) {
         let state = &mut *self.state.borrow_mut();
         if !state.buffer.is_empty() {
@@ -93,7 +93,7 @@ impl CoreLog {
 
     fn hand_over(&self, state: &mut State) {
         let Some(spare) = self.spare_buffer(state) else {
-            // The writer has all the others: the disk cannot keep up.
+            // All buffers are with the writer, so the disk cannot keep up.
             self.drop_lines(state);
             return;
         };
@@ -106,7 +106,7 @@ impl CoreLog {
             Ok(()) => state.lines = 0,
             Err(TrySendError::Full(command) | TrySendError::Disconnected(command)) => {
                 if let Command::Lines(batch) = command {
-                    // There is room: this buffer is one of those that the way home was sized for.
+                    // Cannot fail: the channel has a place for every buffer.
                     let _ =
                         self.way_home.try_send(std::mem::replace(&mut state.buffer, batch.bytes));
                 }
@@ -150,14 +150,14 @@ fn new_buffer() -> Vec<u8> {
     Vec::with_capacity(BUFFER_BYTES + LAST_LINE_BYTES)
 }
 
-/// Makes a written buffer fit to be filled again; one grown by an outsize line shrinks.
+/// Clears a written buffer for reuse. A buffer that grew for a very long line shrinks.
 pub(super) fn emptied(mut buffer: Vec<u8>) -> Vec<u8> {
     buffer.clear();
     buffer.shrink_to(BUFFER_BYTES + LAST_LINE_BYTES);
     buffer
 }
 
-/// The texts of one second.
+/// Formatted times of one second.
 pub(super) struct Times {
     unix_seconds: u64,
     pub(super) local: [u8; LOG_DATE_BYTES],

@@ -1,31 +1,30 @@
-//! What is known about a finished request when its line is written, as plain fields: for those whose lines
-//! are too few for asking them for what the format names alone.
+//! A finished request as plain fields, for callers with few log lines, which need not compute
+//! values on demand.
 //!
-//! Everything is optional: an empty text, `None`, a port or a status of zero prints as the format's
-//! word for nothing. Addresses, schemes, the protocol and the names of TLS are the gateway's own
-//! words and are not escaped; all other text is.
+//! Everything is optional: an empty text, `None`, and a port or status of zero are written as
+//! absent. Addresses, schemes, the protocol and the names of TLS come from the gateway and are not
+//! escaped; all other text is.
 
 use super::variable::{Source, Value, Variable};
 use crate::codes::ErrorCode;
 
-/// One finished request.
+/// A finished request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Entry<'a> {
-    /// When the request ended.
+    /// End of the request, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// From the first byte of the request to the last byte of the answer.
+    /// Time from the first byte of the request to the last byte of the response.
     pub request_time_ms: u64,
-    /// Of the answer.
+    /// Status of the response.
     pub status: u16,
-    /// Why the gateway failed the request, if it did.
+    /// Error code if the gateway failed the request.
     pub error_code: Option<ErrorCode>,
     /// The client's address as text.
     pub remote_addr: &'a [u8],
-    /// The client's port.
     pub remote_port: u16,
-    /// The address the client connected to.
+    /// Local address of the connection.
     pub server_addr: &'a [u8],
-    /// The port the client connected to.
+    /// Local port of the connection.
     pub server_port: u16,
     /// Number of the connection, counted from the start of the process.
     pub connection: u64,
@@ -33,41 +32,38 @@ pub struct Entry<'a> {
     pub connection_requests: u64,
     /// `http` or `https`.
     pub scheme: &'a str,
-    /// Version of TLS, as `TLSv1.3`.
+    /// Version of TLS, such as `TLSv1.3`.
     pub ssl_protocol: &'a str,
     /// Name of the cipher suite.
     pub ssl_cipher: &'a str,
-    /// Name the client asked for in its TLS handshake.
+    /// Server name (SNI) of the TLS handshake.
     pub ssl_server_name: &'a str,
-    /// `r` where the client came back with a ticket, else `.`.
+    /// `r` for a resumed TLS session, else `.`.
     pub ssl_session_reused: &'a str,
-    /// What became of the client's certificate.
+    /// Result of verifying the client certificate: `NONE`, `SUCCESS`, or `FAILED` with the reason.
     pub ssl_client_verify: &'a str,
-    /// Whose certificate the client has shown.
+    /// Subject of the client certificate.
     pub ssl_client_s_dn: &'a str,
-    /// The number of that certificate.
+    /// Serial number of the client certificate.
     pub ssl_client_serial: &'a str,
-    /// As sent.
+    /// Method as sent.
     pub method: &'a [u8],
     /// Path and query as sent.
     pub request_target: &'a [u8],
-    /// `HTTP/1.1`.
+    /// Protocol, such as `HTTP/1.1`.
     pub protocol: &'static str,
-    /// The host the request was routed by.
+    /// Host used for routing.
     pub host: &'a [u8],
     /// The Host header as sent.
     pub http_host: &'a [u8],
-    /// The Referer header.
     pub http_referer: &'a [u8],
-    /// The User-Agent header.
     pub http_user_agent: &'a [u8],
-    /// The X-Forwarded-For header.
     pub http_x_forwarded_for: &'a [u8],
     /// Bytes of the request, head and body.
     pub request_length: u64,
-    /// Bytes of the answer, head and body.
+    /// Bytes of the response, head and body.
     pub bytes_sent: u64,
-    /// Bytes of the answer's body.
+    /// Bytes of the response body.
     pub body_bytes_sent: u64,
     /// Every attempt to reach a node, in order.
     pub attempts: &'a [Attempt<'a>],
@@ -77,32 +73,27 @@ pub struct Entry<'a> {
     pub upstream_host: &'a [u8],
     /// Path and query towards the node.
     pub upstream_uri: &'a [u8],
-    /// Id of the route.
     pub route_id: &'a str,
-    /// Name of the route.
     pub route_name: &'a str,
-    /// Id of the service.
     pub service_id: &'a str,
-    /// Name of the service.
     pub service_name: &'a str,
-    /// Name of the consumer.
     pub consumer_name: &'a str,
-    /// Id of the request, taken over or given out.
+    /// Id of the request, received or generated.
     pub request_id: &'a [u8],
 }
 
-/// One attempt to have a node answer.
+/// An attempt to send the request to a node.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Attempt<'a> {
     /// Address and port of the node.
     pub addr: &'a [u8],
-    /// Status of its answer; zero when there was none.
+    /// Status of the node's response; zero without one.
     pub status: u16,
-    /// Until the connection stood.
+    /// Time until the connection was established.
     pub connect_time_ms: Option<u64>,
-    /// Until the head of the answer was there.
+    /// Time until the head of the response.
     pub header_time_ms: Option<u64>,
-    /// Until the answer was complete.
+    /// Time until the response was complete.
     pub response_time_ms: Option<u64>,
 }
 

@@ -1,6 +1,6 @@
-//! Text from outside made harmless for a log line: the two ways nginx knows.
+//! The two ways of escaping text from outside in a log line, as in nginx.
 //!
-//! Nearly all text has nothing to escape, and is copied whole.
+//! Nearly all text needs no escaping and is copied at once.
 
 use tollhouse_stdx::plain_bytes::plain_bytes;
 
@@ -28,7 +28,7 @@ fn push_hex_escaped_slowly(text: &[u8], line: &mut Vec<u8>) {
     }
 }
 
-/// Appends `text` as the inside of a JSON string; what is no UTF-8 becomes U+FFFD.
+/// Appends `text` as the inside of a JSON string; invalid UTF-8 becomes U+FFFD.
 pub(super) fn push_json_escaped(text: &[u8], line: &mut Vec<u8>) {
     let clean = plain_bytes(text);
     line.extend_from_slice(&text[..clean]);

@@ -1,5 +1,4 @@
-//! The shape of a line: a format read once into literal text and variables, and the writing of
-//! one line by it.
+//! Line formats: parsing of a format into literal text and variables, and writing of one line.
 
 use thiserror::Error;
 use tollhouse_stdx::edit_distance::nearest;
@@ -10,11 +9,11 @@ use super::escape::{push_hex_escaped, push_json_escaped};
 use super::number::{push_number, push_seconds};
 use super::variable::{Source, Value, Variable};
 
-/// The format that web servers agree on.
+/// The `combined` format of nginx and Apache.
 pub const COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \
                             $body_bytes_sent \"$http_referer\" \"$http_user_agent\"";
 
-/// The fields of a JSON line when none are chosen.
+/// Default fields of a JSON line.
 pub const JSON_FIELDS: &[Variable] = &[
     Variable::TimeIso8601,
     Variable::RemoteAddr,
@@ -38,29 +37,29 @@ pub const JSON_FIELDS: &[Variable] = &[
     Variable::ConsumerName,
 ];
 
-/// Longest format string, in bytes: several times the longest in use, and a bound on a line's
-/// literal text.
+/// Longest format string, in bytes. Formats in use are several times shorter; the limit bounds the
+/// literal text of a line.
 pub const FORMAT_BYTES_MAX: usize = 4_096;
 
-/// How text from outside is made harmless in a format string.
+/// Escaping of text from outside in a format string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Escape {
-    /// `\xHH`; nothing is shown as `-`.
+    /// `\xHH`; absent values are written as `-`.
     Default,
-    /// As inside a JSON string; nothing is shown as nothing.
+    /// Escapes of JSON strings; absent values are empty.
     Json,
 }
 
-/// Why a format cannot be used.
+/// Why a format is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FormatError {
     /// A dollar sign without a name, or a brace that is not closed.
     #[error("a variable name is missing or not closed after the dollar sign at byte {0}")]
     NoName(usize),
-    /// A name that is none of ours.
+    /// The name of the variable is unknown.
     #[error("unknown variable ${name}{}", did_you_mean(*suggestion))]
     UnknownVariable {
-        /// As written.
+        /// Name as written.
         name: String,
         /// The most similar known name.
         suggestion: Option<&'static str>,
@@ -68,7 +67,7 @@ pub enum FormatError {
     /// A line break or another control character in the literal text.
     #[error("the format has a control character at byte {0}; one request is one line")]
     ControlCharacter(usize),
-    /// Longer than [`FORMAT_BYTES_MAX`].
+    /// The format is longer than [`FORMAT_BYTES_MAX`].
     #[error("the format is longer than {FORMAT_BYTES_MAX} bytes")]
     TooLong,
 }
@@ -77,7 +76,7 @@ fn did_you_mean(suggestion: Option<&str>) -> String {
     suggestion.map_or_else(String::new, |name| format!("; did you mean ${name}?"))
 }
 
-/// A format, compiled.
+/// A compiled format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     pieces: Vec<Piece>,
@@ -86,7 +85,8 @@ pub struct Layout {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
-    /// Text of up to eight bytes and its length: one store instead of a copy of unknown length.
+    /// Up to eight bytes of text and their number. Written as a single store, which is faster than
+    /// a copy of variable length.
     Short([u8; SHORT_BYTES], u8),
     Long(Box<[u8]>),
     Variable(Variable),
@@ -94,20 +94,20 @@ enum Piece {
 
 const SHORT_BYTES: usize = 8;
 
-/// How values are written.
+/// Style of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
-    /// Bare, escaped in one of two ways.
+    /// Plain text, with the given escaping.
     Text(Escape),
-    /// As JSON values: strings with their quotes, numbers, null.
+    /// JSON values: quoted strings, numbers, null.
     JsonValues,
 }
 
 impl Layout {
-    /// What `access_log.format` says: `off` (`None`), `combined`, `json`, or a format string.
+    /// Parses `access_log.format`: `off` (returns `None`), `combined`, `json`, or a format string.
     ///
     /// # Errors
-    /// When a format string has a mistake.
+    /// If a format string is invalid.
     pub fn parse(format: &str, escape: Escape) -> Result<Option<Self>, FormatError> {
         match format {
             "off" => Ok(None),
@@ -122,7 +122,7 @@ impl Layout {
         Self::template(COMBINED, Escape::Default).expect("a test compiles the combined format")
     }
 
-    /// One JSON object a line with these fields, named like their variables.
+    /// A format with one JSON object per line. Keys are the names of the variables.
     pub fn json(fields: &[Variable]) -> Self {
         let mut pieces = Vec::with_capacity(fields.len() * 2 + 1);
         for (index, field) in fields.iter().enumerate() {
@@ -134,10 +134,10 @@ impl Layout {
         Self { pieces, style: Style::JsonValues }
     }
 
-    /// A format string with `$name` or `${name}` for each variable.
+    /// Compiles a format string with `$name` or `${name}` for each variable.
     ///
     /// # Errors
-    /// At the first mistake.
+    /// The first mistake in the string.
     pub fn template(format: &str, escape: Escape) -> Result<Self, FormatError> {
         if format.len() > FORMAT_BYTES_MAX {
             return Err(FormatError::TooLong);
@@ -153,7 +153,8 @@ impl Layout {
             let (name, after) = split_name(&rest[dollar + 1..])
                 .ok_or(FormatError::NoName(format.len() - rest.len() + dollar))?;
             match variable(name)? {
-                // Nobody leaves it behind: what stands for it is text like that around it.
+                // The user is never known, so the placeholder for absent values becomes literal
+                // text.
                 Variable::RemoteUser => text.push_str(nothing(escape)),
                 variable => {
                     if !text.is_empty() {
@@ -170,13 +171,13 @@ impl Layout {
         Ok(Self { pieces, style: Style::Text(escape) })
     }
 
-    /// Whether a line tells about attempts to reach nodes.
+    /// Whether a line contains values about attempts to reach nodes.
     pub(super) fn shows_attempts(&self) -> bool {
         let is_about = |piece: &Piece| matches!(piece, Piece::Variable(variable) if variable.is_about_attempts());
         self.pieces.iter().any(is_about)
     }
 
-    /// Appends the line of one request, its line break included.
+    /// Appends the line of one request, including the line break.
     #[inline]
     pub(super) fn write(&self, source: &impl Source, times: &Times, line: &mut Vec<u8>) {
         for piece in &self.pieces {
@@ -210,7 +211,7 @@ fn literal(text: &str) -> Piece {
     }
 }
 
-/// The name at the start of `text`, in braces or not, and what follows it.
+/// Splits the name, with or without braces, from the rest of `text`.
 fn split_name(text: &str) -> Option<(&str, &str)> {
     if let Some(braced) = text.strip_prefix('{') {
         return braced.split_once('}').filter(|(name, _)| !name.is_empty());
@@ -265,7 +266,7 @@ fn write_json(value: Value<'_>, times: &Times, line: &mut Vec<u8>) {
     }
 }
 
-/// What stands for an absent value.
+/// Placeholder for an absent value.
 fn nothing(escape: Escape) -> &'static str {
     match escape {
         Escape::Default => "-",
@@ -281,8 +282,8 @@ fn push_escaped(text: &[u8], escape: Escape, line: &mut Vec<u8>) {
     }
 }
 
-/// One value an attempt, with commas between; an attempt without one shows as `-`, so that the
-/// lists of all variables stay in step.
+/// Writes one value per attempt, separated by commas. An attempt without a value is written as `-`,
+/// so that the lists of all variables correspond.
 fn push_attempts(
     attempts: &[Attempt<'_>],
     of: for<'b> fn(&Attempt<'b>) -> Value<'b>,

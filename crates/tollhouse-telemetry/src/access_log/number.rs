@@ -1,4 +1,4 @@
-//! Decimal numbers appended to a byte buffer without the detour over `fmt`.
+//! Formatting of decimal numbers into a byte buffer, faster than `fmt`.
 
 /// Digits of the largest 64-bit number.
 const DIGITS_MAX: usize = 20;
@@ -10,7 +10,7 @@ pub(crate) fn push_number(mut value: u64, line: &mut Vec<u8>) {
     match value {
         0..10 => return line.push(digit(value)),
         10..100 => return line.extend_from_slice(&[digit(value / 10), digit(value)]),
-        // Statuses, nearly always.
+        // Nearly all numbers in this range are statuses.
         100..1_000 => {
             return line.extend_from_slice(&[digit(value / 100), digit(value / 10), digit(value)]);
         }

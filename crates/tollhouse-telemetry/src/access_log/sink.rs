@@ -1,44 +1,44 @@
-//! Where lines end up: a file that can be opened anew, or the standard output.
+//! Destinations of log lines: a file that can be reopened, or the standard output.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// What the writer thread writes to.
+/// Destination of the writer thread.
 pub trait Sink: Send {
-    /// Writes some of `bytes` and says how many.
+    /// Writes some of `bytes` and returns their number.
     ///
     /// # Errors
-    /// Whatever the system says; the writer drops lines and tries again later.
+    /// If the system refuses the write. The writer then drops lines and tries again later.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Opens anew what has a name, so that a moved file is let go.
+    /// Reopens a file by its path, so that a renamed file is released.
     ///
     /// # Errors
-    /// When opening fails; the sink goes on with what it had.
+    /// If opening fails; the sink continues with the old file.
     fn reopen(&mut self) -> io::Result<()>;
 }
 
-/// What `access_log.path` says.
+/// Parsed `access_log.path`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// The standard output, written as `-`.
     Stdout,
-    /// A file, created if need be and appended to.
+    /// A file, which is created if missing and appended to.
     File(PathBuf),
 }
 
 impl Target {
-    /// Reads `-` or a path.
+    /// Parses `-` or a path.
     pub fn parse(text: &str) -> Self {
         if text == "-" { Self::Stdout } else { Self::File(PathBuf::from(text)) }
     }
 
-    /// Opens it.
+    /// Opens the destination.
     ///
     /// # Errors
-    /// When the file cannot be opened for appending.
+    /// If the file cannot be opened for appending.
     pub fn open(&self) -> io::Result<Box<dyn Sink>> {
         match self {
             Self::Stdout => Ok(Box::new(StdoutSink)),
@@ -47,7 +47,6 @@ impl Target {
     }
 }
 
-/// A file that lines are appended to.
 #[derive(Debug)]
 pub struct FileSink {
     path: PathBuf,
@@ -55,10 +54,10 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// Opens the file, creating it if need be.
+    /// Opens the file, or creates it.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), file: open_for_appending(path)? })
     }
@@ -75,14 +74,13 @@ impl Sink for FileSink {
     }
 }
 
-/// Lines hold addresses and queries: those who run the machine may read them, others not.
+/// Mode of log files. Other users may not read them, because lines contain addresses and queries.
 const FILE_MODE: u32 = 0o640;
 
 fn open_for_appending(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(path)
 }
 
-/// The standard output.
 #[derive(Debug)]
 pub struct StdoutSink;
 

@@ -1,8 +1,8 @@
-//! The `$variables` a format may name, and the shapes of their values. Which value one has for a request is
-//! said by its [`Source`]; what is made of it in a line, by `layout.rs`.
+//! The `$variables` of log formats, and the kinds of their values. A [`Source`] provides the value
+//! for a request; `layout.rs` writes it.
 //!
-//! Names are those of nginx and APISIX. A variable is added by one line of the list; compilers then tell
-//! which sources have to know it.
+//! Names are those of nginx and APISIX. A new variable takes one line in the list; the compiler
+//! then reports the sources that must handle it.
 
 use super::entry::Attempt;
 
@@ -25,7 +25,7 @@ macro_rules! variables {
                 }
             }
 
-            /// What it says, in one sentence.
+            /// Description in one sentence.
             pub fn help(self) -> &'static str {
                 match self {
                     $(Self::$variant => $help,)*
@@ -49,9 +49,9 @@ variables! {
     Scheme = "scheme", "Scheme of the request: http or https.";
     SslProtocol = "ssl_protocol", "Version of TLS.";
     SslCipher = "ssl_cipher", "Name of the cipher suite.";
-    SslServerName = "ssl_server_name", "Name asked for in the TLS handshake.";
-    SslSessionReused = "ssl_session_reused", "`r` where the client came back with a session ticket, else `.`.";
-    SslClientVerify = "ssl_client_verify", "What became of the client's certificate: NONE, SUCCESS, or FAILED with the reason.";
+    SslServerName = "ssl_server_name", "Server name (SNI) of the TLS handshake.";
+    SslSessionReused = "ssl_session_reused", "`r` for a resumed TLS session, else `.`.";
+    SslClientVerify = "ssl_client_verify", "Result of verifying the client's certificate: NONE, SUCCESS, or FAILED with the reason.";
     SslClientSDn = "ssl_client_s_dn", "Subject of the client's certificate.";
     SslClientSerial = "ssl_client_serial", "Serial number of the client's certificate.";
     Request = "request", "Method, target and version as sent.";
@@ -72,11 +72,11 @@ variables! {
     Status = "status", "Status of the answer.";
     BytesSent = "bytes_sent", "Bytes of the answer, head and body.";
     BodyBytesSent = "body_bytes_sent", "Bytes of the answer's body.";
-    ErrorCode = "error_code", "Why the gateway refused or failed the request.";
+    ErrorCode = "error_code", "Error code, if the gateway refused or failed the request.";
     UpstreamAddr = "upstream_addr", "Nodes tried, in order.";
     UpstreamStatus = "upstream_status", "Status of each node's answer.";
     UpstreamResponseTime = "upstream_response_time", "Seconds each node took to answer.";
-    UpstreamConnectTime = "upstream_connect_time", "Seconds each connection took to stand.";
+    UpstreamConnectTime = "upstream_connect_time", "Seconds until each connection was established.";
     UpstreamHeaderTime = "upstream_header_time", "Seconds until the head of each answer.";
     UpstreamScheme = "upstream_scheme", "Scheme towards the node.";
     UpstreamHost = "upstream_host", "Host header towards the node.";
@@ -89,12 +89,11 @@ variables! {
 }
 
 impl Variable {
-    /// The variable of a name without its dollar sign.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|variable| variable.name() == name)
     }
 
-    /// Whether it tells about attempts to reach nodes.
+    /// Whether the value describes attempts to reach nodes.
     pub(super) fn is_about_attempts(self) -> bool {
         matches!(
             self,
@@ -107,47 +106,48 @@ impl Variable {
     }
 }
 
-/// What a line is written about: asked for what the format names, and for nothing else.
+/// The request that a line is written about. Only the values that the format contains are
+/// requested.
 pub trait Source {
-    /// When the request ended, in milliseconds since 1970.
+    /// End of the request, in milliseconds since 1970.
     fn unix_ms(&self) -> u64;
 
-    /// What the variable is for this request.
+    /// Value of a variable for this request.
     fn value(&self, variable: Variable) -> Value<'_>;
 }
 
-/// A variable's value before it is written in the way of the format.
+/// Value of a variable, before it is written in the style of the format.
 #[derive(Debug, Clone, Copy)]
 pub enum Value<'a> {
-    /// From outside, to be escaped; empty is nothing.
+    /// Text from outside, which must be escaped. Empty means absent.
     Text(&'a [u8]),
-    /// Written by the gateway itself, with nothing to escape; empty is nothing.
+    /// Text written by the gateway, which needs no escaping. Empty means absent.
     Own(&'a [u8]),
-    /// A number that is known, also where it is zero.
+    /// A known number, which may be zero.
     Number(u64),
-    /// Milliseconds to be shown as seconds.
+    /// Milliseconds, written as seconds.
     Seconds(u64),
-    /// One value an attempt.
+    /// A value per attempt.
     Attempts(&'a [Attempt<'a>], for<'b> fn(&Attempt<'b>) -> Value<'b>),
-    /// Method, target and version; without a method nothing.
+    /// Method, target and version. Absent if the method is empty.
     Request {
-        /// From outside, as are the target's bytes.
+        /// Method as sent, to be escaped.
         method: &'a [u8],
-        /// As sent.
+        /// Target as sent, to be escaped.
         target: &'a [u8],
-        /// The gateway's own word.
+        /// Protocol, which needs no escaping.
         protocol: &'static str,
     },
-    /// When the request ended, as in `combined`.
+    /// End of the request, in the format of `combined`.
     TimeLocal,
-    /// The same as ISO 8601 has it.
+    /// End of the request, in ISO 8601.
     TimeIso8601,
-    /// A number or time that is not known.
+    /// An unknown number or time.
     Nothing,
 }
 
 impl<'a> Value<'a> {
-    /// Ports and statuses: zero is none.
+    /// Converts a port or status; zero means absent.
     #[inline]
     pub fn from_number(number: u16) -> Self {
         if number == 0 { Self::Nothing } else { Self::Number(u64::from(number)) }
@@ -172,7 +172,7 @@ impl<'a> Value<'a> {
         Self::Text(split_target(origin_form(target)).1)
     }
 
-    /// What a variable that is about attempts tells of them; nothing of any other.
+    /// Value of a variable about attempts; absent for any other variable.
     pub fn from_attempts(variable: Variable, attempts: &'a [Attempt<'a>]) -> Self {
         let of: for<'b> fn(&Attempt<'b>) -> Value<'b> = match variable {
             _ if attempts.is_empty() => return Self::Nothing,
@@ -193,8 +193,8 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The path and query of a target, which may be absolute; what is behind a refused request's first
-/// blank is nobody's to judge.
+/// Returns path and query of a target, which may be absolute. The target of an invalid request line
+/// is returned as far as it was parsed.
 fn origin_form(target: &[u8]) -> &[u8] {
     let scheme_end = target.windows(3).position(|bytes| bytes == b"://");
     let (false, Some(scheme_end)) = (target.starts_with(b"/"), scheme_end) else { return target };

@@ -1,7 +1,7 @@
-//! The thread that writes what cores hand over, and what it does when the disk fails.
+//! The thread that writes the buffers of the cores, and its behaviour when the disk fails.
 //!
-//! A failure begins an episode: it is said once, lines are dropped and counted, and the disk is
-//! tried again every [`RETRY_AFTER`]; the episode ends with the first write that succeeds.
+//! A failure starts an outage. It is logged once; lines are dropped and counted, and the disk is
+//! tried again every [`RETRY_AFTER`]. The outage ends with the first successful write.
 
 use std::io;
 use std::sync::Arc;
@@ -13,34 +13,34 @@ use super::core_log::emptied;
 use super::sink::Sink;
 use crate::catalogue::ProcessMetrics;
 
-/// How long the disk is left alone after a failure: a full disk should not cost a system call a
-/// buffer, and a minute of lost lines after the operator has made room would be too much.
+/// Time between attempts while the disk fails. A full disk should not cost a system call per
+/// buffer, but logging must resume soon after the operator has made room.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What the writer thread is told.
+/// Message to the writer thread.
 pub(super) enum Command {
     Lines(Batch),
-    /// Look at [`Control`].
+    /// Wakes the thread to read [`Control`].
     Wake,
 }
 
-/// A buffer full of whole lines.
+/// A buffer of complete lines.
 pub(super) struct Batch {
     pub(super) bytes: Vec<u8>,
     pub(super) lines: u64,
-    /// Where the emptied buffer goes.
+    /// Channel on which the emptied buffer is returned.
     pub(super) home: SyncSender<Vec<u8>>,
 }
 
-/// Requests that must reach the writer even when its channel is full.
+/// Flags that must reach the writer even when its channel is full.
 #[derive(Debug, Default)]
 pub(super) struct Control {
     pub(super) reopen: AtomicBool,
     pub(super) stop: AtomicBool,
 }
 
-/// The life of the thread: until told to stop and everything handed over is written, or nobody is
-/// left to hand anything over.
+/// Main loop of the thread. Ends when told to stop and all buffers are written, or when no sender
+/// is left.
 pub(super) fn run(mut writer: Writer, receiver: &Receiver<Command>, control: &Control) {
     while let Ok(command) = receiver.recv() {
         if control.reopen.swap(false, Ordering::AcqRel) {
@@ -60,13 +60,13 @@ pub(super) fn run(mut writer: Writer, receiver: &Receiver<Command>, control: &Co
     }
 }
 
-/// The disk side of the log, without its thread.
+/// The writing side of the log, without its thread.
 pub(super) struct Writer {
     sink: Box<dyn Sink>,
     metrics: Arc<ProcessMetrics>,
-    /// Set while the disk fails.
+    /// The current outage; `None` while the disk works.
     episode: Option<Episode>,
-    /// A failure cut a line in two: the next one must not be glued to it.
+    /// Whether a failure cut a line in two. The next line must then start with a line break.
     torn_line: bool,
 }
 
@@ -80,21 +80,21 @@ impl Writer {
         Self { sink, metrics, episode: None, torn_line: false }
     }
 
-    /// Writes a batch or drops it, and sends the buffer home.
+    /// Writes or drops a batch, and returns its buffer.
     pub(super) fn take(&mut self, batch: Batch, now: Instant) {
         let waits = self.episode.as_ref().is_some_and(|episode| now < episode.retry_at);
         let written = if waits { 0 } else { self.write(&batch, now) };
         self.metrics.access_log_lines.add(written);
         self.metrics.access_log_lines_dropped.add(batch.lines.saturating_sub(written));
-        // An error means that the core has ended and wants no buffer.
+        // An error means that the core has ended and needs no buffer.
         let _ = batch.home.try_send(emptied(batch.bytes));
     }
 
-    /// Opens the file anew; at a failure the old one stays in use.
+    /// Reopens the file; on failure the old one stays in use.
     pub(super) fn reopen(&mut self) {
         match self.sink.reopen() {
             Ok(()) => {
-                // What failed may have been the old file: the new one is tried at once.
+                // The outage may have concerned the old file only, so the new one is tried at once.
                 if let Some(episode) = &mut self.episode {
                     episode.retry_at = Instant::now();
                 }
@@ -106,7 +106,7 @@ impl Writer {
         }
     }
 
-    /// Writes as much as the disk takes and returns how many whole lines that is.
+    /// Writes as much as possible and returns the number of complete lines.
     fn write(&mut self, batch: &Batch, now: Instant) -> u64 {
         if self.torn_line {
             match write_all(&mut *self.sink, b"\n") {
@@ -156,7 +156,7 @@ impl Writer {
     }
 }
 
-/// Writes everything, or says how much was written before the error.
+/// Writes everything, or returns the number of bytes written before the error.
 fn write_all(sink: &mut dyn Sink, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
     let mut written = 0;
     while written < bytes.len() {

@@ -1,4 +1,4 @@
-//! The tables of one core: from what a request says to the numbers that it adds to.
+//! The tables of one core, which map a request to the numbers it increments.
 
 use std::hash::BuildHasher;
 use std::sync::mpsc::Sender;
@@ -12,18 +12,17 @@ use super::series::{Series, Served, Values, labels_of};
 use super::traffic::Traffic;
 use super::{EXTRA_LABELS_MAX, FOLDED, LABEL_BYTES_MAX, LABEL_SETS_MAX};
 
-/// Seconds between two attempts to make room by giving up what has expired; one attempt walks the
-/// whole table.
+/// Seconds between two attempts to remove expired entries. An attempt walks the whole table.
 const SWEEP_INTERVAL_S: u64 = 60;
 
-/// What requests look like that are counted under `other`.
+/// Values of the extra labels of requests counted under `other`.
 static FOLDED_EXTRA: [Cow<'static, [u8]>; EXTRA_LABELS_MAX * Family::COUNT] =
     [const { Cow::Borrowed(FOLDED.as_bytes()) }; EXTRA_LABELS_MAX * Family::COUNT];
 
-/// Requests that differ in nothing that a label shows.
+/// A combination of label values, with its series.
 struct Entry {
     key: Box<[u8]>,
-    /// Hidden labels may lead several entries to one series.
+    /// Several entries may share a series, because labels may be hidden.
     series: [Arc<Series>; Family::COUNT],
 }
 
@@ -34,7 +33,7 @@ pub(super) struct CoreSeries {
     hasher: DefaultHashBuilder,
     entries: HashTable<Entry>,
     by_labels: [HashMap<Arc<str>, Arc<Series>>; Family::COUNT],
-    /// Where the key of the request at hand is written.
+    /// Buffer for the key of the current request.
     key: Vec<u8>,
     label_sets_max: usize,
     swept_s: u64,
@@ -72,7 +71,7 @@ impl CoreSeries {
         std::ptr::eq(self.owner.as_ptr(), owner)
     }
 
-    /// Whether anybody reads them still.
+    /// Whether the owner still exists.
     pub(super) fn is_wanted(&self) -> bool {
         self.owner.strong_count() > 0
     }
@@ -88,13 +87,14 @@ impl CoreSeries {
         self.count_new(traffic, hidden, served, hash);
     }
 
-    /// Counts a request of a kind that this core has not met.
+    /// Counts a request with label values that are new to this core.
     #[cold]
     fn count_new(&mut self, traffic: &Traffic, hidden: &Hidden, served: &Served<'_>, hash: u64) {
         if self.entries.len() >= self.label_sets_max {
             self.sweep(traffic, served.now_s);
         }
-        // The folded set itself is let in beyond the bound, or it would be folded without end.
+        // The `other` entry is admitted beyond the limit, because otherwise folding would recurse
+        // forever.
         let is_folded = served.values.route == FOLDED.as_bytes()
             && served.values.matched_uri == FOLDED.as_bytes();
         if self.entries.len() >= self.label_sets_max && !is_folded {
@@ -119,7 +119,7 @@ impl CoreSeries {
         self.entries.insert_unique(hash, entry, |entry| hasher.hash_one(&*entry.key));
     }
 
-    /// The series of `served` in `family`: one that exists, or a new one that the page learns of.
+    /// Returns the series of `served` in `family`; a new one is sent to the renderer.
     fn series(
         &mut self,
         traffic: &Traffic,
@@ -135,12 +135,12 @@ impl CoreSeries {
         let labels: Arc<str> = labels.into();
         let series = Arc::new(Series::new(family, Arc::clone(&labels), &traffic.settings));
         known.insert(labels, Arc::clone(&series));
-        // Fails only when nobody renders any more.
+        // Fails only if the renderer no longer exists.
         let _ = self.fresh.send(Arc::clone(&series));
         series
     }
 
-    /// Gives up what has expired in every metric.
+    /// Removes entries whose series have all expired.
     fn sweep(&mut self, traffic: &Traffic, now_s: u64) {
         if now_s < self.swept_s.saturating_add(SWEEP_INTERVAL_S) {
             return;
@@ -150,7 +150,7 @@ impl CoreSeries {
             series.is_expired(now_s, traffic.settings.family(series.family).expire_s)
         };
         self.entries.retain(|entry| !entry.series.iter().all(|series| is_expired(series)));
-        // Another entry may lead to the same series.
+        // An expired series is kept while another entry uses it.
         let kept: HashSet<*const Series> =
             self.entries.iter().flat_map(|entry| entry.series.iter().map(Arc::as_ptr)).collect();
         for known in &mut self.by_labels {
@@ -185,8 +185,8 @@ impl Entry {
     }
 }
 
-/// Writes what tells `served` from other requests; each value behind its length, so that no two
-/// requests share a key.
+/// Writes the key of a request. Each value is preceded by its length, so that different requests
+/// have different keys.
 #[inline]
 fn write_key(key: &mut Vec<u8>, hidden: &Hidden, served: &Served<'_>) {
     key.clear();

@@ -1,9 +1,9 @@
-//! The metrics that have labels of requests: their names, and which labels they have in which order.
+//! The metrics with request labels: their names, and their labels in order.
 
-/// A metric with labels of requests.
+/// A metric with request labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// `http_status`: requests.
+    /// `http_status`: number of requests.
     Status,
     /// `http_latency`: milliseconds.
     Latency,
@@ -12,17 +12,15 @@ pub enum Family {
 }
 
 impl Family {
-    /// How many there are.
     pub const COUNT: usize = 3;
-    /// All of them.
     pub const ALL: [Family; Family::COUNT] = [Family::Status, Family::Latency, Family::Bandwidth];
 
-    /// Its place in [`ALL`](Self::ALL).
+    /// Index in [`ALL`](Self::ALL).
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// Its name without the prefix.
+    /// Name without the prefix.
     pub fn name(self) -> &'static str {
         match self {
             Family::Status => "http_status",
@@ -31,12 +29,11 @@ impl Family {
         }
     }
 
-    /// The metric of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|family| family.name() == name)
     }
 
-    /// What it counts, in APISIX's words.
+    /// Help text of APISIX.
     pub(super) fn help(self) -> &'static str {
         match self {
             Family::Status => "HTTP status codes per service in APISIX",
@@ -53,7 +50,7 @@ impl Family {
         }
     }
 
-    /// Its labels after `code` or `type`, in their order.
+    /// Labels after `code` or `type`, in order.
     pub fn labels(self) -> &'static [LabelName] {
         use LabelName::{
             Consumer, LlmModel, MatchedHost, MatchedUri, Node, RequestLlmModel, RequestType,
@@ -88,10 +85,9 @@ macro_rules! label_names {
         }
 
         impl LabelName {
-            /// All of them.
             pub const ALL: &'static [LabelName] = &[$(LabelName::$variant),*];
 
-            /// Its name on the page.
+            /// Name on the page.
             pub fn text(self) -> &'static str {
                 match self {
                     $(LabelName::$variant => $text,)*
@@ -102,47 +98,43 @@ macro_rules! label_names {
 }
 
 label_names! {
-    /// The route's id, or name.
+    /// Id or name of the route.
     Route = "route",
     /// The path pattern that matched.
     MatchedUri = "matched_uri",
     /// The host pattern that matched.
     MatchedHost = "matched_host",
-    /// The service's id, or name.
+    /// Id or name of the service.
     Service = "service",
-    /// Who asked.
+    /// Name of the consumer.
     Consumer = "consumer",
-    /// The last node tried: its address.
+    /// Address of the last node tried.
     Node = "node",
-    /// What kind of request it was; `traditional_http` for all that are not for a language model.
+    /// Kind of request; always `traditional_http`, because only requests to language models differ.
     RequestType = "request_type",
-    /// The language model asked for.
+    /// Requested language model; always empty.
     RequestLlmModel = "request_llm_model",
-    /// The language model that answered.
+    /// Language model that answered; always empty.
     LlmModel = "llm_model",
-    /// Who answered.
+    /// Origin of the response.
     ResponseSource = "response_source",
 }
 
 impl LabelName {
-    /// The label of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|label| label.text() == name)
     }
 }
 
-/// A set of labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LabelSet(u16);
 
 impl LabelSet {
-    /// With `label` besides.
     #[must_use]
     pub fn with(self, label: LabelName) -> Self {
         Self(self.0 | 1 << label as u16)
     }
 
-    /// Whether `label` is in it.
     #[inline]
     pub fn has(self, label: LabelName) -> bool {
         self.0 & (1 << label as u16) != 0
@@ -153,7 +145,7 @@ impl LabelSet {
     }
 }
 
-/// Which labels are left empty, for each metric.
+/// Labels left empty in each metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hidden {
     sets: [LabelSet; Family::COUNT],
@@ -161,7 +153,7 @@ pub struct Hidden {
 }
 
 impl Hidden {
-    /// Leaves these labels of each metric empty.
+    /// Hides these labels of each metric, in the order of [`Family::ALL`].
     pub fn new(sets: [LabelSet; Family::COUNT]) -> Self {
         let shown = |label: LabelName, family: Family| {
             family.labels().contains(&label) && !sets[family.index()].has(label)
@@ -175,12 +167,12 @@ impl Hidden {
         Self { sets, everywhere }
     }
 
-    /// The labels of `family` that are left empty.
+    /// Hidden labels of `family`.
     pub(super) fn hidden_in(&self, family: Family) -> LabelSet {
         self.sets[family.index()]
     }
 
-    /// The labels that no metric shows, so that they tell no two requests apart.
+    /// Labels hidden in every metric; they do not distinguish requests.
     #[inline]
     pub(super) fn everywhere(&self) -> LabelSet {
         self.everywhere

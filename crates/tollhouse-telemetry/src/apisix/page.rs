@@ -1,5 +1,5 @@
-//! The page of metrics: text format 0.0.4, in pieces, so that a large page is never in memory as a
-//! whole and nobody waits long for what it is made of.
+//! The metrics page in text format 0.0.4, produced in pieces, so that a large page is never in
+//! memory as a whole and locks are held only briefly.
 
 use std::sync::Arc;
 
@@ -9,36 +9,36 @@ use super::series::{BANDWIDTH_TYPES, LATENCY_TYPES, Series, histogram_cells};
 use super::traffic::{Group, Traffic, sum};
 use crate::access_log::number::push_number;
 
-/// A piece is handed out once it has as many bytes.
+/// Size from which a piece is returned, in bytes.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// A page under way.
+/// A page that is being produced.
 #[derive(Debug)]
 pub struct Page {
     traffic: Arc<Traffic>,
     process: ProcessLines,
-    /// The text of each bucket's `le`.
+    /// Values of the label `le`.
     bounds: Vec<String>,
-    /// Label sets of each metric when the page began.
+    /// Number of label sets of each metric when the page was started.
     ends: [usize; Family::COUNT],
     now_s: u64,
     at: Position,
 }
 
-/// What comes next.
+/// Next part of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
-    /// A part of the page.
+    /// The part with this index.
     Part(usize),
-    /// Label sets of a part, from this one on.
+    /// Label sets of a part, starting with the second index.
     Within(usize, usize),
 }
 
-/// Parts in the order of their names, as APISIX's client library sorts them.
+/// A part of the page. Parts are sorted by name, as APISIX's client library does.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     Family(Family),
-    /// Metrics without labels of requests that stand between two families.
+    /// Metrics without request labels that are sorted between two families.
     Process(usize),
 }
 
@@ -106,7 +106,7 @@ impl Page {
             return;
         }
         let shown: Group;
-        // Copied only where some have expired, which is rare; else the group is written as it is.
+        // The group is only copied if some series have expired, which is rare.
         let group = match group.iter().all(|series| is_shown(series)) {
             true => group,
             false => {
@@ -136,7 +136,7 @@ impl Page {
         }
     }
 
-    /// Writes one histogram, unless nothing was ever observed.
+    /// Writes one histogram, unless it is empty.
     fn write_histogram(
         &self,
         name: &[u8],
@@ -174,7 +174,7 @@ impl Page {
 impl Iterator for Page {
     type Item = Vec<u8>;
 
-    /// The next piece.
+    /// Returns the next piece.
     fn next(&mut self) -> Option<Vec<u8>> {
         if self.at == Position::Part(PARTS.len()) {
             return None;

@@ -1,80 +1,78 @@
-//! What the page says about the process as a whole. The facts are handed in; only their names and
-//! form are known here.
+//! Metrics about the process as a whole. The values are passed in; this file defines names and
+//! format.
 
 use super::LABEL_SETS_MAX;
 use super::series::push_escaped;
 
-/// What stands on the page beside the requests.
+/// Values of the metrics that are not about requests.
 #[derive(Debug, Clone, Default)]
 pub struct ProcessFacts<'a> {
-    /// The machine's name.
+    /// Host name of the machine.
     pub hostname: &'a str,
-    /// The version that clients of APISIX are told.
+    /// APISIX version reported to clients.
     pub version: &'a str,
-    /// Whether the store of the configuration answers.
+    /// Whether the configuration store answers.
     pub is_store_reachable: bool,
     /// Revision of the last change of each kind of object: `routes`, `services`, ….
     pub modify_indexes: Vec<(String, u64)>,
-    /// Requests of all kinds.
+    /// Number of requests of all kinds.
     pub requests: u64,
-    /// Client connections.
     pub connections: Connections,
-    /// Nodes that are being checked.
+    /// Nodes with active health checks.
     pub nodes: Vec<NodeStatus>,
     /// Queues of plugins that send in batches.
     pub batches: Vec<BatchQueue>,
 }
 
-/// Client connections as web servers count them.
+/// Client connections, in the categories of nginx.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Connections {
     /// Accepted since the start.
     pub accepted: u64,
-    /// Of these, served.
+    /// Accepted and served since the start.
     pub handled: u64,
     /// Open now.
     pub active: u64,
     /// Open and reading a request's head.
     pub reading: u64,
-    /// Open with a request under way.
+    /// Open with an active request.
     pub writing: u64,
     /// Open without a request.
     pub waiting: u64,
 }
 
-/// A node as active checks see it.
+/// State of a node by active health checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStatus {
-    /// The upstream's name, such as `/apisix/upstreams/1`.
+    /// Name of the upstream, such as `/apisix/upstreams/1`.
     pub name: String,
-    /// The node's address.
     pub ip: String,
-    /// The node's port.
     pub port: u16,
-    /// Whether it gets requests.
+    /// Whether the node receives requests.
     pub is_healthy: bool,
 }
 
-/// What waits in the queue of a plugin.
+/// Queue of a batching plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchQueue {
-    /// The queue's name, such as `http logger`.
+    /// Name of the queue, such as `http logger`.
     pub name: String,
-    /// The route whose plugin it is.
+    /// Id of the route that configures the plugin.
     pub route_id: String,
-    /// Our address.
+    /// Local address of the connection.
     pub server_addr: String,
-    /// Entries waiting.
+    /// Number of entries in the queue.
     pub entries: u64,
 }
 
-/// The room for label sets, under the name of the memory that APISIX keeps them in.
+/// Name of the shared memory in which APISIX stores label sets; here it stands for the limit on
+/// label sets.
 const LABEL_SETS_DICT: &str = "prometheus-metrics";
 
-/// What one label set takes of that room, in bytes: counters, words, and its places in tables.
+/// Memory per label set, in bytes: counters, text, and entries in tables.
 const LABEL_SET_BYTES: usize = 1536;
 
-/// The lines, in the parts between metrics of requests.
+/// The formatted lines, in the parts between the request metrics.
 #[derive(Debug)]
 pub(super) struct ProcessLines {
     parts: [String; 3],
@@ -95,7 +93,7 @@ impl ProcessLines {
         Self { parts: [before_latency, before_status, lines.text] }
     }
 
-    /// Appends the connections of each stream route.
+    /// Appends the connection counts of the stream routes.
     pub(super) fn push_connections(&mut self, prefix: &str, counts: &[(Box<str>, u64)]) {
         if counts.is_empty() {
             return;
@@ -210,7 +208,7 @@ impl Lines<'_> {
         self.sample("node_info", &labels, 1);
     }
 
-    /// How much more can be told apart, so that alerts on this memory keep their meaning.
+    /// Reports the remaining label sets as memory, so that alerts on this memory work unchanged.
     fn room(&mut self, label_sets: usize) {
         let free = LABEL_SETS_MAX.saturating_sub(label_sets);
         let lines = [

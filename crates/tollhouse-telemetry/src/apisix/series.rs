@@ -1,4 +1,5 @@
-//! One label set of one metric on one core: its words, and numbers that only this core writes.
+//! A label set of one metric on one core: the formatted labels, and numbers that only this core
+//! writes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,54 +9,54 @@ use super::LABEL_BYTES_MAX;
 use super::family::{Family, Hidden, LabelName};
 use super::settings::Settings;
 
-/// What one exchange adds to the metrics.
+/// Measurements of one request.
 #[derive(Debug, Clone, Copy)]
 pub struct Served<'a> {
-    /// The status sent.
+    /// Status sent.
     pub code: u16,
-    /// Who answered.
+    /// Origin of the response.
     pub source: ResponseSource,
-    /// Whom it concerned.
+    /// Label values of the request.
     pub values: Values<'a>,
-    /// From the request's first byte to the answer's last.
+    /// Time from the first byte of the request to the last byte of the response.
     pub request_ms: u64,
-    /// What the node took of it, if one was asked.
+    /// Share of the node in it; `None` if no node was asked.
     pub upstream_ms: Option<u64>,
-    /// Received from the client.
+    /// Bytes received from the client.
     pub ingress_bytes: u64,
-    /// Sent to the client.
+    /// Bytes sent to the client.
     pub egress_bytes: u64,
-    /// Now, in seconds since 1970.
+    /// Current time, in seconds since 1970.
     pub now_s: u64,
 }
 
-/// Values of the labels that requests differ in.
+/// Values of the labels that vary between requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Values<'a> {
-    /// The route's id, or name.
+    /// Id or name of the route.
     pub route: &'a [u8],
     /// The path pattern that matched.
     pub matched_uri: &'a [u8],
     /// The host pattern that matched.
     pub matched_host: &'a [u8],
-    /// The service's id, or name.
+    /// Id or name of the service.
     pub service: &'a [u8],
-    /// Who asked.
+    /// Name of the consumer.
     pub consumer: &'a [u8],
-    /// The last node tried.
+    /// Address of the last node tried.
     pub node: &'a [u8],
     /// Values of [`Settings::variables`].
     pub extra: &'a [Cow<'a, [u8]>],
 }
 
-/// Who made an answer.
+/// Origin of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseSource {
     /// The gateway or one of its plugins.
     Gateway,
-    /// The gateway, because no node answered; dashboards know it under the name of a web server.
+    /// The gateway, because no node answered. In APISIX this is nginx, which is the value that
+    /// dashboards expect.
     Proxy,
-    /// A node.
     Upstream,
 }
 
@@ -70,7 +71,7 @@ impl ResponseSource {
 }
 
 impl<'a> Values<'a> {
-    /// The labels of which each request may have another value, in a fixed order.
+    /// The varying labels with their values, in a fixed order.
     #[inline]
     pub(super) fn each(&self) -> [(LabelName, &'a [u8]); 6] {
         [
@@ -92,21 +93,21 @@ impl<'a> Values<'a> {
     }
 }
 
-/// The types that latencies are told apart by, in the order of their cells.
+/// Values of the label `type` for latencies, in the order of their cells.
 pub(super) const LATENCY_TYPES: [&str; 3] = ["request", "upstream", "apisix"];
-/// The types that bytes are told apart by, in the order of their cells.
+/// Values of the label `type` for bandwidth, in the order of their cells.
 pub(super) const BANDWIDTH_TYPES: [&str; 2] = ["ingress", "egress"];
 
-/// One label set.
+/// A label set of one metric on one core.
 #[derive(Debug)]
 pub(super) struct Series {
     pub(super) family: Family,
-    /// All labels but `type` and `le`, as they stand on the page.
+    /// Formatted labels, without `type` and `le`.
     pub(super) labels: Arc<str>,
     cells: Box<[AtomicU64]>,
-    /// When it was last counted; kept only where label sets expire.
+    /// Time of the last count; only maintained if label sets expire.
     touched_s: AtomicU64,
-    /// Set by the core that gave it up.
+    /// Set when the core has removed the series from its tables.
     is_retired: AtomicBool,
 }
 
@@ -130,14 +131,14 @@ impl Series {
         &self.cells
     }
 
-    /// Adds with one writer: a load and a store.
+    /// Adds to a cell. Only correct with a single writer: a load and a store.
     #[inline]
     pub(super) fn add(&self, cell: usize, amount: u64) {
         let cell = &self.cells[cell];
         cell.store(cell.load(Relaxed).wrapping_add(amount), Relaxed);
     }
 
-    /// Takes in one duration.
+    /// Counts a duration. `kind` is an index into [`LATENCY_TYPES`].
     #[inline]
     pub(super) fn observe(&self, kind: usize, duration_ms: u64, settings: &Settings) {
         let bounds = settings.buckets_ms();
@@ -148,7 +149,7 @@ impl Series {
         self.add(base + bounds.len() + 1, duration_ms);
     }
 
-    /// Notes that it is counted now; one that had expired begins anew, as if it had been gone.
+    /// Records the time of a count. An expired series restarts at zero, as if it had been removed.
     #[inline]
     pub(super) fn touch(&self, now_s: u64, expire_s: u64) {
         if expire_s == 0 {
@@ -173,12 +174,12 @@ impl Series {
     }
 }
 
-/// Cells of one histogram: the buckets, the one without a bound, the sum.
+/// Cells of one histogram: the bounded buckets, the unbounded one, the sum.
 pub(super) fn histogram_cells(settings: &Settings) -> usize {
     settings.buckets_ms().len() + 2
 }
 
-/// The labels of `served` in `family`, as they stand on the page, without `type` and `le`.
+/// Formats the labels of `served` in `family`, without `type` and `le`.
 pub(super) fn labels_of(
     family: Family,
     served: &Served<'_>,
@@ -205,7 +206,7 @@ pub(super) fn labels_of(
     text
 }
 
-/// Appends `,name="value"`, with what the format asks to be escaped.
+/// Appends `,name="value"` with escaping.
 fn push_label(text: &mut String, name: &str, value: &[u8]) {
     if !text.is_empty() {
         text.push(',');
@@ -216,7 +217,7 @@ fn push_label(text: &mut String, name: &str, value: &[u8]) {
     text.push('"');
 }
 
-/// Appends a label's value; bytes that are no text become the replacement character.
+/// Appends a label value with escaping; invalid UTF-8 becomes the replacement character.
 pub(super) fn push_escaped(text: &mut String, value: &[u8]) {
     for character in String::from_utf8_lossy(value).chars() {
         match character {

@@ -1,40 +1,40 @@
-//! What `plugin_attr.prometheus` decides: names, buckets, further labels, how long label sets live.
+//! Settings from `plugin_attr.prometheus`: prefix, buckets, extra labels, and expiry of label sets.
 
 use super::family::Family;
 use super::{BUCKETS_MAX, EXTRA_LABELS_MAX};
 
-/// Before every name.
+/// Default prefix of metric names.
 pub const DEFAULT_PREFIX: &str = "apisix_";
 
-/// Upper bounds of the buckets of latencies.
+/// Default upper bounds of the latency buckets.
 pub const DEFAULT_BUCKETS_MS: [f64; 15] = [
     1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0,
     30_000.0, 60_000.0,
 ];
 
-/// How metrics are named and told apart.
+/// Prefix, buckets and labels of the metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Before every name.
+    /// Prefix of every name.
     pub prefix: String,
     buckets_ms: Vec<f64>,
     families: [FamilySettings; Family::COUNT],
     variables: Vec<String>,
 }
 
-/// What one metric has of its own.
+/// Settings of one metric.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FamilySettings {
     /// Labels after the built-in ones.
     pub extra_labels: Vec<ExtraLabel>,
-    /// Seconds after which a label set that nobody counts any more leaves the page; 0 is never.
+    /// Seconds without a count after which a label set is removed from the page; 0 disables expiry.
     pub expire_s: u64,
 }
 
 /// A label whose value is a variable of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtraLabel {
-    /// Its name.
+    /// Name of the label.
     pub name: String,
     /// The variable, without `$`.
     pub variable: String,
@@ -47,8 +47,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Settings for metrics in the order of [`Family::ALL`]. Buckets are put in order; what is
-    /// beyond the bounds is left out.
+    /// Builds settings; `families` are in the order of [`Family::ALL`]. Buckets are sorted; buckets
+    /// and labels beyond the limits are dropped.
     pub fn new(
         prefix: &str,
         buckets_ms: &[f64],
@@ -71,22 +71,21 @@ impl Settings {
         Self { prefix: prefix.to_owned(), buckets_ms, families, variables }
     }
 
-    /// Upper bounds of the buckets of latencies, ascending.
+    /// Upper bounds of the latency buckets, ascending.
     pub fn buckets_ms(&self) -> &[f64] {
         &self.buckets_ms
     }
 
-    /// What `family` has of its own.
     pub fn family(&self, family: Family) -> &FamilySettings {
         &self.families[family.index()]
     }
 
-    /// The variables that extra labels ask for; a request brings their values in this order.
+    /// Variables used by extra labels. A request passes their values in this order.
     pub fn variables(&self) -> &[String] {
         &self.variables
     }
 
-    /// The place of `variable` among the values that a request brings.
+    /// Index of `variable` among the values of a request.
     pub(super) fn place_of(&self, variable: &str) -> Option<usize> {
         self.variables.iter().position(|other| other == variable)
     }

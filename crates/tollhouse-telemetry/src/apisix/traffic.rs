@@ -1,6 +1,6 @@
-//! Where the label sets of all cores are known, so that a page can add them up.
+//! Registry of the label sets of all cores, from which a page is rendered.
 //!
-//! The lock here is taken by those who make pages, never by a core that serves.
+//! The locks here are taken by threads that render pages, never by a core while serving.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,22 +18,23 @@ use super::series::{Series, Served};
 use super::settings::Settings;
 use crate::counters::SharedCounter;
 
-/// Requests, counted under APISIX's names.
+/// Request counts with APISIX's names.
 #[derive(Debug)]
 pub struct Traffic {
     pub(super) settings: Arc<Settings>,
-    /// Requests that were counted under `other`.
+    /// Number of requests counted under `other`.
     pub(super) folded: SharedCounter,
     fresh: Sender<Arc<Series>>,
     collected: Mutex<Collected>,
-    /// By stream route; those who count hold the counter.
+    /// Connection counters by stream route; users hold a clone of the counter.
     connections: Mutex<BTreeMap<Box<str>, Arc<SharedCounter>>>,
 }
 
-/// What the cores have handed over so far.
+/// Label sets received from the cores.
 #[derive(Debug)]
 struct Collected {
-    /// Bounded by what the cores may have, since each label set of a core comes by once.
+    /// New label sets. Bounded by the limit per core, because each label set of a core is sent
+    /// once.
     fresh: Receiver<Arc<Series>>,
     groups: [Groups; Family::COUNT],
 }
@@ -45,16 +46,16 @@ pub(super) struct Groups {
     index: HashMap<Arc<str>, usize>,
 }
 
-/// One label set, and its numbers on each core.
+/// A label set: its series on each core.
 pub(super) type Group = Vec<Arc<Series>>;
 
 thread_local! {
-    /// The tables of this core; of one `Traffic` in a gateway, of several in tests.
+    /// Tables of this core: one entry per `Traffic`, of which a gateway has one and a test process
+    /// several.
     static CORES: RefCell<Vec<CoreSeries>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Traffic {
-    /// Nothing counted yet.
     pub fn new(settings: Settings) -> Self {
         let (fresh, receiver) = channel();
         let collected = Collected { fresh: receiver, groups: Default::default() };
@@ -67,7 +68,6 @@ impl Traffic {
         }
     }
 
-    /// How metrics are named and told apart.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -90,37 +90,37 @@ impl Traffic {
         CoreSeries::new(self, self.fresh.clone())
     }
 
-    /// Where the connections of a stream route are counted.
+    /// Returns the connection counter of a stream route.
     pub fn connections(&self, route: &str) -> Arc<SharedCounter> {
         let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(connections.entry(route.into()).or_default())
     }
 
-    /// How many connections each stream route has had.
+    /// Number of connections of each stream route.
     pub(super) fn connection_counts(&self) -> Vec<(Box<str>, u64)> {
         let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         connections.iter().map(|(route, count)| (route.clone(), count.value())).collect()
     }
 
-    /// How many requests were counted under `other`.
+    /// Number of requests counted under `other`.
     pub fn folded(&self) -> u64 {
         self.folded.value()
     }
 
-    /// The page: metrics in the order of their names, in pieces.
+    /// Starts a page, which yields its text in pieces, sorted by metric name.
     pub fn page(self: &Arc<Self>, facts: &ProcessFacts<'_>, now_s: u64) -> Page {
         let ends = self.collect();
         Page::new(Arc::clone(self), facts, ends, now_s)
     }
 
-    /// The whole page at once.
+    /// Renders the whole page at once.
     pub fn render(self: &Arc<Self>, facts: &ProcessFacts<'_>, now_s: u64) -> String {
         let text: Vec<u8> = self.page(facts, now_s).flatten().collect();
         String::from_utf8(text).unwrap_or_default()
     }
 
-    /// Takes over what cores have met since the last time, forgets what they have given up, and
-    /// tells how many label sets each metric has.
+    /// Receives new label sets, removes retired ones, and returns the number of label sets of each
+    /// metric.
     fn collect(&self) -> [usize; Family::COUNT] {
         let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
         let collected = &mut *collected;
@@ -131,8 +131,8 @@ impl Traffic {
         [0, 1, 2].map(|index: usize| collected.groups[index].list.len())
     }
 
-    /// Calls `visit` with the label sets of `family` from `start` on, until it returns `false`;
-    /// tells where it stopped.
+    /// Calls `visit` with the label sets of `family` from `start` on, until it returns `false`.
+    /// Returns the index after the last one visited.
     pub(super) fn each_group(
         &self,
         family: Family,
@@ -161,7 +161,7 @@ impl Groups {
         }
     }
 
-    /// Forgets what cores have given up; what is left keeps its order.
+    /// Removes retired series; the order of the rest is kept.
     fn tidy(&mut self) {
         if !self.list.iter().flatten().any(|series| series.is_retired()) {
             return;
@@ -173,7 +173,7 @@ impl Groups {
     }
 }
 
-/// The sum of one cell over all cores.
+/// Sums one cell over all cores.
 pub(super) fn sum(group: &[Arc<Series>], cell: usize) -> u64 {
     group.iter().fold(0, |sum: u64, series| sum.wrapping_add(series.cells()[cell].load(Relaxed)))
 }

@@ -1,5 +1,5 @@
-//! The metrics of the service registry. They are read from its state when somebody scrapes; here are
-//! their names, and what is said about them.
+//! Names and help texts of the metrics of the service registry. The values are read from its state
+//! on each scrape.
 
 use super::Metric;
 
@@ -26,29 +26,29 @@ metrics! {
     RULES: "gauge", "tollhouse_registry_rules", None, "Governance rules.";
     CONTRACTS: "gauge", "tollhouse_registry_contracts", None, "Service contracts.";
     MEMORY: "gauge", "tollhouse_registry_memory_bytes", None,
-        "Memory that all objects are counted with; `registry.memory_max` bounds it.";
+        "Estimated memory of all objects; limited by `registry.memory_max`.";
     CLIENTS: "gauge", "tollhouse_registry_clients", None,
-        "Clients that reported themselves lately.";
+        "Clients that have reported recently.";
     MASS_EXPIRIES: "gauge", "tollhouse_registry_mass_expiries", None,
-        "Services whose silent instances are kept, because too many fell silent at once.";
+        "Services whose silent instances are kept, because too many became silent at once.";
     MEMBERS: "gauge", "tollhouse_registry_members", None,
-        "Nodes that keep the registry together, this one included; 1 where it is kept in the data folder.";
+        "Nodes that share the registry, including this one; 1 if it is stored in the data folder.";
     REDIS_DOWN: "gauge", "tollhouse_registry_redis_down", None,
         "Whether heartbeats go over the database, because the Redis that should carry them between nodes does not take them.";
     ROUND_LOSSES: "counter", "tollhouse_registry_round_losses_total", None,
-        "Times that heartbeats which another node had passed on never came, as when a Redis loses its data. Who may have been among them has its full time again.";
+        "Times that heartbeats forwarded by another node were lost, as when a Redis loses its data. The deadlines of all instances that may be concerned start anew.";
     VERSION: "gauge", "tollhouse_registry_version", None,
         "Version of the registry that is published; counts from the start.";
     TRANSITIONS: "counter", "tollhouse_registry_transitions_total", Some("to"),
-        "Changes of health that heartbeats, or their absence, made.";
+        "Changes of health caused by heartbeats or their absence.";
     HEARTBEATS: "counter", "tollhouse_registry_heartbeats_total", Some("instance"),
         "Heartbeats, by whether their instance is registered.";
     COMMANDS: "counter", "tollhouse_registry_commands_total", Some("outcome"),
-        "Commands that were to change the registry.";
+        "Commands to change the registry.";
     COMMITS: "counter", "tollhouse_registry_commits_total", None,
         "Groups of commands made durable.";
     COMMIT_SECONDS: "counter", "tollhouse_registry_commit_seconds_total", None,
-        "Time that making them durable took.";
+        "Time spent on making groups of commands durable.";
     CONNECTIONS: "gauge", "tollhouse_registry_connections", None,
         "Connections of clients over gRPC open now.";
     CONNECTIONS_OPENED: "counter", "tollhouse_registry_connections_opened_total", None,
@@ -56,10 +56,10 @@ metrics! {
     CONNECTIONS_REFUSED: "counter", "tollhouse_registry_connections_refused_total", None,
         "Connections of clients over gRPC closed at once, because there were too many.";
     CONNECTIONS_FAULTED: "counter", "tollhouse_registry_connections_faulted_total", None,
-        "Connections of clients over gRPC ended for what the client sent: a fault against HTTP/2, or more than a bound allows.";
+        "Connections of clients over gRPC closed because of a protocol error or an exceeded limit.";
     WATCHES: "gauge", "tollhouse_registry_watches", None, "Watches open through the Admin API.";
     CALLS_FAILED: "counter", "tollhouse_registry_calls_failed_total", None,
-        "Calls over gRPC that ended with another status than OK.";
+        "Calls over gRPC that ended with a status other than OK.";
     CALLS: "counter", "tollhouse_registry_calls_total", Some("method,code"),
         "Calls of clients over gRPC and HTTP, by method and Polaris' code of the answer.";
     CALL_SECONDS: "histogram", "tollhouse_registry_call_duration_seconds", Some("method"),

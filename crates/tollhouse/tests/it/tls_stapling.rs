@@ -312,7 +312,7 @@ fn an_answer_that_an_object_brings_is_shown_and_a_bad_one_is_refused() {
     // One that is over is worse than none.
     gateway.reload(&served(&origin, &[bringing(&answer(&pair, now() - 60))]));
     let problems = gateway.configuration()["problems"].to_string();
-    assert!(problems.contains("does not hold any more"), "{problems}");
+    assert!(problems.contains("the answer has expired"), "{problems}");
     // What is held lasts longer, and is shown for as long as the certificate is.
     assert_eq!(staple(&gateway, "a.test"), good);
     // One about another certificate is an error, and the object before it serves on.

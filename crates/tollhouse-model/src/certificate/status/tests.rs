@@ -101,7 +101,7 @@ fn somebody_answers_on_its_behalf_who_is_certified_for_that_and_nobody_else() {
     }
 }
 
-const OUTER: &str = "it is no answer of a responder";
+const OUTER: &str = "not an OCSP response";
 
 #[test]
 fn an_answer_holds_between_its_dates() {

@@ -1,11 +1,11 @@
-//! Reads paths.
+//! Parser of paths.
 
 use super::{Comparison, Literal, Path, PathError, Segment, Selector, Test};
 
-/// Filters within filters, at most.
+/// Deepest nesting of filters.
 const DEPTH_MAX: usize = 8;
 
-/// A text being taken apart.
+/// Parser state over the text of a path.
 pub(super) struct Parser<'t> {
     text: &'t str,
     at: usize,
@@ -17,7 +17,7 @@ impl<'t> Parser<'t> {
         Self { text, at: 0, depth: 0 }
     }
 
-    /// All of the text as a path; the first step needs no dot.
+    /// Parses the whole text as a path; the first step needs no dot.
     pub(super) fn path(mut self) -> Result<Path, PathError> {
         let mut segments = Vec::new();
         if !self.rest().starts_with(['.', '[']) {
@@ -30,7 +30,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Steps that begin with a dot or a bracket.
+    /// Parses the steps that begin with a dot or a bracket.
     fn further(&mut self, segments: &mut Vec<Segment>) -> Result<(), PathError> {
         loop {
             if self.takes("..") {
@@ -62,7 +62,7 @@ impl<'t> Parser<'t> {
         Ok(Segment { descends, selectors: vec![selector] })
     }
 
-    /// What stands between brackets, the first of which has been taken.
+    /// Parses the content of brackets, after the opening one.
     fn bracket(&mut self, descends: bool) -> Result<Segment, PathError> {
         let mut selectors = vec![self.selector()?];
         while self.takes(",") {
@@ -129,7 +129,7 @@ impl<'t> Parser<'t> {
         Err(PathError::OpenQuote)
     }
 
-    /// `?(@.a == 1 && @.b || @.c)`.
+    /// Parses `?(@.a == 1 && @.b || @.c)`; `&&` binds tighter than `||`.
     fn filter(&mut self) -> Result<Selector, PathError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX || !self.takes("?(") {

@@ -1,4 +1,4 @@
-//! What the keywords of a schema become.
+//! Compilation of the keywords of a schema.
 
 use serde_json::Value;
 
@@ -29,12 +29,13 @@ const NUMBER_KEYWORDS: [&str; 5] =
 
 const COMBINING_KEYWORDS: [&str; 5] = ["allOf", "anyOf", "oneOf", "if", "not"];
 
-/// What is said where no branch of `anyOf` applies.
+/// Message if no branch of `anyOf` applies.
 const NO_BRANCH: &str = "object matches none of the required";
 
 impl<'d> Compiler<'d> {
     pub(super) fn rules(&mut self, fields: &'d Fields) -> Result<Node, SchemaError> {
-        // Most nodes have one kind of keywords; what is absent takes no room and no time in a walk.
+        // Most schemas use one group of keywords. An absent group costs neither memory nor time in
+        // validation.
         let has = |keywords: &[&str]| keywords.iter().any(|name| fields.contains_key(*name));
         let mut rules = Rules { types: types(fields)?, ..Rules::default() };
         if has(&OBJECT_KEYWORDS) {
@@ -73,7 +74,8 @@ impl<'d> Compiler<'d> {
         };
         let mut required = required(fields)?;
         let dependencies = map_at(fields, "dependencies")?;
-        // What is known of a name lies together, so that a walk looks at each member of an object once.
+        // Everything about one property is stored together, so that validation looks up each member
+        // once.
         for (name, schema) in map_at(fields, "properties")?.into_iter().flatten() {
             let listed = required.iter().position(|listed| **listed == **name);
             let presence = match listed {
@@ -181,7 +183,7 @@ fn types(fields: &Fields) -> Result<Option<Types>, SchemaError> {
 
 fn required(fields: &Fields) -> Result<Vec<Box<str>>, SchemaError> {
     match fields.get("required") {
-        // Draft 3 wrote a boolean beside the type; it says nothing today.
+        // Draft 3 used a boolean in each property; it has no effect in later drafts.
         None | Some(Value::Bool(_)) => Ok(Vec::new()),
         Some(Value::Array(names)) => names_of(names, "required"),
         Some(_) => Err(invalid("required", "an array of strings")),
@@ -194,7 +196,7 @@ fn names_of(values: &[Value], keyword: &str) -> Result<Vec<Box<str>>, SchemaErro
     names.ok_or_else(|| invalid(keyword, "an array of strings"))
 }
 
-/// `…: ["a"] or ["b","c"]`, from the branches that require something.
+/// Formats `…: ["a"] or ["b","c"]` from the `required` lists of the branches.
 fn refusal_of(branches: &[Value]) -> Box<str> {
     let required = branches.iter().filter_map(|branch| branch.get("required"));
     let lists: Vec<String> = required.map(Value::to_string).collect();
@@ -224,7 +226,8 @@ fn number(fields: &Fields) -> Result<NumberRules, SchemaError> {
         return Err(invalid("multipleOf", "a number above 0"));
     }
     let (mut minimum, mut maximum) = (bound(fields, "minimum")?, bound(fields, "maximum")?);
-    // Draft 4 says by a boolean whether the other keyword's number itself is allowed.
+    // In draft 4 this keyword is a boolean: `true` excludes the value of `minimum` or `maximum`
+    // itself.
     let above = match fields.get("exclusiveMinimum") {
         Some(Value::Bool(exclusive)) => minimum.take_if(|_| *exclusive),
         _ => bound(fields, "exclusiveMinimum")?,
@@ -246,6 +249,6 @@ fn count(fields: &Fields, name: &str) -> Result<Option<usize>, SchemaError> {
     if value < 0.0 || value.fract() != 0.0 {
         return Err(invalid(name, "an integer from 0"));
     }
-    // Not negative and whole by the line above; what is too large saturates.
+    // Checked above: not negative and without a fraction. Large values saturate.
     Ok(Some(value as usize))
 }

@@ -1,5 +1,5 @@
-//! What `check_core` lets through is what the nouns' own readers accept: a table of objects, and
-//! the list of those about which the two differ, each with the reason.
+//! Agreement of `check_core` with the parsers of routes, services and upstreams: a table of
+//! objects, and a list of the exceptions with their reasons.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn upstream_is_read(value: &Value) -> bool {
     Upstream::parse(Some(Id::new("1")), value, "upstreams/1").0.is_some()
 }
 
-/// `base` with the fields of `extra`; a null takes a field away.
+/// Returns `base` with the fields of `extra`; a null removes a field.
 fn with(base: &Value, extra: &Value) -> Value {
     let mut fields = base.as_object().expect("it is written as an object").clone();
     for (name, field) in extra.as_object().expect("it is written as an object") {
@@ -34,7 +34,7 @@ fn with_each(base: &Value, extras: &[Value]) -> Vec<Value> {
     extras.iter().map(|extra| with(base, extra)).collect()
 }
 
-/// Fields that any object has.
+/// Fields that all objects share.
 fn common() -> Vec<Value> {
     vec![
         json!({"id": "1"}),
@@ -60,7 +60,7 @@ fn common() -> Vec<Value> {
     ]
 }
 
-/// What only upstreams say; `{"nodes": {"a:80": 1}}` is the base.
+/// Fields of upstreams; the base is `{"nodes": {"a:80": 1}}`.
 fn upstream_extras() -> Vec<Value> {
     let mut extras = vec![
         json!({}),
@@ -175,7 +175,7 @@ fn warm_up_extras() -> Vec<Value> {
     ]
 }
 
-/// Upstreams whose nodes the registry keeps.
+/// Upstreams whose nodes come from the registry.
 fn registry_extras() -> Vec<Value> {
     let with_arguments = |arguments: Value| {
         json!({"nodes": null, "service_name": "prod/orders", "discovery_type": "registry",
@@ -234,7 +234,7 @@ fn check_extras() -> Vec<Value> {
     checks.into_iter().map(|checks| json!({"checks": checks})).collect()
 }
 
-/// What a route may say of the line of a request and its host.
+/// Conditions of a route on the request line and the host.
 fn route_match_extras() -> Vec<Value> {
     vec![
         json!({}),
@@ -268,7 +268,7 @@ fn route_match_extras() -> Vec<Value> {
     ]
 }
 
-/// What a route may say of addresses and variables.
+/// Conditions of a route on addresses and variables.
 fn route_condition_extras() -> Vec<Value> {
     vec![
         json!({"remote_addr": "10.0.0.1"}),
@@ -292,7 +292,7 @@ fn route_condition_extras() -> Vec<Value> {
     ]
 }
 
-/// What a route may say of what happens to its requests.
+/// Fields of a route that act on its requests.
 fn route_action_extras() -> Vec<Value> {
     vec![
         json!({"filter_func": "function(vars) return true end"}),
@@ -381,14 +381,14 @@ fn upstreams_pass_where_they_can_be_read() {
     check_agreement("upstream", upstream_is_read, &objects);
 }
 
-/// Who lets an object through that the other refuses.
+/// The side that accepts an object which the other refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LetThroughBy {
     Schema,
     Reader,
 }
 
-/// Where the two differ in upstreams, with the reason.
+/// Accepted differences for upstreams, with the reason of each.
 fn upstream_differences() -> Vec<(Value, LetThroughBy, &'static str)> {
     let (schema, reader) = (LetThroughBy::Schema, LetThroughBy::Reader);
     let pair = json!({"client_cert": "x".repeat(128), "client_key": "x".repeat(64)});

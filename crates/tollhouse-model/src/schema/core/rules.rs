@@ -1,7 +1,7 @@
-//! What makes an object good beyond its schema, as far as the object alone can tell.
+//! Rules for an object beyond its schema that need no other object.
 //!
-//! Rules that the readers of nouns know already are asked of them. Certificates, plugins' own
-//! confs and references to other objects are looked at elsewhere.
+//! Rules that the parser of an object implements are delegated to it. Certificates, plugin
+//! configurations and references to other objects are checked elsewhere.
 
 use serde_json::Value;
 
@@ -14,14 +14,14 @@ use crate::schema::text::quoted;
 use crate::upstream::{Policy, balance, discovery, parse_address, warm_up};
 use crate::{Problem, Problems};
 
-/// What stands before a fault that a schema found.
+/// Prefix of a message about a violation of the schema.
 const SCHEMA_PREFIX: &str = "invalid configuration: ";
 
-/// Judges an object by the schema of that name and by the rules beyond it.
+/// Validates an object by the schema `name` and by the rules beyond it.
 ///
 /// # Errors
-/// The first thing that is wrong, in full: `invalid configuration: …` where a schema found it,
-/// and bare where a rule did.
+/// The first violation. The text of a schema violation starts with `invalid configuration: `; that
+/// of another rule has no prefix.
 pub fn check_core(name: &str, value: &Value) -> Result<(), Violation> {
     let refused = |text: String| Violation::new(text);
     let core = core(name).ok_or_else(|| refused(format!("not found schema: {name}")))?;
@@ -45,7 +45,7 @@ pub fn check_core(name: &str, value: &Value) -> Result<(), Violation> {
     }
 }
 
-/// The schema finds these too; its words would not say which fields are meant.
+/// The schema checks these pairs too, but its message would not name the fields.
 fn check_pairs(route: &Value) -> Result<(), Violation> {
     for (one, many) in [("host", "hosts"), ("remote_addr", "remote_addrs")] {
         if route.get(one).is_some() && route.get(many).is_some() {
@@ -88,7 +88,7 @@ fn check_inline_upstream(value: &Value) -> Result<(), Violation> {
 
 fn check_upstream(upstream: &Value) -> Result<(), Violation> {
     let Value::Object(fields) = upstream else { return Ok(()) };
-    // Addresses stand in the map form only; the list form has a field for each part.
+    // Only the map form contains addresses; the list form has a field for each part.
     let nodes = fields.get("nodes").and_then(Value::as_object);
     for address in nodes.into_iter().flat_map(|nodes| nodes.keys()) {
         parse_address(address).map_err(|error| Violation::new(error.to_string()))?;
@@ -109,7 +109,7 @@ fn check_upstream(upstream: &Value) -> Result<(), Violation> {
     })
 }
 
-/// What a reader of nouns says of it.
+/// Returns the first error that a parser reports.
 fn check_read(read: impl FnOnce(&mut Reader<'_>)) -> Result<(), Violation> {
     let mut problems = Problems::new();
     read(&mut Reader::new("", &mut problems));

@@ -1,4 +1,4 @@
-//! Judges lists: how many items, which, and whether any two are equal.
+//! Validation of lists: number of items, schemas of the items, and uniqueness.
 
 use super::instance::Instance;
 use super::{Step, Verdict, Violation, Walk};
@@ -13,7 +13,7 @@ impl<'s> Walk<'s> {
     ) -> Verdict {
         match value.shape() {
             Kind::List => {}
-            // A list without items, as Lua writes it.
+            // An empty Lua table is encoded as an empty object, so it counts as an empty list.
             Kind::Object if value.is_empty() => {}
             _ => return Ok(()),
         }
@@ -64,7 +64,7 @@ impl<'s> Walk<'s> {
         })
     }
 
-    /// `contains`: one item at least is good.
+    /// Applies `contains`: at least one item must be valid.
     pub(super) fn check_contains<V: Instance>(&mut self, branch: Branch, value: &mut V) -> Verdict {
         if value.shape() != Kind::List {
             return Ok(());
@@ -72,7 +72,7 @@ impl<'s> Walk<'s> {
         if value.is_empty() {
             return self.refuse(|| "check contains: empty array is invalid".to_owned());
         }
-        // A walk over items ends with the first that is refused: here, with the first good one.
+        // `each_item` stops at the first `Err`, so `Err` here means that a valid item was found.
         let search = value.each_item(&mut |_, item| {
             if self.would_apply(branch, item) { Err(Violation::unread()) } else { Ok(()) }
         });

@@ -1,5 +1,4 @@
-//! Judges a value by the schemas that `allOf`, `anyOf`, `oneOf`, `if` and `not` hold, in this
-//! order.
+//! Validation by `allOf`, `anyOf`, `oneOf`, `if` and `not`, in this order.
 
 use super::instance::Instance;
 use super::{Verdict, Walk};
@@ -53,7 +52,8 @@ impl<'s> Walk<'s> {
             matched = Some(index);
         }
         match matched {
-            // Once more, for its defaults: they must not decide about the branches after it.
+            // Runs the matched branch again for its defaults. They are not kept earlier, because
+            // they would influence the remaining branches.
             Some(index) if branches[index].fills => self.check(branches[index].node, value),
             Some(_) => Ok(()),
             None => {

@@ -1,32 +1,34 @@
-//! More than the first fault of a value: where each is, for who shows it beside a field.
+//! Collection of all faults of a value with the pointer of each, for forms that show a fault beside
+//! its field.
 
 use std::fmt::Write;
 
 use super::{Verdict, Voice, Walk};
 
-/// Most faults that are kept of a value: a page shows no more, and a long list of bad items has one each.
+/// Most faults collected for one value. A page shows no more, and a long list can have a fault for
+/// each item.
 const FAULTS_MAX: usize = 100;
 
-/// What is wrong, and where.
+/// A violation of a schema and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where, as a JSON pointer (RFC 6901), such as `/upstream/nodes/0/port`; empty for the value as a whole. What is
-    /// absent and required is at the place that it should have.
+    /// JSON pointer (RFC 6901) to the invalid value, such as `/upstream/nodes/0/port`; empty for
+    /// the value as a whole. A missing required property has the pointer it would have if present.
     pub pointer: String,
-    /// The text, such as `wrong type: expected string, got number`.
+    /// Error text, such as `wrong type: expected string, got number`.
     pub text: String,
 }
 
-/// What is wrong so far, and where the walk is.
+/// Faults collected so far and the current position of the walk.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     found: Vec<Fault>,
     pointer: String,
-    /// How long the pointer was before each step.
+    /// Lengths of `pointer` before each step, so that leaving a step can truncate it.
     lengths: Vec<usize>,
 }
 
-/// From a value to a part of it.
+/// A step from a value to one of its parts.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Step<'n> {
     Name(&'n str),
@@ -34,13 +36,13 @@ pub(super) enum Step<'n> {
 }
 
 impl Walk<'_> {
-    /// Goes on after a fault.
+    /// Makes the walk continue after a fault.
     pub(in crate::schema) fn collecting(mut self) -> Self {
         self.faults = Some(Faults::default());
         self
     }
 
-    /// All that is wrong with a value, in the order of the schema.
+    /// Returns all faults of a value, in the order of the schema.
     pub(in crate::schema) fn run_to_end(
         mut self,
         root: usize,
@@ -55,7 +57,7 @@ impl Walk<'_> {
         found
     }
 
-    /// Whether faults are collected here; a branch that is only tried collects none.
+    /// Whether faults are collected now. They are not while a branch is only tried.
     pub(super) fn is_collecting(&self) -> bool {
         self.faults.is_some() && self.voice == Voice::Speaking
     }
@@ -74,9 +76,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Keeps what is wrong with the part, and goes on as if nothing were.
+    /// Records the fault of a part and returns `Ok`, so that the walk continues.
     pub(super) fn leave(&mut self, verdict: Verdict) -> Verdict {
-        // Once given up, no further verdict counts.
+        // After the walk was given up, no further verdict counts.
         if self.stopped.is_some() {
             return verdict;
         }

@@ -1,4 +1,4 @@
-//! What judging asks of a value, be it a tree or a piece of a text that has been read.
+//! Interface between the validator and a value, which is either a tree or a piece of JSON text.
 
 use std::borrow::Cow;
 
@@ -8,49 +8,47 @@ use super::Verdict;
 use crate::json::Kind;
 use crate::schema::equal::{equal, first_repeated};
 
-/// A value that is checked, and that defaults are filled into.
+/// A value that is validated and receives defaults.
 ///
-/// A list without items is an object without members as well: the two look alike to Lua, and
-/// clients that speak to it write either. It becomes an object with the first member that it gets.
+/// An empty list counts as an empty object too, because an empty Lua table is encoded as either.
+/// Adding a member turns it into an object.
 pub(in crate::schema) trait Instance: Sized {
-    /// What undoing needs.
+    /// State to which `undo` returns.
     type Mark;
 
-    /// What it is.
     fn shape(&self) -> Kind;
-    /// Whether a list or object has nothing inside.
+    /// Whether a list or object is empty.
     fn is_empty(&self) -> bool;
-    /// What a text says.
+    /// The text of a string; `None` for other kinds.
     fn text(&self) -> Option<Cow<'_, str>>;
-    /// What a number is worth.
+    /// The numeric value; `None` for other kinds.
     fn number(&self) -> Option<f64>;
-    /// How many items or members.
+    /// Number of items or members.
     fn count(&self) -> usize;
-    /// Shows the items of a list, until one is refused.
+    /// Visits the items of a list; stops at the first error and returns it.
     fn each_item(&mut self, visit: &mut dyn FnMut(usize, &mut Self) -> Verdict) -> Verdict;
-    /// Shows the members of an object, until one is refused.
+    /// Visits the members of an object; stops at the first error and returns it.
     fn each_member(&mut self, visit: &mut dyn FnMut(&str, &mut Self) -> Verdict) -> Verdict;
-    /// Says which members will be asked for, where that helps to find them.
+    /// Announces the members that will be looked up, so that one pass can find them all.
     fn expect_members(&mut self, _names: &mut dyn Iterator<Item = &str>) {}
-    /// Whether there is a member of that name.
     fn has(&self, name: &str) -> bool;
-    /// Works on the member of that name.
+    /// Runs `work` on a member. `None` if the member is missing.
     fn with_member(
         &mut self,
         name: &str,
         work: &mut dyn FnMut(&mut Self) -> Verdict,
     ) -> Option<Verdict>;
-    /// Adds a member that is not there.
+    /// Adds a member. The caller has checked that it is missing.
     fn add_member(&mut self, name: &str, value: Value);
-    /// Whether it is worth the same as a tree.
+    /// Whether the value equals a tree; `1` equals `1.0`.
     fn equals(&self, tree: &Value) -> bool;
     /// The first item that equals an earlier one, as (earlier, later).
     fn first_repeated(&self) -> Option<(usize, usize)>;
-    /// It as it is now.
+    /// Returns the current state, to be passed to `undo`.
     fn mark(&self) -> Self::Mark;
-    /// Takes back what has been filled in since.
+    /// Removes everything that was added since `mark`.
     fn undo(&mut self, mark: Self::Mark);
-    /// The tree that it is, where it was filled into something that is none.
+    /// The tree of an added default, if the value itself is a piece of text.
     fn added_mut(&mut self) -> Option<&mut Value> {
         None
     }

@@ -1,4 +1,4 @@
-//! Judges objects: their properties, and what they may hold beyond those.
+//! Validation of objects: their properties, dependencies and additional fields.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ impl<'s> Walk<'s> {
     ) -> Verdict {
         match value.shape() {
             Kind::Object => {}
-            // An object without fields, as Lua writes it.
+            // An empty Lua table is encoded as an empty list, so it counts as an empty object.
             Kind::List if value.is_empty() => {}
             _ => return Ok(()),
         }
@@ -72,8 +72,8 @@ impl<'s> Walk<'s> {
         }
         if let Some(default) = &property.default {
             let mut filled = default.clone();
-            // A default that is an object has defaults of its own; that it is good is for the
-            // author of the schema to see to.
+            // A default that is an object may itself lack members with defaults. The verdict is
+            // ignored: valid defaults are the schema author's responsibility.
             self.tries(property.node, &mut filled);
             object.add_member(name, filled);
         }
@@ -108,7 +108,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// What the names of the fields say about their values, beyond `properties`.
+    /// Applies `patternProperties` and `additionalProperties`.
     fn check_other_fields<V: Instance>(
         &mut self,
         rules: &'s ObjectRules,
@@ -123,7 +123,7 @@ impl<'s> Walk<'s> {
                 match pattern.is_match(name.as_bytes()) {
                     Ok(true) => {}
                     Ok(false) => continue,
-                    // Passed over, the field would escape its rules.
+                    // If an undecided pattern were skipped, the field would escape its rules.
                     Err(Exhausted) => {
                         return self.refuse(|| {
                             format!("failed to match pattern {shown} with {}", quoted(name))
@@ -162,7 +162,8 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Where all faults are wanted, what is absent is named at its own place.
+    /// Reports a missing property. When all faults are collected, the fault is recorded at the
+    /// pointer the property would have.
     fn refuse_absent(&mut self, name: &str) -> Verdict {
         let verdict = self.refuse(|| format!("property {} is required", quoted(name)));
         if !self.is_collecting() {
@@ -172,7 +173,7 @@ impl<'s> Walk<'s> {
         self.leave(verdict)
     }
 
-    /// `propertyNames`: each name is checked as a text.
+    /// Applies `propertyNames`: validates each name as a string.
     pub(super) fn check_names<V: Instance>(&mut self, node: NodeId, value: &mut V) -> Verdict {
         value.each_member(&mut |name, _| {
             self.check(node, &mut Value::from(name)).or_else(|inner| {

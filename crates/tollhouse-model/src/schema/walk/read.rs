@@ -1,4 +1,5 @@
-//! A value that stands in a text, checked where it stands: what is filled in is noted beside it.
+//! Validation of a value in place, in its JSON text. The text is not changed; defaults are recorded
+//! beside it.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -10,16 +11,16 @@ use super::Verdict;
 use super::instance::Instance;
 use crate::json::{Additions, Kind, Piece};
 
-/// Members filled into objects of a document, the newest last; undone by forgetting.
+/// Members added to objects of a document, newest last. Undo truncates the log.
 #[derive(Debug, Default)]
 pub(in crate::schema) struct Fills {
     log: Vec<(usize, Box<str>, Value)>,
-    /// Places in the log by where the object begins.
+    /// Indices into the log, keyed by the byte offset at which the object begins.
     by_object: HashMap<usize, Vec<usize>>,
 }
 
 impl Fills {
-    /// The newest value of a member that was filled in.
+    /// Returns the newest value of an added member.
     fn get(&self, object: usize, name: &str) -> Option<&Value> {
         let places = self.by_object.get(&object)?;
         let newest = places.iter().rev().map(|place| &self.log[*place]);
@@ -31,7 +32,7 @@ impl Fills {
         self.log.push((object, name.into(), value));
     }
 
-    /// The names of the members that an object got, in order.
+    /// Names of the members added to an object, each once, in order of addition.
     fn names(&self, object: usize) -> Vec<Box<str>> {
         let mut names: Vec<Box<str>> = Vec::new();
         for place in self.by_object.get(&object).into_iter().flatten() {
@@ -52,7 +53,7 @@ impl Fills {
         }
     }
 
-    /// What has been filled in, object by object.
+    /// Converts the log to the final added members of each object.
     pub(in crate::schema) fn into_additions(self) -> Additions {
         let objects = self.by_object.keys().copied().collect::<Vec<_>>();
         let members = |object: &usize| {
@@ -68,11 +69,11 @@ impl Fills {
     }
 }
 
-/// A value of a document, or one that was filled in.
+/// A value of the document, or a default that was added to it.
 pub(in crate::schema) struct Read<'d> {
     place: Place<'d>,
     fills: &'d RefCell<Fills>,
-    /// Members that will be asked for, found in one walk over the object.
+    /// Members announced by `expect_members`, found in one pass over the object.
     expected: HashMap<Box<str>, Option<Piece<'d>>>,
 }
 
@@ -109,7 +110,7 @@ impl<'d> Read<'d> {
         object.map_or(Vec::new(), |object| self.fills.borrow().names(object))
     }
 
-    /// Works on a member that was filled in, and keeps what it becomes.
+    /// Runs `work` on a copy of an added member and records the copy if it changed.
     fn with_added(
         &mut self,
         name: &str,
@@ -129,12 +130,12 @@ impl<'d> Read<'d> {
 }
 
 impl Instance for Read<'_> {
-    /// How much had been filled into the whole document.
+    /// Length of the log of added members.
     type Mark = usize;
 
     fn shape(&self) -> Kind {
         match &self.place {
-            // A list that got members is an object from then on.
+            // An empty list that received members counts as an object from then on.
             Place::Piece(piece) if piece.kind() == Kind::List && !self.names_added().is_empty() => {
                 Kind::Object
             }
@@ -235,7 +236,7 @@ impl Instance for Read<'_> {
         if self.fills.borrow().log.is_empty() {
             return piece.equals(tree);
         }
-        // Only a value that is no larger than what it is compared with can be equal to it.
+        // A value with more parts than `tree` cannot be equal to it.
         self.tree_up_to(size_of_tree(tree)).is_some_and(|own| own.equals(tree))
     }
 
@@ -260,7 +261,8 @@ impl Instance for Read<'_> {
 }
 
 impl Read<'_> {
-    /// It as a tree with what was filled in; `None` where it has more than `parts` values.
+    /// Builds the value as a tree, added members included. `None` if it has more than `parts`
+    /// values.
     fn tree_up_to(&self, parts: usize) -> Option<Value> {
         let mut left = parts;
         self.tree(&mut left)
@@ -289,7 +291,7 @@ impl Read<'_> {
     }
 }
 
-/// How many values a tree consists of.
+/// Number of values in a tree, the root included.
 fn size_of_tree(tree: &Value) -> usize {
     1 + match tree {
         Value::Array(items) => items.iter().map(size_of_tree).sum::<usize>(),

@@ -1,7 +1,7 @@
-//! The file that a copy of a store is written to.
+//! Writing of a copy of a store to a new file.
 //!
-//! A copy is written beside its place under another name, flushed, and takes its place whole; it
-//! never takes the place of a file that is there.
+//! The copy is written beside its destination under a temporary name, flushed, and then renamed. It
+//! never replaces an existing file.
 
 use super::error::from_sqlite;
 use super::file;
@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tollhouse_stdx::files::sync_parent;
 
-/// Has a file written that must not exist yet; it appears whole or not at all.
+/// Creates a file with the content that `fill` writes. The file must not exist; it appears complete
+/// or not at all.
 pub(super) fn write_new(
     file: &Path,
     fill: impl FnOnce(&mut Connection, &Path) -> Result<(), StoreError>,
@@ -24,14 +25,14 @@ pub(super) fn write_new(
     remove_leftovers(file);
     let unfinished = unfinished_name(file);
     let handle = file::create_private(&unfinished)?;
-    // Held to the end, so that nobody takes it for a leftover.
+    // The lock is held to the end, so that the file is not taken for a leftover.
     handle.try_lock().map_err(|error| StoreError::from_io(&unfinished, &error.into()))?;
     let written = write_into(&unfinished, fill).and_then(|()| {
         handle.sync_all().map_err(|error| StoreError::from_io(&unfinished, &error))?;
         move_into_place(&unfinished, file)
     });
     if written.is_err() {
-        // It is incomplete or could not be moved, and the error that counts is the one above.
+        // The file is incomplete or could not be moved; only the error above is reported.
         let _ = fs::remove_file(&unfinished);
     }
     written
@@ -42,7 +43,8 @@ fn write_into(
     fill: impl FnOnce(&mut Connection, &Path) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut target = file::connect(path)?;
-    // The file is thrown away if anything fails, and flushed as a whole when all is written.
+    // Flushing is not needed here: the file is deleted if anything fails, and flushed as a whole at
+    // the end.
     target
         .execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
         .map_err(|error| from_sqlite(path, &error))?;
@@ -50,8 +52,8 @@ fn write_into(
     target.close().map_err(|(_, error)| from_sqlite(path, &error))
 }
 
-/// Removes what backups to this file have left that were killed: nobody holds a lock on those. What
-/// cannot be removed harms nobody.
+/// Removes temporary files of killed backups to the same file, which are recognised by a missing
+/// lock. Failures to remove are harmless and ignored.
 fn remove_leftovers(file: &Path) {
     let (Some(name), Some(folder)) = (file.file_name(), file.parent()) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -70,11 +72,11 @@ fn remove_leftovers(file: &Path) {
     }
 }
 
-/// Stands between the name of a backup and a number, until it is whole.
+/// Part of a temporary name between the name of the backup and a number.
 const UNFINISHED: &str = ".unfinished-";
 
-/// A name beside the file that no other backup uses, of this process or another. A process in a
-/// container has the same number at each start, hence the time.
+/// Returns a name beside the file that no other backup uses, in this process or another. Includes
+/// the time, because a process in a container has the same number at each start.
 fn unfinished_name(file: &Path) -> PathBuf {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut name = file.as_os_str().to_owned();
@@ -82,12 +84,12 @@ fn unfinished_name(file: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Moves a file without replacing another: a second name, then the first one goes.
+/// Moves a file without replacing another: creates a hard link and removes the old name.
 fn move_into_place(from: &Path, to: &Path) -> Result<(), StoreError> {
     let to_error = |error: io::Error| StoreError::from_io(to, &error);
     match fs::hard_link(from, to) {
         Ok(()) => fs::remove_file(from).map_err(to_error)?,
-        // Some file systems know no second names; there, looking first is all that can be done.
+        // Some file systems have no hard links; checking first is the best possible there.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             if fs::symlink_metadata(to).is_ok() {
                 return Err(StoreError::FileExists { path: to.to_owned() });

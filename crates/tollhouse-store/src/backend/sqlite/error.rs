@@ -1,20 +1,20 @@
-//! What SQLite's errors mean to those who run the store.
+//! Translation of SQLite errors for operators of the store.
 
 use crate::error::StoreError;
 use rusqlite::{Error, ErrorCode, ffi};
 use std::path::Path;
 
-/// The error of the store for one of SQLite's about this file.
+/// Converts an SQLite error about this file.
 pub(super) fn from_sqlite(path: &Path, error: &Error) -> StoreError {
     let path = path.to_owned();
     let reason = error.to_string();
     let Error::SqliteFailure(failure, _) = error else {
-        // The rest are answers of another shape than what this program writes.
+        // The remaining errors are about results of an unexpected shape.
         return StoreError::Corrupt { path, reason };
     };
     match failure.code {
         ErrorCode::DiskFull => StoreError::Full { path },
-        // The memory that connections share is a file, and made anew at each opening.
+        // The shared memory of the connections is a file, which is created at each opening.
         _ if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => StoreError::Full { path },
         ErrorCode::DatabaseBusy
         | ErrorCode::DatabaseLocked
@@ -23,7 +23,7 @@ pub(super) fn from_sqlite(path: &Path, error: &Error) -> StoreError {
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
             StoreError::Corrupt { path, reason }
         }
-        // Statements are fixed, so one that does not compile found other tables than ours.
+        // Statements are fixed, so one that does not compile has met unexpected tables.
         ErrorCode::Unknown if failure.extended_code == ffi::SQLITE_ERROR => {
             StoreError::Corrupt { path, reason }
         }

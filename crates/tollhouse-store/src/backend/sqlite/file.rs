@@ -1,5 +1,5 @@
-//! The file: who may open it, whether it is ours, whole and of a version we read, and how a new one
-//! is made. A file that is refused is left byte for byte as it was.
+//! The store file: locking, checks of ownership, integrity and format, and creation. A refused file
+//! is not modified.
 
 use super::error::from_sqlite;
 use super::reserve::Reserve;
@@ -15,64 +15,66 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tollhouse_stdx::files::sync_parent;
 
-/// The store's file in the data directory.
+/// Name of the store file in the data directory.
 pub(super) const STORE_FILE: &str = "store.db";
-/// The file whose lock says that a process has the store open. It is never removed: a lock on a
-/// removed file would guard nothing.
+/// File whose lock marks the store as open. It is never removed, because a lock on a removed file
+/// would guard nothing.
 const LOCK_FILE: &str = "store.lock";
 
-/// Marks the file as ours: "Toll" in ASCII, at the place that SQLite keeps for this.
+/// Application id of the file in SQLite's header: "Toll" in ASCII.
 const APPLICATION_ID: u32 = 0x546F_6C6C;
-/// The format that this version writes, kept as `user_version`. Format 1 had no rows about changes, guards, sealed values
-/// nor marks of imports among its entries: a version that knows none of them would write past them. The tables are the
-/// same, so that a file of format 1 is read as it is, and becomes one of format 2 with the first commit: a version that
-/// was only started for a moment leaves it to the former one.
+/// The format that this version writes, stored as `user_version`. Format 1 lacks change rows,
+/// guards, sealed values and import marks among its entries. A version that does not know them
+/// would ignore them while writing, hence the new number. The tables are the same, so a file of
+/// format 1 is read as it is and becomes format 2 with the first commit. A version that was only
+/// started briefly therefore leaves the file usable by the former one.
 pub(super) const FORMAT: u32 = 2;
 
-/// SQLite's name of the place where the format is kept.
+/// SQLite pragma that holds the format.
 const FORMAT_PRAGMA: &str = "user_version";
 
-/// Files up to this size are checked as a whole when opened, which takes about 0.1 s at most once
-/// they are in the page cache. Larger ones are checked at their head and where they are read: the
-/// gateway reads all of its objects when it starts.
+/// Largest file that is checked as a whole when opened, in bytes. The check takes at most about 0.1
+/// s if the file is in the page cache. Larger files are checked at their header and where they are
+/// read; the gateway reads all of its objects on startup.
 const CHECKED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// What a file of SQLite begins with.
+/// First bytes of an SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// Formats beyond this are no version's: the header is damaged.
+/// Largest plausible format number; with a larger one the header is damaged.
 const FORMAT_PLAUSIBLE_MAX: u32 = 0xFFFF;
 
-/// How long a statement waits for someone who opened the file with a tool of their own.
+/// Time a statement waits while another tool has locked the file.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Pages of the log after which it is folded into the file: 16 MiB. Four times SQLite's default,
-/// since each folding costs two more flushes and writes pages that changed often only once.
+/// Number of log pages after which the log is folded into the file: 16 MiB. Four times SQLite's
+/// default, because each folding costs two more flushes, and pages that changed often are written
+/// only once.
 const CHECKPOINT_PAGES: u32 = 4096;
 
-/// What the log file is cut back to after it has grown during a long read.
+/// Size to which the log file is truncated after it has grown during a long read, in bytes.
 const LOG_BYTES_KEPT: u32 = 64 * 1024 * 1024;
 
-/// Page cache of one connection in KiB (SQLite takes it negative): the upper levels of the tables of
-/// 100,000 entries. The system caches the rest.
+/// Page cache of one connection in KiB, passed to SQLite as a negative number. Fits the upper index
+/// levels of 100,000 entries; the system caches the rest.
 const CACHE_KIB: i32 = 8 * 1024;
 
-/// The statements of a connection that are kept compiled: all there are.
+/// Number of compiled statements kept per connection; more than exist.
 const STATEMENTS_MAX: usize = 32;
 
-/// How long a lock that is taken is tried again: a child that the last holder was just starting has
-/// a copy of it until it executes its program.
+/// Time during which a held lock is tried again. A child process that the former holder is starting
+/// has a copy of the lock until it executes its program.
 const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Only the owner may read and write: the store holds credentials and private keys.
+/// Only the owner may read and write, because the store contains credentials and private keys.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// The right to use a data directory, held until dropped.
+/// Exclusive use of a data directory, held until dropped.
 pub(super) struct DirectoryLock(#[expect(dead_code, reason = "holding it is its use")] File);
 
 impl DirectoryLock {
-    /// Makes the directory if need be and takes its lock.
+    /// Creates the directory if it is missing, and takes its lock.
     pub(super) fn take(directory: &Path) -> Result<Self, StoreError> {
         make_directory(directory)?;
         let path = directory.join(LOCK_FILE);
@@ -98,7 +100,7 @@ fn make_directory(directory: &Path) -> Result<(), StoreError> {
     let is_missing = |ancestor: &&Path| !ancestor.as_os_str().is_empty() && !ancestor.is_dir();
     let missing: Vec<&Path> = directory.ancestors().take_while(is_missing).collect();
     let made = DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory);
-    // The names of all that was made must outlast a power failure as what is in it does.
+    // The names of the new directories must survive a power failure, as their content does.
     let made = made.and_then(|()| missing.into_iter().try_for_each(sync_parent));
     made.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => StoreError::Io {
@@ -109,7 +111,7 @@ fn make_directory(directory: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// Opens a file for reading and writing, to learn in the system's words why that is not possible.
+/// Opens a file for reading and writing; on failure returns the system's reason.
 fn open_or_create(path: &Path) -> Result<File, StoreError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
@@ -127,8 +129,8 @@ pub(super) struct StoreFile {
 }
 
 impl StoreFile {
-    /// Opens the file, or creates it if it is missing. On a full disk the reserve is given up, because opening creates
-    /// files of its own.
+    /// Opens the file, or creates it if it is missing. On a full disk the reserve is deleted,
+    /// because opening creates additional files.
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
         match Self::open_in_room(path) {
             Err(StoreError::Full { .. } | StoreError::Io { .. })
@@ -169,22 +171,22 @@ impl StoreFile {
     }
 }
 
-/// Brings what a former process left in the log to the file, and both to the disk. The log may hold a commit
-/// that the disk never confirmed, and that only the system's memory has: whoever reads it from now on may
+/// Folds the log of a former process into the file and flushes both. The log may contain a commit
+/// that only the system's memory holds because the disk never confirmed it; from now on readers may
 /// rely on it.
 fn fold_log(path: &Path, connection: &Connection) -> Result<(), StoreError> {
     let to_error = |error| from_sqlite(path, &error);
-    // The statement that chose the log holds a lock until the next one has read something.
+    // The statement that selected the log mode holds a lock until another statement has read.
     table::revision(connection).map_err(to_error)?;
     let fold = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     match fold.map_err(to_error) {
-        // A store on a full disk opens all the same: what it holds can be read, and taken away.
+        // A store on a full disk opens anyway, so that its entries can be read and removed.
         Err(StoreError::Full { .. }) => Ok(()),
         folded => folded,
     }
 }
 
-/// Checks the version by the file's own bytes, before SQLite opens it and has to replay its log.
+/// Checks the format from the raw header, before SQLite opens the file and replays its log.
 fn check_header(path: &Path, file: &mut File) -> Result<(), StoreError> {
     let mut header = [0_u8; 72];
     match file.read_exact(&mut header) {
@@ -197,7 +199,7 @@ fn check_header(path: &Path, file: &mut File) -> Result<(), StoreError> {
     let word = |at: usize| {
         u32::from_be_bytes(header[at..at + 4].try_into().expect("four bytes were taken"))
     };
-    // The places of user_version and application_id in SQLite's header.
+    // Offsets of user_version and application_id in SQLite's header.
     let (found, application_id) = (word(60), word(68));
     if application_id != APPLICATION_ID {
         return Ok(());
@@ -209,7 +211,7 @@ fn check_header(path: &Path, file: &mut File) -> Result<(), StoreError> {
     check_format_number(path, found.into())
 }
 
-/// Distinguishes a version that this program reads from a newer one, and from one that nobody ever wrote.
+/// Accepts the formats this version reads; distinguishes a newer format from a damaged number.
 fn check_format_number(path: &Path, found: i64) -> Result<(), StoreError> {
     let path = path.to_owned();
     match u32::try_from(found) {
@@ -217,12 +219,12 @@ fn check_format_number(path: &Path, found: i64) -> Result<(), StoreError> {
         Ok(found) if found > FORMAT && found <= FORMAT_PLAUSIBLE_MAX => {
             Err(StoreError::NewerVersion { path, found, supported: FORMAT })
         }
-        _ => Err(StoreError::Corrupt { path, reason: format!("there is no format {found}") }),
+        _ => Err(StoreError::Corrupt { path, reason: format!("unknown format {found}") }),
     }
 }
 
-/// Checks a file that is too short to hold anything: it is new, unless a log of it exists. SQLite
-/// would take it for new then too, and remove the log.
+/// Checks a file that is too short to have content. Without a log it is new. With a log it is
+/// damaged; SQLite would take it for new and remove the log.
 fn check_short(path: &Path, file: &File) -> Result<(), StoreError> {
     let length = file.metadata().map_err(|error| StoreError::from_io(path, &error))?.len();
     let mut log_path = path.as_os_str().to_owned();
@@ -235,8 +237,8 @@ fn check_short(path: &Path, file: &File) -> Result<(), StoreError> {
     Err(StoreError::Corrupt { path: path.to_owned(), reason })
 }
 
-/// A connection for reading a store that another process may have open; it is checked as when it is
-/// opened, and nothing is made where there is none.
+/// Opens a read-only connection to a store that another process may have open, with the usual
+/// checks. Creates nothing.
 pub(super) fn connect_to_read(path: &Path) -> Result<Connection, StoreError> {
     let mut file = File::open(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => StoreError::Missing { path: path.to_owned() },
@@ -250,8 +252,8 @@ pub(super) fn connect_to_read(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// The only connection to a store, which makes no file beside it but an empty log: what a full disk has no room for
-/// lies in this process' memory. The caller holds the lock of the directory.
+/// Opens the only connection to a store on a full disk. It creates no file except an empty log;
+/// shared memory is kept in this process. The caller holds the lock of the directory.
 pub(super) fn connect_alone(path: &Path) -> Result<Connection, StoreError> {
     let to_error = |error| from_sqlite(path, &error);
     let mut file = File::open(path).map_err(|error| StoreError::from_io(path, &error))?;
@@ -260,14 +262,14 @@ pub(super) fn connect_alone(path: &Path) -> Result<Connection, StoreError> {
     let connection = open_connection(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let guard = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     connection.set_db_config(guard, true).map_err(to_error)?;
-    // Before anything that reads: the shared memory is made at the first look into the file.
+    // Must precede any read, because the first access to the file creates the shared memory.
     let exclusive = "PRAGMA locking_mode = EXCLUSIVE";
     connection.query_row(exclusive, [], |_| Ok(())).map_err(to_error)?;
     check_format(path, &connection)?;
     Ok(connection)
 }
 
-/// A connection with the settings that all share.
+/// Opens a connection with the common settings.
 pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     connect_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
 }
@@ -289,15 +291,14 @@ fn connect_with(path: &Path, access: OpenFlags) -> Result<Connection, StoreError
     Ok(connection)
 }
 
-/// A file without tables, which nobody has claimed: new, or left so by a process that was killed
-/// while it made it.
+/// Whether the file has no tables and no application id: it is new, or its creator was killed.
 fn is_new(connection: &Connection) -> rusqlite::Result<bool> {
     let tables: u32 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     Ok(tables == 0 && pragma(connection, "application_id")? == 0)
 }
 
-/// Makes the tables and claims the file, in one transaction.
+/// Creates the tables and sets the application id, in one transaction.
 pub(super) fn create(connection: &Connection, revision: Revision) -> rusqlite::Result<()> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
     connection.execute_batch(table::SCHEMA)?;
@@ -307,7 +308,7 @@ pub(super) fn create(connection: &Connection, revision: Revision) -> rusqlite::R
     connection.execute_batch("COMMIT")
 }
 
-/// Marks the file as one of the format that this version writes, as part of a transaction.
+/// Sets the format number to the current one, as part of a transaction.
 pub(super) fn set_format(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, FORMAT_PRAGMA, FORMAT)
 }
@@ -321,7 +322,7 @@ fn check_format(path: &Path, connection: &Connection) -> Result<(), StoreError> 
     check_format_number(&path, pragma(connection, FORMAT_PRAGMA).map_err(to_error)?)
 }
 
-/// Checks the structure of the whole file, if it is small enough to do so while a gateway starts.
+/// Checks the structure of the whole file, if it is small enough for the startup of a gateway.
 fn check_pages(path: &Path, connection: &Connection) -> Result<(), StoreError> {
     let size = fs::metadata(path).map_err(|error| StoreError::from_io(path, &error))?.len();
     if size > CHECKED_BYTES_MAX {
@@ -336,7 +337,7 @@ fn check_pages(path: &Path, connection: &Connection) -> Result<(), StoreError> {
     }
 }
 
-/// A write-ahead log, flushed at every commit.
+/// Enables a write-ahead log that is flushed at every commit.
 fn set_durable(path: &Path, connection: &Connection) -> Result<(), StoreError> {
     let to_error = |error| from_sqlite(path, &error);
     let mode: String = connection
@@ -358,14 +359,14 @@ fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, name, |row| row.get(0))
 }
 
-/// Makes a file that must not exist yet, readable by its owner only.
+/// Creates a file that must not exist, readable by its owner only.
 pub(super) fn create_private(path: &Path) -> Result<File, StoreError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(FILE_MODE);
     options.open(path).map_err(|error| StoreError::from_io(path, &error))
 }
 
-/// The bounds that tests set to reach what takes long otherwise.
+/// Limits that tests lower to reach rare states quickly.
 #[cfg(test)]
 pub(super) fn set_test_bounds(
     connection: &Connection,

@@ -1,7 +1,7 @@
-//! A store seen from outside: read and copied without its lock, while a gateway may have it open.
+//! Access to a store without its lock, for reading and copying while a gateway may have it open.
 //!
-//! Only through connections that cannot write, and that leave the log for its owner to fold: what
-//! runs goes on as if nobody looked. Each function sees one revision of the store.
+//! Uses read-only connections that leave the log to its owner, so that a running gateway is not
+//! affected. Each function sees a single revision of the store.
 
 use super::error::from_sqlite;
 use super::file::DirectoryLock;
@@ -12,25 +12,24 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use std::path::{Path, PathBuf};
 
-/// Pages copied between two reports of progress: 16 MiB, a fraction of a second.
+/// Pages copied between two progress reports: 16 MiB, which takes a fraction of a second.
 const STEP_PAGES: i32 = 4096;
 
-/// How far a copy has come.
+/// Progress of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes copied.
     pub done_bytes: u64,
-    /// Bytes there are to copy.
     pub total_bytes: u64,
 }
 
-/// The entries of the store in this directory whose key starts with the prefix.
+/// Reads the entries under a prefix from the store in this directory.
 pub(in crate::backend) fn read(directory: &Path, prefix: &str) -> Result<Listing, StoreError> {
     let (path, mut connection) = open(directory)?;
     table::list(&mut connection, prefix).map_err(|error| from_sqlite(&path, &error))
 }
 
-/// The same where no other process has the store open and its disk is full: nothing is written that takes room.
+/// Like `read`, for a store on a full disk that no other process has open: nothing is written that
+/// takes space.
 pub(in crate::backend) fn read_alone(
     directory: &Path,
     prefix: &str,
@@ -41,7 +40,7 @@ pub(in crate::backend) fn read_alone(
     table::list(&mut connection, prefix).map_err(|error| from_sqlite(&path, &error))
 }
 
-/// Copies the store in this directory to a file that must not exist yet.
+/// Copies the store in this directory to a file that must not exist.
 pub(in crate::backend) fn copy(
     directory: &Path,
     target: &Path,
@@ -51,7 +50,7 @@ pub(in crate::backend) fn copy(
     let to_error = |error| from_sqlite(&path, &error);
     let page_bytes: u32 =
         source.query_row("PRAGMA page_size", [], |row| row.get(0)).map_err(to_error)?;
-    // All steps copy what this transaction sees, whatever is committed meanwhile.
+    // The transaction makes all steps copy the same revision, whatever is committed meanwhile.
     let snapshot = source.unchecked_transaction().map_err(to_error)?;
     table::revision(&snapshot).map_err(to_error)?;
     backup::write_new(target, |target, target_path| {

@@ -1,4 +1,4 @@
-//! The way to the writing thread: what is asked of it, how much of that may wait, and what it takes at once.
+//! Queue of the writer thread: its commands, its bounds, and the grouping of commands.
 
 use super::file::StoreFile;
 use super::writer::Writer;
@@ -15,45 +15,45 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// KiB of transactions that wait for the disk, all together: two of the largest there may be.
+/// Largest total size of queued transactions, in KiB: two of the largest possible transactions.
 const QUEUED_KIB_MAX: usize = 128 * 1024;
 
-/// What a transaction counts for at least in that sum, in KiB, so that their number is bounded too.
+/// Smallest size that a transaction counts for, in KiB. It bounds the number of transactions too.
 const QUEUED_KIB_MIN: usize = 64;
 
-/// Most transactions that can be queued, and the room of the channel; a few places more, for those
+/// Capacity of the channel: the most transactions that can be queued, and some places for commands
 /// that only wake or end the thread.
 const QUEUED_MAX: usize = QUEUED_KIB_MAX / QUEUED_KIB_MIN + 16;
 
-/// A group takes no further transaction once it has this many operations, so that its first author
-/// does not wait for the work of everybody behind.
+/// Number of operations from which a group accepts no further transaction, so that the first caller
+/// does not wait too long for the others.
 const GROUP_OPERATIONS_MAX: usize = OPERATIONS_MAX;
 
-/// What is asked of the thread.
+/// Command to the thread.
 pub(super) enum Command {
     Commit(Request),
     Lease(LeaseRequest),
-    /// The time has jumped.
+    /// The clock was moved.
     Wake,
     Close,
 }
 
-/// A transaction to be committed.
+/// A transaction to commit.
 pub(super) struct Request {
     pub(super) transaction: Transaction,
     pub(super) reply: oneshot::Sender<Result<Committed, StoreError>>,
-    /// Its share of what may be queued.
+    /// Share of the queue's size limit.
     pub(super) share: OwnedSemaphorePermit,
 }
 
-/// Something to be done with a lease.
+/// An operation on a lease.
 pub(super) struct LeaseRequest {
     pub(super) action: LeaseAction,
     pub(super) reply: oneshot::Sender<Result<LeaseId, StoreError>>,
     pub(super) share: OwnedSemaphorePermit,
 }
 
-/// What is to be done with a lease.
+/// Kind of operation on a lease.
 #[derive(Clone, Copy)]
 pub(super) enum LeaseAction {
     Grant(Duration),
@@ -61,7 +61,7 @@ pub(super) enum LeaseAction {
     Revoke(LeaseId),
 }
 
-/// The writing thread, from outside.
+/// Handle of the writer thread.
 pub(super) struct WriterHandle {
     commands: SyncSender<Command>,
     shares: Arc<Semaphore>,
@@ -78,7 +78,7 @@ impl WriterHandle {
     ) -> Result<Self, StoreError> {
         let (commands, receiver) = sync_channel(QUEUED_MAX);
         let waker = commands.clone();
-        // A full queue wakes the thread just as well. Only a clock that is moved by hand does this.
+        // A full queue wakes the thread as well. Only a manual clock calls this.
         options.clock.on_jump(move || drop(waker.try_send(Command::Wake)));
         let writer = Writer::new(file, path.clone(), (receiver, history), options)?;
         let thread = thread::Builder::new()
@@ -89,7 +89,7 @@ impl WriterHandle {
         Ok(Self { commands, shares, thread: Some(thread) })
     }
 
-    /// Queues a transaction and waits until it is on the disk, or refused.
+    /// Queues a transaction and waits until it is on disk or refused.
     pub(super) async fn commit(&self, transaction: Transaction) -> Result<Committed, StoreError> {
         transaction.check(&Limits::EMBEDDED)?;
         let share = self.share(transaction.bytes() / 1024).await?;
@@ -98,17 +98,14 @@ impl WriterHandle {
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Makes a lease.
     pub(super) async fn grant(&self, ttl: Duration) -> Result<LeaseId, StoreError> {
         self.lease(LeaseAction::Grant(ttl)).await
     }
 
-    /// Renews a lease.
     pub(super) async fn keep_alive(&self, lease: LeaseId) -> Result<(), StoreError> {
         self.lease(LeaseAction::KeepAlive(lease)).await.map(drop)
     }
 
-    /// Ends a lease.
     pub(super) async fn revoke(&self, lease: LeaseId) -> Result<(), StoreError> {
         self.lease(LeaseAction::Revoke(lease)).await.map(drop)
     }
@@ -127,24 +124,24 @@ impl WriterHandle {
     }
 
     fn send(&self, command: Command) -> Result<(), StoreError> {
-        // There is room for as many commands as shares are given out.
+        // The channel has as many places as the semaphore has shares.
         self.commands.try_send(command).map_err(|_| StoreError::Closed)
     }
 }
 
 impl Drop for WriterHandle {
     fn drop(&mut self) {
-        // What is queued is still committed: it stands before this command. An error means that the
-        // thread has ended already.
+        // Transactions queued before this command are still committed. An error means that the
+        // thread has already ended.
         let _ = self.commands.send(Command::Close);
         if let Some(thread) = self.thread.take() {
-            // A panic of that thread has been reported by it; there is nothing to add here.
+            // A panic of the thread has already been reported.
             let _ = thread.join();
         }
     }
 }
 
-/// What is done together.
+/// Commands that are executed together.
 #[derive(Default)]
 pub(super) struct Group {
     pub(super) requests: Vec<Request>,
@@ -162,7 +159,7 @@ impl Group {
         match command {
             Command::Commit(request) => {
                 let transaction = &request.transaction;
-                // A transaction without operations costs its place in the queue at least.
+                // A transaction counts as at least one operation, for its place in the queue.
                 self.operations += 1 + transaction.operations.len() + transaction.conditions.len();
                 self.requests.push(request);
             }

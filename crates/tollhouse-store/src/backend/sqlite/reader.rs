@@ -1,5 +1,5 @@
-//! Reading: two threads, each with a connection and a queue of its own, that do one read after the
-//! other: one for single entries, one for lists, so that a look-up never waits for a long list.
+//! Reads: two threads, each with a connection and a queue, one for single entries and one for
+//! lists, so that a lookup never waits for a long list.
 //!
 //! A read sees the newest commit that was acknowledged before it began, and never waits for writes.
 
@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use tokio::sync::{Semaphore, oneshot};
 
-/// Reads that wait for one thread; whoever comes after them waits without a place in the queue.
+/// Most queued reads per thread. Further callers wait for a place in the queue.
 const QUEUED_MAX: usize = 256;
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -32,7 +32,7 @@ impl Readers {
         Ok(Self { gets, lists })
     }
 
-    /// Reads what is found by one look.
+    /// Runs a short read, such as a lookup by key.
     pub(super) async fn get<T: Send + 'static>(
         &self,
         read: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -40,7 +40,7 @@ impl Readers {
         self.gets.read(read).await
     }
 
-    /// Reads what may be as long as the store.
+    /// Runs a read whose duration may grow with the store.
     pub(super) async fn list<T: Send + 'static>(
         &self,
         read: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -49,10 +49,10 @@ impl Readers {
     }
 }
 
-/// A thread with a connection, and the reads that wait for it.
+/// A thread with a connection and a queue of reads.
 struct Lane {
     path: PathBuf,
-    /// Taken away to end the thread.
+    /// Dropped to end the thread.
     jobs: Option<SyncSender<Job>>,
     places: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
@@ -74,7 +74,7 @@ impl Lane {
         })
     }
 
-    /// Has the thread do a read.
+    /// Runs a read on the thread.
     async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -84,10 +84,11 @@ impl Lane {
         let (reply, answer) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
             drop(place);
-            // Nobody may be waiting any more, which is their right.
+            // The caller may have given up, which is fine.
             let _ = reply.send(read(connection));
         });
-        // There is room for as many jobs as places are given out, so this never has to wait.
+        // The channel has as many places as there are permits, so this never fails for lack of
+        // space.
         let jobs = self.jobs.as_ref().ok_or(StoreError::Closed)?;
         jobs.try_send(job).map_err(|_| StoreError::Closed)?;
         let read = answer.await.map_err(|_| StoreError::Closed)?;
@@ -99,7 +100,7 @@ impl Drop for Lane {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of that thread has been reported by it; there is nothing to add here.
+            // A panic of the thread has already been reported.
             let _ = thread.join();
         }
     }

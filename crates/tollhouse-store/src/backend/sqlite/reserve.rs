@@ -1,5 +1,5 @@
-//! Room kept for bad times: a file of some megabytes beside the store, given up when the disk is full, so
-//! that what takes entries away can still be written. Its contents mean nothing.
+//! Reserve of disk space: a file of some megabytes beside the store, deleted when the disk is full,
+//! so that removals can still be written. Its content has no meaning.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -7,13 +7,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The file in the data directory.
+/// Name of the file in the data directory.
 const RESERVE_FILE: &str = "store.reserve";
 
-/// Time between two tries to have it again: a full disk stays full for a while.
+/// Time between two attempts to create the reserve again, because a full disk usually stays full
+/// for a while.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// Bytes written at once.
+/// Bytes per write.
 const PIECE_BYTES: usize = 64 * 1024;
 
 pub(super) struct Reserve {
@@ -24,19 +25,21 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// A reserve of so many bytes beside this store's file, not held yet; of none, it never is.
+    /// Describes a reserve of `bytes` bytes beside this store's file, without creating it. With 0
+    /// bytes it is never created.
     pub(super) fn beside(store: &Path, bytes: usize) -> Self {
         let path = store.with_file_name(RESERVE_FILE);
         let is_held = bytes > 0 && fs::metadata(&path).is_ok_and(|file| file.len() == bytes as u64);
         Self { path, bytes, is_held, tried_at: None }
     }
 
-    /// Gives up the reserve beside a store that cannot be opened without room; tells whether there was one.
+    /// Deletes the reserve beside a store that cannot be opened for lack of space; returns whether
+    /// it existed.
     pub(super) fn release_beside(store: &Path) -> bool {
         fs::remove_file(store.with_file_name(RESERVE_FILE)).is_ok()
     }
 
-    /// Takes the room, if there is any, and it was not tried just now.
+    /// Creates the reserve if space allows and the last attempt was not too recent.
     pub(super) fn keep(&mut self) {
         let is_early = self.tried_at.is_some_and(|at| at.elapsed() < RETRY);
         if self.is_held || self.bytes == 0 || is_early {
@@ -45,12 +48,13 @@ impl Reserve {
         self.tried_at = Some(Instant::now());
         self.is_held = has_room(&self.path, self.bytes) && fill(&self.path, self.bytes).is_ok();
         if !self.is_held {
-            // Half of it would take room and give none; where it cannot be removed, nor could more be.
+            // A partial reserve would take space without being of use. If it cannot be removed,
+            // nothing more can be done.
             let _ = fs::remove_file(&self.path);
         }
     }
 
-    /// Gives the room up; tells whether there was any.
+    /// Deletes the reserve; returns whether it existed.
     pub(super) fn release(&mut self) -> bool {
         let was_held = std::mem::take(&mut self.is_held);
         self.tried_at = Some(Instant::now());
@@ -58,20 +62,20 @@ impl Reserve {
     }
 }
 
-/// Whether the file system has room for twice as many bytes. A reserve that took the last room would make other writers
-/// fail, if only until it is removed again.
+/// Whether the file system has space for twice as many bytes. A reserve that took the last space
+/// would make other writers fail, if only until it is deleted.
 fn has_room(path: &Path, bytes: usize) -> bool {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let free = rustix::fs::statvfs(folder.unwrap_or(Path::new(".")));
-    // Where the system does not say, writing shows it.
+    // If the system does not report the free space, the write itself will tell.
     free.map_or(true, |free| free.f_bavail.saturating_mul(free.f_frsize) >= 2 * bytes as u64)
 }
 
-/// Writes bytes that no file system compresses.
+/// Writes noise, so that no file system compresses it.
 fn fill(path: &Path, bytes: usize) -> io::Result<()> {
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    // A xorshift: noise enough.
+    // Xorshift; its quality is sufficient here.
     let mut noise = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
         noise ^= noise << 13;

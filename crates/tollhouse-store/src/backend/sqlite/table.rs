@@ -1,7 +1,7 @@
-//! What the file holds, and the statements on it.
+//! Tables of the file, and the statements on them.
 //!
-//! Keys are compared by their bytes, as Rust compares strings. Rows are found through an index and
-//! not ordered by key, since values are often larger than what SQLite keeps in an index page.
+//! Keys are compared by their bytes, as Rust compares strings. Rows are located through an index
+//! and are not ordered by key, because values are often larger than SQLite stores in an index page.
 
 use super::error::from_sqlite;
 use crate::backend::apply::{Table, end_of_prefix};
@@ -12,7 +12,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::path::Path;
 
-/// The tables, the same in all formats.
+/// The tables, which are the same in all formats.
 pub(super) const SCHEMA: &str = "
     CREATE TABLE entries (
         key TEXT PRIMARY KEY NOT NULL,
@@ -47,14 +47,13 @@ const FIRST_EXPIRY: &str = "SELECT min(expires_at_ms) FROM entries WHERE expires
 const REVISION: &str = "SELECT value FROM meta WHERE name = 'revision'";
 const SET_REVISION: &str = "UPDATE meta SET value = ?1 WHERE name = 'revision'";
 
-/// The entry of a key.
 pub(super) fn get(connection: &Connection, key: &str) -> rusqlite::Result<Option<Entry>> {
     connection.prepare_cached(GET)?.query_row([key], entry_of).optional()
 }
 
-/// The entries under a prefix, with the revision they belong to.
+/// The entries under a prefix, with their revision.
 pub(super) fn list(connection: &mut Connection, prefix: &str) -> rusqlite::Result<Listing> {
-    // Both statements read the same snapshot inside of a transaction.
+    // Inside a transaction both statements read the same snapshot.
     let transaction = connection.transaction()?;
     let revision = revision(&transaction)?;
     let mut statement = transaction.prepare_cached(LIST)?;
@@ -63,7 +62,7 @@ pub(super) fn list(connection: &mut Connection, prefix: &str) -> rusqlite::Resul
     Ok(Listing { revision, entries })
 }
 
-/// Entries under a prefix after a key, with the revision they belong to.
+/// At most `entries_max` entries under a prefix after the key `after`, with their revision.
 pub(super) fn page(
     connection: &mut Connection,
     prefix: &str,
@@ -74,7 +73,7 @@ pub(super) fn page(
     let revision = revision(&transaction)?;
     let mut statement = transaction.prepare_cached(PAGE)?;
     let limit = i64::try_from(entries_max).unwrap_or(i64::MAX);
-    // The least key that is greater; an empty one is none.
+    // The smallest greater key. An empty `after` starts at the beginning.
     let next = if after.is_empty() { String::new() } else { format!("{after}\0") };
     let first = prefix.max(&*next);
     let rows = statement.query_map(params![first, end_after(prefix), limit], entry_of)?;
@@ -82,17 +81,14 @@ pub(super) fn page(
     Ok(Listing { revision, entries })
 }
 
-/// The newest revision.
 pub(super) fn revision(connection: &Connection) -> rusqlite::Result<Revision> {
     connection.prepare_cached(REVISION)?.query_row([], |row| row.get(0).map(to_revision))
 }
 
-/// Records the newest revision.
 pub(super) fn set_revision(connection: &Connection, revision: Revision) -> rusqlite::Result<()> {
     connection.prepare_cached(SET_REVISION)?.execute([to_integer(revision.0)]).map(|_| ())
 }
 
-/// Creates or replaces an entry.
 pub(super) fn put(connection: &Connection, entry: &Entry) -> rusqlite::Result<()> {
     let values = params![
         &entry.key,
@@ -104,7 +100,7 @@ pub(super) fn put(connection: &Connection, entry: &Entry) -> rusqlite::Result<()
     connection.prepare_cached(PUT)?.execute(values).map(|_| ())
 }
 
-/// Sets when entries expire; keys without an entry are left out.
+/// Sets the expiry of entries; keys without an entry are skipped.
 pub(super) fn set_expiry(
     connection: &Connection,
     keys: &[Box<str>],
@@ -115,7 +111,7 @@ pub(super) fn set_expiry(
         .try_for_each(|key| statement.execute(params![key, to_integer(expires_at_ms)]).map(|_| ()))
 }
 
-/// Up to `limit` keys whose time has come, the longest expired first.
+/// Returns up to `limit` expired keys, longest expired first.
 pub(super) fn expired(
     connection: &Connection,
     now_ms: u64,
@@ -126,7 +122,7 @@ pub(super) fn expired(
     statement.query_map([to_integer(now_ms), limit], |row| row.get(0))?.collect()
 }
 
-/// When the next entry expires.
+/// Time of the next expiry.
 pub(super) fn first_expiry_ms(connection: &Connection) -> rusqlite::Result<Option<u64>> {
     let at_ms: Option<i64> =
         connection.prepare_cached(FIRST_EXPIRY)?.query_row([], |row| row.get(0))?;
@@ -143,8 +139,8 @@ fn entry_of(row: &Row<'_>) -> rusqlite::Result<Entry> {
     })
 }
 
-/// The end of a prefix for a comparison with keys; where there is none, a blob, which SQLite orders
-/// after every text.
+/// Upper bound of a prefix for comparison with keys. If no text can be the bound, returns a blob,
+/// which SQLite orders after every text.
 fn end_after(prefix: &str) -> Value {
     end_of_prefix(prefix).map_or(Value::Blob(Vec::new()), Value::Text)
 }
@@ -161,9 +157,9 @@ fn to_integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// The entries as a transaction sees and changes them.
+/// The entries within a transaction.
 pub(super) struct Rows<'a> {
-    /// The writer's connection, inside of a transaction.
+    /// The writer's connection, inside a transaction.
     pub(super) connection: &'a Connection,
     /// The file, for errors.
     pub(super) path: &'a Path,

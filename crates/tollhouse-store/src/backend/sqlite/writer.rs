@@ -1,8 +1,8 @@
-//! Writing: one thread that commits all that is queued with one flush of the disk.
+//! The writer thread, which commits all queued transactions with one flush of the disk.
 //!
-//! While the disk is flushed, further transactions queue up; they are the next group. Each runs in a
-//! savepoint, so that one that fails takes nothing of the others with it. Only when the group is on
-//! the disk do watchers and authors learn of it.
+//! During a flush further transactions are queued; they form the next group. Each runs in a
+//! savepoint, so that a failing one does not affect the others. Watchers and callers are informed
+//! once the group is on disk.
 
 use super::error::from_sqlite;
 use super::file::{self, FORMAT, StoreFile};
@@ -25,29 +25,29 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// How long to wait after entries could not be expired (the disk is full), before trying again.
+/// Time between attempts to expire entries after a failure, such as a full disk.
 const EXPIRY_RETRY: Duration = Duration::from_secs(1);
 
-/// The writing thread, from inside.
+/// State of the writer thread.
 pub(super) struct Writer {
     connection: Connection,
     path: PathBuf,
     commands: Receiver<Command>,
     history: Arc<History>,
     clock: Clock,
-    /// The newest revision on the disk.
+    /// The newest revision on disk.
     newest: Revision,
-    /// When to look for expired entries next.
+    /// Time of the next expiry, in milliseconds of Unix time.
     expiry_ms: Option<u64>,
     leases: Leases,
     reserve: Reserve,
-    /// Whether the file is marked as one of the format that this version writes.
+    /// Whether the file has the current format number.
     has_format: bool,
-    /// What every further write is refused with, once the disk has failed one.
+    /// Error for every further write, once the disk has failed to confirm one.
     stopped: Option<StoreError>,
 }
 
-/// However the thread ends, watchers learn that nothing more comes.
+/// Informs watchers of the end, however the thread ends.
 impl Drop for Writer {
     fn drop(&mut self) {
         self.history.close();
@@ -55,7 +55,7 @@ impl Drop for Writer {
 }
 
 impl Writer {
-    /// A writer that takes commands from there, and publishes to that history.
+    /// Creates a writer that receives from `commands` and publishes to `history`.
     pub(super) fn new(
         file: StoreFile,
         path: PathBuf,
@@ -79,7 +79,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Does what is asked until the store is closed.
+    /// Executes commands until the store is closed.
     pub(super) fn run(mut self) {
         self.reserve.keep();
         loop {
@@ -97,8 +97,7 @@ impl Writer {
         }
     }
 
-    /// Waits for something to do and takes all that has queued up; an empty group means that the
-    /// time has moved.
+    /// Waits for a command and takes all queued ones. An empty group means that time has passed.
     fn next_group(&self) -> Group {
         let first = match self.expiry_ms {
             None => self.commands.recv().unwrap_or(Command::Close),
@@ -122,7 +121,7 @@ impl Writer {
         group
     }
 
-    /// Removes what has expired, in commits of its own.
+    /// Removes expired entries, in a separate commit.
     fn expire(&mut self) {
         let now_ms = self.clock.now_ms();
         let keys = table::expired(&self.connection, now_ms, EXPIRED_PER_COMMIT_MAX);
@@ -142,11 +141,11 @@ impl Writer {
             LeaseAction::Revoke(lease) => self.revoke(lease).map(|()| lease),
         };
         drop(share);
-        // Whoever asked may have gone away.
+        // The caller may have given up.
         let _ = reply.send(changed);
     }
 
-    /// Moves the end of a lease, and that of what was put under it.
+    /// Extends a lease and the entries under it.
     fn keep_alive(&mut self, lease: LeaseId) -> Result<(), StoreError> {
         let (expires_at_ms, keys) = self.leases.renewal(lease, self.clock.now_ms())?;
         if !keys.is_empty() {
@@ -169,7 +168,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Commits a group and answers each author.
+    /// Commits a group and answers each caller.
     fn commit_group(&mut self, requests: Vec<Request>) {
         let mut transactions = Vec::with_capacity(requests.len());
         let mut authors = Vec::with_capacity(requests.len());
@@ -180,10 +179,11 @@ impl Writer {
         let results = self.commit_all(transactions);
         for ((reply, share), result) in authors.into_iter().zip(results) {
             drop(share);
-            // An author who has gone away does not want to know.
+            // The caller may have given up.
             let _ = reply.send(result);
         }
-        // When this cannot be read, nor could the entries be removed: the last time known stands.
+        // If the next expiry cannot be read, entries could not be removed either; the former value
+        // is kept.
         let _ = self.look_for_expiry();
     }
 
@@ -191,8 +191,9 @@ impl Writer {
         if transactions.len() > 1 {
             match self.try_group(transactions.clone()) {
                 Ok(outcomes) => return self.publish(outcomes),
-                // After a lock each would wait as long again, and those behind them longer still; a
-                // disk that failed a flush may call the next one done though nothing was written.
+                // Transactions are not retried one by one after these errors. After a lock conflict
+                // each would wait as long again. After a failed flush the disk may report the next
+                // one as successful although nothing was written.
                 Err(
                     error @ (StoreError::InUse { .. }
                     | StoreError::Unconfirmed { .. }
@@ -203,12 +204,13 @@ impl Writer {
                 Err(_) => {}
             }
         }
-        // What failed together may have failed for one of them, as when only that does not fit on the
-        // disk; the others must not suffer for it.
+        // The group may have failed because of one transaction, for example if only that one does
+        // not fit on the disk. The others are committed separately.
         transactions.into_iter().map(|transaction| self.commit_alone(transaction)).collect()
     }
 
-    /// Commits one transaction; if it only removes and the disk is full, with the room kept for that.
+    /// Commits one transaction. If the disk is full and the transaction only removes, it is
+    /// repeated with the space of the reserve.
     fn commit_alone(&mut self, transaction: Transaction) -> Result<Committed, StoreError> {
         let again = transaction.only_removes().then(|| transaction.clone());
         let committed = self.try_alone(transaction);
@@ -220,8 +222,8 @@ impl Writer {
             return committed;
         };
         self.reserve.release();
-        // What the log holds goes into the file, so that the log begins anew in the room that it has: deletions are
-        // taken without a reserve too. Where that fails, the room alone may do.
+        // Folding the log into the file lets the log restart within its existing space, so that
+        // removals succeed even without a reserve. If this fails, the reserve alone may suffice.
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()));
         self.try_alone(again)
     }
@@ -231,7 +233,7 @@ impl Writer {
         self.publish(outcomes).pop().expect("one transaction has one outcome")
     }
 
-    /// Publishes what is on the disk now, and returns the answers of the authors.
+    /// Publishes the changes that are now on disk, and returns the results for the callers.
     fn publish(
         &mut self,
         outcomes: Vec<Result<Applied, StoreError>>,
@@ -247,21 +249,22 @@ impl Writer {
         outcomes.into_iter().map(|outcome| outcome.map(&mut publish)).collect()
     }
 
-    /// Runs transactions and brings them to the disk together. After an error the file is as before,
-    /// unless the error says that the disk did not confirm.
+    /// Runs transactions and flushes them together. After an error the file is unchanged, unless
+    /// the error is that the disk did not confirm.
     fn try_group(
         &mut self,
         transactions: Vec<Transaction>,
     ) -> Result<Vec<Result<Applied, StoreError>>, StoreError> {
         let outcomes = self.in_transaction(|writer| writer.run_all(transactions))?;
-        // A commit marks the file.
+        // A commit also writes the format number.
         let newest = self.newest;
         self.has_format |= outcomes.iter().flatten().any(|it| it.committed.revision > newest);
         Ok(outcomes)
     }
 
-    /// Does something in one transaction of the file. Once the disk has failed to confirm one, no other
-    /// begins: a later flush may succeed though the system has thrown the earlier pages away.
+    /// Runs a function in one transaction of the file. After the disk has failed to confirm a
+    /// transaction, all further ones are refused, because a later flush may succeed although the
+    /// system has discarded earlier pages.
     fn in_transaction<T>(
         &mut self,
         run: impl FnOnce(&Self) -> Result<T, StoreError>,
@@ -275,7 +278,7 @@ impl Writer {
         let Err(error) = done else { return done };
         if let StoreError::Unconfirmed { path, reason } = &error {
             self.stopped = Some(StoreError::Stopped { path: path.clone(), reason: reason.clone() });
-            // Whoever follows the store learns that it has to be opened anew.
+            // Watchers learn that the store must be opened again.
             self.history.close();
         }
         if !self.connection.is_autocommit() {
@@ -307,8 +310,8 @@ impl Writer {
         Ok(outcomes)
     }
 
-    /// Runs one transaction in a savepoint. The outer error is the group's: what the savepoint held
-    /// could not be undone, so that none of the group may be committed.
+    /// Runs one transaction in a savepoint. The outer error concerns the whole group: the savepoint
+    /// could not be rolled back, so nothing of the group may be committed.
     fn run_one(
         &self,
         transaction: Transaction,
@@ -321,7 +324,8 @@ impl Writer {
         let terms = Terms { expiry_ms: &expiry_ms, newest };
         let outcome = apply(&mut rows, transaction, &terms);
         if let Err(error) = &outcome {
-            // Some failures make SQLite give up the whole transaction, with all others in it.
+            // Some failures make SQLite roll back the whole transaction, including all other
+            // savepoints.
             if self.connection.is_autocommit() {
                 return Err(error.clone());
             }
@@ -343,8 +347,8 @@ impl Writer {
     }
 }
 
-/// A commit that could not be flushed may be found by whoever opens the file next: until the next
-/// one overwrites it in the log, nobody knows.
+/// Converts an error of a commit. A commit that could not be flushed may appear when the file is
+/// opened next, until a later one overwrites it in the log.
 fn unconfirmed(error: StoreError) -> StoreError {
     match error {
         StoreError::Io { path, reason } => StoreError::Unconfirmed { path, reason },

@@ -1,7 +1,6 @@
 //! Encoding of commits in the bodies of the change log.
 //!
-//! One row holds the commits of a group. Numbers are big-endian; texts and values are preceded by
-//! their length.
+//! A row holds the commits of a group. Numbers are big-endian; a length precedes texts and values.
 //!
 //! ```text
 //! body   = format:u8 commit*          empty if the commits are too large

@@ -7,7 +7,7 @@ use std::net::{Shutdown, TcpStream};
 
 use tollhouse_h2::frame::{PREFACE, flag, kind};
 
-use super::super::node::{Shared, VICTIM};
+use super::super::node::{CONSUMERS, Shared, VICTIM};
 use super::super::script::Answer;
 use super::spelling::{BODY, REPLY, STREAM};
 use super::{
@@ -273,8 +273,7 @@ fn check_request(fields: &[Line], mark: Option<&str>) -> Result<(), String> {
             .map(|it| if it.is_ascii_alphanumeric() { char::from(*it) } else { '-' })
             .collect();
         let is_identity = folded.starts_with("x-consumer-") || folded.starts_with("x-credential-");
-        // The gateway itself only writes the name of its own consumer, `one`.
-        if is_identity && value != b"one" {
+        if is_identity && !CONSUMERS.contains(&value.as_slice()) {
             return Err("a client sets its own identity".to_owned());
         }
     }

@@ -76,10 +76,7 @@ pub enum LeftOut {
     OwnServer,
     /// A column has a malformed value.
     #[error("its {column} cannot be read: {reason}")]
-    Unreadable {
-        column: &'static str,
-        reason: String,
-    },
+    Unreadable { column: &'static str, reason: String },
     /// The registry does not accept the rule.
     #[error("{}", .0.info())]
     Rule(Code),

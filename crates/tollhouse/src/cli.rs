@@ -67,7 +67,7 @@ enum Command {
     Backup(backup::BackupArguments),
     /// Write the backup of a registry that nodes share into an empty database.
     Restore(registry_moves::RestoreArguments),
-    /// Write the objects of the store as a document in APISIX's standalone shape.
+    /// Write the objects of the store as a document in APISIX's standalone format.
     Export(export::ExportArguments),
     /// Make the store match a document, after showing the difference.
     Import(import::ImportArguments),

@@ -33,7 +33,7 @@ use self::terminal::NOT_MEASURED;
 use super::problems::print_failure;
 use super::stdout;
 
-/// Output of `tollhouse bench` without a command.
+/// Overview, printed by `tollhouse bench` without a command.
 const OVERVIEW: &str = "\
 tollhouse bench measures a server, and says what its figures are worth.
 

@@ -92,10 +92,10 @@ struct AnswerArguments {
     /// Status, or statuses with weights such as 200=95,503=5.
     #[arg(long, value_name = "LIST")]
     status: Option<Statuses>,
-    /// Answer with so many bytes of text; without any of these flags the body is `ok`.
+    /// Answer with this number of bytes of text; without any of these flags the body is `ok`.
     #[arg(long, value_name = "BYTES", group = "answer_body")]
     body_bytes: Option<usize>,
-    /// Answer with this number of bytes of text; without any of these flags the body is `ok`.
+    /// Answer with this text.
     #[arg(long, value_name = "TEXT", group = "answer_body")]
     body: Option<String>,
     /// Answer with the contents of this file.

@@ -108,7 +108,7 @@ pub fn import(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     let (report, operations) = plan(&listing.context("failed to read the store")?)?;
     stdout::print(&render(&report))?;
     if operations.is_empty() {
-        stdout::print("there is nothing to write\n")?;
+        stdout::print("nothing to write\n")?;
         return Ok(ExitCode::SUCCESS);
     }
     if !arguments.yes && !import::agreed()? {

@@ -124,7 +124,7 @@ fn synced(value: &Value, service: &ServiceName, known: &mut Option<bool>) -> Opt
             let noun = if total == 1 { "instance" } else { "instances" };
             Some(format!("= {total} {noun} of {service}"))
         }
-        (None, false) => Some(format!("= there is no {service} yet")),
+        (None, false) => Some(format!("= {service} does not exist yet")),
         (Some(true), false) => Some(format!("= {service} was deleted")),
         (Some(_), _) => None,
     }

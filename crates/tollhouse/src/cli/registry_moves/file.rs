@@ -51,9 +51,7 @@ struct Line {
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The first line is not that of an export.
-    #[error(
-        "not a registry export: unexpected first line. tollhouse export registry writes one"
-    )]
+    #[error("not a registry export: unexpected first line. tollhouse export registry writes one")]
     Foreign,
     /// A newer version wrote the file.
     #[error(

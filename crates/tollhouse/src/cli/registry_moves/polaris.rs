@@ -54,7 +54,7 @@ impl PolarisSource {
         let missing: Vec<String> = there.flat_map(|part| part.missing(&known)).collect();
         if !missing.is_empty() {
             bail!(
-                "{} is no database of Polaris 1.12 or later: it has no {}; look at the name of the database, or make \
+                "{} is not a database of Polaris 1.12 or later: it has no {}; check the name of the database, or make \
                  its tables with the script that comes with your Polaris",
                 options.database,
                 missing.join(", ")

@@ -1,28 +1,27 @@
-//! Who may call: two gates, one for the console and one for clients, one account, and a token for clients.
+//! Access control: one gate for the console's calls and one for clients' calls, one account, and a
+//! token for clients.
 //!
-//! A login gives the account's token, which opens both gates when they are locked; the clients' token opens
-//! theirs alone. None has a default here: a secret that everybody can read in the source is none.
+//! A login returns the account's token, which opens both gates. The clients' token opens only
+//! theirs. Neither has a default here, because a secret in published source code is not secret.
 
 use crate::code::Code;
 use std::fmt;
 
-/// Whether a group of calls needs a token.
+/// Token requirement of a group of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
-    /// Everybody is let in.
+    /// Calls need no token.
     Open,
-    /// Only who brings the token.
+    /// Calls need a valid token.
     Locked,
 }
 
-/// The account that logs in to the console.
+/// The account for logging in to the console.
 #[derive(Clone)]
 pub struct Account {
-    /// Its name.
     pub name: String,
-    /// Its password.
     pub password: String,
-    /// Its token.
+    /// Token that a login returns.
     pub token: String,
 }
 
@@ -32,7 +31,7 @@ impl fmt::Debug for Account {
     }
 }
 
-/// See the module.
+/// Gates, account and tokens; see the module.
 #[derive(Clone)]
 pub struct Access {
     console: Gate,
@@ -42,47 +41,45 @@ pub struct Access {
 }
 
 impl Access {
-    /// Gates for the console and for clients, the account that opens both, and the token of clients.
     pub fn new(console: Gate, client: Gate, account: Account, client_token: String) -> Self {
         Self { console, client, account, client_token }
     }
 
-    /// Whether the console's calls may be made with this token.
+    /// Checks the token of a console call.
     ///
     /// # Errors
-    /// The code that says what is wrong with the token.
+    /// The code to answer with, if the gate is locked and the token is missing or wrong.
     pub fn check_console(&self, token: Option<&str>) -> Result<(), Code> {
         check(self.console, token, |token| is_equal(token, &self.account.token))
     }
 
-    /// Whether clients' calls may be made with this token.
+    /// Checks the token of a client's call; the account's token is valid too.
     ///
     /// # Errors
-    /// The code that says what is wrong with the token.
+    /// The code to answer with, if the gate is locked and the token is missing or wrong.
     pub fn check_client(&self, token: Option<&str>) -> Result<(), Code> {
         check(self.client, token, |token| {
             is_equal(token, &self.client_token) | is_equal(token, &self.account.token)
         })
     }
 
-    /// Whether a token is one of those that open something, whatever is locked.
+    /// Whether a token is valid for either gate, even while the gates are open.
     pub(crate) fn has(&self, token: &str) -> bool {
         let opens = is_equal(token, &self.client_token) | is_equal(token, &self.account.token);
         !token.is_empty() && opens
     }
 
-    /// The token of the account, for who knows its name and password.
+    /// Returns the account's token for its name and password.
     ///
     /// # Errors
-    /// There is no such account.
+    /// If name or password are wrong.
     pub fn log_in(&self, name: &str, password: &str) -> Result<&str, Code> {
-        // Both are compared, so that the time taken does not tell which one was wrong.
+        // Both are always compared, so that the duration does not show which one was wrong.
         let matches =
             is_equal(name, &self.account.name) & is_equal(password, &self.account.password);
         if matches { Ok(&self.account.token) } else { Err(Code::Unauthorized) }
     }
 
-    /// The name of the account.
     pub fn account_name(&self) -> &str {
         &self.account.name
     }
@@ -91,7 +88,7 @@ impl Access {
 fn check(gate: Gate, token: Option<&str>, opens: impl Fn(&str) -> bool) -> Result<(), Code> {
     match (gate, token) {
         (Gate::Open, _) => Ok(()),
-        // An empty token opens nothing, whatever is configured.
+        // An empty token is never valid, even if the configured one is empty.
         (Gate::Locked, Some(token)) if !token.is_empty() && opens(token) => Ok(()),
         (Gate::Locked, _) => Err(Code::NotAllowedAccess),
     }

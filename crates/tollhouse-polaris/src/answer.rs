@@ -1,44 +1,44 @@
-//! Answers: one message, in one piece or as a head and many shared pieces of known length together.
+//! Answers: one message, in one piece or as a head followed by shared pieces of known total length.
 //!
-//! Handlers make them and transports send them; an answer of 22 MB is a hundred thousand references, and
-//! its pieces are fetched when their turn comes.
+//! Handlers create answers, transports send them. An answer of 22 MB is a hundred thousand
+//! references, and each piece is fetched when it is sent.
 
 use std::fmt;
 
 use bytes::Bytes;
 
-/// The pieces of a long answer, in order.
+/// Iterator over the pieces of a long answer.
 pub trait Chunks: Send {
-    /// The next piece; `None` after the last. Empty pieces are allowed.
+    /// Returns the next piece; `None` after the last. Empty pieces are allowed.
     fn next(&mut self) -> Option<Bytes>;
 }
 
-/// One message of an answer.
 pub struct Answer {
     pub(crate) first: Bytes,
     pub(crate) rest: Option<Box<dyn Chunks>>,
     pub(crate) length: usize,
-    /// Whether its bytes are kept anyway, so that one who does not read it holds up nothing.
+    /// Whether other owners keep the bytes anyway. Such an answer is not charged to a client that
+    /// does not read it.
     pub(crate) is_shared: bool,
 }
 
 impl Answer {
-    /// A message that others send too.
+    /// Creates an answer from a message that several clients get.
     pub fn shared(message: Bytes) -> Self {
         Self { length: message.len(), first: message, rest: None, is_shared: true }
     }
 
-    /// A message made of `first` and shared pieces: `length` bytes together.
+    /// Creates an answer from a first piece and further shared pieces, `length` bytes in total.
     pub fn chain(first: Bytes, length: usize, rest: impl Chunks + 'static) -> Self {
         Self { first, rest: Some(Box::new(rest)), length, is_shared: true }
     }
 
-    /// Bytes of the message.
+    /// Returns the length of the message in bytes.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// The whole message in one piece, as HTTP/1 needs it; copies a chain together.
+    /// Returns the message in one piece, as HTTP/1 needs it; copies the pieces of a chain.
     pub fn into_bytes(self) -> Bytes {
         let Some(mut rest) = self.rest else { return self.first };
         let mut whole = Vec::with_capacity(self.length);
@@ -51,7 +51,7 @@ impl Answer {
 }
 
 impl From<Bytes> for Answer {
-    /// A message made for one client.
+    /// Creates an answer for one client only.
     fn from(message: Bytes) -> Self {
         Self { length: message.len(), first: message, rest: None, is_shared: false }
     }

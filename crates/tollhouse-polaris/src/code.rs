@@ -1,12 +1,13 @@
-//! The codes that answers carry: number, name and the text that goes with them.
+//! Polaris' result codes: number, name and text.
 //!
-//! Six digits, of which the first three are the HTTP status. Only what concerns naming is here.
+//! A code has six digits, of which the first three are the HTTP status. Only the codes of naming
+//! are here; configuration codes are left out.
 
 mod chinese;
 
 macro_rules! codes {
     ($($number:literal $name:ident $info:literal;)*) => {
-        /// What became of a call.
+        /// Result of a call.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u32)]
         #[non_exhaustive]
@@ -15,17 +16,17 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// Every code, by number.
+            /// All codes, sorted by number.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The name under which clients know it.
+            /// Returns the code's name in Polaris.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*
                 }
             }
 
-            /// The text that an answer with this code carries.
+            /// Returns the English text sent with the code.
             pub const fn info(self) -> &'static str {
                 match self {
                     $(Self::$name => $info,)*
@@ -140,38 +141,40 @@ codes! {
     500008 InstanceRegisTimeout "instance async regist timeout";
 }
 
-/// Digits after the HTTP status.
+/// Divisor that separates the HTTP status from the last three digits.
 const CODES_PER_STATUS: u32 = 1_000;
 
 impl Code {
-    /// The six digits.
+    /// Returns the six digits.
     pub const fn number(self) -> u32 {
         self as u32
     }
 
-    /// The code with these six digits, if there is one.
+    /// Returns the code with this number.
     pub fn from_number(number: u32) -> Option<Self> {
         let found = Self::ALL.binary_search_by_key(&number, |code| code.number());
         found.ok().map(|index| Self::ALL[index])
     }
 
-    /// The status of an HTTP answer with this code.
+    /// Returns the HTTP status for this code.
     pub const fn http_status(self) -> u16 {
         (self.number() / CODES_PER_STATUS) as u16
     }
 
-    /// Whether the call did what it was asked to.
+    /// Whether the call succeeded.
     pub const fn is_success(self) -> bool {
         self.http_status() == 200
     }
 
-    /// The code of a list of calls that stand for themselves: the highest of those that went wrong.
+    /// Returns the code of a batch of independent calls: the highest code of a failed one, or
+    /// success.
     pub fn highest(codes: impl IntoIterator<Item = Self>) -> Self {
         let failed = codes.into_iter().filter(|code| !code.is_success());
         failed.max().unwrap_or(Self::ExecuteSuccess)
     }
 
-    /// The code of a list of calls: the one they share, else the worst kind among them.
+    /// Returns the code of a batch: the common code if all are equal, else the general code of the
+    /// worst status.
     pub fn from_batch(codes: impl IntoIterator<Item = Self>) -> Self {
         let mut codes = codes.into_iter();
         let Some(first) = codes.next() else {

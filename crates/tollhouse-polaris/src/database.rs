@@ -1,8 +1,8 @@
-//! What Polaris keeps in its own database, read as objects of the registry and written from them: which tables and
-//! columns are asked for, and what their rows mean. Does no IO: whoever has a connection runs the queries and the
-//! statements, and gives the rows back.
+//! Polaris' own database: queries that read it as registry objects, and statements that write
+//! objects to it. This module does no IO: the caller runs the queries and statements, and passes
+//! the rows in.
 //!
-//! The tables are those of Polaris 1.12 to 1.19. Columns that came later are read where they are there.
+//! The tables are those of Polaris 1.12 to 1.19. Later columns are used if they exist.
 
 mod limits;
 mod plan;
@@ -26,71 +26,66 @@ use crate::code::Code;
 use limits::Limit;
 use record::Cell;
 
-/// A kind of objects in the database; [`PARTS`] has all of them.
+/// A kind of objects in the database; see [`PARTS`].
 #[derive(Debug)]
 pub struct Part {
-    /// What people call its objects.
+    /// Name of the objects, in the plural, for messages.
     pub name: &'static str,
-    /// The tables, joined.
+    /// Tables of the query, with their joins.
     from: &'static str,
-    /// Which rows are still there.
+    /// Condition for rows that are not deleted.
     condition: &'static str,
-    /// The column that rows are in order of, and each has a value of its own in.
+    /// Unique column by which the pages of rows are ordered.
     key: &'static str,
     columns: &'static [Column],
-    /// Further rows that belong to these.
+    /// Rows of another table that belong to the objects.
     details: Option<Details>,
     read: fn(&Row, &[Row]) -> Result<Object, LeftOut>,
-    /// Whether a database may be without these tables: they came with a later version.
+    /// Whether a database may lack these tables, because a later version added them.
     is_optional: bool,
 }
 
-/// Rows of another table that belong to those of a part.
+/// A table whose rows belong to the objects of a part, such as metadata.
 #[derive(Debug)]
 struct Details {
     table: &'static str,
-    /// The column that says to which, and that of the part.
+    /// The referring column, and the column of the part that it refers to.
     by: (&'static str, &'static str),
     condition: &'static str,
     columns: &'static [Column],
 }
 
-/// A column: how a row calls it, what is asked for, and in which table it must be.
+/// A column: its name in rows, its SQL expression, and the table and column that must exist.
 #[derive(Debug)]
 struct Column {
     name: &'static str,
     expression: &'static str,
     place: (&'static str, &'static str),
-    /// What stands in for it in databases that do not have it.
+    /// Expression to use if the database lacks the column; `None` if the column is required.
     otherwise: Option<&'static str>,
 }
 
-/// Why a row is not taken over.
+/// Reason for which a row is not imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeftOut {
-    /// It names a service that is not there any more.
+    /// The row refers to a service that does not exist.
     #[error("its service is not there")]
     NoService,
-    /// It is how Polaris' servers find each other.
+    /// The service is one by which Polaris' servers find each other.
     #[error("it belongs to Polaris' own servers")]
     OwnServer,
-    /// A column holds what cannot be read.
+    /// A column has a malformed value.
     #[error("its {column} cannot be read: {reason}")]
-    Unreadable {
-        /// The column.
-        column: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The rule is none that the registry takes.
+    Unreadable { column: &'static str, reason: String },
+    /// The registry does not accept the rule.
     #[error("{}", .0.info())]
     Rule(Code),
-    /// The registry takes no such object.
+    /// The registry does not accept the object.
     #[error("{0}")]
     Refused(Refusal),
 }
 
-/// All that is read, in the order in which it is put: names before what stands under them.
+/// All parts in the order of import: an object comes after the objects that it refers to.
 pub const PARTS: [&Part; 10] = [
     &registered::NAMESPACES,
     &registered::SERVICES,
@@ -104,7 +99,7 @@ pub const PARTS: [&Part; 10] = [
     &rules::LANES,
 ];
 
-/// What a registry of ours has no place for: a table, and what whoever moves should know of its rows.
+/// Tables that are not imported: table, condition for rows that count, and a note for the operator.
 pub const NOT_TAKEN: [(&str, &str, &str); 6] = [
     (
         "circuitbreaker_rule",
@@ -130,22 +125,22 @@ pub const NOT_TAKEN: [(&str, &str, &str); 6] = [
     ("client", "flag = 0", "clients: they report themselves again every two minutes"),
 ];
 
-/// The tables and columns that a database has, and what they can hold.
+/// Tables and columns of a database, with their limits.
 #[derive(Debug, Default, Clone)]
 pub struct Columns(BTreeMap<(String, String), Limit>);
 
 impl Columns {
-    /// What asks for them.
+    /// Query that lists the columns.
     pub const QUERY: &str = "SELECT LOWER(table_name), LOWER(column_name), LOWER(data_type), \
                              character_maximum_length, character_octet_length FROM information_schema.columns WHERE \
                              table_schema = DATABASE()";
 
-    /// Adds one, of which nothing else is known.
+    /// Adds a column without a known limit.
     pub fn add(&mut self, table: String, column: String) {
         self.0.insert((table, column), Limit::Unknown);
     }
 
-    /// Adds the one of a row of [`Columns::QUERY`].
+    /// Adds the column of a row of [`Columns::QUERY`].
     pub fn add_row(&mut self, row: Vec<Option<String>>) {
         let mut values = row.into_iter();
         let mut next = || values.next().flatten();
@@ -156,7 +151,6 @@ impl Columns {
         self.0.insert((table, column), limit);
     }
 
-    /// Whether there is such a table.
     pub fn has_table(&self, table: &str) -> bool {
         let behind = (table.to_owned(), String::new());
         self.0.range(behind..).next().is_some_and(|((it, _), _)| it == table)
@@ -166,7 +160,7 @@ impl Columns {
         self.0.contains_key(&(table.to_owned(), column.to_owned()))
     }
 
-    /// What of a cell a column is too small for.
+    /// Returns why a cell does not fit into its column; `None` if it fits.
     fn misfit(&self, table: &str, column: &str, cell: &Cell) -> Option<String> {
         let limit = self.0.get(&(table.to_owned(), column.to_owned())).copied();
         limit.unwrap_or_default().misfit(column, cell)
@@ -174,17 +168,17 @@ impl Columns {
 }
 
 impl Part {
-    /// Whether the database has these objects at all.
+    /// Whether the database has this part; always true for required parts.
     pub fn is_there(&self, known: &Columns) -> bool {
         !self.is_optional || known.has_table(self.table())
     }
 
-    /// The table that has a row for each of them.
+    /// Returns the main table, which has one row per object.
     fn table(&self) -> &'static str {
         self.columns[0].place.0
     }
 
-    /// The columns that it lacks, as `table.column`.
+    /// Returns the required columns that the database lacks, as `table.column`.
     pub fn missing(&self, known: &Columns) -> Vec<String> {
         let details = self.details.iter().flat_map(|details| details.columns);
         let needed = self.columns.iter().chain(details).filter(|it| it.otherwise.is_none());
@@ -192,7 +186,7 @@ impl Part {
         missing.map(|Column { place: (table, column), .. }| format!("{table}.{column}")).collect()
     }
 
-    /// Asks for rows behind the one with this key, at most so many.
+    /// Returns the query for a page of at most `rows_max` rows after the key `after`.
     pub fn query(&self, known: &Columns, after: Option<&str>, rows_max: usize) -> String {
         let Self { from, condition, key, .. } = self;
         let mut sql = format!("SELECT {} FROM {from} WHERE {condition}", list(self.columns, known));
@@ -204,7 +198,7 @@ impl Part {
         sql
     }
 
-    /// Asks for the rows that belong to these; none where no others do.
+    /// Returns the query for the detail rows of a page; `None` if the part has none.
     pub fn details_query(&self, known: &Columns, rows: &[Row]) -> Option<String> {
         let details =
             self.details.as_ref().filter(|it| !rows.is_empty() && known.has_table(it.table))?;
@@ -221,42 +215,42 @@ impl Part {
         Some(sql)
     }
 
-    /// The names of the columns that a row of [`Part::query`] has.
+    /// Returns the column names of [`Part::query`], in order.
     pub fn names(&self) -> Vec<&'static str> {
         self.columns.iter().map(|column| column.name).collect()
     }
 
-    /// The names of those that a row of [`Part::details_query`] has.
+    /// Returns the column names of [`Part::details_query`], in order.
     pub fn details_names(&self) -> Vec<&'static str> {
         let columns = self.details.iter().flat_map(|details| details.columns);
         columns.map(|column| column.name).collect()
     }
 
-    /// The rows that belong to one.
+    /// Returns the detail rows of one row.
     pub fn details<'a>(&self, row: &Row, all: &'a [Row]) -> &'a [Row] {
         let Some(Details { by: (by, of), .. }) = &self.details else { return &[] };
         let own = row.text(of);
-        // They came in order, and those of one row stand together.
+        // The details are sorted, so that those of one row are consecutive.
         let Some(first) = all.iter().position(|it| it.text(by) == own) else { return &[] };
         let count = all[first..].iter().take_while(|it| it.text(by) == own).count();
         &all[first..first + count]
     }
 
-    /// The object that a row and those that belong to it are.
+    /// Converts a row and its details to an object.
     ///
     /// # Errors
-    /// Why it is not taken over.
+    /// If the row cannot be imported.
     pub fn read(&self, row: &Row, details: &[Row]) -> Result<Object, LeftOut> {
         (self.read)(row, details)
     }
 
-    /// The value that the next page begins behind.
+    /// Returns the key of a row, after which the next page starts.
     pub fn key_of<'a>(&self, row: &'a Row) -> &'a str {
         row.text(self.key.rsplit('.').next().unwrap_or(self.key))
     }
 }
 
-/// What a query names its columns by.
+/// Returns the column list of a query.
 fn list(columns: &[Column], known: &Columns) -> String {
     let expression = |column: &Column| match column.otherwise {
         Some(otherwise) if !known.has(column.place) => otherwise,
@@ -265,7 +259,7 @@ fn list(columns: &[Column], known: &Columns) -> String {
     columns.iter().map(expression).collect::<Vec<_>>().join(", ")
 }
 
-/// A text that no content breaks out of.
+/// Appends a text as a hexadecimal SQL literal, which prevents SQL injection.
 fn push_text(sql: &mut String, text: &str) {
     sql.push_str("_utf8mb4 x'");
     for byte in text.bytes() {

@@ -1,19 +1,19 @@
-//! Times as clients of the dialect see them: `2026-01-31 23:59:00`, in UTC.
+//! Times as the dialect's clients expect them: `2026-01-31 23:59:00`, in UTC.
 
 use tollhouse_stdx::civil::CivilTime;
 
-/// Bytes of [`date_text`].
+/// Length of a [`DateText`].
 const DATE_BYTES: usize = 19;
 
-/// Where the ISO form has its letter.
+/// Position of the `T` in the ISO form.
 const BETWEEN_DATE_AND_TIME: usize = 10;
 
-/// The text of a time, kept on the stack.
+/// Text of a time, on the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DateText([u8; DATE_BYTES]);
 
 impl DateText {
-    /// The text of a second of Unix time.
+    /// Formats seconds of Unix time.
     pub(crate) fn from_unix_seconds(unix_seconds: u64) -> Self {
         let seconds = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
         let iso = CivilTime::from_unix_seconds(seconds).iso_date();

@@ -1,8 +1,8 @@
-//! What the calls of clients do: a message in, a message out, whatever carries them.
+//! Calls of clients, independent of the transport: each takes a message and returns a message.
 //!
-//! gRPC and HTTP share these. Nothing here keeps state: writes go to the registry and come back when
-//! they are durable, reads look at the version that is published. The outcome of a call is a code
-//! within the answer; only bytes that are no message of the call's type are an error of the transport.
+//! gRPC and HTTP share these. The module keeps no state: writes go to the registry and return when
+//! they are durable, reads use the published version. The result of a call is a code within the
+//! answer. A transport error occurs only if the message cannot be decoded.
 
 mod clients;
 pub(crate) mod contracts;
@@ -29,10 +29,9 @@ use crate::wire::WireError;
 use crate::wire::answer::{put_outcome, put_outcome_with};
 use crate::wire::write::put_message;
 
-/// Bytes of an answer without what it echoes.
+/// Usual size of an answer without its echoed message.
 const HEAD_BYTES_USUAL: usize = 64;
 
-/// The calls of clients; see the module.
 #[derive(Clone)]
 pub struct Dialect {
     registry: Registry,
@@ -41,31 +40,30 @@ pub struct Dialect {
     meters: Arc<Mutex<Vec<Arc<Meter>>>>,
 }
 
-/// Who calls.
+/// Credentials of a caller.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Caller<'a> {
-    /// The token that came with the call.
+    /// Token sent with the call, outside of the message.
     pub token: Option<&'a str>,
 }
 
-/// What a call is answered with.
+/// Answer to a call.
 #[derive(Debug)]
 pub struct Replied {
-    /// The code that is in the message.
+    /// Code contained in the answer.
     pub code: Code,
-    /// The message.
     pub answer: Answer,
 }
 
 impl Dialect {
-    /// The calls on a registry, for whom `access` lets in.
+    /// Creates the calls on a registry; `access` checks their tokens.
     pub fn new(registry: Registry, access: Arc<Access>) -> Self {
         let meter: Arc<Meter> = Arc::default();
         let meters = Arc::new(Mutex::new(vec![Arc::clone(&meter)]));
         Self { registry, access, meter, meters }
     }
 
-    /// The same for another thread, which counts for itself.
+    /// Creates a copy for another thread, with its own counters.
     #[must_use]
     pub fn for_thread(&self) -> Self {
         let mut other = self.clone();
@@ -76,18 +74,17 @@ impl Dialect {
         other
     }
 
-    /// What was counted of the calls, on all threads.
+    /// Returns the counters of all threads, added up.
     pub fn readings(&self) -> Vec<MethodReading> {
         let meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
         meter::sum(&meters)
     }
 
-    /// The registry behind it.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// Whether a caller is let in. A token in the message goes before the caller's.
+    /// Checks the caller's token. A token in the message takes precedence.
     fn admit(&self, caller: &Caller<'_>, token: Option<&str>) -> Result<(), Code> {
         let token = token.filter(|token| !token.is_empty());
         self.access.check_client(token.or(caller.token))
@@ -101,7 +98,7 @@ impl fmt::Debug for Dialect {
 }
 
 impl Replied {
-    /// A `Response` with one field that echoes `message`.
+    /// Creates a `Response` with a code and one field that echoes `message`.
     fn echo(code: Code, detail: Option<&str>, number: u32, message: &[u8]) -> Self {
         let mut out = Vec::with_capacity(HEAD_BYTES_USUAL + message.len());
         put_code(&mut out, code, detail);
@@ -109,12 +106,12 @@ impl Replied {
         Self::made(code, out)
     }
 
-    /// A `Response` that says why the registry did not do what was asked, and echoes that.
+    /// Creates a `Response` with the refusal's code and detail, which echoes `message`.
     fn refused(refusal: &Refusal, number: u32, message: &[u8]) -> Self {
         Self::echo(refusal.into(), detail_of(refusal).as_deref(), number, message)
     }
 
-    /// An answer that was made for this call.
+    /// Creates an answer for this call only.
     fn made(code: Code, message: Vec<u8>) -> Self {
         Self { code, answer: Bytes::from(message).into() }
     }
@@ -127,24 +124,24 @@ fn put_code(out: &mut Vec<u8>, code: Code, detail: Option<&str>) {
     }
 }
 
-/// Bytes that are no message of the call's type, or not one that is taken.
+/// Reason for which a message cannot be decoded or answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Undecodable {
-    /// Found while taking the message apart.
+    /// The protobuf encoding is malformed.
     #[error("{0}")]
     Wire(#[from] WireError),
-    /// Found while making a value of it.
+    /// A field's value is malformed.
     #[error("{0}")]
     Value(#[from] prost::DecodeError),
-    /// There is more in it than anybody needs to say at once.
+    /// The message has more items than the limit.
     #[error("more than {0} items in one message")]
     TooMany(usize),
-    /// The caller is not let in, and the call's answer has no place for a code.
+    /// The caller's token was refused, and the answer type has no field for a code.
     #[error("{}: {}", .0.number(), .0.info())]
     Refused(Code),
 }
 
-/// A text within a message.
+/// Decodes a text field.
 fn text(bytes: &[u8]) -> Result<&str, Undecodable> {
     std::str::from_utf8(bytes).map_err(|_| WireError::NotUtf8.into())
 }

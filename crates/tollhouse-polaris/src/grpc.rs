@@ -1,10 +1,10 @@
-//! gRPC over HTTP/2: frames, calls, statuses, limits. Knows no message and no method of its own but
-//! those of `health` and `reflection`; what a call means is decided by the handlers in [`Services`].
+//! gRPC over HTTP/2: frames, calls, statuses, limits. Apart from `health` and `reflection` the
+//! module knows no methods; the handlers in [`Services`] implement the calls.
 //!
-//! Built for many short calls and answers that are shared between clients: a unary call whose message
-//! has arrived and whose handler needs no waiting is answered without a task of its own; everything a
-//! connection has to say is gathered and leaves in one write; a large answer waits as a chain of shared
-//! pieces and is never copied whole. One thread runs one [`serve`] on a local runtime.
+//! Built for many short calls and for answers that clients share. A unary call whose message has
+//! arrived and whose handler need not wait is answered without a task. A connection collects its
+//! output and sends it in one write. A large answer is a chain of shared pieces and is never copied
+//! whole. Each thread runs one [`serve`] on a local runtime.
 
 mod accept;
 mod budget;

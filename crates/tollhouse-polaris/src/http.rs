@@ -1,8 +1,8 @@
 //! The dialect over HTTP, for clients without gRPC and for the console.
 //!
-//! Clients' calls share their handlers with gRPC: JSON is turned into a message, the answer back into
-//! JSON. The console's calls are tables: a [`console::Write`] turns an item of a list into commands, a
-//! [`console::List`] filters what is published. Nothing here keeps state.
+//! Clients' calls share their handlers with gRPC: JSON is converted to a message, and the answer
+//! back to JSON. The console's calls are table entries: a [`console::Write`] converts items of a
+//! list to commands, a [`console::List`] filters the published version. The module keeps no state.
 
 mod capacity;
 mod client;
@@ -33,10 +33,10 @@ use tollhouse_net::failed_logins::FailedLogins;
 use tollhouse_net::local_name::HostNames;
 use tollhouse_registry::Registry;
 
-/// Gives the page of metrics, in the text format of Prometheus.
+/// Function that returns the metrics page in the text format of Prometheus.
 pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// What the API works on.
+/// State of the HTTP API.
 #[derive(Clone)]
 pub struct HttpApi {
     dialect: Dialect,
@@ -49,8 +49,7 @@ pub struct HttpApi {
 }
 
 impl HttpApi {
-    /// Clients' calls with the registry behind them, for whom `access` lets in. All listeners of a process
-    /// share one `capacity`.
+    /// Creates the API. All listeners of a process share one `capacity`.
     pub fn new(
         dialect: Dialect,
         access: Arc<Access>,
@@ -62,7 +61,7 @@ impl HttpApi {
         Self { dialect, access, metrics, capacity, texts, logins, hosts }
     }
 
-    /// The same, called by these names too.
+    /// Accepts these host names too.
     #[must_use]
     pub fn with_hosts(self, hosts: HostNames) -> Self {
         Self { hosts, ..self }

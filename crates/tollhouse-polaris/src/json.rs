@@ -1,8 +1,8 @@
-//! Messages as JSON and back, in the manner clients of the HTTP API know.
+//! Conversion between messages and JSON, as clients of the HTTP API expect it.
 //!
-//! Read leniently: field names in either spelling, fields nobody knows ignored, numbers as text,
-//! enums by name or number. Written with every field of the schema, whether set or not, save for those
-//! that clients in use do not know yet.
+//! Reading is lenient: both spellings of field names, numbers as text, and enums by name or number
+//! are accepted, and unknown fields are ignored. Every field of the schema is written, set or not,
+//! except fields that existing clients do not know yet.
 
 mod newer;
 mod plain;

@@ -1,9 +1,9 @@
 //! The registry in the dialect of Polaris, so that its clients work unchanged: messages of the
 //! protocol, its codes, JSON, gRPC and HTTP.
 //!
-//! What a registration or a heartbeat does is decided in the registry core; this crate keeps no
-//! state of its own. [`v1`] holds every message as generated types, [`wire`] reads and writes the
-//! few that are hot by hand.
+//! The registry core decides the effect of registrations and heartbeats; this crate keeps no state.
+//! [`v1`] has every message as a generated type; [`wire`] reads and writes the few frequent ones by
+//! hand.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What the registry refuses, in the codes of the dialect.
+//! Mapping of the registry's refusals to Polaris' codes.
 
 use crate::code::Code;
 use std::borrow::Cow;
@@ -26,7 +26,8 @@ impl From<&Refusal> for Code {
             Refusal::NotFound(noun) => code_of_absence(*noun),
             Refusal::InUse(noun) => code_of_use(*noun),
             Refusal::NoChange => Self::NoNeedUpdate,
-            // Codes that clients try again on: there may be room by then, or another server.
+            // Codes after which clients retry, because there may be room later or on another
+            // server.
             Refusal::Store(_) | Refusal::Full { .. } | Refusal::OutOfMemory { .. } => {
                 Self::StoreLayerException
             }
@@ -35,7 +36,7 @@ impl From<&Refusal> for Code {
     }
 }
 
-/// What there is to say beyond the code's own text.
+/// Returns the detail to add to the code's text.
 pub fn detail_of(refusal: &Refusal) -> Option<Cow<'static, str>> {
     match refusal {
         Refusal::Parameter(name) => Some(Cow::Borrowed(name)),
@@ -62,8 +63,8 @@ fn code_of_detail(detail: Detail) -> Code {
     }
 }
 
-/// The code for a rule whose name another one has. That of circuit breakers is the one that Polaris' server
-/// gives, and not the one that its list of codes has for it.
+/// Returns the code for a rule name in use. The code for circuit breakers is the one that Polaris'
+/// server sends, which differs from the one in its list of codes.
 fn code_of_taken_name(kind: RuleKind) -> Code {
     match kind {
         RuleKind::CircuitBreaker => Code::ServiceExistedCircuitBreakers,
@@ -83,7 +84,7 @@ fn code_of_absence(noun: Noun) -> Code {
     }
 }
 
-/// The code for something that cannot go because this noun still hangs on it.
+/// Returns the code for an object that cannot be deleted because objects of this kind depend on it.
 fn code_of_use(noun: Noun) -> Code {
     match noun {
         Noun::Service => Code::NamespaceExistedServices,

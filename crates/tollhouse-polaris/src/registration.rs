@@ -1,4 +1,4 @@
-//! From an instance as it is sent to one that the registry takes: its id, its health check, its labels.
+//! Conversion of an instance as sent to a registration: id, health check, labels.
 
 use crate::wire::{InstanceRequest, LocationRequest};
 use aws_lc_rs::digest;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tollhouse_registry::limits::{self, UNKNOWN_BYTES_MAX};
 use tollhouse_registry::{Location, Metadata, NewInstance, Refusal};
 
-/// The id of an instance that was given none: a hash of its address, in the form that clients compute
-/// too. The host counts as it was sent, blanks included.
+/// Computes the id of an instance that has none: a hash of its address, which clients compute too.
+/// The host is hashed as sent, including blanks.
 pub fn computed_id(request: &InstanceRequest<'_>) -> String {
     let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
     let mut address = text(request.namespace);
@@ -22,11 +22,11 @@ pub fn computed_id(request: &InstanceRequest<'_>) -> String {
     hex_digest(address.as_bytes())
 }
 
-/// Whether texts are short enough (in characters) and numbers small enough, in the order in which Polaris looks
-/// at them, complete or not: before it asks for names.
+/// Checks lengths in characters, and numbers, in the order of Polaris; missing fields are accepted,
+/// because names are checked later.
 ///
 /// # Errors
-/// The first that is not.
+/// The refusal of the first invalid field.
 pub fn check_lengths(request: &InstanceRequest<'_>) -> Result<(), Refusal> {
     let is_longer =
         |text: Option<&str>, max| text.is_some_and(|text| text.chars().nth(max).is_some());
@@ -47,7 +47,7 @@ pub fn check_lengths(request: &InstanceRequest<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// The SHA-1 of some bytes in hex digits: a name for an address, no protection of anything.
+/// Returns the SHA-1 of some bytes as hex digits; used as an identifier, not for security.
 pub fn hex_digest(bytes: &[u8]) -> String {
     let hash = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, bytes);
     let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
@@ -57,7 +57,7 @@ pub fn hex_digest(bytes: &[u8]) -> String {
     text
 }
 
-/// The instance that a request describes, under its id or the one of its address.
+/// Converts a request to a registration, under its explicit or computed id.
 pub fn new_instance(request: &InstanceRequest<'_>) -> NewInstance {
     let text = |text: Option<&str>| Box::from(text.unwrap_or_default());
     let id: Arc<str> = match request.id {
@@ -80,22 +80,22 @@ pub fn new_instance(request: &InstanceRequest<'_>) -> NewInstance {
         isolated: request.isolate,
         location: request.location.as_ref().map(location_of),
         metadata: metadata_of(request),
-        // Counted before pairs fall together, as the bound is on what was sent.
+        // Duplicate keys are counted, because the limit applies to the pairs sent.
         metadata_pairs: request.metadata.len() + request.labels_dropped,
         logic_set: text(request.logic_set),
         unknown: unknown_of(request),
     }
 }
 
-/// Seconds between heartbeats; none where health is not to be checked: heartbeats must be asked for,
-/// and not be switched off.
+/// Returns the interval between heartbeats in seconds; `None` if the request has no heartbeat
+/// settings or disables the health check.
 pub fn ttl_seconds(request: &InstanceRequest<'_>) -> Option<u32> {
     let is_enabled = request.enable_health_check.unwrap_or(true);
     let heartbeat = request.health_check.and_then(|check| check.heartbeat_ttl_s);
     heartbeat.filter(|_| is_enabled).map(|ttl_s| ttl_s.unwrap_or(0))
 }
 
-/// A place, with its parts empty where nothing was said.
+/// Converts a location; missing parts become empty.
 pub fn location_of(location: &LocationRequest<'_>) -> Location {
     let text = |text: Option<&str>| Box::from(text.unwrap_or_default());
     Location {
@@ -105,12 +105,12 @@ pub fn location_of(location: &LocationRequest<'_>) -> Location {
     }
 }
 
-/// The labels of a request.
+/// Returns the labels as metadata.
 pub fn metadata_of(request: &InstanceRequest<'_>) -> Metadata {
     request.metadata.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
 }
 
-/// What newer editions say of an instance. More than a few fields are no edition, and are dropped.
+/// Returns the unknown fields of a newer protocol version; too many bytes are dropped.
 fn unknown_of(request: &InstanceRequest<'_>) -> Bytes {
     match request.unknown_bytes() {
         0 => Bytes::new(),

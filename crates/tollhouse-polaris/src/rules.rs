@@ -1,8 +1,9 @@
-//! Governance rules between messages and the registry: which fields the server sets, which services a
-//! rule is for, and what is refused.
+//! Governance rules as messages: fields set by the server, the services that a rule is for, and
+//! validation.
 //!
-//! A rule is stored as the bytes that were sent, less the fields that the server sets; those are put
-//! back when it is handed out. So what this edition does not know of a rule survives.
+//! A rule is stored as the bytes that were sent, without the fields set by the server; those are
+//! added when the rule is sent to clients. Fields that this version does not know are therefore
+//! kept.
 
 pub(crate) mod first_generation;
 mod form;
@@ -22,13 +23,13 @@ use bytes::Bytes;
 use layout::{Switch, Texts};
 use tollhouse_registry::{NewRule, Rule, RuleKind, ServiceKey};
 
-/// Longest name of a rule in characters, as in Polaris.
+/// Maximum length of a rule's name in characters, as in Polaris.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Reads a rule that somebody wrote.
+/// Decodes and checks a rule.
 ///
 /// # Errors
-/// The code that says what is wrong with it.
+/// The code to answer with, if the rule is invalid.
 pub fn read_rule(kind: RuleKind, message: &[u8]) -> Result<NewRule, Code> {
     let layout = layout_of(kind);
     let parts = Parts::read(layout, message).map_err(|_| Code::ParseException)?;
@@ -44,7 +45,7 @@ pub fn read_rule(kind: RuleKind, message: &[u8]) -> Result<NewRule, Code> {
         }
         _ => parts.body,
     };
-    // Rules of some kinds bear no id of their own: there is one for each service.
+    // Some kinds have no explicit id, because a service has at most one such rule.
     let id = match (layout.id, read.targets.first()) {
         (Some(_), _) | (None, None) => parts.id.as_str().into(),
         (None, Some(target)) => format!("{}##{}", target.namespace, target.name).into(),
@@ -61,31 +62,31 @@ pub fn read_rule(kind: RuleKind, message: &[u8]) -> Result<NewRule, Code> {
     })
 }
 
-/// The id in a message of a rule; empty if there is none.
+/// Returns the id in a rule's message; empty if absent.
 ///
 /// # Errors
-/// The message is none.
+/// If the message cannot be decoded.
 pub fn rule_id(kind: RuleKind, message: &[u8]) -> Result<String, Code> {
     let parts = Parts::read(layout_of(kind), message).map_err(|_| Code::ParseException)?;
     Ok(parts.id)
 }
 
-/// Whether a message of a rule switches it on.
+/// Whether a rule's message enables it.
 ///
 /// # Errors
-/// The message is none.
+/// If the message cannot be decoded.
 pub fn rule_is_enabled(kind: RuleKind, message: &[u8]) -> Result<bool, Code> {
     let parts = Parts::read(layout_of(kind), message).map_err(|_| Code::ParseException)?;
     Ok(parts.enabled)
 }
 
-/// The rule as a message, with all that the server sets. Made at most once for each version.
+/// Returns the rule as a message with the fields set by the server; encoded at most once per
+/// version.
 pub fn rule_message(rule: &Rule) -> &Bytes {
     rule.encoded.get_or_encode(|| {
         let layout = layout_of(rule.kind);
         let mut out = Vec::with_capacity(rule.body.len() + 160);
-        // The server's fields come behind the author's, so that they win where both are there (protobuf: last one
-        // wins).
+        // Appended, because the last of two fields with equal numbers is valid.
         out.extend_from_slice(&rule.body);
         let put = match layout.texts {
             Texts::Plain => put_text,
@@ -113,13 +114,13 @@ pub fn rule_message(rule: &Rule) -> &Bytes {
     })
 }
 
-/// The services of a rule, and what kind it turned out to be.
+/// Services of a rule, and its final kind.
 struct Read {
     kind: RuleKind,
     targets: Vec<ServiceKey>,
 }
 
-/// What all rules have in common, taken out of a message.
+/// Fields that rules of all kinds have.
 #[derive(Default)]
 struct Parts {
     id: String,
@@ -132,7 +133,8 @@ struct Parts {
 
 impl Parts {
     fn read(layout: &Layout, message: &[u8]) -> Result<Self, WireError> {
-        // What is not switched off is on where the switch says "off", and off where it says "on".
+        // A missing switch means enabled if the field says "disable", and disabled if it says
+        // "enable".
         let enabled = matches!(layout.switch, Switch::None | Switch::WrappedOff(_));
         let mut parts = Self { enabled, ..Self::default() };
         for field in Fields::new(message) {
@@ -145,7 +147,7 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Takes a field that the server sets itself; tells whether it was one.
+    /// Takes a field that the server sets. Returns whether it was such a field.
     fn take_server_field(&mut self, layout: &Layout, field: &Field<'_>) -> Result<bool, WireError> {
         let number = Some(field.number);
         if number == layout.id {
@@ -189,7 +191,7 @@ impl Parts {
 }
 
 impl Layout {
-    /// The text of a field, wrapped or not.
+    /// Decodes a text, wrapped or plain.
     fn text(&self, value: Value<'_>) -> Result<String, WireError> {
         let Some(bytes) = value.bytes() else {
             return Ok(String::new());
@@ -211,7 +213,7 @@ impl Layout {
     }
 }
 
-/// The number in a wrapper; 0 if the field holds something else.
+/// Decodes the number in a wrapper; 0 if the field has another type.
 fn wrapped_number(value: Value<'_>) -> Result<u64, WireError> {
     let mut number = 0;
     for field in Fields::new(value.bytes().unwrap_or_default()) {

@@ -1,11 +1,11 @@
-//! The schema as data: what JSON is transcoded by, and what reflection answers with.
+//! The protocol's schema as data, for JSON conversion and for reflection.
 
 use prost::Message;
 use prost_reflect::{DescriptorPool, FieldDescriptor};
 use prost_types::{DescriptorProto, FileDescriptorSet};
 use std::sync::LazyLock;
 
-/// A `FileDescriptorSet` of all files of the protocol and of those they import.
+/// `FileDescriptorSet` of all files of the protocol and their imports.
 pub const DESCRIPTOR_SET: &[u8] = include_bytes!("../generated/polaris.bin");
 
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
@@ -15,8 +15,8 @@ static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::from_file_descriptor_set(set).expect("the set holds all that it speaks of")
 });
 
-/// Lets JSON name a field in either spelling: one whose name in JSON is that of the schema (`logic_set`) gets the
-/// other (`logicSet`) for its name.
+/// Renames fields so that JSON may use either spelling: a field whose JSON name is that of the
+/// schema (`logic_set`) gets the camel case form (`logicSet`) as its name.
 fn add_spellings(message: &mut DescriptorProto) {
     for field in &mut message.field {
         if field.json_name == field.name {
@@ -26,7 +26,7 @@ fn add_spellings(message: &mut DescriptorProto) {
     message.nested_type.iter_mut().for_each(add_spellings);
 }
 
-/// `logic_set` as `logicSet`.
+/// Converts `logic_set` to `logicSet`.
 fn in_one_word(name: &str) -> String {
     let mut parts = name.split('_');
     let mut word = parts.next().unwrap_or_default().to_owned();
@@ -38,7 +38,7 @@ fn in_one_word(name: &str) -> String {
     word
 }
 
-/// The name of a field in the schema.
+/// Returns the original name of a field in the schema.
 pub(crate) fn schema_name(field: &FieldDescriptor) -> String {
     let message = published().get_message_by_name(field.parent_message().full_name());
     let published = message.and_then(|message| message.get_field(field.number()));
@@ -49,12 +49,12 @@ static PUBLISHED: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(DESCRIPTOR_SET).expect("the set was made by the compiler of the schema")
 });
 
-/// The schema as it is published: what reflection answers with.
+/// Returns the unmodified schema, for reflection.
 pub fn published() -> &'static DescriptorPool {
     &PUBLISHED
 }
 
-/// Every message, enum and service of the protocol by its name, for JSON; read once.
+/// Returns the schema with both spellings, for JSON; decoded once.
 pub fn descriptors() -> &'static DescriptorPool {
     &POOL
 }

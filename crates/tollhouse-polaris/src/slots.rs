@@ -1,7 +1,7 @@
-//! How many connections a listener may have, over all of its threads, and how many of them one address.
+//! Limits on the connections of a listener, over all its threads: in total and per address.
 //!
-//! Whoever serves a connection holds a [`Slot`]. What is beyond is closed at once: a connection that
-//! waits to be accepted costs a place in the kernel's queue, which is everybody's.
+//! Each connection holds a [`Slot`]. Further connections are closed at once, because a connection
+//! that waits to be accepted would occupy the kernel's queue.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use tollhouse_net::failed_logins::client_of;
 use tollhouse_stdx::LogLimit;
 
-/// How often it is logged that connections are refused, or cannot be accepted.
+/// Minimum interval between log lines about refused or failed connections.
 pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The places of one listener. Clones share them.
+/// Connection slots of a listener, shared by clones.
 #[derive(Debug, Clone)]
 pub struct Slots(Arc<Places>);
 
@@ -32,7 +32,7 @@ struct Taken {
     refusals: LogLimit,
 }
 
-/// The place of one connection, for as long as it lasts.
+/// Slot of a connection, released on drop.
 #[derive(Debug)]
 pub struct Slot {
     places: Arc<Places>,
@@ -40,8 +40,8 @@ pub struct Slot {
 }
 
 impl Slots {
-    /// So many places. One address gets three quarters of them at most, so that there is room for the
-    /// others when it goes wild.
+    /// Creates `max` slots. One address gets at most three quarters of them, so that a faulty
+    /// client leaves room for others.
     pub fn new(max: usize) -> Self {
         let per_client_max = max.div_ceil(4) * 3;
         let refusals = LogLimit::new(LOG_INTERVAL);
@@ -49,7 +49,8 @@ impl Slots {
         Self(Arc::new(Places { max, per_client_max, taken: Mutex::new(taken) }))
     }
 
-    /// A place for a connection of an address, if there is one; warns now and then if not.
+    /// Takes a slot for an address. If none is free, returns `None` and logs a warning at a limited
+    /// rate.
     pub fn take(&self, address: IpAddr) -> Option<Slot> {
         let client = client_of(address);
         let mut taken = self.0.taken.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
-//! Every message of the protocol as a Rust type, generated from `proto/`; `tests/it/generated.rs` writes it anew.
+//! All messages of the protocol as Rust types, generated from `proto/` by `tests/it/generated.rs`.
 //!
-//! Used where a message is rare; [`crate::wire`] has the frequent ones.
+//! For rare messages; [`crate::wire`] handles the frequent ones.
 
 #![expect(clippy::doc_markdown, reason = "the comments are those of the schema")]
 

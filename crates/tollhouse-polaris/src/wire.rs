@@ -1,8 +1,8 @@
-//! The frequent messages, read and written by hand: no allocation beyond what is kept, and fields
-//! that this edition of the protocol does not know survive.
+//! Hand-written codecs of the frequent messages: no allocation beyond stored data, and unknown
+//! fields are kept.
 //!
-//! [`Fields`] takes bytes apart, [`InstanceRequest`] and [`DiscoverRequest`] give them meaning,
-//! [`write`] puts answers together.
+//! [`Fields`] splits a message, [`InstanceRequest`] and [`DiscoverRequest`] interpret it, [`write`]
+//! encodes answers.
 
 pub mod answer;
 mod discover_request;

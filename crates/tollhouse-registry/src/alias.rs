@@ -6,25 +6,23 @@ use crate::instance::Metadata;
 use crate::key::ServiceKey;
 use crate::revision::Revision;
 
-/// A further name of a service; one level only, and nothing registers under it.
+/// Alternative name of a service. An alias cannot point to another alias, and no instance registers
+/// under it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alias {
-    /// Its id, 32 hex digits.
+    /// Id of 32 hex digits.
     pub id: String,
-    /// The further name.
     pub key: ServiceKey,
-    /// The service.
+    /// Service that the alias resolves to.
     pub target: ServiceKey,
-    /// For people.
+    /// Free text for operators.
     pub comment: String,
-    /// Its owners.
     pub owners: String,
-    /// Pairs that its owner gave.
     pub metadata: Metadata,
-    /// Created at this second of Unix time.
+    /// Creation time, in seconds of Unix time.
     pub created_at: u64,
-    /// Changed at this second of Unix time.
+    /// Time of the last change, in seconds of Unix time.
     pub modified_at: u64,
-    /// Changes with every change.
+    /// Differs after every change.
     pub revision: Revision,
 }

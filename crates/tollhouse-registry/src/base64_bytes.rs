@@ -1,4 +1,4 @@
-//! Bytes as base64 in JSON, for fields that are kept as they came.
+//! Serde form of opaque bytes: base64 in JSON.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

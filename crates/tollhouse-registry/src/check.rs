@@ -1,4 +1,5 @@
-//! What names, lengths and numbers are accepted, in the order in which Polaris looks at them.
+//! Validation of names, lengths and numbers. Checks run in the order of Polaris, so that the same
+//! invalid request gets the same error code.
 
 use crate::command::{DetailsChange, NewContract, NewInstance, ServiceChange};
 use crate::instance::{Location, Metadata};
@@ -11,7 +12,7 @@ use crate::limits::{
 };
 use crate::refusal::{Detail, Refusal};
 
-/// An instance that somebody registers.
+/// Checks a registration: metadata, lengths, names, host, port, id.
 pub(crate) fn instance(new: &NewInstance) -> Result<(), Refusal> {
     metadata(&new.metadata, new.metadata_pairs)?;
     lengths(new)?;
@@ -22,7 +23,7 @@ pub(crate) fn instance(new: &NewInstance) -> Result<(), Refusal> {
     refuse_if(!is_instance_id(&new.id), Refusal::InstanceId)
 }
 
-/// The lengths and numbers of an instance, whether or not it is complete.
+/// Checks lengths and numbers, and accepts empty or missing fields.
 fn lengths(new: &NewInstance) -> Result<(), Refusal> {
     refuse_if(is_longer(&new.service, SERVICE_CHARS_MAX), Refusal::ServiceName)?;
     refuse_if(is_longer(&new.namespace, NAMESPACE_CHARS_MAX), Refusal::NamespaceName)?;
@@ -35,7 +36,6 @@ fn lengths(new: &NewInstance) -> Result<(), Refusal> {
     refuse_if(new.unknown.len() > UNKNOWN_BYTES_MAX, Refusal::Parameter("unknown fields"))
 }
 
-/// Protocol, version and logic set.
 pub(crate) fn instance_texts(
     protocol: &str,
     version: &str,
@@ -50,14 +50,13 @@ pub(crate) fn weight(weight: Option<u32>) -> Result<(), Refusal> {
     refuse_if(weight.is_some_and(|weight| weight > WEIGHT_MAX), Refusal::Parameter("weight"))
 }
 
-/// A place.
 pub(crate) fn location(location: &Location) -> Result<(), Refusal> {
     let parts = [&location.region, &location.zone, &location.campus];
     let too_long = parts.into_iter().any(|part| is_longer(part, LOCATION_CHARS_MAX));
     refuse_if(too_long, Refusal::Parameter("location"))
 }
 
-/// Metadata; `pairs` counts keys that came twice.
+/// Checks metadata. `pairs` is the number of pairs sent, duplicate keys included.
 pub(crate) fn metadata(metadata: &Metadata, pairs: usize) -> Result<(), Refusal> {
     let too_long = |key: &str, value: &str| {
         is_longer(key, METADATA_KEY_CHARS_MAX) || is_longer(value, METADATA_VALUE_CHARS_MAX)
@@ -79,12 +78,12 @@ pub(crate) fn alias_name(text: &str) -> Result<(), Refusal> {
     refuse_if(!is_service_name(text), Refusal::AliasName)
 }
 
-/// Whether a text can be the name of a service or alias.
+/// Whether a text is a valid name of a service or alias.
 pub fn is_service_name(text: &str) -> bool {
     is_name(text, SERVICE_CHARS_MAX)
 }
 
-/// Whether a text can be the name of a namespace.
+/// Whether a text is a valid name of a namespace.
 pub fn is_namespace_name(text: &str) -> bool {
     is_name(text, NAMESPACE_CHARS_MAX)
 }
@@ -94,32 +93,33 @@ fn is_name(text: &str, chars_max: usize) -> bool {
     (1..=chars_max).contains(&text.len()) && text.bytes().all(is_good)
 }
 
-/// Whether a text can be the id of an instance. Line breaks and escapes would forge lines wherever it is shown.
+/// Whether a text is a valid instance id. Control characters are refused, because line breaks and
+/// escapes would forge lines in logs and terminals.
 pub fn is_instance_id(text: &str) -> bool {
     !text.is_empty()
         && !is_longer(text, INSTANCE_ID_CHARS_MAX)
         && !text.chars().any(char::is_control)
 }
 
-/// Whether a text can be the host of an instance, without line breaks and escapes; blanks around it do not count.
+/// Whether a text is a valid host. Surrounding blanks are ignored; control characters are refused.
 pub fn is_host(text: &str) -> bool {
     let host = text.trim();
     !host.is_empty() && !is_longer(text, HOST_CHARS_MAX) && !host.chars().any(char::is_control)
 }
 
-/// A text that people write.
+/// Checks the length of a free text. `what` is the name of the field in the refusal.
 pub(crate) fn text(text: &str, what: &'static str) -> Result<(), Refusal> {
     refuse_if(is_longer(text, TEXT_CHARS_MAX), Refusal::Parameter(what))
 }
 
-/// A service that somebody writes, but for its name.
+/// Checks all of a service change but the service's name.
 pub(crate) fn service(what: &ServiceChange) -> Result<(), Refusal> {
     what.metadata.as_ref().map_or(Ok(()), |given| metadata(given, 0))?;
     token(what.token.as_deref())?;
     details(&what.details)
 }
 
-/// What people write about a service.
+/// Checks the descriptive fields of a service.
 pub(crate) fn details(details: &DetailsChange) -> Result<(), Refusal> {
     let [first, second, third] = &details.cmdb_mod;
     let texts = [
@@ -141,19 +141,18 @@ pub(crate) fn details(details: &DetailsChange) -> Result<(), Refusal> {
     exports(details.export_to.as_deref().unwrap_or_default())
 }
 
-/// Namespaces that see what others have.
+/// Checks the namespaces that may see the services of another one.
 pub(crate) fn exports(names: &[String]) -> Result<(), Refusal> {
     let is_bad =
         names.len() > EXPORTS_MAX || names.iter().any(|name| is_longer(name, NAMESPACE_CHARS_MAX));
     refuse_if(is_bad, Refusal::Parameter("export_to"))
 }
 
-/// The token of a service or namespace.
+/// Checks the length of the token of a service or namespace.
 pub(crate) fn token(token: Option<&str>) -> Result<(), Refusal> {
     text(token.unwrap_or_default(), "token")
 }
 
-/// A contract that somebody reports.
 pub(crate) fn contract(new: &NewContract) -> Result<(), Refusal> {
     service_name(&new.service.name)?;
     namespace_name(&new.service.namespace)?;
@@ -167,7 +166,7 @@ pub(crate) fn contract(new: &NewContract) -> Result<(), Refusal> {
     too_long.map_or(Ok(()), |(_, _, what)| Err(Refusal::Parameter(what)))
 }
 
-/// Seconds between heartbeats, brought into range.
+/// Returns the interval between heartbeats in seconds; a value out of range becomes the default.
 pub(crate) fn ttl_seconds(given: u32) -> u8 {
     match u8::try_from(given) {
         Ok(ttl @ 1..=TTL_SECONDS_MAX) => ttl,
@@ -175,9 +174,9 @@ pub(crate) fn ttl_seconds(given: u32) -> u8 {
     }
 }
 
-/// Whether a text has more characters than it may have.
+/// Whether a text has more than `chars_max` characters.
 pub(crate) fn is_longer(text: &str, chars_max: usize) -> bool {
-    // Most texts have fewer bytes than they may have characters, and none has more than four a character.
+    // Byte lengths decide most cases without counting: a character takes one to four bytes.
     text.len() > chars_max && (text.len() > 4 * chars_max || text.chars().nth(chars_max).is_some())
 }
 

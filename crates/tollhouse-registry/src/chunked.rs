@@ -1,5 +1,5 @@
-//! A list of shared objects in chunks that keep their encoded form: a change makes the chunk it falls
-//! into anew, and all others stay as they were encoded, for every version that has them.
+//! A list of shared objects in chunks that cache their encoded form. A change rebuilds one chunk;
+//! all other chunks, with their cached bytes, are shared between the versions.
 
 use std::sync::Arc;
 
@@ -7,20 +7,21 @@ use tollhouse_stdx::CowVec;
 
 use crate::encoded::Encoded;
 
-/// Objects of a chunk: what a change encodes again, against what an answer is put together of.
+/// Objects per chunk. A change encodes a whole chunk again, and a response is concatenated from
+/// chunks: the value balances the two costs.
 pub const CHUNK_OBJECTS: usize = 64;
 
-/// Some neighbours in a list, with what a dialect makes of them.
+/// Consecutive objects of a list, with the forms in which a dialect encodes them.
 #[derive(Debug)]
 pub struct Chunk<T> {
     objects: Vec<Arc<T>>,
-    /// All of them, encoded.
+    /// Encoded form of all objects.
     pub encoded: Encoded,
-    /// Those of them that a dialect selects, encoded.
+    /// Encoded form of those objects that a dialect selects.
     pub selected: Encoded,
 }
 
-/// The list; see the module. Its clone is a reference count.
+/// List of shared objects in chunks; see the module. Cloning costs one reference count.
 #[derive(Debug)]
 pub struct Chunked<T> {
     chunks: CowVec<Arc<Chunk<T>>>,
@@ -28,7 +29,6 @@ pub struct Chunked<T> {
 }
 
 impl<T> Chunk<T> {
-    /// Its objects.
     pub fn objects(&self) -> &[Arc<T>] {
         &self.objects
     }
@@ -41,38 +41,36 @@ impl<T> Chunk<T> {
 }
 
 impl<T> Chunked<T> {
-    /// An empty list.
     pub(crate) fn new() -> Self {
         Self { chunks: CowVec::new(), len: 0 }
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Every object, in an order that is the same for the same version.
+    /// Iterates over all objects. The order depends on the version alone.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
         self.chunks().flat_map(|chunk| chunk.objects.iter())
     }
 
-    /// Every chunk, in that order.
+    /// Iterates over all chunks, in the order of [`Self::iter`].
     pub fn chunks(&self) -> impl Iterator<Item = &Arc<Chunk<T>>> {
         self.chunks.iter()
     }
 
-    /// The chunk at a place in that order.
+    /// Returns the chunk at an index.
     pub fn chunk(&self, place: u32) -> Option<&Arc<Chunk<T>>> {
         self.chunks.get(place)
     }
 
-    /// What may differ from an earlier version, before and after: the objects of all chunks that both do
-    /// not share.
+    /// Returns the old and the new objects of all chunks that two versions do not share; objects
+    /// outside them are equal in both.
     pub fn difference<'a>(&'a self, before: &'a Self) -> (Vec<&'a Arc<T>>, Vec<&'a Arc<T>>) {
         let (mut old, mut new) = (Vec::new(), Vec::new());
         for place in 0..self.chunks.len().max(before.chunks.len()) {
@@ -86,7 +84,7 @@ impl<T> Chunked<T> {
         (old, new)
     }
 
-    /// Adds an object; tells its slot.
+    /// Appends an object and returns its slot.
     pub(crate) fn push(&mut self, object: Arc<T>) -> u32 {
         let slot = self.len;
         if (slot as usize).is_multiple_of(CHUNK_OBJECTS) {
@@ -100,7 +98,8 @@ impl<T> Chunked<T> {
         slot
     }
 
-    /// Puts an object into a slot; gives the one that was there back, or this one if there is none.
+    /// Puts an object into a slot and returns the previous one; returns `object` itself if the slot
+    /// does not exist.
     pub(crate) fn set(&mut self, slot: u32, object: Arc<T>) -> Arc<T> {
         if slot >= self.len {
             return object;
@@ -110,7 +109,8 @@ impl<T> Chunked<T> {
         put
     }
 
-    /// Takes the object of a slot out, with the last one if that has moved into the slot.
+    /// Removes the object of a slot. The last object moves into the slot, and is returned as well
+    /// if it moved.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<(Arc<T>, Option<Arc<T>>)> {
         let last = self.pop()?;
         if slot >= self.len {
@@ -130,7 +130,7 @@ impl<T> Chunked<T> {
         object
     }
 
-    /// Changes the chunk that a slot is in; told is the place in it.
+    /// Changes the chunk that holds a slot; the callback gets the slot's index within the chunk.
     fn change<R>(
         &mut self,
         slot: u32,
@@ -144,7 +144,7 @@ impl<T> Chunked<T> {
 }
 
 impl<T> Clone for Chunk<T> {
-    /// A copy that is about to be changed: without its encoded form.
+    /// A copy without the cached encodings, because a chunk is cloned only to be changed.
     fn clone(&self) -> Self {
         Self { objects: self.objects.clone(), ..Self::default() }
     }
@@ -173,7 +173,7 @@ mod tests {
         list.chunks().for_each(|chunk| drop(chunk.encoded.get_or_encode(Bytes::new).clone()));
     }
 
-    /// Objects that would have to be encoded now.
+    /// Counts the objects that an answer would have to encode now.
     fn unencoded(list: &Chunked<u32>) -> usize {
         let chunks = list.chunks().filter(|chunk| chunk.encoded.get().is_none());
         chunks.map(|chunk| chunk.objects().len()).sum()

@@ -1,7 +1,7 @@
-//! Reported clients: SDKs tell every two minutes that they are there. In memory only, bounded in number
-//! and bytes, and forgotten when they fall silent.
+//! Reported clients: SDKs report themselves every two minutes. The table is in memory only, bounded
+//! in number and in bytes; a client that stops reporting is forgotten.
 //!
-//! The table is a persistent map: whoever lists it takes a version and leaves the lock at once.
+//! The table is a persistent map: a listing copies the map and releases the lock at once.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,36 +14,34 @@ use crate::limits::{
     CLIENT_BYTES_MAX, CLIENT_ID_CHARS_MAX, CLIENT_KEPT, CLIENTS_BYTES_MAX, CLIENTS_MAX,
 };
 
-/// Clients that are forgotten in one go, so that reports wait for microseconds.
+/// Clients removed under one lock, so that a concurrent report waits for microseconds only.
 const SWEPT_AT_ONCE: usize = 256;
 
-/// A client as it last reported itself.
+/// Last report of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
-    /// Its id.
     pub id: Arc<str>,
-    /// First seen at this millisecond of Unix time.
+    /// First report, in milliseconds of Unix time.
     pub first_seen_ms: u64,
-    /// Last seen at this millisecond of Unix time.
+    /// Last report, in milliseconds of Unix time.
     pub last_seen_ms: u64,
-    /// What it said, as the dialect writes it.
+    /// The report, encoded by the dialect.
     pub body: Bytes,
 }
 
-/// All clients; see the module.
 #[derive(Debug, Default)]
 pub(crate) struct Clients(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
     clients: CowMap<Arc<str>, Arc<Client>>,
-    /// Of ids and bodies.
+    /// Bytes of all ids and bodies.
     bytes: usize,
 }
 
 impl Clients {
-    /// Takes a report. One that is too long is not remembered, nor, past the bounds, one of a client that
-    /// is not known yet.
+    /// Stores a report. A report that is too long is ignored, and so is an unknown client when the
+    /// table is full.
     pub(crate) fn report(&self, id: &str, body: Bytes, now_ms: u64) {
         if is_longer(id, CLIENT_ID_CHARS_MAX) || body.len() > CLIENT_BYTES_MAX {
             return;
@@ -63,7 +61,7 @@ impl Clients {
         table.bytes = bytes;
     }
 
-    /// Those that are not silent, by id.
+    /// Returns the clients that are not silent, sorted by id.
     pub(crate) fn list(&self, now_ms: u64) -> Vec<Arc<Client>> {
         let clients = self.version();
         let mut listed: Vec<_> =
@@ -72,12 +70,12 @@ impl Clients {
         listed
     }
 
-    /// How many are not silent.
+    /// Returns the number of clients that are not silent.
     pub(crate) fn count(&self, now_ms: u64) -> usize {
         self.version().values().filter(|client| !client.is_silent(now_ms)).count()
     }
 
-    /// Forgets those that are silent.
+    /// Removes all silent clients.
     pub(crate) fn sweep(&self, now_ms: u64) {
         let version = self.version();
         let silent: Vec<&Arc<str>> = version
@@ -88,7 +86,7 @@ impl Clients {
         for ids in silent.chunks(SWEPT_AT_ONCE) {
             let mut table = self.lock();
             for id in ids {
-                // It may have reported itself meanwhile.
+                // The client may have reported again since the version was taken.
                 if table.clients.get(&***id).is_some_and(|client| client.is_silent(now_ms)) {
                     let removed = table.clients.remove(&***id);
                     table.bytes -= removed.map_or(0, |client| client.bytes());

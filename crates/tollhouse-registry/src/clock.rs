@@ -1,32 +1,31 @@
-//! The registry's time: Unix milliseconds that never go back, from the system or from a hand.
+//! The registry's clock: Unix milliseconds that never decrease, from the system or set by a test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Where the registry has the time from.
+/// Source of the current time.
 #[derive(Debug, Clone)]
 pub enum Clock {
-    /// The system's: the wall clock of the start, moved on by the monotonic one, so that a step of the
-    /// wall clock expires nobody.
+    /// System time: the wall clock at the start plus the monotonic time since, so that a step of
+    /// the wall clock expires no instance.
     System {
-        /// When it was made.
+        /// Monotonic time of creation.
         started: Instant,
-        /// The wall clock's time then.
+        /// Wall clock at creation, in milliseconds of Unix time.
         started_unix_ms: u64,
     },
-    /// A clock that stands until it is moved.
+    /// A clock that changes only when a test advances it.
     Manual(Arc<ManualClock>),
 }
 
 impl Clock {
-    /// The system's clock.
     pub fn system() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self::System { started: Instant::now(), started_unix_ms: milliseconds(since) }
     }
 
-    /// Now, in milliseconds of Unix time.
+    /// Returns the current time in milliseconds of Unix time.
     pub fn now_ms(&self) -> u64 {
         match self {
             Self::System { started, started_unix_ms } => {
@@ -37,23 +36,22 @@ impl Clock {
     }
 }
 
-/// A clock moved by hand.
+/// Clock that is advanced by hand, for tests.
 #[derive(Debug)]
 pub struct ManualClock(AtomicU64);
 
 impl ManualClock {
-    /// A clock that shows this time, in milliseconds of Unix time.
+    /// A clock at this time, in milliseconds of Unix time.
     pub fn at_ms(now_ms: u64) -> Arc<Self> {
         Arc::new(Self(AtomicU64::new(now_ms)))
     }
 
-    /// Moves it forward.
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(milliseconds(by), Ordering::AcqRel);
     }
 }
 
-/// Whole milliseconds; what is beyond 64 bits is the end of time.
+/// Converts to whole milliseconds; saturates at `u64::MAX`.
 pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,14 +1,15 @@
-//! Several nodes that keep one registry in a store that they share.
+//! Several nodes that keep one registry in a shared store.
 //!
-//! Any client may speak to any node at any time. What is registered is in the store's commits, which every node
-//! takes in whole and in their order, so that all of them come to the same state with the same revisions. Beats are
-//! in no commit of the registry: each node says from time to time whom it has heard of ([`rounds`]), over the
-//! store or over a faster [`BeatChannel`], and so each knows of all. Whose turn it is to say that an instance has
-//! fallen silent follows from who is a [member](member); it may say so only once every member has said whom it had
-//! heard of until then ([`evidence`]). Without that nobody expires: a node or an engine that is away freezes health
-//! instead of changing it.
+//! A client may talk to any node at any time. Registered objects are in the store's commits. Every
+//! node applies all commits in their order, so that all nodes reach the same state with the same
+//! revisions. Heartbeats are not in these commits: each node periodically tells the others which
+//! instances it has heard of ([`rounds`]), over the store or over a faster [`BeatChannel`], so that
+//! every node knows all heartbeats. The [members](member) decide which node may expire an instance.
+//! That node must wait until every member has reported its heartbeats up to then ([`evidence`]).
+//! Without these reports no instance expires: while a node or the store is unreachable, health is
+//! frozen.
 //!
-//! No clock of a node is compared with another's.
+//! Clocks of different nodes are never compared.
 
 pub(crate) mod digest;
 pub(crate) mod evidence;
@@ -28,10 +29,11 @@ use tollhouse_store::{BoxFuture, LeaseId};
 use evidence::Evidence;
 use rounds::Heard;
 
-/// Where keys stand that say which cluster a store is of; whoever opens it has to do with them.
+/// Prefix of the keys that prove which cluster a store belongs to; the code that opens the store
+/// writes them.
 pub(crate) const PROOFS: &str = "/tollhouse/";
 
-/// A node of a registry: a random number, never used again. A process that starts anew is another one.
+/// Id of a registry node: a random number, new for each process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u64);
 
@@ -49,17 +51,18 @@ impl std::str::FromStr for NodeId {
     }
 }
 
-/// How a node keeps a registry together with others.
+/// Settings of a node that shares its registry with others.
 #[derive(Clone)]
 pub struct ClusterOptions {
-    /// The name of this node, for people; a process of the same name that is still counted as a member is taken
-    /// for dead.
+    /// Name of this node, for operators. At the start, a member of the same name is taken for a
+    /// dead process and removed.
     pub name: Box<str>,
-    /// Whether a process of the same name still serves, and will say itself when it ends.
+    /// Whether a process of the same name still serves and will end its membership itself.
     pub has_predecessor: bool,
-    /// A faster way for beats than the store.
+    /// A faster way for heartbeats than the store.
     pub channel: Option<Arc<dyn BeatChannel>>,
-    /// A key without which the store is not the one that was shared before: then what is known is kept.
+    /// Key that the shared store must contain. If it is missing, the store was emptied or replaced:
+    /// the node then keeps the state that it has.
     pub proof: Option<Box<str>>,
 }
 
@@ -69,54 +72,53 @@ impl fmt::Debug for ClusterOptions {
     }
 }
 
-/// A way for rounds of beats from each node to all others. What it loses is noticed by the rounds' numbers, and what
-/// it cannot take goes over the store: it need not be durable.
+/// Channel that carries rounds of heartbeats from each node to all others. It need not be durable:
+/// gaps in the numbers of rounds show what was lost, and rounds that it refuses go over the store.
 pub trait BeatChannel: Send + Sync {
-    /// How often a round is worth sending.
+    /// Interval between two rounds.
     fn interval(&self) -> Duration;
 
-    /// Sends a round; when this returns, the others can read it.
+    /// Sends a round; on return the other nodes can read it.
     ///
     /// # Errors
-    /// What is wrong with the channel; nobody knows whether it was sent.
+    /// If the channel fails. The round may have been sent all the same.
     fn send<'a>(&'a self, node: NodeId, round: &'a [u8]) -> BoxFuture<'a, Result<(), String>>;
 
-    /// Rounds that these nodes have sent since they were asked for before, each node's in their order; returns at once
-    /// or after a moment of waiting for some.
+    /// Returns the rounds that these nodes have sent since the last call, those of each node in
+    /// their order. The call returns at once or waits a moment for some.
     ///
     /// # Errors
-    /// What is wrong with the channel.
+    /// If the channel fails.
     fn receive<'a>(
         &'a self,
         nodes: &'a [NodeId],
     ) -> BoxFuture<'a, Result<Vec<(NodeId, bytes::Bytes)>, String>>;
 }
 
-/// What the threads of a node share about its cluster.
+/// Cluster state that the threads of a node share.
 pub(crate) struct Cluster {
     pub(crate) options: ClusterOptions,
-    /// Beats taken here that the others have not been told of.
+    /// Heartbeats received here that were not sent to the other nodes yet.
     pub(crate) heard: Heard,
     pub(crate) evidence: Evidence,
-    /// Whether anybody may expire, so that the others wait for this node's rounds.
+    /// Whether any instance may expire, so that the other nodes wait for this node's rounds.
     pub(crate) is_awaited: AtomicBool,
-    /// Who keeps the registry, by name.
+    /// Current members and their names.
     members: Mutex<BTreeMap<NodeId, Box<str>>>,
     numbers: Mutex<Random>,
 }
 
-/// A node that keeps the registry.
+/// A node of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its number, anew for each process.
+    /// Id of the node, new for each process.
     pub node: NodeId,
-    /// Its name.
     pub name: Box<str>,
-    /// Whether it is the one that says so.
+    /// Whether this is the node that answers.
     pub is_self: bool,
 }
 
-/// A node's membership.
+/// Id and lease of a node's membership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) node: NodeId,
@@ -141,23 +143,22 @@ impl Cluster {
         })
     }
 
-    /// A number that no other process has.
+    /// Returns a new random node id.
     pub(crate) fn next_node(&self) -> NodeId {
         NodeId(self.numbers.lock().unwrap_or_else(PoisonError::into_inner).next_u64())
     }
 
-    /// This node, while it is a member, or about to become one.
+    /// Returns the id of this node while it is a member or about to become one.
     pub(crate) fn node(&self) -> Option<NodeId> {
         self.evidence.own()
     }
 
-    /// Takes note of who keeps the registry.
     pub(crate) fn set_members(&self, members: &HashMap<NodeId, Box<str>>) {
         let members = members.iter().map(|(node, name)| (*node, name.clone())).collect();
         *self.members.lock().unwrap_or_else(PoisonError::into_inner) = members;
     }
 
-    /// Who keeps the registry.
+    /// Returns the current members.
     pub(crate) fn members(&self) -> Vec<Member> {
         let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
         let own = self.node();
@@ -169,7 +170,7 @@ impl Cluster {
         members.collect()
     }
 
-    /// Whether rounds are to be sent although nobody was heard of.
+    /// Whether rounds must be sent even when no heartbeat was heard.
     pub(crate) fn is_awaited(&self) -> bool {
         self.is_awaited.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
-//! Commands: everything that changes the registry, and the outcome of each.
+//! Commands: everything that changes the registry, and their outcomes.
 //!
-//! A change has `None` where a field stays as it is.
+//! In a change, `None` leaves the field as it is.
 
 use std::sync::Arc;
 
@@ -15,53 +15,46 @@ use crate::rule::{Rule, RuleKind};
 use crate::service::{Service, ServiceDetails};
 use crate::transfer::{Effect, Object};
 
-/// A change that somebody asks for.
+/// A requested change of the registry.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// Registers an instance, or replaces the one of its id; creates namespace and service as needed.
+    /// Registers an instance or replaces the instance of the same id. Creates namespace and service
+    /// if missing.
     Register(Box<NewInstance>),
-    /// Removes an instance; one that is not there has been removed already.
+    /// Removes an instance; an unknown id is not an error.
     Deregister(Arc<str>),
-    /// Changes an instance that is there.
+    /// Changes an existing instance.
     UpdateInstance(Arc<str>, Box<InstanceChange>),
-    /// Changes many instances that are there in the same way, all of them or none.
+    /// Applies one change to many existing instances, to all of them or to none.
     UpdateInstances(Vec<Arc<str>>, Box<InstanceChange>),
-    /// Creates a namespace.
     CreateNamespace(Arc<str>, NamespaceChange),
-    /// Changes a namespace.
     UpdateNamespace(Arc<str>, NamespaceChange),
-    /// Deletes an empty namespace.
     DeleteNamespace(Arc<str>),
-    /// Creates a service, and its namespace as needed.
+    /// Creates a service, and its namespace if missing.
     CreateService(ServiceKey, Box<ServiceChange>),
-    /// Changes a service.
     UpdateService(ServiceKey, Box<ServiceChange>),
-    /// Deletes a service without instances and aliases.
+    /// Deletes a service that has no instances and no aliases.
     DeleteService(ServiceKey),
-    /// Creates an alias; its id, revision and times are set here.
+    /// Creates an alias. The registry sets its id, revision and times.
     CreateAlias(Box<Alias>),
-    /// Changes an alias.
     UpdateAlias(ServiceKey, Box<AliasChange>),
-    /// Deletes an alias.
     DeleteAlias(ServiceKey),
-    /// Creates a rule.
     CreateRule(Box<NewRule>),
-    /// Replaces a rule, found by kind and id.
+    /// Replaces the rule of the same kind and id.
     UpdateRule(Box<NewRule>),
-    /// Switches a rule on or off.
+    /// Enables or disables a rule.
     EnableRule(RuleKind, Arc<str>, bool),
-    /// Deletes a rule.
     DeleteRule(RuleKind, Arc<str>),
-    /// Creates or replaces a contract.
     PutContract(Box<NewContract>),
-    /// Deletes a contract.
     DeleteContract(Arc<str>),
-    /// Puts an object as another registry has it, in the place of what has its name here.
+    /// Stores an object of another registry unchanged, in place of the object of the same name
+    /// here.
     Put(Object),
 }
 
 impl Command {
-    /// Whether it only takes away: what makes room must be possible where there is none.
+    /// Whether the command only deletes. Such commands are allowed when memory or disk is full,
+    /// because they make room.
     pub(crate) fn removes(&self) -> bool {
         match self {
             Self::Deregister(_)
@@ -88,146 +81,135 @@ impl Command {
     }
 }
 
-/// What a command did.
+/// Result of a successful command.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// An instance, as it now stands.
+    /// The instance after the command.
     Instance(Arc<Instance>),
-    /// The instances that changed, as they now stand.
+    /// The changed instances after the command.
     Instances(Vec<Arc<Instance>>),
-    /// An instance is gone; `None` when there was none.
+    /// The removed instance; `None` if the id was unknown.
     Deregistered(Option<Arc<Instance>>),
-    /// A namespace, as it now stands.
+    /// The namespace after the command.
     Namespace(Arc<Namespace>),
-    /// A service, as it now stands.
+    /// The service after the command.
     Service(Arc<Service>),
-    /// An alias, as it now stands.
+    /// The alias after the command.
     Alias(Arc<Alias>),
-    /// A rule, as it now stands.
+    /// The rule after the command.
     Rule(Arc<Rule>),
-    /// A contract, as it now stands.
+    /// The contract after the command.
     Contract(Arc<Contract>),
-    /// Something was deleted.
+    /// An object was deleted.
     Deleted,
-    /// An object was put.
+    /// An object of another registry was stored, or found equal.
     Put(Effect),
 }
 
-/// An instance as its owner describes it; not checked yet.
+/// A registration as its client sent it, unchecked.
 #[derive(Debug, Clone, Default)]
 pub struct NewInstance {
-    /// Its id.
     pub id: Arc<str>,
-    /// The service's name.
     pub service: Box<str>,
-    /// The namespace's name.
     pub namespace: Box<str>,
-    /// Name or address; blanks around it go.
+    /// Host name or address; surrounding blanks are removed.
     pub host: Box<str>,
-    /// The port; `None` is refused.
+    /// Port; `None` is refused.
     pub port: Option<u32>,
-    /// The virtual private cloud, or empty.
+    /// Id of the virtual private cloud; may be empty.
     pub vpc_id: Box<str>,
-    /// What it speaks, or empty.
+    /// Protocol of the instance; may be empty.
     pub protocol: Box<str>,
-    /// Its version, or empty.
+    /// Version of the instance; may be empty.
     pub version: Box<str>,
-    /// Kept for clients.
+    /// Stored for clients; the registry does not use it.
     pub priority: u32,
-    /// Share of the traffic; `None` is 100.
+    /// Relative share of traffic; default 100.
     pub weight: Option<u32>,
-    /// Seconds between heartbeats where health is checked; out of range is 5.
+    /// Interval between heartbeats in seconds; a value out of range becomes 5. `None` disables the
+    /// health check.
     pub ttl_seconds: Option<u32>,
-    /// `None` is healthy.
+    /// Initial health; healthy by default.
     pub healthy: Option<bool>,
-    /// `None` leaves it as it is, at first not isolated.
+    /// Isolation. `None` keeps the current value; a new instance is not isolated.
     pub isolated: Option<bool>,
-    /// Where it stands.
     pub location: Option<Location>,
-    /// Pairs that its owner gives.
     pub metadata: Metadata,
-    /// Pairs as they were counted, keys that came twice included.
+    /// Number of pairs sent, duplicate keys included.
     pub metadata_pairs: usize,
-    /// The logic set, or empty.
+    /// Logic set; may be empty.
     pub logic_set: Box<str>,
-    /// Fields of a newer protocol, as they came.
+    /// Encoded fields of a newer protocol version, stored unchanged.
     pub unknown: Bytes,
 }
 
-/// What changes of an instance.
+/// Changed fields of an instance.
 #[derive(Debug, Clone, Default)]
 pub struct InstanceChange {
-    /// What it speaks.
     pub protocol: Option<Box<str>>,
-    /// Its version.
     pub version: Option<Box<str>>,
-    /// Kept for clients.
+    /// Stored for clients; the registry does not use it.
     pub priority: Option<u32>,
-    /// Share of the traffic.
+    /// Relative share of traffic.
     pub weight: Option<u32>,
-    /// Health checks: on with these seconds, or off.
+    /// Health check: `Some(seconds)` enables it with this interval between heartbeats, `Some(None)`
+    /// disables it.
     pub ttl_seconds: Option<Option<u32>>,
-    /// Whether it counts as healthy.
     pub healthy: Option<bool>,
-    /// Whether traffic is kept from it.
+    /// Whether the instance gets no traffic.
     pub isolated: Option<bool>,
-    /// Where it stands.
     pub location: Option<Location>,
-    /// All of its pairs.
+    /// Replaces all pairs.
     pub metadata: Option<Metadata>,
-    /// The logic set.
     pub logic_set: Option<Box<str>>,
 }
 
-/// What changes of a namespace.
+/// Changed fields of a namespace.
 #[derive(Debug, Clone, Default)]
 pub struct NamespaceChange {
-    /// For people.
+    /// Free text for operators.
     pub comment: Option<String>,
-    /// For people.
     pub owners: Option<String>,
-    /// All of its pairs.
+    /// Replaces all pairs.
     pub metadata: Option<Metadata>,
-    /// Namespaces that see its services.
+    /// Namespaces that see the services of this one.
     pub export_to: Option<Vec<String>>,
-    /// Its token, 32 hex digits.
+    /// Token of 32 hex digits.
     pub token: Option<String>,
 }
 
-/// What changes of a service.
+/// Changed fields of a service.
 #[derive(Debug, Clone, Default)]
 pub struct ServiceChange {
-    /// All of its pairs.
+    /// Replaces all pairs.
     pub metadata: Option<Metadata>,
-    /// What people write about it.
     pub details: DetailsChange,
-    /// Its token, 32 hex digits.
+    /// Token of 32 hex digits.
     pub token: Option<String>,
 }
 
-/// What changes of what people write about a service.
+/// Changed descriptive fields of a service.
 #[derive(Debug, Clone, Default)]
 pub struct DetailsChange {
-    /// Its ports, in words.
+    /// Ports, as free text.
     pub ports: Option<String>,
-    /// The business it belongs to.
+    /// Business unit that the service belongs to.
     pub business: Option<String>,
-    /// The department that runs it.
+    /// Department that runs the service.
     pub department: Option<String>,
-    /// Three levels of an inventory.
+    /// Three levels of an inventory (CMDB).
     pub cmdb_mod: [Option<String>; 3],
-    /// For people.
+    /// Free text for operators.
     pub comment: Option<String>,
-    /// Its owners.
     pub owners: Option<String>,
-    /// The platform that made it.
+    /// Id of the platform that created the service.
     pub platform_id: Option<String>,
-    /// Namespaces that see it.
+    /// Namespaces that see the service.
     pub export_to: Option<Vec<String>>,
 }
 
 impl From<ServiceDetails> for DetailsChange {
-    /// All of it.
+    /// A change that sets every field.
     fn from(details: ServiceDetails) -> Self {
         Self {
             ports: Some(details.ports),
@@ -242,53 +224,49 @@ impl From<ServiceDetails> for DetailsChange {
     }
 }
 
-/// What changes of an alias.
+/// Changed fields of an alias.
 #[derive(Debug, Clone, Default)]
 pub struct AliasChange {
-    /// The service.
+    /// Service that the alias resolves to.
     pub target: Option<ServiceKey>,
-    /// For people.
+    /// Free text for operators.
     pub comment: Option<String>,
-    /// Its owners.
     pub owners: Option<String>,
-    /// All of its pairs.
+    /// Replaces all pairs.
     pub metadata: Option<Metadata>,
 }
 
-/// A rule as somebody writes it.
+/// A rule as its client sent it.
 #[derive(Debug, Clone)]
 pub struct NewRule {
-    /// What it governs.
     pub kind: RuleKind,
-    /// Its id; empty for one of 32 hex digits.
+    /// Id; if empty, the registry creates one of 32 hex digits.
     pub id: Arc<str>,
-    /// For people.
+    /// Name for operators.
     pub name: Box<str>,
-    /// The namespace it is listed under.
+    /// Namespace under which the rule is listed.
     pub namespace: Box<str>,
-    /// The services whose clients get it.
+    /// Services whose clients get the rule.
     pub targets: Vec<ServiceKey>,
-    /// Lower goes first.
+    /// Rules of lower numbers apply first.
     pub priority: u32,
-    /// Whether clients should obey it.
+    /// Whether clients should apply the rule.
     pub enabled: bool,
-    /// The rule as the dialect writes it.
+    /// The rule, encoded by the dialect.
     pub body: Bytes,
 }
 
-/// A contract as a client reports it.
+/// A contract as a client reported it.
 #[derive(Debug, Clone)]
 pub struct NewContract {
-    /// Its id.
     pub id: Arc<str>,
-    /// The service.
     pub service: ServiceKey,
-    /// What kind of contract.
+    /// Type of contract, as Polaris calls it.
     pub kind: Box<str>,
-    /// The protocol of the interfaces.
+    /// Protocol of the interfaces.
     pub protocol: Box<str>,
-    /// The version of the service.
+    /// Version of the service.
     pub version: Box<str>,
-    /// The contract as the dialect writes it.
+    /// The contract, encoded by the dialect.
     pub body: Bytes,
 }

@@ -1,4 +1,5 @@
-//! Service contracts: what the interfaces of a version of a service are. Kept as data.
+//! Service contracts: descriptions of the interfaces of one version of a service. Tollhouse stores
+//! them and does not interpret them.
 
 use std::sync::Arc;
 
@@ -8,26 +9,24 @@ use serde::{Deserialize, Serialize};
 use crate::key::ServiceKey;
 use crate::revision::Revision;
 
-/// A contract at one version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contract {
-    /// Its id, which the dialect makes of what follows.
+    /// Id, which the dialect derives from the following fields.
     pub id: Arc<str>,
-    /// The service.
     pub service: ServiceKey,
-    /// What kind of contract.
+    /// Type of contract, as Polaris calls it.
     pub kind: Box<str>,
-    /// The protocol of the interfaces.
+    /// Protocol of the interfaces.
     pub protocol: Box<str>,
-    /// The version of the service.
+    /// Version of the service.
     pub version: Box<str>,
-    /// Created at this second of Unix time.
+    /// Creation time, in seconds of Unix time.
     pub created_at: u64,
-    /// Changed at this second of Unix time.
+    /// Time of the last change, in seconds of Unix time.
     pub modified_at: u64,
-    /// Changes with every change.
+    /// Differs after every change.
     pub revision: Revision,
-    /// The contract as the dialect writes it.
+    /// The contract, encoded by the dialect.
     #[serde(with = "crate::base64_bytes")]
     pub body: Bytes,
 }

@@ -1,21 +1,21 @@
-//! A place beside an object for its encoded form: made at most once, shared by all who ask.
+//! Cache for the encoded form of an object: computed at most once, shared by all readers.
 
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-/// The form in which a dialect sends an object. The core neither makes nor reads it; a copy of the
-/// object, which is about to be changed, starts without one.
+/// Cached bytes in the form that a dialect sends. The core neither writes nor reads them. A clone
+/// starts empty, because objects are cloned only to be changed.
 #[derive(Default)]
 pub struct Encoded(OnceLock<Bytes>);
 
 impl Encoded {
-    /// The encoded form; `encode` makes it if nobody has yet.
+    /// Returns the encoded form; calls `encode` if it is not cached.
     pub fn get_or_encode(&self, encode: impl FnOnce() -> Bytes) -> &Bytes {
         self.0.get_or_init(encode)
     }
 
-    /// The encoded form, if it was made.
+    /// Returns the encoded form if it is cached.
     pub fn get(&self) -> Option<&Bytes> {
         self.0.get()
     }

@@ -1,5 +1,6 @@
-//! What commands did to instances: told to the owner of their health when it is durable. Until then
-//! neither the pulse of an instance, which all of its versions share, nor the wheel may know of it.
+//! Effects of commands on instances, passed to the owner of health once they are durable. Before
+//! that neither the instance's pulse, which all its versions share, nor the timer wheel may see
+//! them.
 
 use std::sync::Arc;
 
@@ -7,16 +8,15 @@ use crate::instance::Instance;
 
 #[derive(Debug, Clone)]
 pub(crate) enum InstanceEvent {
-    /// It was registered, in place of what was there before.
+    /// New instance, and the instance that it replaces.
     Registered(Arc<Instance>, Option<Arc<Instance>>),
-    /// It was changed, from what it was before.
+    /// Instance after and before the change.
     Changed(Arc<Instance>, Arc<Instance>),
-    /// It is gone.
     Deregistered(Arc<Instance>),
 }
 
 impl InstanceEvent {
-    /// The instance, if it is there.
+    /// Returns the instance unless it was removed.
     pub(crate) fn present(&self) -> Option<&Arc<Instance>> {
         match self {
             Self::Registered(instance, _) | Self::Changed(instance, _) => Some(instance),

@@ -1,10 +1,11 @@
-//! Health: who has been silent for too long, and who of them expires.
+//! Health: detects silent instances and decides which of them expire.
 //!
-//! The timer wheel looks at every checked instance once an expiry time, and again when its last heartbeat
-//! would make it expire; heartbeats themselves never touch it. Mass expiry is a mode of a service: while
-//! expiring would leave as few healthy instances as its threshold says, silent ones are kept, since
-//! then the network or the registry is more likely at fault than they are. Nobody expires for time in
-//! which this process slept.
+//! The timer wheel examines every checked instance once per expiry time, and again at the time when
+//! its last heartbeat would make it expire. Heartbeats never touch the wheel. Mass expiry is a mode
+//! of a service. If expiring its silent instances would leave as few healthy ones as the threshold
+//! or fewer, the silent ones are kept, because the network or the registry is then more likely at
+//! fault than the instances. Time during which this process was suspended does not count as
+//! silence.
 
 mod losses;
 mod pauses;
@@ -29,17 +30,17 @@ use losses::Losses;
 use pauses::Pauses;
 pub(crate) use wheel::Wheel;
 
-/// What happened to an instance's health.
+/// A change of health.
 #[derive(Debug, Clone)]
 pub(crate) enum Transition {
-    /// It fell silent.
+    /// The instance sent no heartbeat in time.
     Expired(Arc<Instance>),
-    /// It was heard of again.
+    /// A heartbeat of the unhealthy instance arrived.
     Recovered(Arc<Instance>),
 }
 
 impl Transition {
-    /// The instance, as it now stands.
+    /// Returns the instance after the change.
     pub(crate) fn instance(&self) -> &Arc<Instance> {
         match self {
             Self::Expired(instance) | Self::Recovered(instance) => instance,
@@ -47,18 +48,17 @@ impl Transition {
     }
 }
 
-/// The health of all instances; see the module.
 #[derive(Debug)]
 pub(crate) struct Health {
     wheel: Wheel,
     pauses: Pauses,
     losses: Losses,
     membership: Membership,
-    /// Until when, exclusively, it is known whom all nodes had heard of.
+    /// Time up to which, exclusively, the heartbeats of all nodes are known.
     known_until_ms: u64,
-    /// The threshold of services that set none; 0 switches mass expiry off.
+    /// Mass expiry threshold of services that set none; 0 disables mass expiry.
     default_threshold: f64,
-    /// Silent instances that are kept, by service.
+    /// Silent instances kept by mass expiry, by service.
     kept: HashMap<ServiceKey, Kept>,
 }
 
@@ -81,7 +81,7 @@ impl Health {
         }
     }
 
-    /// Takes an instance in that was read back: it is heard of now.
+    /// Adds an instance that was read back from the store; its silence is counted from now.
     pub(crate) fn resume(&mut self, instance: &Instance, now_ms: u64) {
         instance.pulse.revive(now_ms);
         if instance.awaits_heartbeat() {
@@ -90,7 +90,7 @@ impl Health {
         self.follow(instance);
     }
 
-    /// Takes in what a durable command did.
+    /// Applies the effect of a durable command.
     pub(crate) fn apply(&mut self, state: &mut State, event: &InstanceEvent, now_ms: u64) {
         match event {
             InstanceEvent::Registered(instance, before) => {
@@ -112,7 +112,8 @@ impl Health {
         }
     }
 
-    /// Begins anew with a state that was read anew, whose pulses say who was heard of when.
+    /// Starts again with a state that was read again; its pulses still hold the times of the last
+    /// heartbeats.
     pub(crate) fn restart(&mut self, state: &mut State, membership: Membership, now_ms: u64) {
         self.wheel = Wheel::new(now_ms);
         self.kept.clear();
@@ -126,10 +127,10 @@ impl Health {
         }
     }
 
-    /// Takes note of who keeps the registry.
+    /// Sets the cluster's members, and with them the services that this node decides about.
     pub(crate) fn set_membership(&mut self, state: &mut State, membership: Membership) {
         self.membership = membership;
-        // Others' services are for them to keep.
+        // Other nodes now decide about mass expiry of these services.
         let lost: Vec<_> =
             self.kept.keys().filter(|key| !self.membership.owns(key.borrowed())).cloned().collect();
         for key in lost {
@@ -143,13 +144,13 @@ impl Health {
         self.membership.owns(instance.service.borrowed())
     }
 
-    /// Takes note of what is known of other nodes.
+    /// Sets the time up to which heartbeats are known, and adds new losses.
     pub(crate) fn set_evidence(&mut self, known_until_ms: u64, losses: Vec<Loss>) {
         self.known_until_ms = known_until_ms;
         losses.into_iter().for_each(|loss| self.losses.add(loss));
     }
 
-    /// Looks again soon at instances whose change of health was not made.
+    /// Examines instances again soon, because their change of health could not be committed.
     pub(crate) fn retry(&mut self, transitions: &[Transition], now_ms: u64) {
         for transition in transitions {
             let pulse = &transition.instance().pulse;
@@ -162,23 +163,24 @@ impl Health {
         }
     }
 
-    /// Takes note that this process is awake, though so much later than it should be.
+    /// Notes that this process runs, `late_ms` later than it should.
     pub(crate) fn look(&mut self, now_ms: u64, late_ms: u64) {
         self.pauses.look(now_ms, late_ms);
     }
 
-    /// Follows an instance that may expire, even where another node decides that: it may be gone by then.
+    /// Starts the timer of a healthy, checked instance. This node follows instances of other nodes
+    /// too, because it may become their owner.
     fn follow(&mut self, instance: &Instance) {
         let Some(expiry_ms) = instance.expiry_ms().filter(|_| instance.healthy) else { return };
         self.wheel.arm(&instance.pulse, instance.pulse.alive_at_ms() + expiry_ms);
     }
 
-    /// When somebody may expire next; `None` while nobody is watched for that.
+    /// Returns the next time at which an instance may expire; `None` if no instance is followed.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         self.wheel.next_due_ms()
     }
 
-    /// Lets time pass: expires who has been silent for too long.
+    /// Expires all instances that were silent for too long.
     pub(crate) fn advance(&mut self, state: &mut State, now_ms: u64) -> Vec<Transition> {
         let mut transitions = Vec::new();
         let now_ms = now_ms.min(self.known_until_ms);
@@ -190,7 +192,7 @@ impl Health {
         transitions
     }
 
-    /// Makes those healthy that were heard of again.
+    /// Makes unhealthy instances healthy that were heard of again.
     pub(crate) fn recover(
         &mut self,
         state: &mut State,
@@ -214,7 +216,7 @@ impl Health {
         now_ms: u64,
     ) -> Option<Arc<Instance>> {
         let instance = state.instance(pulse.id()).cloned();
-        // Another registration of the same id has a pulse of its own.
+        // A new registration of the same id has its own pulse.
         let instance = instance.filter(|instance| Arc::ptr_eq(&instance.pulse, pulse))?;
         let service = instance.service.clone();
         let Some(expiry_ms) = instance.expiry_ms().filter(|_| instance.healthy) else {
@@ -228,19 +230,20 @@ impl Health {
             return None;
         }
         if !self.owns(&instance) {
-            // Who does is about to say that it has expired.
+            // The owner is about to commit its expiry.
             self.wheel.arm(pulse, now_ms + milliseconds(HEALTH_RETRY));
             return None;
         }
-        // Looked at again after a whole expiry: what keeps it now will hardly be over before.
+        // The next examination is a whole expiry time later, because mass expiry seldom ends
+        // sooner.
         if self.keeps(state, &instance) {
             self.keep(state, &instance, now_ms);
             self.wheel.arm(pulse, now_ms + expiry_ms);
             return None;
         }
         self.release(state, &service, pulse.id());
-        // Before the last look at its heartbeats: one that comes between the two is awaited by then, and
-        // makes it healthy again.
+        // Set before the last check of the heartbeats, so that a heartbeat between the two lines
+        // makes the instance healthy again.
         pulse.await_heartbeat();
         let expires_at_ms = self.expires_at_ms(pulse, expiry_ms);
         if expires_at_ms > now_ms {
@@ -256,7 +259,7 @@ impl Health {
         due_ms.max(self.losses.due_ms(alive_at_ms, expiry_ms))
     }
 
-    /// Whether expiring an instance would leave too few.
+    /// Whether mass expiry keeps an instance because too few healthy ones would be left.
     fn keeps(&self, state: &State, instance: &Instance) -> bool {
         let Some(view) = state.service(instance.service.borrowed()) else { return false };
         let threshold = view.service.protect_threshold().unwrap_or(self.default_threshold);
@@ -283,7 +286,7 @@ impl Health {
         state.set_mass_expiry(&instance.service, Some(expiry));
     }
 
-    /// An instance is not kept any more: it was heard of, has expired, or is gone.
+    /// Stops keeping an instance that was heard of, has expired, or was removed.
     fn release(&mut self, state: &mut State, service: &ServiceKey, id: &str) {
         let Some(kept) = self.kept.get_mut(service) else { return };
         if !kept.ids.remove(id) {
@@ -299,7 +302,7 @@ impl Health {
         state.set_mass_expiry(service, expiry);
     }
 
-    /// An instance is gone.
+    /// Drops an instance that was removed.
     fn forget(&mut self, state: &mut State, instance: &Instance) {
         self.release(state, &instance.service, &instance.id);
         self.wheel.forget(&instance.pulse);

@@ -1,8 +1,8 @@
-//! How much memory things are counted with, and how much all registered objects may take.
+//! Memory accounting of objects and commands, and the bound on all registered objects.
 //!
-//! Counted is what a thing's texts take, and a flat sum for what stands around them. It is an estimate
-//! from above, cheap enough to be made with every change. Objects are in [`objects`], commands that wait
-//! for the keeper in [`commands`].
+//! The size of a thing is the length of its texts plus a flat amount for the structures around
+//! them: an upper estimate, cheap enough to compute at every change. [`objects`] counts registered
+//! objects, [`commands`] counts queued commands.
 
 mod commands;
 mod objects;
@@ -11,10 +11,10 @@ use crate::instance::Metadata;
 use crate::key::ServiceKey;
 use crate::refusal::Refusal;
 
-/// What a pair of metadata, or a name in a list, takes beside its texts.
+/// Overhead of a metadata pair, or of a name in a list, without its texts.
 const PAIR_BYTES: usize = 64;
 
-/// What the texts of an instance take, in whichever of its forms.
+/// Bytes of an instance's texts, for any of the instance types.
 macro_rules! instance_texts_bytes {
     ($instance:expr) => {{
         let texts = [
@@ -30,24 +30,21 @@ macro_rules! instance_texts_bytes {
 }
 use instance_texts_bytes;
 
-/// Something that counts.
 pub(crate) trait HeldBytes {
-    /// Bytes it is counted with.
+    /// Returns the estimated size in bytes.
     fn held_bytes(&self) -> usize;
 }
 
-/// What objects share a bound: what strangers may write leaves room for the rest.
+/// Classes of objects with separate bounds, so that registrations of unknown clients cannot use up
+/// the memory of rules and contracts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Share {
-    /// Namespaces, services, aliases, instances.
     Registrations,
-    /// Governance rules.
     Rules,
-    /// Service contracts.
     Contracts,
 }
 
-/// What is held, and what may be.
+/// Bytes in use per share, and the total bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Held {
     bytes: [usize; 3],
@@ -55,17 +52,18 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Nothing is held, and so many bytes may be.
+    /// An empty account with this bound in bytes.
     pub(crate) fn at_most(max: usize) -> Self {
         Self { bytes: [0; 3], max }
     }
 
-    /// All bytes that are held.
+    /// Returns the bytes of all shares.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.iter().sum()
     }
 
-    /// Refuses an object that there is no room for in place of another. One that shrinks has room.
+    /// Refuses a replacement that would exceed the share's bound. A replacement that is not larger
+    /// is always accepted.
     pub(crate) fn check(&self, share: Share, before: usize, after: usize) -> Result<(), Refusal> {
         let (what, max) = match share {
             Share::Registrations => ("services and instances", self.max / 4 * 3),
@@ -73,14 +71,14 @@ impl Held {
             Share::Contracts => ("service contracts", self.max / 8),
         };
         let held = self.bytes[share as usize];
-        // What shrinks makes room, even where the bound was lowered below what is held.
+        // A smaller object is accepted even if the bound was lowered below the bytes in use.
         if after <= before || held.saturating_sub(before).saturating_add(after) <= max {
             return Ok(());
         }
         Err(Refusal::OutOfMemory { what, max })
     }
 
-    /// Counts an object in place of another.
+    /// Replaces the size of an object in its share.
     pub(crate) fn replace(&mut self, share: Share, before: usize, after: usize) {
         let held = &mut self.bytes[share as usize];
         debug_assert!(*held >= before, "what goes was counted when it came");

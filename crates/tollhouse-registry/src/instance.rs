@@ -1,4 +1,4 @@
-//! Instances: the members of a service, as they stand and as they are made durable.
+//! Instances of a service, in memory and in the store.
 
 use std::sync::Arc;
 
@@ -9,122 +9,110 @@ use crate::key::ServiceKey;
 use crate::pulse::Pulse;
 use crate::revision::Revision;
 
-/// Pairs of an object's metadata, by key.
+/// Metadata of an object, sorted by key.
 pub type Metadata = std::collections::BTreeMap<Box<str>, Box<str>>;
 
-/// A member of a service, as it stands at one version.
+/// Instance of a service at one version.
 #[derive(Debug, Clone)]
 pub struct Instance {
-    /// Its id: given, or what the dialect makes of its address.
+    /// Id: given by the client, or derived by the dialect from its address.
     pub id: Arc<str>,
-    /// The service.
     pub service: ServiceKey,
-    /// A name or address.
+    /// Host name or address.
     pub host: Box<str>,
-    /// The port; 0 is one too.
+    /// Port; 0 is valid.
     pub port: u16,
-    /// The virtual private cloud, or empty.
+    /// Id of the virtual private cloud; may be empty.
     pub vpc_id: Box<str>,
-    /// What it speaks, or empty.
+    /// Protocol of the instance; may be empty.
     pub protocol: Box<str>,
-    /// Its version, or empty.
+    /// Version of the instance; may be empty.
     pub version: Box<str>,
-    /// Kept for clients; nothing here reads it.
+    /// Stored for clients; the registry does not use it.
     pub priority: u32,
-    /// Share of the traffic; 0 gets none.
+    /// Relative share of traffic; 0 means no traffic.
     pub weight: u16,
-    /// Seconds between two heartbeats; `None` where health is not checked.
+    /// Interval between heartbeats in seconds; `None` if health is not checked.
     pub ttl_seconds: Option<u8>,
-    /// Whether it counts as healthy.
     pub healthy: bool,
-    /// Whether an operator keeps traffic from it.
+    /// Whether an operator keeps traffic away from the instance.
     pub isolated: bool,
-    /// Where it stands; `None` when nobody said.
+    /// Location; `None` if the client gave none.
     pub location: Option<Location>,
-    /// Pairs that its owner gave.
     pub metadata: Metadata,
-    /// The logic set, or empty.
+    /// Logic set; may be empty.
     pub logic_set: Box<str>,
-    /// Registered at this second of Unix time.
+    /// Registration time, in seconds of Unix time.
     pub created_at: u64,
-    /// Changed at this second of Unix time, be it by health.
+    /// Time of the last change, changes of health included, in seconds of Unix time.
     pub modified_at: u64,
-    /// Changes with every change.
+    /// Differs after every change.
     pub revision: Revision,
-    /// While unhealthy because it fell silent: the second of its last heartbeat, 0 if there was none.
+    /// Set while the instance is unhealthy because it fell silent: the time of its last heartbeat
+    /// in seconds of Unix time, 0 if there was no heartbeat.
     pub expired_after_beat: Option<u64>,
-    /// Fields of a newer protocol, as they came.
+    /// Encoded fields of a newer protocol version, stored unchanged.
     pub unknown: Bytes,
-    /// Its heartbeats.
+    /// Record of its heartbeats, shared by all versions of the instance.
     pub pulse: Arc<Pulse>,
 }
 
-/// Where an instance stands; parts may be empty.
+/// Location of an instance; parts may be empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Location {
-    /// The region.
     pub region: Box<str>,
-    /// The zone in it.
     pub zone: Box<str>,
-    /// The campus in that.
     pub campus: Box<str>,
 }
 
-/// What is made durable of an instance: as it stands, so that a revision means the same after a
-/// restart. Its heartbeats are not, and a restart gives who was healthy a full expiry time.
+/// Durable form of an instance. Times and revision are included, so that a revision means the same
+/// after a restart. Heartbeats are not: after a restart a healthy instance gets a full expiry time.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StoredInstance {
-    /// Its id.
     pub id: Arc<str>,
-    /// The service.
     pub service: ServiceKey,
-    /// A name or address.
+    /// Host name or address.
     pub host: Box<str>,
-    /// The port.
     pub port: u16,
-    /// The virtual private cloud, or empty.
+    /// Id of the virtual private cloud; may be empty.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub vpc_id: Box<str>,
-    /// What it speaks, or empty.
+    /// Protocol of the instance; may be empty.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub protocol: Box<str>,
-    /// Its version, or empty.
+    /// Version of the instance; may be empty.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub version: Box<str>,
-    /// Kept for clients.
+    /// Stored for clients; the registry does not use it.
     #[serde(default)]
     pub priority: u32,
-    /// Share of the traffic.
+    /// Relative share of traffic.
     pub weight: u16,
-    /// Seconds between two heartbeats, where health is checked.
+    /// Interval between heartbeats in seconds; `None` if health is not checked.
     pub ttl_seconds: Option<u8>,
-    /// Whether it counted as healthy.
     pub healthy: bool,
-    /// Whether an operator keeps traffic from it.
+    /// Whether an operator keeps traffic away from the instance.
     pub isolated: bool,
-    /// Where it stands.
     pub location: Option<Location>,
-    /// Pairs that its owner gave.
     pub metadata: Metadata,
-    /// The logic set, or empty.
+    /// Logic set; may be empty.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub logic_set: Box<str>,
-    /// Registered at this second of Unix time.
+    /// Registration time, in seconds of Unix time.
     pub created_at: u64,
-    /// Changed at this second of Unix time.
+    /// Time of the last change, in seconds of Unix time.
     pub modified_at: u64,
-    /// Changes with every change.
+    /// Differs after every change.
     pub revision: Revision,
     /// See [`Instance::expired_after_beat`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired_after_beat: Option<u64>,
-    /// Fields of a newer protocol, as they came.
+    /// Encoded fields of a newer protocol version, stored unchanged.
     #[serde(default, with = "crate::base64_bytes", skip_serializing_if = "Bytes::is_empty")]
     pub unknown: Bytes,
 }
 
 impl StoredInstance {
-    /// What of this instance is kept.
     pub(crate) fn from_instance(instance: &Instance) -> Self {
         let kept = instance.clone();
         Self {
@@ -151,12 +139,11 @@ impl StoredInstance {
         }
     }
 
-    /// The id of the instance.
     pub(crate) fn id(&self) -> &Arc<str> {
         &self.id
     }
 
-    /// The instance, with this pulse of its id.
+    /// Converts to an instance; the pulse must have the same id.
     pub(crate) fn with_pulse(self, pulse: Arc<Pulse>) -> Instance {
         Instance {
             id: Arc::clone(pulse.id()),
@@ -185,12 +172,13 @@ impl StoredInstance {
 }
 
 impl Instance {
-    /// How long it may be silent, in milliseconds; `None` where health is not checked.
+    /// Returns the silence after which the instance expires, in milliseconds; `None` if health is
+    /// not checked.
     pub fn expiry_ms(&self) -> Option<u64> {
         self.ttl_seconds.map(|ttl| u64::from(ttl) * 1_000 * crate::limits::TTLS_TO_EXPIRY)
     }
 
-    /// Whether its next heartbeat makes it healthy.
+    /// Whether the next heartbeat makes the instance healthy.
     pub(crate) fn awaits_heartbeat(&self) -> bool {
         !self.healthy && self.ttl_seconds.is_some()
     }

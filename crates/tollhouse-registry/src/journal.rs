@@ -1,9 +1,10 @@
-//! The journal: what a command has to make durable, as keys and values of the store.
+//! The journal: the keys and values that a command must store.
 //!
 //! Values are JSON, so that a person can read a backup.
 //!
-//! Where several nodes share the store, each decides by the state that it has read so far. A guarded journal
-//! asks the store to refuse the whole commit where another node has since changed what the decision rests on.
+//! Where several nodes share the store, each decides from the state that it has read so far. A
+//! guarded journal adds conditions to the commit: the store refuses the whole commit if another
+//! node has changed an object on which the decision was based.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,37 +28,38 @@ pub(crate) const INSTANCES: &str = "/instances/";
 pub(crate) const RULES: &str = "/rules/";
 pub(crate) const CONTRACTS: &str = "/contracts/";
 
-/// A key with its value, small enough for the store: whatever becomes a record can be committed.
+/// A key and its value. Both are within the store's limits, so that every record can be committed.
 #[derive(Debug)]
 pub(crate) struct Record {
     key: String,
     value: Vec<u8>,
 }
 
-/// What is to be written: of each key the last that was, since a store takes one change of a key at a time.
+/// Pending writes. Only the last write of each key is kept, because a transaction changes a key
+/// once.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     transaction: Transaction,
-    /// Where in the transaction a key stands.
+    /// Index of each key's operation in the transaction.
     places: HashMap<Box<str>, usize>,
     bytes: usize,
     guards: Option<Guards>,
 }
 
-/// What must still be as it was read.
+/// Conditions on which the commit depends.
 #[derive(Debug, Default)]
 struct Guards {
-    /// Keys that are not there.
+    /// Keys that must not exist.
     absent: HashSet<Box<str>>,
-    /// Keys that are there.
+    /// Keys that must exist.
     present: HashSet<Box<str>>,
-    /// Keys that are there and are changed.
+    /// Keys that must not have changed, because this journal overwrites or deletes them.
     unchanged: Vec<Box<str>>,
-    /// Whether nothing at all may have been put.
+    /// Whether no key at all may have been put since.
     is_all: bool,
 }
 
-/// Whether something stands under a key before it is written.
+/// Presence of a key before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Before {
     Absent,
@@ -75,7 +77,7 @@ impl Record {
         Self::new(format!("{INSTANCES}{}", instance.id), &StoredInstance::from_instance(instance))
     }
 
-    /// The same of an instance that is on its way from one registry to another.
+    /// Record of an instance that is transferred from another registry.
     pub(crate) fn stored_instance(instance: &StoredInstance) -> Result<Self, Refusal> {
         Self::new(format!("{INSTANCES}{}", instance.id), instance)
     }
@@ -119,22 +121,22 @@ impl Record {
 }
 
 impl Journal {
-    /// A journal for a store that other nodes write as well.
+    /// A journal for a store that other nodes also write.
     pub(crate) fn guarded() -> Self {
         Self { guards: Some(Guards::default()), ..Self::default() }
     }
 
-    /// Bytes of keys and values in it, those that others have replaced included.
+    /// Returns the bytes of all keys and values noted, overwritten ones included.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether nothing has to be made durable.
+    /// Whether the journal holds no write.
     pub(crate) fn is_empty(&self) -> bool {
         self.transaction.operations.is_empty()
     }
 
-    /// The writes, to be committed. The state that they rest on is that of this revision.
+    /// Returns the transaction; `since` is the revision up to which this node has read the store.
     pub(crate) fn into_transaction(self, since: Revision) -> Transaction {
         let mut transaction = self.transaction;
         if let Some(guards) = self.guards {
@@ -143,27 +145,27 @@ impl Journal {
         transaction
     }
 
-    /// What is put or removed rests on a service being there.
+    /// Makes the commit depend on the existence of a service.
     pub(crate) fn require_service(&mut self, key: ServiceRef<'_>) {
         self.require(|| service_key(SERVICES, key), Before::Present);
     }
 
-    /// And on a name being no service's.
+    /// Makes the commit depend on the absence of a service of this name.
     pub(crate) fn require_no_service(&mut self, key: ServiceRef<'_>) {
         self.require(|| service_key(SERVICES, key), Before::Absent);
     }
 
-    /// And on a name being no alias.
+    /// Makes the commit depend on the absence of an alias of this name.
     pub(crate) fn require_no_alias(&mut self, key: ServiceRef<'_>) {
         self.require(|| service_key(ALIASES, key), Before::Absent);
     }
 
-    /// And on a namespace being there.
+    /// Makes the commit depend on the existence of a namespace.
     pub(crate) fn require_namespace(&mut self, name: &str) {
         self.require(|| format!("{NAMESPACES}{name}"), Before::Present);
     }
 
-    /// And on nothing having come that would stand in its way, wherever.
+    /// Makes the commit depend on no key having been put since the state was read.
     pub(crate) fn require_nothing_new(&mut self) {
         if let Some(guards) = &mut self.guards {
             guards.is_all = true;
@@ -173,7 +175,7 @@ impl Journal {
     fn require(&mut self, key: impl FnOnce() -> String, before: Before) {
         let Some(guards) = &mut self.guards else { return };
         let key: Box<str> = key().into();
-        // What this journal changes itself is guarded by how it stood before.
+        // A key that this journal writes already has a condition on its previous state.
         if self.places.contains_key(&key) {
             return;
         }
@@ -256,7 +258,8 @@ impl Guards {
     }
 }
 
-/// `#` cannot stand in a name, so that no two services share a key.
+/// Returns the key of a service or alias. `#` is not allowed in names, so that no two services
+/// share a key.
 fn service_key(prefix: &str, ServiceRef { namespace, name }: ServiceRef<'_>) -> String {
     format!("{prefix}{namespace}#{name}")
 }

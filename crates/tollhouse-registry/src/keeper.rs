@@ -1,15 +1,18 @@
-//! The keeper: the one future that changes the registry, on any runtime.
+//! The keeper: the single future that changes the registry, on any runtime.
 //!
 //! Its parts:
 //!
-//! - [`committer`] takes commands in groups and makes each durable in one commit; what cannot be is dropped.
-//! - [`applier`] publishes what is durable; nobody else replaces the published version.
-//! - Heartbeats arrive on other threads (`registry/heartbeats.rs`); only those of the unhealthy come here.
-//! - [`health_owner`] decides who expires and who recovers, for the services that [`Membership`] says are
-//!   this process' own: all of them, unless other nodes keep the same registry ([`cluster`](crate::cluster)).
-//! - [`log`] is there in that case only: the commits of all nodes.
+//! - [`committer`] groups commands and makes each group durable in one commit; a group that
+//!   cannot be committed is dropped.
+//! - [`applier`] publishes durable versions; no other part replaces the published version.
+//! - Heartbeats arrive on other threads (`registry/heartbeats.rs`); only the first heartbeat of
+//!   an unhealthy instance reaches the keeper.
+//! - [`health_owner`] decides which instances expire and recover, for the services that
+//!   [`Membership`] assigns to this process: all of them, unless other nodes share the registry
+//!   ([`cluster`](crate::cluster)).
+//! - [`log`] exists in a shared registry only: the commits of all nodes.
 //!
-//! Between two groups time passes, and [`cleaner`] deletes what nobody needs.
+//! Between two groups the keeper handles timers, and [`cleaner`] deletes unused objects.
 //!
 //! [`Membership`]: crate::membership::Membership
 
@@ -49,21 +52,20 @@ use crate::limits::{CLIENTS_SWEEP_INTERVAL, COMMANDS_BATCHED_MAX, HEALTH_TICK, S
 use crate::registry::{Registry, Request, Shared};
 use crate::state::State;
 
-/// How the registry behaves.
+/// Settings of a registry.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The part of a service's instances, from 0 to 1, that must be left for silent ones to expire,
-    /// where the service sets none; 0 lets all expire.
+    /// Default mass expiry threshold, from 0 to 1: silent instances of a service are kept while its
+    /// part of healthy instances would fall to this or below. 0 disables mass expiry.
     pub mass_expiry_threshold: f64,
-    /// Bytes of memory that all objects together may take; more are refused.
+    /// Bytes of memory for all objects; further objects are refused.
     pub memory_max: usize,
-    /// What is deleted when nobody has needed it for long.
+    /// Deletion of objects that were unused for long.
     pub clean_up: CleanUp,
-    /// Where the time comes from.
     pub clock: Clock,
-    /// What revisions are made of; `None` is a number of this process' own.
+    /// Salt of revisions; `None` uses a random number. Only tests set it.
     pub salt: Option<u64>,
-    /// How it is kept together with other nodes, where the store is shared.
+    /// Settings of a shared registry; `None` if this node is alone.
     pub cluster: Option<ClusterOptions>,
 }
 
@@ -80,7 +82,7 @@ impl Default for Options {
     }
 }
 
-/// See the module.
+/// The keeper; see the module. [`Self::run`] must be polled for commands to be answered.
 pub struct Keeper {
     shared: Arc<Shared>,
     requests: mpsc::Receiver<Request>,
@@ -88,9 +90,9 @@ pub struct Keeper {
     applier: Applier,
     health: HealthOwner,
     cleaner: Cleaner,
-    /// What this node has to say to the others, from when it runs.
+    /// Communication with the other nodes; taken when the keeper starts to run.
     session: Option<Session>,
-    /// When clients that fell silent are looked for next.
+    /// Time of the next sweep of silent clients.
     sweep_at_ms: u64,
 }
 
@@ -101,10 +103,11 @@ impl std::fmt::Debug for Keeper {
 }
 
 impl Keeper {
-    /// Reads everything back from the store. Every instance that was healthy is from now on.
+    /// Reads the state back from the store. Every instance that was healthy gets a full expiry
+    /// time.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// If the store cannot be read.
     pub async fn open(
         store: Arc<dyn Store>,
         options: Options,
@@ -133,7 +136,8 @@ impl Keeper {
         let (is_serving, serving) = watch::channel(true);
         let (registry, requests) = Registry::new(state, options.clock, serving, cluster.clone());
         let shared = registry.shared();
-        // Asked for the time now: reading a million instances takes longer than the shortest expiry.
+        // The clock is read again, because reading a million instances takes longer than the
+        // shortest expiry.
         let now_ms = shared.clock.now_ms();
         let mut health = HealthOwner::new(Arc::clone(shared), options.mass_expiry_threshold);
         if let Some(log) = &log {
@@ -155,7 +159,7 @@ impl Keeper {
         Ok((keeper, registry))
     }
 
-    /// Keeps the registry until `stop` is over; what has queued up by then is refused.
+    /// Runs until `stop` completes. Commands that are still queued are then refused.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let session = self.session.take().map(SessionTask::spawn);
         self.keep(stop).await;
@@ -188,12 +192,12 @@ impl Keeper {
         }
     }
 
-    /// Does what was asked, in its order, in as few commits as fit.
+    /// Executes requests in their order, in as few commits as possible.
     async fn work(&mut self, requests: &mut Vec<Request>) {
         let mut recovered = Vec::new();
         let mut requests = requests.drain(..).peekable();
         while requests.peek().is_some() {
-            // Made after the commit before it, and so on top of what that made true.
+            // Created after the previous commit, so that the group sees its effects.
             let mut group = self.committer.new_group(&self.applier);
             while !group.is_full()
                 && let Some(request) = requests.next()
@@ -222,12 +226,14 @@ impl Keeper {
         self.applier.log().map(|log| Arc::clone(log.cluster()))
     }
 
-    /// When something is due next, if nobody asks for anything before: an idle registry sleeps.
+    /// Returns the next time at which the keeper must wake without a request; an idle registry
+    /// sleeps.
     fn wake_at(&mut self) -> Instant {
         let mut health_due_ms = self.health.next_due_ms();
         if let Some(log) = self.applier.log() {
             log.cluster().is_awaited.store(health_due_ms.is_some(), Ordering::Relaxed);
-            // Where others have not said yet whom they had heard of, it is looked again and again.
+            // An overdue expiry may have to wait for other nodes' reports; the keeper then checks
+            // once per tick.
             let soon_ms = self.shared.clock.now_ms() + milliseconds(HEALTH_TICK);
             health_due_ms = health_due_ms.map(|due_ms| due_ms.max(soon_ms));
         }
@@ -242,7 +248,7 @@ impl Keeper {
         self.health.sleep_until(Instant::now() + Duration::from_millis(wait_ms))
     }
 
-    /// Does what is due.
+    /// Runs everything that is due.
     async fn tick(&mut self) {
         self.health.look();
         match self.cluster() {
@@ -261,7 +267,7 @@ impl Keeper {
         }
     }
 
-    /// Makes changes of health durable that have stood for long enough.
+    /// Makes changes of health durable that have lasted long enough.
     async fn save_health(&mut self) {
         let due = self.health.due_to_save();
         if due.is_empty() {
@@ -270,7 +276,7 @@ impl Keeper {
         let state = self.applier.current();
         let mut journal = Journal::default();
         for instance in due.iter().filter_map(|id| state.instance(id)) {
-            // What is registered has been small enough before.
+            // Never fails, because the instance fitted when it was registered.
             if let Ok(record) = Record::instance(instance) {
                 journal.put(record, Before::Present);
             }
@@ -284,7 +290,8 @@ impl Keeper {
         }
     }
 
-    /// Commits what is due of the health of this node's services: everybody sees it from then on, and nobody before.
+    /// Commits due changes of health of this node's services. No node sees a change before its
+    /// commit.
     async fn agree_on_health(&mut self, recovered: Vec<Arc<str>>, cluster: &Cluster) {
         let transitions = self.health.propose(recovered, &self.applier, &cluster.evidence);
         for part in transitions.chunks(COMMANDS_BATCHED_MAX) {
@@ -299,7 +306,7 @@ impl Keeper {
     async fn commit_health(&mut self, transitions: &[Transition]) -> bool {
         let mut journal = Journal::guarded();
         for transition in transitions {
-            // What is registered has been small enough before.
+            // Never fails, because the instance fitted when it was registered.
             if let Ok(record) = Record::instance(transition.instance()) {
                 journal.put(record, Before::Present);
             }
@@ -309,7 +316,8 @@ impl Keeper {
         let Some(transaction) = log.fence(transaction) else { return false };
         match self.committer.write(transaction, &mut self.health).await {
             Ok(committed) => {
-                // They are made; whoever waits for them in the log reads them there, now or later.
+                // The changes are committed. If this node does not read them back now, it will with
+                // the log, later.
                 let _ = self.applier.reach(committed.revision, &mut self.health).await;
                 true
             }
@@ -320,7 +328,7 @@ impl Keeper {
         }
     }
 
-    /// Deletes what nobody has needed for long, where that is switched on: on one node, where there are several.
+    /// Deletes objects that were unused for long, if enabled; in a cluster one node does.
     async fn clean_up(&mut self) {
         if self.applier.log().is_some_and(|log| !log.membership().owns(CLEAN_UP)) {
             return;
@@ -340,10 +348,10 @@ impl Keeper {
     }
 }
 
-/// Whoever owns this name clears away; no service has it.
+/// Key whose owner in a cluster cleans up; no service has this name.
 const CLEAN_UP: ServiceRef<'static> = ServiceRef { namespace: "", name: "" };
 
-/// What the numbers of this node are made of: no two processes share them, unless a test says so.
+/// Returns the seed of this node's random ids; `salt` makes it predictable in tests.
 fn random_seed(salt: Option<u64>) -> u64 {
     salt.unwrap_or_else(|| {
         let mut bytes = [0; 8];
@@ -352,7 +360,7 @@ fn random_seed(salt: Option<u64>) -> u64 {
     })
 }
 
-/// A session at work; ends with the keeper.
+/// Task of a running session; aborted when the keeper is dropped.
 struct SessionTask {
     task: tokio::task::JoinHandle<()>,
     stop: Option<oneshot::Sender<()>>,

@@ -1,4 +1,4 @@
-//! Names of services: a namespace and a name in it, owned or borrowed.
+//! Names of services: a namespace and a name within it, owned or borrowed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,22 +6,19 @@ use std::sync::Arc;
 use hashbrown::Equivalent;
 use serde::{Deserialize, Serialize};
 
-/// The full name of a service or alias.
+/// Full name of a service or alias.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ServiceKey {
-    /// The namespace.
     pub namespace: Arc<str>,
-    /// The name in it.
     pub name: Arc<str>,
 }
 
 impl ServiceKey {
-    /// A key of both names.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// The same, borrowed.
+    /// Returns the borrowed form.
     pub fn borrowed(&self) -> ServiceRef<'_> {
         ServiceRef { namespace: &self.namespace, name: &self.name }
     }
@@ -33,18 +30,16 @@ impl fmt::Display for ServiceKey {
     }
 }
 
-/// A [`ServiceKey`] that borrows its names; finds what is kept under one.
-// The fields are in the key's order: both must hash alike.
+/// Borrowed form of [`ServiceKey`], for look-ups without allocation.
+// Field order must equal that of the key, because both must hash alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ServiceRef<'a> {
-    /// The namespace.
     pub namespace: &'a str,
-    /// The name in it.
     pub name: &'a str,
 }
 
 impl ServiceRef<'_> {
-    /// The same, owned.
+    /// Returns the owned form.
     pub fn to_key(self) -> ServiceKey {
         ServiceKey::new(self.namespace, self.name)
     }

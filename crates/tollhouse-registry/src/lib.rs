@@ -1,10 +1,11 @@
 //! The registry core: namespaces, services, aliases, instances with their health, governance rules.
 //!
-//! [`State`] is everything at one version, a value: `apply` takes a [`Command`] and gives its
-//! outcome. No IO, no clock of its own, no wire protocol. The [`Keeper`] owns the newest version: it applies
-//! commands in groups, has the store make them durable, publishes, answers, and turns what the timer
-//! wheel says into changes of health. [`Registry`] is the handle that everybody else holds: it submits
-//! commands, takes heartbeats, and reads published versions without a lock.
+//! [`State`] is one version of everything registered, a plain value: `apply` takes a [`Command`]
+//! and returns its outcome, without IO, clock or wire protocol. The [`Keeper`] owns the newest
+//! version. It applies commands in groups, commits them to the store, publishes the new version,
+//! answers the callers, and lets the timer wheel decide about health. [`Registry`] is the handle
+//! for all other code: it submits commands, records heartbeats, and reads published versions
+//! without a lock.
 
 #![forbid(unsafe_code)]
 

@@ -1,15 +1,15 @@
-//! One page of the instances of several services, in a stable order: that of the services, and within
-//! each that of the ids.
+//! Page of the instances of several services. The order is stable: services as they are added, and
+//! instances by id.
 //!
-//! Services that lie before or behind the page are counted and not looked at, where everything of them is
-//! wanted; so a page costs the services on it, not all that there are.
+//! A service before or after the page is only counted, unless its instances are filtered. A page
+//! therefore costs the services on it, not all services.
 
 use std::sync::Arc;
 
 use crate::instance::Instance;
 use crate::view::ServiceView;
 
-/// See the module. Services are added in their order.
+/// Builder of a page; see the module. Services must be added in their order.
 #[derive(Debug)]
 pub struct InstancePage<'a> {
     offset: usize,
@@ -19,12 +19,12 @@ pub struct InstancePage<'a> {
 }
 
 impl<'a> InstancePage<'a> {
-    /// The page that begins behind `offset` instances and has `limit` at most.
+    /// A page that skips `offset` instances and holds at most `limit`.
     pub fn new(offset: usize, limit: usize) -> Self {
         Self { offset, limit, total: 0, instances: Vec::new() }
     }
 
-    /// Adds a service with all of its instances.
+    /// Adds a service with all its instances.
     pub fn add(&mut self, view: &'a ServiceView) {
         let count = view.counts.total as usize;
         if self.reaches(count) {
@@ -33,7 +33,7 @@ impl<'a> InstancePage<'a> {
         self.total += count;
     }
 
-    /// Adds a service with those of its instances that are admitted.
+    /// Adds a service with those instances that `admits` accepts.
     pub fn add_some(&mut self, view: &'a ServiceView, admits: impl Fn(&Instance) -> bool) {
         let found: Vec<_> = view.instances().filter(|instance| admits(instance)).collect();
         let count = found.len();
@@ -43,7 +43,7 @@ impl<'a> InstancePage<'a> {
         self.total += count;
     }
 
-    /// The instances on the page, and how many there are on all pages.
+    /// Returns the instances on the page, and the number of instances on all pages.
     pub fn finish(self) -> (Vec<&'a Arc<Instance>>, usize) {
         (self.instances, self.total)
     }
@@ -56,7 +56,7 @@ impl<'a> InstancePage<'a> {
     fn place(&mut self, mut found: Vec<&'a Arc<Instance>>) {
         let start = self.offset.saturating_sub(self.total);
         let room = self.limit - self.instances.len();
-        // No more is sorted than it takes to know the page.
+        // Selecting first sorts only the instances that are on the page.
         if start > 0 {
             found.select_nth_unstable_by(start, |one, other| one.id.cmp(&other.id));
             found.drain(..start);

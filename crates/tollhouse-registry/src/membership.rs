@@ -1,8 +1,8 @@
-//! Who keeps the registry, and so who decides about the health of a service.
+//! Membership: the nodes that share a registry, and the assignment of services to them.
 //!
-//! Several nodes share the services out by their keys and never by instances: mass expiry and the counts of a
-//! service are decided in one place. Each service goes to the member for which a number made of both is
-//! greatest, so that a member that comes or goes moves its own share only.
+//! Services, not instances, are assigned to nodes, so that mass expiry and the counts of a service
+//! are decided in one place. Each service goes to the member with the greatest hash of both
+//! (rendezvous hashing), so that a joining or leaving member moves its own share only.
 
 use crate::cluster::NodeId;
 use crate::key::ServiceRef;
@@ -10,13 +10,13 @@ use crate::revision::mix;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Membership {
-    /// Nobody else keeps this registry.
+    /// This process keeps the registry alone.
     Alone,
-    /// One of several.
+    /// Several nodes share the registry.
     Shared {
-        /// This node, while it is a member.
+        /// This node; `None` while it is not a member.
         own: Option<NodeId>,
-        /// All of them.
+        /// All members, this node included.
         members: Vec<NodeId>,
     },
 }
@@ -36,7 +36,7 @@ impl Membership {
     }
 }
 
-/// The same on every node and in every version: FNV-1a of both names.
+/// Returns FNV-1a of both names, because the hash must be equal on all nodes and in all versions.
 fn hash(ServiceRef { namespace, name }: ServiceRef<'_>) -> u64 {
     let bytes = namespace.bytes().chain([0]).chain(name.bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

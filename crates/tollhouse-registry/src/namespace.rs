@@ -1,4 +1,4 @@
-//! Namespaces: what services are grouped by.
+//! Namespaces, which group services.
 
 use std::sync::Arc;
 
@@ -8,37 +8,34 @@ use crate::instance::Metadata;
 use crate::revision::Revision;
 use crate::service::NO_OWNER;
 
-/// The namespace of services that give none.
+/// Namespace of services without an explicit one.
 pub const DEFAULT: &str = "default";
 
-/// The namespace of the system itself.
+/// Namespace of the registry's own services.
 pub const SYSTEM: &str = "Polaris";
 
-/// A namespace at one version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
-    /// Its name, which is its id too.
+    /// Name, which is also the id.
     pub name: Arc<str>,
-    /// For people.
+    /// Free text for operators.
     pub comment: String,
-    /// For people.
     pub owners: String,
-    /// A secret of its owners, 32 hex digits.
+    /// Secret of the owners, 32 hex digits.
     pub token: String,
-    /// Pairs that its owner gave.
     pub metadata: Metadata,
-    /// Namespaces that see its services.
+    /// Namespaces that see the services of this one.
     pub export_to: Vec<String>,
-    /// Created at this second of Unix time.
+    /// Creation time, in seconds of Unix time.
     pub created_at: u64,
-    /// Changed at this second of Unix time.
+    /// Time of the last change, in seconds of Unix time.
     pub modified_at: u64,
-    /// Changes with every change.
+    /// Differs after every change.
     pub revision: Revision,
 }
 
 impl Namespace {
-    /// Whether it came into being with a service and nobody has written anything about it.
+    /// Whether the namespace was created by a service and no field was written by a caller since.
     pub(crate) fn is_unwritten(&self) -> bool {
         self.comment.is_empty()
             && self.owners == NO_OWNER
@@ -46,7 +43,7 @@ impl Namespace {
             && self.export_to.is_empty()
     }
 
-    /// Whether it belongs to the registry itself and stays.
+    /// Whether the namespace always exists and cannot be deleted.
     pub fn is_built_in(&self) -> bool {
         [DEFAULT, SYSTEM].contains(&&*self.name)
     }

@@ -1,21 +1,23 @@
-//! Why a command was not done. A dialect turns each into its own code and words.
+//! Refusals of commands. A dialect maps each to its own code and text.
 
-/// See the module.
+/// Reason for which a command was refused; nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The namespace's name is missing, too long, or has other characters than `0-9A-Za-z-./:_`.
+    /// The namespace's name is missing, too long, or contains characters other than
+    /// `0-9A-Za-z-./:_`.
     #[error("invalid namespace name")]
     NamespaceName,
-    /// The service's name is.
+    /// The service's name is missing, too long, or contains other characters than a namespace's
+    /// may.
     #[error("invalid service name")]
     ServiceName,
-    /// The alias' name is.
+    /// The alias' name is missing, too long, or contains other characters than a namespace's may.
     #[error("invalid alias name")]
     AliasName,
-    /// The id of an instance is empty or too long.
+    /// The instance id is empty, too long, or contains control characters.
     #[error("invalid instance id")]
     InstanceId,
-    /// The host is missing or too long.
+    /// The host is missing, too long, or contains control characters.
     #[error("invalid instance host")]
     Host,
     /// The port is missing or above 65535.
@@ -33,58 +35,57 @@ pub enum Refusal {
     /// Metadata has too many pairs, or a key or value that is too long.
     #[error("the length of metadata is too long or metadata contains invalid characters")]
     Metadata,
-    /// A field that has no refusal of its own.
+    /// A field without a more specific refusal is invalid.
     #[error("invalid parameter: {0}")]
     Parameter(&'static str),
-    /// A service's details have a text that is too long.
+    /// A descriptive text of a service is too long.
     #[error("invalid service {0}")]
     ServiceDetail(Detail),
-    /// The name is an alias, which takes no instances.
+    /// The name belongs to an alias, which cannot have instances.
     #[error("service is alias")]
     IsAlias,
-    /// There is one already.
+    /// An object of this name or id exists.
     #[error("existed resource")]
     Exists,
-    /// Another rule of the kind has the name.
+    /// Another rule of the same kind has this name.
     #[error("a {} rule of this name is there already", .0.name())]
     NameTaken(crate::rule::RuleKind),
-    /// There is none of it.
+    /// The object does not exist.
     #[error("{0} not found")]
     NotFound(Noun),
-    /// Others depend on it.
+    /// Other objects depend on the object.
     #[error("{0} still there")]
     InUse(Noun),
-    /// It belongs to the registry itself.
+    /// The object is built in and cannot be deleted.
     #[error("built-in objects stay")]
     BuiltIn,
-    /// The change changes nothing.
+    /// The new values equal the stored ones.
     #[error("update data is no change, no need to update")]
     NoChange,
-    /// A bound of the registry is reached.
+    /// The maximum number of objects is reached.
     #[error("the registry holds its {max} {what}; delete some first")]
     Full {
-        /// What there is too much of.
+        /// Kind of object, in the plural.
         what: &'static str,
-        /// The bound.
         max: usize,
     },
-    /// The object is larger than what is kept of one.
+    /// The object exceeds the store's limit for one object.
     #[error("the object is larger than what the registry keeps of one")]
     TooLarge,
-    /// What the registry holds has reached its bound of memory.
+    /// The bound on the memory of objects is reached.
     #[error(
         "the registry holds all the {what} that its {max} bytes of memory for them take; delete some first"
     )]
     OutOfMemory {
-        /// What there is too much of.
+        /// Kind of object, in the plural.
         what: &'static str,
-        /// The bound.
+        /// Bound in bytes, over all kinds.
         max: usize,
     },
-    /// More commands wait than are held.
+    /// The command queue is full.
     #[error("the registry has more to do than it can hold; try again")]
     Busy,
-    /// The change could not be made durable; nothing has changed.
+    /// The change could not be made durable, and was not made.
     #[error("{0}")]
     Store(tollhouse_store::StoreError),
     /// The registry is shutting down.
@@ -92,20 +93,14 @@ pub enum Refusal {
     Closed,
 }
 
-/// What a refusal is about.
+/// Kind of object that a refusal names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Noun {
-    /// A namespace.
     Namespace,
-    /// A service.
     Service,
-    /// An alias.
     Alias,
-    /// An instance.
     Instance,
-    /// A governance rule.
     Rule(crate::rule::RuleKind),
-    /// A contract.
     Contract,
 }
 
@@ -122,20 +117,15 @@ impl std::fmt::Display for Noun {
     }
 }
 
-/// A text that people write about a service.
+/// Descriptive text of a service that a refusal names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// The owners.
     Owners,
-    /// The ports.
     Ports,
-    /// The business.
     Business,
-    /// The department.
     Department,
-    /// The inventory's levels.
+    /// Any of the three inventory levels.
     Cmdb,
-    /// The comment.
     Comment,
 }
 

@@ -1,7 +1,7 @@
-//! The handle: submits commands, takes heartbeats, reads what is published.
+//! The registry's handle: submits commands, records heartbeats, reads published versions.
 //!
-//! Cheap to clone, usable from any thread. Reading and heartbeats take no lock; a command waits for the
-//! keeper.
+//! Cheap to clone and usable from any thread. Reads and heartbeats take no lock; a command waits
+//! for the keeper.
 
 mod heartbeats;
 mod queue;
@@ -28,11 +28,11 @@ use heartbeats::HeartbeatRouter;
 use queue::RequestQueue;
 pub(crate) use queue::{Request, Waiter};
 
-/// See the module.
+/// Handle of a registry; see the module.
 #[derive(Debug, Clone)]
 pub struct Registry(Arc<Shared>);
 
-/// What the handles and the keeper share.
+/// State shared by all handles and the keeper.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) state: ArcSwap<State>,
@@ -42,42 +42,42 @@ pub(crate) struct Shared {
     pub(crate) timeline: Timeline,
     pub(crate) clients: Clients,
     pub(crate) heartbeats: HeartbeatRouter,
-    /// The other nodes, where there may be some.
+    /// The other nodes; `None` if this node is alone.
     pub(crate) cluster: Option<Arc<Cluster>>,
     queue: RequestQueue,
-    /// Whether changes can be made; its sender is the keeper's and ends with it.
+    /// Whether changes can be made. The keeper owns the sender, so that the channel closes with it.
     is_serving: watch::Receiver<bool>,
 }
 
-/// Counted since the start.
+/// Counters since the start.
 #[derive(Debug, Default)]
 pub struct Statistics {
-    /// Instances that fell silent.
+    /// Instances that expired.
     pub expired: AtomicU64,
-    /// Instances that beat again.
+    /// Instances that recovered.
     pub recovered: AtomicU64,
-    /// Heartbeats of instances.
+    /// Heartbeats of registered instances.
     pub heartbeats: AtomicU64,
-    /// Heartbeats of ids that nobody registered.
+    /// Heartbeats of unregistered ids.
     pub unregistered_heartbeats: AtomicU64,
-    /// Commands done.
+    /// Commands that succeeded.
     pub commands: AtomicU64,
-    /// Commands refused.
+    /// Commands that were refused.
     pub refused: AtomicU64,
-    /// Groups of commands made durable.
+    /// Commits to the store.
     pub commits: AtomicU64,
-    /// Microseconds that all of these took.
+    /// Total duration of all commits, in microseconds.
     pub commit_us: AtomicU64,
-    /// Whether heartbeats go over the store, since the channel for them does not take them.
+    /// Whether heartbeats go over the store because the channel does not accept them.
     pub is_channel_down: AtomicBool,
-    /// Times that rounds of another node's heartbeats were missing.
+    /// Times that rounds of another node were missing.
     pub round_losses: AtomicU64,
-    /// Times that this node had come to something else than the others, and read everything anew.
+    /// Times that this node's state differed from that of the other nodes and was read again.
     pub differences: AtomicU64,
 }
 
 impl Registry {
-    /// A handle of this state, and what its keeper reads.
+    /// Creates a handle, and the receiver from which the keeper reads requests.
     pub(crate) fn new(
         state: State,
         clock: Clock,
@@ -104,22 +104,22 @@ impl Registry {
         &self.0
     }
 
-    /// What has happened to instances of late.
+    /// Returns the recent events of instances.
     pub fn timeline(&self) -> &Timeline {
         &self.0.timeline
     }
 
-    /// Does a command. When this returns it is durable and everybody sees it. A future that is dropped
-    /// takes nothing back.
+    /// Executes a command. On return the change is durable and visible to all readers. Dropping the
+    /// future does not cancel the command.
     ///
     /// # Errors
-    /// Why it was not done; nothing has changed then.
+    /// If the command was refused; nothing has changed then.
     pub async fn submit(&self, command: Command) -> Result<Outcome, Refusal> {
         let outcome = self.0.queue.push_command(command)?;
         outcome.await.unwrap_or(Err(Refusal::Closed))
     }
 
-    /// Takes a heartbeat: a look-up and a few stores.
+    /// Records a heartbeat. Costs a look-up and a few stores.
     pub fn heartbeat(&self, id: &str) -> HeartbeatOutcome {
         let outcome = self.0.heartbeats.record(&self.0.state.load(), id, self.0.clock.now_ms());
         let statistics = &self.0.statistics;
@@ -134,64 +134,64 @@ impl Registry {
         outcome
     }
 
-    /// What is known of the heartbeats of an id, registered or not.
+    /// Returns the last heartbeat of an id, registered or not; `None` if there was none.
     pub fn last_heartbeat(&self, id: &str) -> Option<LastHeartbeat> {
         self.0.heartbeats.last(&self.0.state.load(), id)
     }
 
-    /// Forgets the heartbeats of an id, registered or not; health goes on to be judged by them.
+    /// Clears the recorded heartbeats of an id, registered or not; its health does not change.
     pub fn forget_heartbeats(&self, id: &str) {
         self.0.heartbeats.forget(&self.0.state.load(), id);
     }
 
-    /// The newest version. A guard is for a short look; whoever keeps it longer loads it in full.
+    /// Returns the newest version for a short read; use [`Self::state_full`] to keep it longer.
     #[inline]
     pub fn state(&self) -> Guard<Arc<State>> {
         self.0.state.load()
     }
 
-    /// The newest version, to keep.
+    /// Returns the newest version, to keep.
     pub fn state_full(&self) -> Arc<State> {
         self.0.state.load_full()
     }
 
-    /// Tells the number of every new version; a slow reader sees the newest only.
+    /// Returns a receiver of the number of each new version; a slow reader sees the newest only.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.published.subscribe()
     }
 
-    /// Takes the report of a client, unless it is longer than what is remembered of one.
+    /// Stores the report of a client; a report that is too long is ignored.
     pub fn report_client(&self, id: &str, body: Bytes) {
         self.0.clients.report(id, body, self.0.clock.now_ms());
     }
 
-    /// The clients that reported themselves lately, by id.
+    /// Returns the clients that reported recently, sorted by id.
     pub fn clients(&self) -> Vec<Arc<Client>> {
         self.0.clients.list(self.0.clock.now_ms())
     }
 
-    /// How many they are.
+    /// Returns the number of clients that reported recently.
     pub fn client_count(&self) -> usize {
         self.0.clients.count(self.0.clock.now_ms())
     }
 
-    /// Whether changes can be made: there is a keeper, and its store takes what it writes. The channel
-    /// ends with the keeper.
+    /// Whether changes can be made: the keeper runs and its store accepts commits. The channel
+    /// closes with the keeper.
     pub fn serving(&self) -> watch::Receiver<bool> {
         self.0.is_serving.clone()
     }
 
-    /// The nodes that keep it together, where several can; `None` where this one keeps it alone.
+    /// Returns the nodes that share the registry; `None` if this node keeps it alone.
     pub fn members(&self) -> Option<Vec<Member>> {
         self.0.cluster.as_ref().map(|cluster| cluster.members())
     }
 
-    /// Now, in milliseconds of Unix time.
+    /// Returns the current time in milliseconds of Unix time.
     pub fn now_ms(&self) -> u64 {
         self.0.clock.now_ms()
     }
 
-    /// What was counted since the start.
+    /// Returns the counters since the start.
     pub fn statistics(&self) -> &Statistics {
         &self.0.statistics
     }

@@ -1,41 +1,42 @@
-//! Revisions: what clients compare to learn whether anything changed. Opaque, 32 hex digits.
+//! Revisions: opaque values of 32 hex digits that clients compare to detect changes.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The version of an object, or of a set of objects.
+/// Version of an object or of a set of objects.
 ///
-/// Objects get numbers that no other object has; a set's is the sum of its members', so that it costs
-/// nothing to keep and differs whenever a member does.
+/// Each change gives an object a unique number. The revision of a set is the sum of its members',
+/// so that it costs one addition to keep and differs whenever a member differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Revision(pub u128);
 
-/// Digits of a revision as clients see it.
+/// Number of hex digits of a revision.
 pub const REVISION_DIGITS: usize = 32;
 
 impl Revision {
-    /// The number that `sequence` stands for in a process with this salt: all bits depend on both.
+    /// Returns the revision of a sequence number, mixed with the process' salt; every bit depends
+    /// on both.
     pub(crate) fn mixed(salt: u64, sequence: u64) -> Self {
         let high = mix(sequence ^ salt);
         let low = mix(high.wrapping_add(salt.rotate_left(32)).wrapping_add(sequence));
         Self(u128::from(high) << 64 | u128::from(low))
     }
 
-    /// The revision of a set that this member has joined.
+    /// Returns the revision of a set after a member has joined.
     #[must_use]
     pub fn with(self, member: Self) -> Self {
         Self(self.0.wrapping_add(member.0))
     }
 
-    /// The revision of a set that this member has left.
+    /// Returns the revision of a set after a member has left.
     #[must_use]
     pub fn without(self, member: Self) -> Self {
         Self(self.0.wrapping_sub(member.0))
     }
 
-    /// The digits, without an allocation.
+    /// Returns the hex digits, without allocation.
     pub fn digits(self) -> [u8; REVISION_DIGITS] {
         const HEX: &[u8; 16] = b"0123456789abcdef";
         std::array::from_fn(|place| {
@@ -45,8 +46,8 @@ impl Revision {
     }
 }
 
-/// A permutation of 64 bits in which every bit of the input moves half of the output's (the
-/// finalizer of `SplitMix64`).
+/// A permutation of 64 bits in which every input bit flips half of the output bits on average
+/// (finalizer of `SplitMix64`).
 pub(crate) fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

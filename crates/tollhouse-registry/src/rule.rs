@@ -1,5 +1,5 @@
-//! Governance rules: what clients fetch and enforce themselves. Kept as data; the body is the
-//! dialect's.
+//! Governance rules, which clients fetch and enforce themselves. Tollhouse stores them; the body is
+//! encoded by the dialect.
 
 use std::sync::Arc;
 
@@ -10,36 +10,33 @@ use crate::encoded::Encoded;
 use crate::key::ServiceKey;
 use crate::revision::Revision;
 
-/// What a rule governs.
+/// Kind of a governance rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleKind {
-    /// Routing of the first version: one object a service.
+    /// Routing rule of the first generation: one object per service.
     RoutingV1,
-    /// Routing by rule.
     Routing,
-    /// Routing to what is near.
+    /// Routing to nearby instances.
     NearbyRouting,
-    /// Limits of rates and concurrency.
+    /// Limit of a rate or of concurrency.
     RateLimit,
-    /// Circuit breakers.
     CircuitBreaker,
-    /// Probes for the breakers.
+    /// Active probe for circuit breakers.
     FaultDetector,
-    /// Lanes of coloured traffic.
+    /// Lane of coloured traffic.
     Lane,
-    /// Going up and down without loss.
+    /// Lossless start and stop of instances.
     Lossless,
-    /// Lists of who may call.
+    /// List of allowed or blocked callers.
     BlockAllow,
-    /// Copies of traffic.
+    /// Copy of traffic to another service.
     TrafficMirroring,
-    /// Faults for tests.
+    /// Injected fault, for tests.
     FaultInjection,
 }
 
 impl RuleKind {
-    /// Every kind.
     pub const ALL: [Self; 11] = [
         Self::RoutingV1,
         Self::Routing,
@@ -54,7 +51,7 @@ impl RuleKind {
         Self::FaultInjection,
     ];
 
-    /// Its name in keys and metrics.
+    /// Returns the name used in store keys and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::RoutingV1 => "routing-v1",
@@ -72,19 +69,19 @@ impl RuleKind {
     }
 }
 
-/// Among which rules of its kind a rule's name is its own.
+/// Scope within which a rule's name must be unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameScope {
-    /// None: names are for people.
+    /// Names need not be unique.
     Free,
-    /// Those of its namespace.
+    /// Unique within a namespace.
     Namespace,
-    /// All of them.
+    /// Unique among all rules of the kind.
     Kind,
 }
 
 impl RuleKind {
-    /// Where no two rules of the kind have one name, as Polaris has it.
+    /// Returns the scope in which names of this kind are unique, as in Polaris.
     pub fn name_scope(self) -> NameScope {
         match self {
             Self::CircuitBreaker | Self::FaultDetector => NameScope::Namespace,
@@ -101,35 +98,33 @@ impl RuleKind {
     }
 }
 
-/// A rule at one version.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Rule {
-    /// What it governs.
     pub kind: RuleKind,
-    /// Its id: given, or 32 hex digits.
+    /// Id: given by the client, or 32 hex digits.
     pub id: Arc<str>,
-    /// For people; among which rules it is the only one of that name is said by [`RuleKind::name_scope`].
+    /// Name for operators, unique within [`RuleKind::name_scope`].
     pub name: Box<str>,
-    /// The namespace it is listed under.
+    /// Namespace under which the rule is listed.
     pub namespace: Box<str>,
-    /// The services whose clients get it; a name of `*` stands for all of them.
+    /// Services whose clients get the rule; the name `*` matches all.
     pub targets: Vec<ServiceKey>,
-    /// Lower goes first.
+    /// Rules of lower numbers apply first.
     pub priority: u32,
-    /// Whether clients should obey it.
+    /// Whether clients should apply the rule.
     pub enabled: bool,
-    /// Created at this second of Unix time.
+    /// Creation time, in seconds of Unix time.
     pub created_at: u64,
-    /// Changed at this second of Unix time.
+    /// Time of the last change, in seconds of Unix time.
     pub modified_at: u64,
-    /// Enabled at this second of Unix time; 0 if never.
+    /// Time when the rule was last enabled, in seconds of Unix time; 0 if never.
     pub enabled_at: u64,
-    /// Changes with every change.
+    /// Differs after every change.
     pub revision: Revision,
-    /// The rule as the dialect writes it, without what stands above where that can change.
+    /// The rule, encoded by the dialect, without those fields above that can change.
     #[serde(with = "crate::base64_bytes")]
     pub body: Bytes,
-    /// Its encoded form.
+    /// Cached encoding of the whole rule.
     #[serde(skip)]
     pub encoded: Encoded,
 }

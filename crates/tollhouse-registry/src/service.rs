@@ -1,4 +1,4 @@
-//! Services: names that instances register under, with what people write about them.
+//! Services: names under which instances register, with descriptive fields.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,65 +6,60 @@ use crate::instance::Metadata;
 use crate::key::ServiceKey;
 use crate::revision::Revision;
 
-/// The key of a service's metadata that sets its threshold of mass expiry, from 0 to 1: while as
-/// few of its instances or fewer would be left, nobody expires. Source: Polaris.
+/// Metadata key of a service's mass expiry threshold, from 0 to 1. While its part of healthy
+/// instances would fall to the threshold or below, no instance expires. Source: Polaris.
 pub const PROTECT_THRESHOLD_KEY: &str = "internal-service-protectthreshold";
 
-/// Who owns what nobody owns.
+/// Default owner of services and namespaces.
 pub(crate) const NO_OWNER: &str = "Polaris";
 
-/// A service at one version, without its instances.
+/// A service without its instances, at one version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
-    /// Its id, 32 hex digits.
+    /// Id of 32 hex digits.
     pub id: String,
-    /// Its name.
     pub key: ServiceKey,
-    /// Pairs that its owner gave.
     pub metadata: Metadata,
-    /// What people wrote about it.
     pub details: ServiceDetails,
-    /// A secret of its owners, 32 hex digits.
+    /// Secret of the owners, 32 hex digits.
     pub token: String,
-    /// Created at this second of Unix time.
+    /// Creation time, in seconds of Unix time.
     pub created_at: u64,
-    /// Changed at this second of Unix time.
+    /// Time of the last change, in seconds of Unix time.
     pub modified_at: u64,
-    /// Changes with every change, but not with changes of instances.
+    /// Differs after every change of the service; changes of its instances do not matter.
     pub revision: Revision,
 }
 
-/// What people write about a service; nothing here reads it.
+/// Descriptive fields of a service; the registry does not use them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServiceDetails {
-    /// Its ports, in words.
+    /// Ports, as free text.
     pub ports: String,
-    /// The business it belongs to.
+    /// Business unit that the service belongs to.
     pub business: String,
-    /// The department that runs it.
+    /// Department that runs the service.
     pub department: String,
-    /// Three levels of an inventory.
+    /// Three levels of an inventory (CMDB).
     pub cmdb_mod: [String; 3],
-    /// For people.
+    /// Free text for operators.
     pub comment: String,
-    /// Its owners.
     pub owners: String,
-    /// The platform that made it.
+    /// Id of the platform that created the service.
     pub platform_id: String,
-    /// Namespaces that see it.
+    /// Namespaces that see the service.
     pub export_to: Vec<String>,
 }
 
 impl Service {
-    /// Whether it came into being with an instance and nobody has written anything about it.
+    /// Whether the service was created by an instance and no field was written by a caller since.
     pub(crate) fn is_unwritten(&self) -> bool {
         let untouched = ServiceDetails { owners: NO_OWNER.to_owned(), ..ServiceDetails::default() };
         self.metadata.is_empty() && self.details == untouched
     }
 
-    /// The part of its instances, from 0 to 1, that must be left for others to expire; `None` where it
-    /// sets none.
+    /// Returns the service's mass expiry threshold, from 0 to 1; `None` if it sets no valid one.
     pub fn protect_threshold(&self) -> Option<f64> {
         let threshold = self.metadata.get(PROTECT_THRESHOLD_KEY)?.parse().ok()?;
         (0.0..=1.0).contains(&threshold).then_some(threshold)

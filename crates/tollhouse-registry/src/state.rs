@@ -1,7 +1,8 @@
-//! The state: everything that is registered, at one version.
+//! The state: all registered objects at one version.
 //!
-//! A value: its clone costs a few reference counts, and [`State::apply`] changes the clone, so that a
-//! version is published whole or dropped. Each noun's part is in a file of its own under `state/`.
+//! A plain value. A clone costs a few reference counts, and [`State::apply`] changes the clone, so
+//! that a version is published whole or dropped. Each kind of object has its own file under
+//! `state/`.
 
 mod aliases;
 mod contracts;
@@ -30,73 +31,66 @@ use crate::revision::Revision;
 use crate::rule::{Rule, RuleKind};
 use crate::view::{Counts, MassExpiry, NamespaceView, Resolved, ServiceView};
 
-/// See the module.
+/// A version of the registry; see the module.
 #[derive(Debug, Clone)]
 pub struct State {
-    /// Rises with every published version.
+    /// Increases with every published version.
     pub(crate) version: u64,
-    /// What makes this process' revisions differ from those of others.
+    /// Makes the revisions of this process differ from those of other processes.
     salt: u64,
-    /// Revisions given out so far.
+    /// Number of revisions given out so far.
     sequence: u64,
     namespaces: CowMap<Arc<str>, Arc<NamespaceView>>,
     services: CowMap<ServiceKey, Arc<ServiceView>>,
     aliases: CowMap<ServiceKey, Arc<Alias>>,
-    /// How many aliases a service has; none is left out.
+    /// Number of aliases per service; a service without aliases has no entry.
     alias_counts: CowMap<ServiceKey, u32>,
     instances: CowMap<Arc<str>, Placed>,
     rules: CowMap<(RuleKind, Arc<str>), Arc<Rule>>,
     targets: CowMap<(RuleKind, ServiceKey), rules::Linked>,
-    /// The ids of rules whose names are their own, by namespace and name.
+    /// Ids of rules with unique names, by namespace and name.
     rule_names: CowMap<(RuleKind, ServiceKey), Arc<str>>,
     contracts: CowMap<Arc<str>, Arc<Contract>>,
-    /// Services whose instances are kept although they have fallen silent.
+    /// Services whose silent instances are kept.
     mass_expiries: CowMap<ServiceKey, MassExpiry>,
     counts: Counts,
-    /// The sum of all services' revisions.
+    /// Sum of all services' revisions.
     services_revision: Revision,
-    /// The sum of all namespaces'.
+    /// Sum of all namespaces' revisions.
     namespaces_revision: Revision,
     held: Held,
-    /// Pulses of instances that are being read anew, by id.
+    /// Pulses to reuse for instances while the state is read again, by id.
     pulses: CowMap<Arc<str>, Arc<Pulse>>,
 }
 
-/// An instance and where it is in its service's view.
+/// An instance and its slot in its service's view.
 #[derive(Debug, Clone)]
 struct Placed {
     instance: Arc<Instance>,
     slot: u32,
 }
 
-/// How much there is of everything.
+/// Numbers of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Namespaces.
     pub namespaces: usize,
-    /// Services.
     pub services: usize,
-    /// Aliases.
     pub aliases: usize,
-    /// Instances.
     pub instances: Counts,
-    /// Governance rules.
     pub rules: usize,
-    /// Contracts.
     pub contracts: usize,
-    /// Services in mass expiry.
     pub mass_expiries: usize,
-    /// Bytes of memory that all of it is counted with.
+    /// Estimated memory of all objects, in bytes.
     pub held_bytes: usize,
 }
 
-/// What all parts of a command need.
+/// Context of a command: time, and collectors of its effects.
 pub(crate) struct Change<'a> {
-    /// Milliseconds of Unix time.
+    /// Time of the command, in milliseconds of Unix time.
     pub(crate) now_ms: u64,
-    /// What has to be made durable.
+    /// Writes that must be made durable.
     pub(crate) journal: &'a mut Journal,
-    /// What the owner of their health hears when it is.
+    /// Effects on instances, for the owner of health once they are durable.
     pub(crate) events: &'a mut Vec<InstanceEvent>,
 }
 
@@ -107,8 +101,8 @@ impl Change<'_> {
 }
 
 impl State {
-    /// A state with nothing but the built-in namespaces, which takes objects of so many bytes. Two
-    /// processes should not share a salt.
+    /// Creates a state with the built-in namespaces only. `bytes_max` bounds the memory of its
+    /// objects. Every process should use a different salt.
     pub fn new(salt: u64, bytes_max: usize) -> Self {
         let mut state = Self {
             version: 0,
@@ -134,7 +128,7 @@ impl State {
         state
     }
 
-    /// Does a command, or nothing of it: what can be refused comes before what changes anything.
+    /// Executes a command completely or not at all: all checks come before the first change.
     pub(crate) fn apply(
         &mut self,
         command: Command,
@@ -164,12 +158,13 @@ impl State {
         }
     }
 
-    /// Rises with every published version; says nothing across restarts.
+    /// Returns the version's number, which increases with every published version; it starts again
+    /// with the process.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The service of a name, and the alias if the name is one.
+    /// Returns the service of a name, and the alias if the name is an alias.
     #[inline]
     pub fn resolve(&self, name: ServiceRef<'_>) -> Option<Resolved<'_>> {
         if let Some(view) = self.services.get(&name) {
@@ -180,78 +175,75 @@ impl State {
         Some(Resolved { view, alias: Some(alias) })
     }
 
-    /// Changes when any service is created, changed or deleted; not with instances.
+    /// Differs after any service was created, changed or deleted; changes of instances do not
+    /// matter.
     pub fn services_revision(&self) -> Revision {
         self.services_revision
     }
 
-    /// Changes when any namespace is created, changed or deleted; not with what is in it.
+    /// Differs after any namespace was created, changed or deleted; changes of its contents do not
+    /// matter.
     pub fn namespaces_revision(&self) -> Revision {
         self.namespaces_revision
     }
 
-    /// The service of a name that is no alias.
+    /// Returns the service of a name; aliases are not followed.
     pub fn service(&self, name: ServiceRef<'_>) -> Option<&Arc<ServiceView>> {
         self.services.get(&name)
     }
 
-    /// Every service, in no defined order.
+    /// Iterates over all services, in no defined order.
     pub fn services(&self) -> impl Iterator<Item = &Arc<ServiceView>> {
         self.services.values()
     }
 
-    /// The alias of a name.
     pub fn alias(&self, name: ServiceRef<'_>) -> Option<&Arc<Alias>> {
         self.aliases.get(&name)
     }
 
-    /// Whether a service has an alias.
     pub(crate) fn has_aliases(&self, key: &ServiceKey) -> bool {
         self.alias_counts.contains_key(key)
     }
 
-    /// Every alias, in no defined order.
+    /// Iterates over all aliases, in no defined order.
     pub fn aliases(&self) -> impl Iterator<Item = &Arc<Alias>> {
         self.aliases.values()
     }
 
-    /// The instance of an id.
     #[inline]
     pub fn instance(&self, id: &str) -> Option<&Arc<Instance>> {
         self.instances.get(id).map(|placed| &placed.instance)
     }
 
-    /// Every instance, in no defined order.
+    /// Iterates over all instances, in no defined order.
     pub fn instances(&self) -> impl Iterator<Item = &Arc<Instance>> {
         self.instances.values().map(|placed| &placed.instance)
     }
 
-    /// The namespace of a name.
     pub fn namespace(&self, name: &str) -> Option<&Arc<NamespaceView>> {
         self.namespaces.get(name)
     }
 
-    /// Every namespace, in no defined order.
+    /// Iterates over all namespaces, in no defined order.
     pub fn namespaces(&self) -> impl Iterator<Item = &Arc<NamespaceView>> {
         self.namespaces.values()
     }
 
-    /// The contract of an id.
     pub fn contract(&self, id: &str) -> Option<&Arc<Contract>> {
         self.contracts.get(id)
     }
 
-    /// Every contract, in no defined order.
+    /// Iterates over all contracts, in no defined order.
     pub fn contracts(&self) -> impl Iterator<Item = &Arc<Contract>> {
         self.contracts.values()
     }
 
-    /// Services in mass expiry, in no defined order.
+    /// Iterates over the services in mass expiry, in no defined order.
     pub fn mass_expiries(&self) -> impl Iterator<Item = (&ServiceKey, &MassExpiry)> {
         self.mass_expiries.iter()
     }
 
-    /// How much there is of everything.
+    /// Returns the numbers of objects.
     pub fn totals(&self) -> Totals {
         Totals {
             namespaces: self.namespaces.len(),
@@ -265,18 +257,18 @@ impl State {
         }
     }
 
-    /// A revision, or the digits of an id, that nothing else has.
+    /// Returns a new unique revision, which also serves as the digits of an id.
     fn next_revision(&mut self) -> Revision {
         self.sequence += 1;
         Revision::mixed(self.salt, self.sequence)
     }
 
-    /// Whether another version knows of other mass expiries.
+    /// Whether the mass expiries of two versions differ.
     pub(crate) fn differs_in_mass_expiry(&self, other: &Self) -> bool {
         !self.mass_expiries.is_same_version(&other.mass_expiries)
     }
 
-    /// Whether it differs from another version in anything that readers can see.
+    /// Whether two versions differ in anything that readers can see.
     pub(crate) fn is_changed_from(&self, other: &Self) -> bool {
         !(self.namespaces.is_same_version(&other.namespaces)
             && self.services.is_same_version(&other.services)
@@ -287,24 +279,24 @@ impl State {
             && self.mass_expiries.is_same_version(&other.mass_expiries))
     }
 
-    /// Gives the pulses of another state to those of its instances that are read from now on.
+    /// Keeps the pulses of another state, for the instances that are loaded from now on.
     pub(crate) fn keep_pulses(&mut self, other: &Self) {
         for instance in other.instances() {
             self.pulses.insert(Arc::clone(&instance.id), Arc::clone(&instance.pulse));
         }
     }
 
-    /// All is read.
+    /// Drops the kept pulses, after everything was loaded.
     pub(crate) fn forget_pulses(&mut self) {
         self.pulses = CowMap::new();
     }
 
-    /// Takes over what another version knows of mass expiries.
+    /// Copies the mass expiries of another version.
     pub(crate) fn copy_mass_expiries(&mut self, other: &Self) {
         self.mass_expiries = other.mass_expiries.clone();
     }
 
-    /// Sets what is known of a service's mass expiry.
+    /// Sets or clears the mass expiry of a service.
     pub(crate) fn set_mass_expiry(&mut self, key: &ServiceKey, expiry: Option<MassExpiry>) {
         match expiry {
             Some(expiry) => drop(self.mass_expiries.insert(key.clone(), expiry)),

@@ -1,5 +1,6 @@
-//! What has happened to instances of late, for people who ask why one is not served: registered, gone, silent, heard
-//! of again, isolated. A ring in memory: it begins with the process, and holds no metadata.
+//! Recent events of instances, so that an operator can find out why an instance gets no traffic:
+//! registered, removed, expired, recovered, isolated. A ring in memory; it starts with the process
+//! and holds no metadata.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,38 +9,38 @@ use crate::event::InstanceEvent;
 use crate::instance::Instance;
 use crate::key::ServiceKey;
 
-/// Happenings that are kept: with some 300 bytes each, three megabytes.
+/// Maximum number of events kept: at some 300 bytes each, three megabytes.
 const KEPT_MAX: usize = 10_000;
 
-/// What has happened to an instance.
+/// Kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happening {
-    /// It was registered.
+    /// A new instance was registered.
     Registered,
-    /// It was registered again, in place of what was there.
+    /// The instance was registered again and replaced.
     Replaced,
-    /// It was deregistered, or deleted by somebody.
+    /// The instance was removed, by its client, an operator or the cleaner.
     Deregistered,
-    /// It fell silent, and counts as unhealthy.
+    /// The instance sent no heartbeat in time and is unhealthy.
     Expired,
-    /// It was heard of again.
+    /// A heartbeat arrived and the instance is healthy again.
     Recovered,
-    /// Somebody said that it is healthy.
+    /// A caller set the instance healthy.
     SetHealthy,
-    /// Somebody said that it is not.
+    /// A caller set the instance unhealthy.
     SetUnhealthy,
-    /// An operator keeps traffic from it.
+    /// An operator keeps traffic away from the instance.
     Isolated,
-    /// An operator lets traffic to it again.
+    /// An operator ended the isolation.
     Rejoined,
-    /// It has another weight.
+    /// The weight was changed.
     Weighted,
-    /// Something else of it was changed.
+    /// Another field was changed.
     Changed,
 }
 
 impl Happening {
-    /// As it is written.
+    /// Returns the name used in the API.
     pub fn name(self) -> &'static str {
         match self {
             Self::Registered => "registered",
@@ -56,7 +57,7 @@ impl Happening {
         }
     }
 
-    /// What tells a version of an instance from the one before.
+    /// Returns the kind of change between two versions of an instance.
     fn between(before: &Instance, after: &Instance) -> Self {
         match (before, after) {
             _ if before.isolated != after.isolated => {
@@ -66,7 +67,7 @@ impl Happening {
                     Self::Rejoined
                 }
             }
-            // Where several nodes keep the registry, silence is a change like any other.
+            // In a cluster, expiry and recovery arrive as changes.
             _ if before.healthy && !after.healthy && after.expired_after_beat.is_some() => {
                 Self::Expired
             }
@@ -86,30 +87,27 @@ impl Happening {
     }
 }
 
-/// One line of the timeline.
+/// An event of the timeline.
 #[derive(Debug, Clone)]
 pub struct TimelineEntry {
-    /// Rises with every line.
+    /// Sequence number of the event.
     pub number: u64,
-    /// When, in milliseconds of Unix time.
+    /// Time of the event, in milliseconds of Unix time.
     pub at_ms: u64,
-    /// What.
     pub happening: Happening,
-    /// Of which service.
     pub service: ServiceKey,
-    /// To which instance.
+    /// Id of the instance.
     pub instance: Arc<str>,
-    /// Where it is.
     pub host: Box<str>,
-    /// Its port.
     pub port: u16,
-    /// Its weight from then on.
+    /// Weight after the event.
     pub weight: u16,
-    /// Of one that fell silent, the second of its last heartbeat, if there was one.
+    /// For an expired instance, the time of its last heartbeat in seconds of Unix time; `None` if
+    /// there was none.
     pub last_beat_s: Option<u64>,
 }
 
-/// The timeline.
+/// Recent events, the oldest dropped first; see the module.
 #[derive(Debug, Default)]
 pub struct Timeline(Mutex<Lines>);
 
@@ -120,11 +118,12 @@ struct Lines {
 }
 
 impl Timeline {
-    /// Takes in what a command did.
+    /// Adds the effect of a command.
     pub(crate) fn note_event(&self, event: &InstanceEvent, now_ms: u64) {
         let (happening, instance) = match event {
             InstanceEvent::Registered(instance, None) => (Happening::Registered, instance),
-            // A node that says of itself again what is known tells nobody anything.
+            // A repeated registration counts as the change that it makes; without one it is
+            // `Replaced`.
             InstanceEvent::Registered(instance, Some(before)) => {
                 match Happening::between(before, instance) {
                     Happening::Changed => (Happening::Replaced, instance),
@@ -139,7 +138,7 @@ impl Timeline {
         self.note(happening, instance, now_ms);
     }
 
-    /// Takes in what has happened to an instance.
+    /// Adds an event.
     pub(crate) fn note(&self, happening: Happening, instance: &Instance, now_ms: u64) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.kept.len() == KEPT_MAX {
@@ -161,7 +160,8 @@ impl Timeline {
         });
     }
 
-    /// The newest lines that are wanted, the newest first, at most so many; and how many are kept of all.
+    /// Returns at most `max` events that `is_wanted` accepts, newest first, and the number of all
+    /// events kept.
     pub fn newest(
         &self,
         max: usize,

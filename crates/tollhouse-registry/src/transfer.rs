@@ -1,6 +1,6 @@
-//! What is registered on its way from one registry into another: objects with their ids, times, tokens and revisions,
-//! as a store, a file or another system's database has them. Putting them into a state is in `state/transfer.rs`;
-//! where they come from and how they are written is the business of whoever moves them.
+//! Transfer of registered objects between registries, with their ids, times, tokens and revisions,
+//! as stored in a store, a file or another system's database. `state/transfer.rs` puts them into a
+//! state. Source and file format are up to the caller.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -21,57 +21,52 @@ use crate::service::Service;
 use crate::state::State;
 use crate::state::load::LOADED;
 
-/// See the module.
+/// A registered object of any kind.
 #[derive(Debug, Clone)]
 pub enum Object {
-    /// A namespace.
     Namespace(Box<Namespace>),
-    /// A service.
     Service(Box<Service>),
-    /// A further name of one.
     Alias(Box<Alias>),
-    /// An instance. Its heartbeats stay behind.
+    /// An instance without its heartbeats.
     Instance(Box<StoredInstance>),
-    /// A governance rule.
     Rule(Box<Rule>),
-    /// A service contract.
     Contract(Box<Contract>),
 }
 
-/// What putting an object changes.
+/// Effect of storing a transferred object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// There was none of it.
+    /// The object did not exist.
     Created,
-    /// It was another.
+    /// The object existed with other contents.
     Changed,
-    /// It is there as it is.
+    /// An equal object existed.
     Unchanged,
 }
 
-/// A key and a value that are no object of this version.
+/// Reason for which a key and value cannot be decoded as an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ForeignEntry {
-    /// Nothing that is registered stands under such a key.
+    /// The key has no known prefix.
     #[error("nothing that is registered has such a key")]
     Key,
-    /// The value is not that of its kind.
+    /// The value is malformed.
     #[error("the value cannot be read: {0}")]
     Value(String),
-    /// The value says another name than the key.
+    /// The value has another name than the key.
     #[error("the value is that of {0}")]
     OtherKey(String),
 }
 
-/// What the keys of registered objects begin with, in the order in which they are put: names before what stands
-/// under them.
+/// Key prefixes in the order in which objects must be stored: an object comes after the objects
+/// that it refers to.
 pub const KEY_PREFIXES: [&str; 6] = LOADED;
 
 impl Object {
-    /// The object that a store or a file has under a key.
+    /// Decodes the key and value of a store or file.
     ///
     /// # Errors
-    /// It is none.
+    /// If the key is unknown, or the value is malformed or does not match the key.
     pub fn from_entry(key: &str, value: &[u8]) -> Result<Self, ForeignEntry> {
         let object = if key.starts_with(NAMESPACES) {
             Self::Namespace(read(value)?)
@@ -95,15 +90,15 @@ impl Object {
         Ok(object)
     }
 
-    /// The key and the value that stores and files have of it.
+    /// Encodes the object as key and value of a store or file.
     ///
     /// # Errors
-    /// It is larger than what is kept of one object.
+    /// If the object exceeds the store's limit for one object.
     pub fn to_entry(&self) -> Result<(String, Vec<u8>), Refusal> {
         Ok(self.record()?.into_parts())
     }
 
-    /// The command that removes it.
+    /// Returns the command that removes the object.
     pub fn removal(&self) -> Command {
         match self {
             Self::Namespace(namespace) => Command::DeleteNamespace(namespace.name.clone()),
@@ -126,7 +121,7 @@ impl Object {
         }
     }
 
-    /// What people call its kind.
+    /// Returns the name of the object's kind, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Namespace(_) => "namespace",
@@ -138,7 +133,7 @@ impl Object {
         }
     }
 
-    /// What people call it.
+    /// Returns the name of the object, for messages.
     pub fn name(&self) -> String {
         match self {
             Self::Namespace(namespace) => namespace.name.to_string(),
@@ -150,10 +145,10 @@ impl Object {
         }
     }
 
-    /// Refuses what a client could not have registered either.
+    /// Checks the object as a registration by a client would be checked.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If a client could not have registered it.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         match self {
             Self::Namespace(namespace) => check_namespace(namespace),
@@ -206,7 +201,7 @@ fn check_contract(contract: &Contract) -> Result<(), Refusal> {
     })
 }
 
-/// Ids are given by whoever moves objects; none may be without.
+/// Checks an id, which a transferred object must have.
 fn check_id(id: &str) -> Result<(), Refusal> {
     if id.is_empty() || check::is_longer(id, INSTANCE_ID_CHARS_MAX) {
         return Err(Refusal::Parameter("id"));
@@ -215,7 +210,7 @@ fn check_id(id: &str) -> Result<(), Refusal> {
 }
 
 impl StoredInstance {
-    /// It as a client would register it.
+    /// Converts to the registration that a client would send.
     fn to_new(&self) -> NewInstance {
         NewInstance {
             id: self.id.clone(),
@@ -240,7 +235,7 @@ impl StoredInstance {
     }
 }
 
-/// The rule as somebody would write it.
+/// Converts to the rule that a client would send.
 pub(crate) fn to_new_rule(rule: &Rule) -> NewRule {
     NewRule {
         kind: rule.kind,
@@ -254,25 +249,26 @@ pub(crate) fn to_new_rule(rule: &Rule) -> NewRule {
     }
 }
 
-/// Whether two are the same in what is kept of them.
+/// Whether two objects are equal in what is stored of them.
 pub(crate) fn is_alike<T: Serialize>(first: &T, second: &T) -> bool {
-    // Texts, numbers, lists and maps with texts as keys: they can always be written.
+    // Serialization never fails: these types consist of texts, numbers, lists and maps with text
+    // keys.
     serde_json::to_vec(first).ok() == serde_json::to_vec(second).ok()
 }
 
-/// A registry in memory that objects are put into to learn what would come of it.
+/// A registry in memory for dry runs: shows the effects of storing objects.
 #[derive(Debug)]
 pub struct Rehearsal {
     pub(crate) state: State,
 }
 
 impl Rehearsal {
-    /// One that begins as a registry stands.
+    /// Starts with a copy of a registry's state.
     pub fn from_state(state: &State) -> Self {
         Self { state: state.clone() }
     }
 
-    /// One that begins with what a store holds; what this version cannot read is passed over.
+    /// Starts with the contents of a store; entries that this version cannot decode are skipped.
     pub fn from_entries(entries: &[Entry], bytes_max: usize) -> Self {
         let mut state = State::new(0, bytes_max);
         for prefix in LOADED {

@@ -1,4 +1,5 @@
-//! Views: what readers find under a name. Made by the state as it changes, never built by a reader.
+//! Views: precomputed results of look-ups. The state updates them with each change; readers never
+//! build them.
 
 use std::sync::Arc;
 
@@ -11,19 +12,17 @@ use crate::revision::Revision;
 use crate::rule::Rule;
 use crate::service::Service;
 
-/// How many instances there are, and of which kind.
+/// Numbers of instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// All of them.
     pub total: u32,
-    /// Those that are healthy and not isolated.
+    /// Instances that are healthy and not isolated.
     pub healthy: u32,
-    /// Those that are isolated.
     pub isolated: u32,
 }
 
 impl Counts {
-    /// Those that are unhealthy and not isolated.
+    /// Returns the number of instances that are unhealthy and not isolated.
     pub fn unhealthy(self) -> u32 {
         self.total - self.healthy - self.isolated
     }
@@ -42,25 +41,20 @@ impl Counts {
     }
 }
 
-/// A service with its instances.
 #[derive(Debug, Clone)]
 pub struct ServiceView {
-    /// The service.
     pub service: Arc<Service>,
-    /// Changes when the service or any instance of it does.
+    /// Differs after any change of the service or of its instances.
     pub revision: Revision,
-    /// How many instances it has.
     pub counts: Counts,
-    /// The encoded head of the answer to who asks for its instances.
+    /// Cached head of the answer that lists the service's instances.
     pub encoded: Encoded,
-    /// Its instances.
     pub members: Chunked<Instance>,
-    /// Its place in the list of its namespace.
+    /// Index of the service in its namespace's list.
     pub(crate) place: u32,
 }
 
 impl ServiceView {
-    /// A service without instances.
     pub(crate) fn new(service: Arc<Service>, place: u32) -> Self {
         Self {
             revision: service.revision,
@@ -72,19 +66,19 @@ impl ServiceView {
         }
     }
 
-    /// Its instances, in no promised order, which is the same while the revision is.
+    /// Iterates over the instances; the order is unspecified, but fixed while the revision is.
     pub fn instances(&self) -> impl Iterator<Item = &Arc<Instance>> {
         self.members.iter()
     }
 
-    /// Replaces the service and keeps the instances.
+    /// Replaces the service and keeps its instances.
     pub(crate) fn set_service(&mut self, service: Arc<Service>) {
         self.revision = self.revision.without(self.service.revision).with(service.revision);
         self.service = service;
         self.encoded = Encoded::default();
     }
 
-    /// Adds an instance; tells its slot.
+    /// Adds an instance and returns its slot.
     pub(crate) fn push(&mut self, instance: Arc<Instance>) -> u32 {
         self.counts.add(&instance);
         self.revision = self.revision.with(instance.revision);
@@ -99,7 +93,7 @@ impl ServiceView {
         self.forget(&replaced);
     }
 
-    /// Takes the instance of a slot out; the last one moves into the slot, and is told.
+    /// Removes the instance of a slot. The last instance moves into the slot and is returned.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<Arc<Instance>> {
         let (removed, moved) = self.members.remove(slot)?;
         self.forget(&removed);
@@ -112,45 +106,43 @@ impl ServiceView {
     }
 }
 
-/// A namespace with what is counted of it.
+/// A namespace with its services and counts.
 #[derive(Debug, Clone)]
 pub struct NamespaceView {
-    /// The namespace.
     pub namespace: Arc<Namespace>,
-    /// Changes when any of its services is created, changed or deleted; not with instances.
+    /// Differs after any of its services was created, changed or deleted; changes of instances do
+    /// not matter.
     pub services_revision: Revision,
-    /// Its services.
     pub services: Chunked<Service>,
-    /// How many aliases.
+    /// Number of aliases.
     pub aliases: u32,
-    /// Of all instances of its services.
+    /// Instances of all its services.
     pub counts: Counts,
 }
 
-/// What a name leads to.
+/// Result of resolving a name.
 #[derive(Debug, Clone, Copy)]
 pub struct Resolved<'a> {
-    /// The service.
     pub view: &'a Arc<ServiceView>,
-    /// The alias that led there.
+    /// Alias that was followed; `None` if the name is the service's own.
     pub alias: Option<&'a Arc<Alias>>,
 }
 
-/// A service that keeps instances although they have fallen silent.
+/// Mass expiry of a service: silent instances are kept instead of expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MassExpiry {
-    /// Since this millisecond of Unix time.
+    /// Start, in milliseconds of Unix time.
     pub since_ms: u64,
-    /// How many are kept.
+    /// Number of silent instances kept.
     pub kept: u32,
 }
 
-/// The rules of one kind that clients of one name get.
+/// Rules of one kind for the clients of one service.
 #[derive(Debug, Clone, Default)]
 pub struct RuleSet {
-    /// By priority, then by age, then by id.
+    /// Sorted by priority, then creation time, then id.
     pub rules: Vec<Arc<Rule>>,
-    /// Changes when any of them does.
+    /// Differs after any change of these rules.
     pub revision: Revision,
 }
 

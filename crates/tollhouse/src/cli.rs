@@ -1,4 +1,4 @@
-//! The command line: what can be said, and which file carries it out.
+//! The command line: all commands, and the module that runs each.
 
 mod admin_client;
 mod backup;
@@ -67,17 +67,19 @@ enum Command {
     Backup(backup::BackupArguments),
     /// Write the backup of a registry that nodes share into an empty database.
     Restore(registry_moves::RestoreArguments),
-    /// Write the objects of the store as a document in APISIX's standalone shape.
+    /// Write the objects of the store as a document in APISIX's standalone format.
     Export(export::ExportArguments),
     /// Make the store match a document, after showing the difference.
     Import(import::ImportArguments),
-    /// Seal the secrets of the store with the newest key, so that older keys can go; gateways that share an etcd can keep running.
+    /// Seal the secrets of the store again with the newest key, so that older keys can be removed;
+    /// gateways that share an etcd can keep running.
     Reseal(reseal::ResealArguments),
-    /// List the certificates in service with their ends, and the state of those that renew themselves.
+    /// List the certificates in service with their expiry dates, and the state of those that renew
+    /// themselves.
     Certificates(certificates::CertificatesArguments),
     /// Check the etcd, databases and Redis in the configuration.
     Doctor(doctor::DoctorArguments),
-    /// Look at the registry of a running gateway, and change it.
+    /// Inspect and change the registry of a running gateway.
     Registry(registry::RegistryArguments),
     /// Show the state of a running gateway: its configuration, its problems, and parts that are down.
     Status(status::StatusArguments),
@@ -85,7 +87,8 @@ enum Command {
     Top(top::TopArguments),
     /// List the routes of a running gateway, or those that contain a text.
     Routes(routes::RoutesArguments),
-    /// Print recent requests of a running gateway with their cause, and with --follow those that come.
+    /// Print recent requests of a running gateway with their cause, and with --follow new ones as
+    /// they come.
     Requests(requests::RequestsArguments),
     /// Have a running gateway read its resources again and reopen its access log.
     Reload(reload::ReloadArguments),
@@ -101,7 +104,7 @@ enum Command {
 /// Runs the command.
 ///
 /// # Errors
-/// What keeps it from doing its work; problems of documents are printed, not returned.
+/// If the command cannot do its work. Problems of documents are printed, not returned.
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command.unwrap_or_else(|| Command::Run(run::RunArguments::default())) {
         Command::Run(arguments) => run::run(&arguments),

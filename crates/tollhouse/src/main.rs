@@ -1,4 +1,4 @@
-//! The `tollhouse` binary: parse the arguments, run the command, turn the outcome into an exit code.
+//! The `tollhouse` binary: parses the arguments, runs the command, and returns its exit code.
 
 #![forbid(unsafe_code)]
 
@@ -8,13 +8,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Frees little memory from other threads' heaps, which suits one thread per core.
+/// Allocator with a heap per thread, which suits one thread per core: other threads seldom free its
+/// memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // The allocator asks for huge pages, of which it would fill a tenth: 23 MiB for nothing. What is
-    // small and many is allocated here, so that there is nothing to gain by them. Failing is harmless.
+    // The allocator requests huge pages and would fill a tenth of them, which wastes 23 MiB.
+    // Allocations here are small and many, so that huge pages bring no gain. A failure is harmless.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let arguments = cli::Arguments::parse();
     match cli::run(arguments) {

@@ -1,9 +1,9 @@
-//! The texts of codes in Chinese, as consoles know them. Codes without one are told in English.
+//! Chinese texts of the codes, as in Polaris' console. Codes without one are sent in English.
 
 use super::Code;
 
 impl Code {
-    /// The text that goes with the code, in Chinese.
+    /// Returns the Chinese text of the code.
     pub fn chinese_info(self) -> Option<&'static str> {
         let found = TEXTS.binary_search_by_key(&self.number(), |(number, _)| *number);
         found.ok().map(|place| TEXTS[place].1)

@@ -1,24 +1,25 @@
-//! What the columns of a database can hold: longer texts and larger numbers are refused beforehand, by name.
-//! Asking the database for them is the caller's.
+//! Limits of database columns, so that texts and numbers that do not fit are refused before
+//! writing, with the name of the column. The caller queries the database for the limits.
 
 use super::record::Cell;
 
-/// What a column can hold.
+/// Limit of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Limit {
-    /// Nothing is known of it.
+    /// No limit is known.
     #[default]
     Unknown,
     Text {
         chars: u64,
         bytes: u64,
     },
-    /// Numbers from zero to this one.
+    /// Numbers from zero to this maximum.
     Number(i64),
 }
 
 impl Limit {
-    /// The limit of a column with this type, and as many characters and bytes.
+    /// Returns the limit of a column of this type; `chars` and `bytes` are the maximum lengths of a
+    /// text.
     pub(super) fn from_type(data_type: &str, chars: Option<u64>, bytes: Option<u64>) -> Self {
         match (data_type, chars, bytes) {
             ("tinyint", ..) => Self::Number(i8::MAX.into()),
@@ -29,7 +30,7 @@ impl Limit {
         }
     }
 
-    /// What a cell is too much for.
+    /// Returns why a cell exceeds the limit; `None` if it fits.
     pub(super) fn misfit(self, name: &str, cell: &Cell) -> Option<String> {
         match (self, cell) {
             (Self::Text { chars, bytes }, Cell::Text(text)) => {

@@ -1,6 +1,7 @@
-//! What is to be done to a Polaris' database so that it has what the registry has. Its rows are read first, as an
-//! import reads them; what is there as it is costs nothing, what was changed there later is left alone, and rows
-//! that cannot be read are not touched. Does no IO.
+//! Plan of the changes that make a Polaris database equal to the registry. First the caller adds
+//! the database's rows, read as an import reads them. Rows that are equal already are not written.
+//! Rows that changed later than the registry's object, and rows that cannot be decoded, are left
+//! alone. This module does no IO.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,40 +15,40 @@ use crate::descriptors;
 use crate::json::print;
 use crate::rules::{layout_of, rule_message};
 
-/// Rows that one statement touches: some 100 kB of it.
+/// Rows per statement that updates times; a statement is then some 100 kB long.
 const TOUCHED_ROWS_MAX: usize = 500;
 
-/// Why an object is not written.
+/// Reason for which an object is not written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotMoved {
-    /// It is how Polaris' servers find each other, or what they set up themselves.
+    /// The object belongs to Polaris' own servers.
     #[error("it belongs to Polaris' own servers")]
     OwnServer,
-    /// Clients report it themselves.
+    /// Clients report the object themselves.
     #[error("clients report it again when they start")]
     Reported,
-    /// There is no table for such objects.
+    /// Polaris has no table for such objects.
     #[error("the tables of Polaris have no place for it")]
     NoPlace,
-    /// There would be one in a later version.
+    /// This database lacks the table, which a later version of Polaris adds.
     #[error("the database has no table {0}: a later version of Polaris has")]
     NoTable(&'static str),
-    /// Its service is not there and was not written.
+    /// The object's service does not exist in the database and was not written.
     #[error("its service is not in the database")]
     NoService,
-    /// It cannot be brought into the form that Polaris reads.
+    /// The object cannot be encoded as Polaris reads it.
     #[error("it cannot be written: {0}")]
     Unwritable(String),
-    /// A column is too small for it.
+    /// A value does not fit into its column.
     #[error("{0}")]
     Misfit(String),
-    /// There is one already, which nobody can read.
+    /// The database has the object, but its row cannot be decoded.
     #[error("the database has one already, and {0}")]
     Unreadable(LeftOut),
-    /// A service cannot become an alias, nor an alias a service.
+    /// The name is a service on one side and an alias on the other.
     #[error("the database has this name as {0}")]
     OtherKind(&'static str),
-    /// Somebody changed it there.
+    /// The row was changed later than the registry's object, by this many seconds.
     #[error(
         "it was changed in the database {} s later than here; --overwrite puts what is here in its place",
         .0
@@ -56,63 +57,62 @@ pub enum NotMoved {
 }
 
 impl NotMoved {
-    /// Whether nobody has to do anything about it.
+    /// Whether the case is normal and needs no action.
     pub fn is_expected(&self) -> bool {
         matches!(self, Self::OwnServer | Self::Reported)
     }
 }
 
-/// What becomes of an object.
+/// Result of planning an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// What that changes.
+    /// Effect on the database.
     pub effect: Effect,
-    /// What of it stays behind, since this version of the database has no column for it.
+    /// Fields that this version of the database has no column for.
     pub stays_behind: Vec<&'static str>,
 }
 
-/// Something that the database has and the registry does not.
+/// An object that the database has and the registry does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OnlyThere {
-    /// What people call its kind.
+    /// Kind of the object, for messages.
     pub kind: &'static str,
-    /// What people call it.
+    /// Name of the object, for messages.
     pub name: String,
     table: &'static str,
     key: &'static str,
     seen: Seen,
 }
 
-/// See the module.
+/// Plan of the changes to a database; see the module.
 #[derive(Debug)]
 pub struct Plan {
     known: Columns,
-    /// Whether what was changed there later is replaced all the same.
+    /// Whether rows that changed later in the database are overwritten too.
     overwrite: bool,
     there: BTreeMap<Name, There>,
-    /// The ids of the rows of services.
+    /// Ids of the rows of services.
     ids: BTreeMap<ServiceKey, String>,
-    /// Those of services and aliases.
+    /// Ids in use by services and aliases.
     taken: BTreeSet<String>,
     changes: Changes,
 }
 
-/// All that is to be done.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// In their order.
+    /// Statements, to be executed in this order in one transaction.
     pub statements: Vec<Statement>,
     touched: BTreeMap<(&'static str, &'static str), Vec<String>>,
 }
 
-/// What tells an object from others of the database.
+/// Identity of an object within the database.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Name {
     Namespace(String),
-    /// Aliases too: their names are of one space.
+    /// Name of a service or alias, which share one name space.
     Service(ServiceKey),
     Instance(String),
-    /// Its table and its id there.
+    /// Table and id of the row.
     Rule(&'static str, String),
 }
 
@@ -124,16 +124,16 @@ struct There {
 }
 
 impl Plan {
-    /// A plan for an empty database with these columns.
+    /// Creates a plan for a database with these columns; its rows are added next.
     pub fn new(known: Columns, overwrite: bool) -> Self {
         let (there, ids, taken) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         Self { known, overwrite, there, ids, taken, changes: Changes::default() }
     }
 
-    /// Takes in a row of the database, with those that belong to it. All come before the first object does.
+    /// Adds a row of the database with its details. All rows must be added before the first object.
     ///
     /// # Errors
-    /// Its time cannot be read, so that nothing can be said about it.
+    /// If the row's modification time is malformed, so that the row cannot be compared.
     pub fn add_row(
         &mut self,
         part: &'static Part,
@@ -159,10 +159,11 @@ impl Plan {
         Ok(())
     }
 
-    /// Plans an object. Namespaces come first, then services, then what is theirs.
+    /// Plans the write of an object. Namespaces must come first, then services, then objects that
+    /// refer to them.
     ///
     /// # Errors
-    /// Why it is not written.
+    /// If the object is not written.
     pub fn put(&mut self, object: &Object) -> Result<Written, NotMoved> {
         let (name, part) = self.place_of(object)?;
         if !part.is_there(&self.known) {
@@ -201,7 +202,7 @@ impl Plan {
         self.changes.touch(record.table, record.key, record.key_value());
     }
 
-    /// What an object does to the row that is there.
+    /// Compares an object with its existing row, and plans the update if they differ.
     fn meet(
         &mut self,
         object: &Object,
@@ -221,7 +222,8 @@ impl Plan {
         if found == own {
             return Ok(Effect::Unchanged);
         }
-        // Whose heartbeats come here has the health that is known here.
+        // Differences in health are ignored here, because the instance sends its heartbeats to this
+        // registry.
         for fields in [&mut found, &mut own] {
             for health in ["healthy", "expired_after_beat"] {
                 fields.as_object_mut().and_then(|it| it.shift_remove(health));
@@ -267,7 +269,7 @@ impl Plan {
 
     fn record_of(&self, object: &Object, there: Option<&There>) -> Result<Record, NotMoved> {
         let id_of = |service| self.ids.get(service).ok_or(NotMoved::NoService);
-        // A row keeps its id: others name it.
+        // An existing row keeps its id, because other rows refer to it.
         let row_id = |own: &str| there.map_or(own, |there| &there.seen.key).to_owned();
         Ok(match object {
             Object::Namespace(namespace) => registered_rows::namespace(namespace),
@@ -281,8 +283,9 @@ impl Plan {
         })
     }
 
-    /// What the database has and the registry does not, rules first: what names comes before what is named. Rows that
-    /// cannot be read, and what Polaris' servers set up themselves, are nobody's to remove.
+    /// Takes out the objects that only the database has. Rules come first, because referring rows
+    /// must be removed before the rows that they refer to. Rows that cannot be decoded, and those
+    /// of Polaris' own servers, are left out.
     pub fn only_there(&mut self) -> Vec<OnlyThere> {
         let rest = std::mem::take(&mut self.there);
         let mut only_there: Vec<_> = rest.into_values().filter_map(OnlyThere::from_row).collect();
@@ -290,14 +293,13 @@ impl Plan {
         only_there
     }
 
-    /// Plans to mark it as deleted.
+    /// Plans to mark the row as deleted.
     pub fn remove(&mut self, only_there: &OnlyThere) {
         let OnlyThere { table, key, seen, .. } = only_there;
         self.changes.statements.extend(record::remove(table, key, seen));
         self.changes.touch(table, key, &seen.key);
     }
 
-    /// All that is to be done.
     pub fn into_changes(self) -> Changes {
         self.changes
     }
@@ -308,8 +310,9 @@ impl Changes {
         self.touched.entry((table, key)).or_default().push(value.to_owned());
     }
 
-    /// What gives all rows that were changed the time of now: servers look for changes of the last seconds, and a
-    /// large change is visible only at its end.
+    /// Returns statements that set the modification time of all changed rows to now. Polaris'
+    /// servers poll for changes of the last seconds, but a long transaction becomes visible only at
+    /// its end.
     pub fn touches(&self) -> Vec<Statement> {
         let mut statements = Vec::new();
         for ((table, key), values) in &self.touched {
@@ -340,8 +343,8 @@ impl OnlyThere {
     }
 }
 
-/// What is compared of two objects: all but the revision, ids that rows keep, and times, of which the database has its
-/// own.
+/// Returns the fields to compare: all but revision, row ids and times, which the database sets
+/// itself.
 fn comparable(object: &Object) -> Value {
     let written = match object {
         Object::Namespace(it) => serde_json::to_value(it),
@@ -351,7 +354,8 @@ fn comparable(object: &Object) -> Value {
         Object::Rule(it) => return comparable_rule(it),
         Object::Contract(it) => serde_json::to_value(it),
     };
-    // Texts, numbers, lists and maps with texts as keys: they can always be written.
+    // Serialization never fails: these types consist of texts, numbers, lists and maps with text
+    // keys.
     let mut fields = written.unwrap_or_default();
     for name in ["revision", "created_at", "modified_at"] {
         fields.as_object_mut().and_then(|fields| fields.shift_remove(name));
@@ -359,7 +363,7 @@ fn comparable(object: &Object) -> Value {
     fields
 }
 
-/// A rule as clients see it: two encodings of one message are one rule.
+/// Returns a rule as clients see it, so that two encodings of the same message compare equal.
 fn comparable_rule(rule: &Rule) -> Value {
     let descriptor = descriptors().get_message_by_name(layout_of(rule.kind).message);
     let text = descriptor.and_then(|descriptor| print(&descriptor, rule_message(rule)).ok());

@@ -1,6 +1,5 @@
-//! Rows as they are to be in the database of Polaris, and the statements that make them so: what a cell holds, what
-//! goes with a row, and which row is changed only if it is still as it was seen. Which objects become which rows is
-//! not known here.
+//! Rows to write to Polaris' database, and their SQL statements. A row is updated only if it is
+//! still as it was read. The conversion of objects to rows is elsewhere.
 
 use std::fmt::Write as _;
 
@@ -9,38 +8,38 @@ use tollhouse_registry::Object;
 use super::{Column, Columns, LeftOut, Part, Row, push_text};
 use crate::registration::hex_digest;
 
-/// What a column of a row is to hold.
+/// Value for a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cell {
     Text(String),
     Number(i64),
-    /// A second of Unix time.
+    /// Time in seconds of Unix time.
     Time(u64),
-    /// The moment of the change, by the database's clock: what servers look for changes by.
+    /// The database's current time, by which Polaris' servers find changed rows.
     Now,
 }
 
-/// Cells with the names of their columns.
+/// Column names with their values.
 pub(super) type Cells = Vec<(&'static str, Cell)>;
 
-/// A row as it is to be, with what goes with it.
+/// A row to write, with its dependent rows.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     pub(super) table: &'static str,
-    /// The column that names the row.
+    /// Name of the key column.
     pub(super) key: &'static str,
-    /// What is written, whether the row is new or not.
+    /// Cells written on insert and on update.
     pub(super) cells: Cells,
-    /// What only a new row gets.
+    /// Cells written on insert only.
     pub(super) born: Cells,
-    /// Columns that no two rows share, deleted ones included.
+    /// Columns with a unique index, which deleted rows occupy too.
     pub(super) unique: &'static [&'static str],
     pub(super) belongings: Vec<Belongings>,
-    /// What the query for such rows finds in other tables, by the names it has for it.
+    /// Joined columns of the query for such rows, with their expected values.
     pub(super) joined: Vec<(&'static str, String)>,
 }
 
-/// The rows of another table that go with one: all of them, so that others with these cells are removed.
+/// The complete set of dependent rows in another table; other rows that match `by` are deleted.
 #[derive(Debug)]
 pub(super) struct Belongings {
     pub(super) table: &'static str,
@@ -48,23 +47,24 @@ pub(super) struct Belongings {
     pub(super) rows: Vec<Cells>,
 }
 
-/// A row as it was found.
+/// Identity and version of a row as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// The value of the column that names it.
+    /// Value of the key column.
     pub(super) key: String,
-    /// Changed at this second of Unix time.
+    /// Time of the last change, in seconds of Unix time.
     pub(super) modified_at: u64,
-    /// The revision, in tables that have one.
+    /// Revision; `None` for tables without one.
     revision: Option<String>,
 }
 
-/// A statement of a change.
+/// An SQL statement of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
-    /// The statement, without a semicolon.
+    /// The SQL, without a semicolon.
     pub sql: String,
-    /// Whether it must find its one row: anything else means that somebody else was faster.
+    /// Whether the statement must affect exactly one row; any other number means that another
+    /// writer was faster.
     pub finds_one: bool,
 }
 
@@ -86,7 +86,7 @@ impl Seen {
         })
     }
 
-    /// The condition that a row is still this one.
+    /// Appends a condition that matches the row only while it is unchanged.
     fn push_condition(&self, sql: &mut String, key: &str) {
         let _ = write!(sql, " WHERE `{key}` = ");
         push_text(sql, &self.key);
@@ -100,7 +100,7 @@ impl Seen {
 }
 
 impl Record {
-    /// The value that names the row.
+    /// Returns the value of the key column.
     pub(super) fn key_value(&self) -> &str {
         match self.cells.iter().find(|(name, _)| *name == self.key) {
             Some((_, Cell::Text(text))) => text,
@@ -108,7 +108,7 @@ impl Record {
         }
     }
 
-    /// What does not fit into the database's columns: the first of it.
+    /// Returns the first value that does not fit into its column.
     pub(super) fn misfit(&self, known: &Columns) -> Option<String> {
         let own = self.cells.iter().chain(&self.born).map(|cell| (self.table, cell));
         let further = self.belongings.iter().flat_map(|belongings| {
@@ -117,7 +117,7 @@ impl Record {
         own.chain(further).find_map(|(table, (name, cell))| known.misfit(table, name, cell))
     }
 
-    /// Columns that the database does not have, and what is to be in them says something.
+    /// Returns the non-empty texts that the database has no column for, by column name.
     pub(super) fn without_column(&self, known: &Columns) -> Vec<&'static str> {
         let says_something = |cell: &Cell| matches!(cell, Cell::Text(text) if !text.is_empty());
         let lost = self
@@ -127,7 +127,7 @@ impl Record {
         lost.map(|(name, _)| *name).collect()
     }
 
-    /// What reading the row back would give.
+    /// Returns the object that reading the written row would give.
     pub(super) fn read_back(&self, part: &Part, known: &Columns) -> Result<Object, LeftOut> {
         let row = row(part.columns, known, |column| {
             let joined = self.joined.iter().find(|(name, _)| *name == column.name);
@@ -153,7 +153,8 @@ impl Record {
         part.read(&row, &details)
     }
 
-    /// What makes a row of it. Rows that were deleted and not yet purged give way, as they do to Polaris itself.
+    /// Returns the statements that insert the row. Deleted rows with the same key are removed
+    /// first, as Polaris does.
     pub(super) fn insert(&self, known: &Columns) -> Vec<Statement> {
         let mut statements = Vec::new();
         let mut make_room = |columns: &[&'static str]| {
@@ -181,7 +182,7 @@ impl Record {
         statements
     }
 
-    /// What makes it of a row that is there.
+    /// Returns the statements that update the existing row `seen`.
     pub(super) fn update(&self, seen: &Seen, known: &Columns) -> Vec<Statement> {
         let mut sql = format!("UPDATE `{}` SET ", self.table);
         let written = self.cells.iter().filter(|(name, _)| *name != self.key);
@@ -215,7 +216,7 @@ impl Record {
     }
 }
 
-/// What marks a row as deleted, as Polaris does: its servers purge it later.
+/// Returns the statements that mark a row as deleted, as Polaris does; its servers purge it later.
 pub(super) fn remove(table: &str, key: &str, seen: &Seen) -> Vec<Statement> {
     let mut statements = Vec::new();
     let mut first = |sql: String| statements.push(Statement { sql, finds_one: false });
@@ -227,7 +228,7 @@ pub(super) fn remove(table: &str, key: &str, seen: &Seen) -> Vec<Statement> {
              `lane_group` WHERE `id` = {value})"
         )),
         "ratelimit_config" => {
-            // Clients learn by this that one of a service's limits is gone.
+            // A changed revision tells clients that one of the service's limits was removed.
             let name = format!("{}##removed##{}", seen.key, seen.modified_at);
             let revision = hex_digest(name.as_bytes());
             first(format!(
@@ -268,19 +269,19 @@ impl Cell {
         match self {
             Self::Text(text) => push_text(sql, text),
             Self::Number(number) => drop(write!(sql, "{number}")),
-            // The second 0 is none that the column can hold.
+            // A `TIMESTAMP` column cannot hold second 0.
             Self::Time(seconds) => drop(write!(sql, "FROM_UNIXTIME({})", (*seconds).max(1))),
             Self::Now => sql.push_str("CURRENT_TIMESTAMP"),
         }
     }
 
-    /// As a query for it gives it.
+    /// Returns the value as a query would return it.
     fn as_read(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Number(number) => number.to_string(),
             Self::Time(seconds) => seconds.to_string(),
-            // Times of changes are not compared.
+            // The value does not matter, because modification times are not compared.
             Self::Now => "0".to_owned(),
         }
     }

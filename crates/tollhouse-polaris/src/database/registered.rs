@@ -1,5 +1,5 @@
-//! Namespaces, services, aliases and instances in the database of Polaris.
-//! Rules have a file of their own; how rows are read from a server is not known here.
+//! Import of namespaces, services, aliases and instances from Polaris' database. Rules are in
+//! `rules.rs`; reading rows from a server is up to the caller.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use tollhouse_registry::{
 use super::row::metadata;
 use super::{Column, Details, LeftOut, Part, Row};
 
-/// A column that every version has.
+/// A required column.
 pub(super) const fn column(
     name: &'static str,
     expression: &'static str,
@@ -21,7 +21,7 @@ pub(super) const fn column(
     Column { name, expression, place, otherwise: None }
 }
 
-/// One that came later.
+/// A column that later versions added.
 pub(super) const fn later(
     name: &'static str,
     expression: &'static str,
@@ -157,11 +157,11 @@ pub(super) const INSTANCES: Part = Part {
     is_optional: false,
 };
 
-/// The namespace of Polaris itself, and what its servers find each other by.
+/// Namespace of Polaris itself; the next constant is the prefix of its own services' names.
 const SYSTEM: &str = tollhouse_registry::SYSTEM_NAMESPACE;
 const OWN_SERVERS: &str = "polaris.";
 
-/// Where Polaris notes when somebody unhealthy beat last.
+/// Metadata key under which Polaris stores the last heartbeat of an unhealthy instance.
 pub(super) const LAST_BEAT: &str = "internal-lastheartbeat";
 
 fn namespace(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
@@ -264,7 +264,7 @@ pub(super) fn is_own_server(key: &ServiceKey) -> bool {
     &*key.namespace == SYSTEM && key.name.starts_with(OWN_SERVERS)
 }
 
-/// Polaris takes five seconds for what is out of range, too.
+/// Returns the heartbeat interval; a value out of range becomes five seconds, as in Polaris.
 fn ttl_seconds(row: &Row) -> Result<u8, LeftOut> {
     Ok(match u8::try_from(row.number("ttl")?) {
         Ok(ttl @ 1..=TTL_SECONDS_MAX) => ttl,
@@ -279,8 +279,8 @@ fn location(row: &Row) -> Option<Location> {
     is_somewhere.then_some(Location { region, zone, campus })
 }
 
-/// Polaris hands five fields out as labels too, and its console keeps what it was handed. The registry adds them
-/// itself.
+/// Removes labels that repeat a field. Polaris adds five fields as labels to what it sends, and its
+/// console stores them back; the registry adds these labels itself.
 fn without_labels_of_fields(mut metadata: Metadata, row: &Row) -> Metadata {
     let labels = [
         ("version", "version"),
@@ -297,7 +297,7 @@ fn without_labels_of_fields(mut metadata: Metadata, row: &Row) -> Metadata {
     metadata
 }
 
-/// Namespaces that see what is in this one: a list, or an object of them.
+/// Decodes the namespaces that see this one: a list of names, or an object with names as keys.
 fn exports(row: &Row) -> Result<Vec<String>, LeftOut> {
     let value: serde_json::Value = row.json("export_to")?;
     Ok(match value {

@@ -1,5 +1,5 @@
-//! Namespaces, services, aliases and instances as rows of Polaris' database: what `registered.rs` reads, the other way.
-//! Rules have a file of their own (`rule_rows.rs`); nothing is written from here.
+//! Conversion of namespaces, services, aliases and instances to rows of Polaris' database, the
+//! reverse of `registered.rs`. Rules are in `rule_rows.rs`.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,11 @@ use super::record::{Belongings, Cell, Cells, Record, number, text};
 use super::registered::LAST_BEAT;
 use crate::registration::hex_digest;
 
-/// A heartbeat, as Polaris numbers kinds of health checks.
+/// Polaris' number for health checks by heartbeat.
 const HEARTBEAT: i64 = 1;
 
-/// Characters that the list of who owns what has for an owner; it is only there to search by.
+/// Maximum length of an owner in the table of owners; longer ones are left out, because the table
+/// is for searching only.
 const OWNER_CHARS_MAX: usize = 32;
 
 pub(super) fn namespace(namespace: &Namespace) -> Record {
@@ -35,7 +36,7 @@ pub(super) fn namespace(namespace: &Namespace) -> Record {
     }
 }
 
-/// `id` is the one that the row has, or is to have.
+/// Converts a service; `id` is the id of its existing or new row.
 pub(super) fn service(service: &Service, id: &str) -> Record {
     let details = &service.details;
     let [first, second, third] = &details.cmdb_mod;
@@ -59,7 +60,7 @@ pub(super) fn service(service: &Service, id: &str) -> Record {
     record
 }
 
-/// `target` is the id of the row of the alias' service.
+/// Converts an alias; `target` is the row id of the service that it resolves to.
 pub(super) fn alias(alias: &Alias, id: &str, target: &str) -> Record {
     let mut record = named(id, &alias.key.namespace, &alias.key.name, &alias.owners);
     record.cells.extend([
@@ -76,7 +77,7 @@ pub(super) fn alias(alias: &Alias, id: &str, target: &str) -> Record {
     record
 }
 
-/// What services and aliases have in common.
+/// Returns the part that services and aliases have in common.
 fn named(id: &str, namespace: &str, name: &str, owners: &str) -> Record {
     Record {
         table: "service",
@@ -106,7 +107,7 @@ fn owned(namespace: &str, name: &str, owners: &str) -> Belongings {
             text("namespace", namespace),
         ]
     };
-    // One that is named twice has one row.
+    // An owner that is listed twice gets one row.
     let rows: BTreeMap<&str, Cells> = fitting.map(|owner| (owner, row(owner))).collect();
     Belongings {
         table: "owner_service_map",
@@ -115,7 +116,7 @@ fn owned(namespace: &str, name: &str, owners: &str) -> Belongings {
     }
 }
 
-/// `service` is the id of the row of its service.
+/// Converts an instance; `service` is the row id of its service.
 pub(super) fn instance(instance: &StoredInstance, service: &str) -> Record {
     let id = &*instance.id;
     let place = |part: fn(&tollhouse_registry::Location) -> &str| {
@@ -175,7 +176,8 @@ fn metadata(table: &'static str, id: &str, pairs: &Metadata) -> Belongings {
     Belongings { table, by: vec![text("id", id)], rows: rows.collect() }
 }
 
-/// A list of names as Polaris writes it: an object of them. Nothing where there is none.
+/// Encodes a list of namespaces as Polaris does: an object with the names as keys, or an empty
+/// text.
 fn exports(names: &[String]) -> String {
     if names.is_empty() {
         return String::new();
@@ -188,7 +190,7 @@ fn pairs(metadata: &Metadata) -> String {
     if metadata.is_empty() { String::new() } else { json!(metadata).to_string() }
 }
 
-/// A token for rows that must have one, and which nobody is told.
+/// Returns a random token for rows that must have one; it is never disclosed.
 fn unknown_token() -> String {
     let mut bytes = [0; 16];
     aws_lc_rs::rand::fill(&mut bytes).expect("the system has random bytes");

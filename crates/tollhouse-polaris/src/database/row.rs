@@ -1,12 +1,12 @@
-//! One row: its columns by name, as texts.
-//! What the columns mean is known to the kinds of objects that are read from them.
+//! A database row: texts by column name. The interpretation of columns is up to the kinds of
+//! objects.
 
 use tollhouse_registry::{Metadata, Revision};
 
 use super::LeftOut;
 use crate::registration::hex_digest;
 
-/// See the module.
+/// A database row; see the module.
 #[derive(Debug, Clone, Default)]
 pub struct Row {
     names: Vec<&'static str>,
@@ -14,7 +14,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row of these columns and their values; `None` is NULL.
+    /// Creates a row from column names and values; `None` is NULL.
     pub fn new(names: &[&'static str], values: Vec<Option<String>>) -> Self {
         debug_assert_eq!(names.len(), values.len(), "each column has a value");
         Self { names: names.to_vec(), values }
@@ -25,12 +25,12 @@ impl Row {
         self.values.get(place)?.as_deref()
     }
 
-    /// The text of a column; empty for NULL.
+    /// Returns the text of a column; empty for NULL.
     pub(super) fn text(&self, name: &str) -> &str {
         self.find(name).unwrap_or_default()
     }
 
-    /// The number of a column; 0 for NULL.
+    /// Returns the integer of a column, without its fraction; 0 for NULL.
     pub(super) fn number(&self, name: &'static str) -> Result<i64, LeftOut> {
         let Some(text) = self.find(name) else { return Ok(0) };
         // Times can have a fraction.
@@ -39,7 +39,7 @@ impl Row {
         read.map_err(|error| LeftOut::Unreadable { column: name, reason: error.to_string() })
     }
 
-    /// A number that fits into fewer bits than a database has for it.
+    /// Returns an integer that must fit into `T`.
     pub(super) fn small<T: TryFrom<i64>>(&self, name: &'static str) -> Result<T, LeftOut> {
         let number = self.number(name)?;
         T::try_from(number).map_err(|_| LeftOut::Unreadable {
@@ -48,17 +48,18 @@ impl Row {
         })
     }
 
-    /// Whether a flag is set.
+    /// Whether the flag in a column is set.
     pub(super) fn flag(&self, name: &'static str) -> Result<bool, LeftOut> {
         Ok(self.number(name)? != 0)
     }
 
-    /// A second of Unix time.
+    /// Returns a time in seconds of Unix time.
     pub(super) fn time(&self, name: &'static str) -> Result<u64, LeftOut> {
         self.small(name)
     }
 
-    /// The revision: Polaris' own, so that the same row has the same one whenever it is read.
+    /// Returns Polaris' revision of the row, or one derived from id and time if it is malformed, so
+    /// that the same row always has the same revision.
     pub(super) fn revision(&self) -> Revision {
         let text = self.text("revision");
         let own = text.parse().ok().filter(|_| text.len() == 32);
@@ -69,7 +70,7 @@ impl Row {
         })
     }
 
-    /// A list of names or an object of texts, as JSON.
+    /// Decodes a JSON column; the default value if it is empty or `null`.
     pub(super) fn json<T: serde::de::DeserializeOwned + Default>(
         &self,
         name: &'static str,
@@ -83,7 +84,7 @@ impl Row {
     }
 }
 
-/// The pairs of rows of metadata.
+/// Converts metadata rows to pairs.
 pub(super) fn metadata(rows: &[Row]) -> Metadata {
     rows.iter().map(|row| (row.text("mkey").into(), row.text("mvalue").into())).collect()
 }

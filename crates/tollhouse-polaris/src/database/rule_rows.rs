@@ -1,5 +1,6 @@
-//! Governance rules as rows of Polaris' database: what `rules.rs` reads, the other way. A few fields have columns of
-//! their own; the rest lies there as Go's encoder writes the message, or as the protocol's own JSON for routing.
+//! Conversion of governance rules to rows of Polaris' database, the reverse of `rules.rs`. A few
+//! fields have their own columns. The rest is one JSON text: as Go's encoder writes the message, or
+//! the canonical protobuf JSON for routing.
 
 use prost::Message;
 use serde_json::{Map, Value, json};
@@ -11,10 +12,10 @@ use crate::json::{print_plain, print_sparse};
 use crate::rules::{layout_of, rule_message};
 use crate::{descriptors, v1};
 
-/// What Polaris has as the time of enabling where a rule is switched off.
+/// Time that Polaris stores as the enabling time of a disabled rule.
 const NEVER_ENABLED: Cell = Cell::Time(315_532_801);
 
-/// The table for rules of a kind, if there is one.
+/// Returns the table of a kind; `None` if Polaris has no table for it.
 pub(super) fn table(kind: RuleKind) -> Option<&'static str> {
     match kind {
         RuleKind::RoutingV1 => Some("routing_config"),
@@ -30,7 +31,7 @@ pub(super) fn table(kind: RuleKind) -> Option<&'static str> {
     }
 }
 
-/// The row of a rule; `service` is the id of the row of the service that it is for, where it is for one.
+/// Converts a rule; `service` is the row id of the service that the rule is for, if it is for one.
 pub(super) fn record(rule: &Rule, service: Option<&str>) -> Result<Record, NotMoved> {
     let table = table(rule.kind).ok_or(NotMoved::NoPlace)?;
     let layout = layout_of(rule.kind);
@@ -65,7 +66,7 @@ fn unwritable(error: impl ToString) -> NotMoved {
     NotMoved::Unwritable(error.to_string())
 }
 
-/// The id of the row of a rule's service, and what a query finds of it.
+/// Returns the row id of the rule's service, and sets the joined columns.
 fn service_row(
     rule: &Rule,
     service: Option<&str>,
@@ -85,7 +86,7 @@ fn routing_first(
     fields: &mut Map<String, Value>,
     record: &mut Record,
 ) -> Result<(), NotMoved> {
-    // A service has one such rule, under the service's id.
+    // A service has at most one such rule, under the id of the service.
     let id = service_row(rule, service, record)?;
     let mut bounds = |name| fields.remove(name).unwrap_or_else(|| json!([])).to_string();
     record.cells.extend([
@@ -179,7 +180,7 @@ fn push_destination(destination: &Value, record: &mut Record) {
     ]);
 }
 
-/// The names that such rules have columns for, and the rest as one text.
+/// Adds the columns that named rules have in common, and the remaining fields as one JSON text.
 fn push_named(rule: &Rule, mut fields: Map<String, Value>, record: &mut Record) {
     let description = fields.remove("description").unwrap_or_default();
     for name in ["name", "namespace"] {
@@ -246,7 +247,7 @@ fn named(object: &Value, name: &str) -> String {
     object[name].as_str().unwrap_or_default().to_owned()
 }
 
-/// What a condition on a text is compared with.
+/// Returns the text that a match condition compares with.
 fn matched(condition: &Value) -> String {
     condition["value"]["value"].as_str().unwrap_or_default().to_owned()
 }

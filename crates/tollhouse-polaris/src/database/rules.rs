@@ -1,5 +1,5 @@
-//! Governance rules in the database of Polaris: a few columns, and the rest as the JSON of a message.
-//! What a rule does is not looked at: it is decoded as any client's, by what decodes those.
+//! Import of governance rules from Polaris' database: a few columns, and the rest as the JSON of a
+//! message. Each rule is then decoded by the code that decodes rules of clients.
 
 use prost::Message;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,8 @@ use crate::json::{ReadError, read, read_plain};
 use crate::rules::read_rule;
 use crate::{descriptors, v1};
 
-/// What Polaris has as the time of enabling where a rule is switched off: a second of 1980.
+/// Upper bound of the times that Polaris stores as the enabling time of a disabled rule: a second
+/// of 1980.
 const NEVER_ENABLED: u64 = 315_619_200;
 
 pub(super) const ROUTING_FIRST: Part = Part {
@@ -176,7 +177,7 @@ fn routing(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
         "NearbyPolicy" => (v1::RoutingPolicy::NearbyPolicy, "v1.NearbyRoutingConfig"),
         "RulePolicy" => (v1::RoutingPolicy::RulePolicy, "v1.RuleRoutingConfig"),
         other => {
-            let reason = format!("{other:?} is no kind of routing");
+            let reason = format!("unknown routing policy {other:?}");
             return Err(LeftOut::Unreadable { column: "policy", reason });
         }
     };
@@ -184,7 +185,7 @@ fn routing(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
     let descriptor = descriptors().get_message_by_name(config);
     let value = match descriptor.filter(|_| text.starts_with('{')) {
         Some(descriptor) => read(&descriptor, text.as_bytes()).map_err(unreadable("config"))?,
-        // The first versions wrote the message itself.
+        // The first versions of Polaris stored the binary message here.
         None => text.as_bytes().to_vec(),
     };
     let type_url = format!("type.googleapis.com/{config}");
@@ -204,7 +205,7 @@ fn routing(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
 
 fn rate_limit(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
     let mut fields: Map<String, Value> = row.json("rule")?;
-    // Since version 1.17 the rule itself names its service, and `service_id` is empty.
+    // Since version 1.17 the rule contains its service, and `service_id` is empty.
     let (service, namespace) = match (wrapped(&fields, "service"), wrapped(&fields, "namespace")) {
         (Some(service), Some(namespace)) => (service, namespace),
         _ => service(row).map(|(name, namespace)| (name.to_owned(), namespace.to_owned()))?,
@@ -215,7 +216,7 @@ fn rate_limit(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
         Some(Value::Object(pairs)) => pairs.is_empty(),
         Some(_) => false,
     };
-    // Rules from before version 1.11 have method and labels in columns of their own alone.
+    // Before version 1.11 method and labels are in their own columns only.
     if is_empty(&fields, "method") && !row.text("method").is_empty() {
         let method = json!({"value": {"value": row.text("method")}});
         fields.insert("method".to_owned(), method);
@@ -252,7 +253,7 @@ fn fault_detector(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
     rule(row, RuleKind::FaultDetector, &message)
 }
 
-/// The message of a rule whose names stand in columns.
+/// Encodes the message of a rule whose names are in columns.
 fn named(message: &str, row: &Row, mut fields: Map<String, Value>) -> Result<Vec<u8>, LeftOut> {
     for name in ["id", "name", "namespace", "description"] {
         fields.insert(name.to_owned(), json!(row.text(name)));
@@ -280,13 +281,13 @@ fn lane_group(row: &Row, lanes: &[Row]) -> Result<Object, LeftOut> {
     rule(row, RuleKind::Lane, &message)
 }
 
-/// A text in the message of its own that wraps it (`google.protobuf.StringValue`), unless it is empty.
+/// Returns the text of a wrapper message (`google.protobuf.StringValue`); `None` if it is empty.
 fn wrapped(fields: &Map<String, Value>, name: &str) -> Option<String> {
     let text = fields.get(name)?.get("value")?.as_str()?;
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The service of a rule for one.
+/// Returns name and namespace of the service that a rule is for.
 fn service(row: &Row) -> Result<(&str, &str), LeftOut> {
     match row.text("service") {
         "" => Err(LeftOut::NoService),
@@ -307,7 +308,7 @@ fn unreadable(column: &'static str) -> impl Fn(ReadError) -> LeftOut {
     move |error| LeftOut::Unreadable { column, reason: error.to_string() }
 }
 
-/// The rule of a message, with the times and the revision of its row.
+/// Decodes a rule, and adds times and revision of its row.
 fn rule(row: &Row, kind: RuleKind, message: &[u8]) -> Result<Object, LeftOut> {
     let read = read_rule(kind, message).map_err(LeftOut::Rule)?;
     let enabled_at = match row.text("etime") {

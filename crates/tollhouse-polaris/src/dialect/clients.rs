@@ -1,4 +1,4 @@
-//! Clients say that they are there: SDKs do so before anything else, and every two minutes.
+//! Reports of clients: SDKs report themselves before any other call, and every two minutes.
 
 use bytes::Bytes;
 
@@ -11,15 +11,15 @@ use crate::wire::{Fields, Value};
 /// `Client.id`.
 const ID: u32 = 5;
 
-/// Host, type, version, location, id and stat.
+/// Fields that are stored: host, type, version, location, id and stat.
 const SHOWN: std::ops::RangeInclusive<u32> = 1..=6;
 
 impl Dialect {
-    /// `ReportClient`: a client is there. One without an id, or that says more than anybody shows, is
-    /// answered and not remembered.
+    /// `ReportClient`: stores the report of a client. A report without an id, or one that is too
+    /// long, is answered with success and not stored.
     ///
     /// # Errors
-    /// The message cannot be decoded as `Client`.
+    /// If the message cannot be decoded as `Client`.
     pub fn report_client(
         &self,
         caller: &Caller<'_>,
@@ -38,8 +38,8 @@ impl Dialect {
     }
 }
 
-/// The fields that are shown of a client, copied: the message may be a view into a buffer of many
-/// others, and the rest of it is nobody's business.
+/// Copies the fields to store. A copy, because the message may be a view into a larger buffer;
+/// without other fields, because they may be private.
 fn remembered(message: &[u8]) -> Bytes {
     let fields = Fields::new(message).filter_map(Result::ok);
     let remembered = fields.filter(|field| SHOWN.contains(&field.number));

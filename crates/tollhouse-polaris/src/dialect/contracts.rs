@@ -1,4 +1,4 @@
-//! Contracts of services: what clients report of their interfaces, and get back.
+//! Service contracts: descriptions of interfaces that clients report and query.
 
 use bytes::Bytes;
 use prost::Message;
@@ -14,10 +14,10 @@ use crate::wire::answer::response;
 use crate::wire::write::{put_nested, put_text};
 
 impl Dialect {
-    /// `ReportServiceContract`: a version of a service has these interfaces.
+    /// `ReportServiceContract`: stores the interfaces of a version of a service.
     ///
     /// # Errors
-    /// The message cannot be decoded as `ServiceContract`.
+    /// If the message cannot be decoded as `ServiceContract`.
     pub async fn report_contract(
         &self,
         caller: &Caller<'_>,
@@ -34,7 +34,7 @@ impl Dialect {
             kind: kind(&contract).into(),
             protocol: contract.protocol.as_str().into(),
             version: contract.version.as_str().into(),
-            // Copied: the message may be a view into a buffer of many others.
+            // Copied, because the message may be a view into a larger buffer.
             body: Bytes::copy_from_slice(&message),
         }));
         let replied = match self.registry.submit(command).await {
@@ -45,10 +45,10 @@ impl Dialect {
         Ok(timed.end(replied))
     }
 
-    /// `GetServiceContract`: the contract of an id, or of a version of a service.
+    /// `GetServiceContract`: returns a contract by its id, or by service and version.
     ///
     /// # Errors
-    /// The message cannot be decoded as `ServiceContract`.
+    /// If the message cannot be decoded as `ServiceContract`.
     pub fn get_contract(
         &self,
         caller: &Caller<'_>,
@@ -69,7 +69,7 @@ impl Dialect {
     }
 }
 
-/// The id that a contract gives, or that of the version of a service which it names.
+/// Returns the explicit id of a contract, or the one derived from its fields.
 pub(crate) fn id_of(contract: &ServiceContract) -> Result<String, Code> {
     if !contract.id.is_empty() {
         return Ok(contract.id.clone());
@@ -88,7 +88,7 @@ fn check(contract: &ServiceContract) -> Result<(), Code> {
     Ok(())
 }
 
-/// What kind of contract it is; older clients call it the name.
+/// Returns the type of contract; older clients send it as `name`.
 fn kind(contract: &ServiceContract) -> &str {
     if contract.r#type.is_empty() { &contract.name } else { &contract.r#type }
 }
@@ -111,7 +111,8 @@ fn found(contract: &Contract) -> Replied {
     Replied::made(code, out)
 }
 
-/// A contract as it was reported, with what the server knows of it: later fields win.
+/// Encodes a contract: the reported message, then the server's fields, which take precedence
+/// because a later field wins.
 pub(crate) fn put_contract(out: &mut Vec<u8>, contract: &Contract) {
     out.extend_from_slice(&contract.body);
     put_text(out, 1, &contract.id);

@@ -1,9 +1,9 @@
-//! `Discover`: one question, one answer. Clients ask again every few seconds, with the revision they
-//! have; most answers are that nothing changed, and cost a look-up.
+//! `Discover`: one request, one response. Clients repeat requests every few seconds with the
+//! revision that they have. Most responses say that nothing changed, and cost a look-up.
 //!
-//! Clients find the question to an answer by type, name, namespace and direction, so that every answer
-//! echoes them. Every type of the protocol is answered, if only to say that there is nothing: clients
-//! of newer editions wait for types that older servers do not know.
+//! Clients match a response to its request by type, name, namespace and direction, so that every
+//! response echoes them. Every type of the protocol is answered, if only with an empty response,
+//! because newer clients wait for types that older servers do not know.
 
 mod instances;
 mod kind;
@@ -24,16 +24,16 @@ use kind::Kind;
 /// `Service.name`, `Service.namespace`, `Service.revision`.
 const SERVICE_FIELDS: [u32; 3] = [1, 2, 15];
 
-/// Whether the wish for healthy instances only is followed.
+/// Handling of the request's option for healthy instances only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HealthFilter {
-    /// No, as clients over gRPC expect: they choose among all.
+    /// For gRPC: clients get all instances and choose themselves.
     Ignored,
-    /// Yes, as over HTTP.
+    /// For HTTP.
     Honoured,
 }
 
-/// A question that can be answered.
+/// A request with a known type and a service.
 #[derive(Debug, Clone, Copy)]
 struct Question<'a> {
     request: DiscoverRequest<'a>,
@@ -41,10 +41,10 @@ struct Question<'a> {
 }
 
 impl Dialect {
-    /// Answers a question.
+    /// Answers a request.
     ///
     /// # Errors
-    /// The message cannot be decoded as `DiscoverRequest`.
+    /// If the message cannot be decoded as `DiscoverRequest`.
     pub fn discover(
         &self,
         caller: &Caller<'_>,
@@ -64,7 +64,7 @@ impl Dialect {
         let Some(kind) = Kind::from_number(request.kind) else {
             return refused(&request, Code::InvalidDiscoverResource);
         };
-        // Clients probe so for the types that are known.
+        // Clients probe for supported types with such requests.
         let Some(service) = request.service else { return refused(&request, Code::EmptyRequest) };
         let question = Question { request, service };
         match kind {
@@ -83,7 +83,7 @@ impl Dialect {
     }
 }
 
-/// A refusal, which echoes what there is to echo.
+/// Creates a response with a code, which echoes type, direction and service.
 fn refused(request: &DiscoverRequest<'_>, code: Code) -> Replied {
     let service = request.service.map(|service| service.raw);
     let mut out = Vec::with_capacity(HEAD_BYTES_USUAL + service.map_or(0, <[u8]>::len));
@@ -95,7 +95,7 @@ fn refused(request: &DiscoverRequest<'_>, code: Code) -> Replied {
 }
 
 impl<'a> Question<'a> {
-    /// The service that is asked for.
+    /// Returns the requested service; `namespace` is the default.
     fn name(&self, namespace: Option<&'a str>) -> Result<ServiceRef<'a>, Code> {
         let given = |text: Option<&'a str>| text.filter(|text| !text.is_empty());
         let name = given(self.service.name).ok_or(Code::InvalidServiceName)?;
@@ -108,17 +108,17 @@ impl<'a> Question<'a> {
         self.service.revision.is_some_and(|asked| asked.as_bytes() == revision)
     }
 
-    /// The answer that nothing changed.
+    /// Creates the response for an unchanged revision.
     fn unchanged(&self) -> Replied {
         refused(&self.request, Code::DataNoChange)
     }
 
-    /// A good answer without anything.
+    /// Creates a successful response without contents.
     fn nothing(&self) -> Replied {
         Replied::made(Code::ExecuteSuccess, self.begin(None))
     }
 
-    /// The beginning of a good answer: its head, and the service as it was asked for.
+    /// Starts a successful response: head, and the service as requested.
     fn begin(&self, revision: Option<Revision>) -> Vec<u8> {
         let mut out = Vec::with_capacity(4 * HEAD_BYTES_USUAL);
         let DiscoverRequest { kind, direction, .. } = self.request;

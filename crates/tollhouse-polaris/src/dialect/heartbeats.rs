@@ -1,4 +1,4 @@
-//! Heartbeats of many instances in one message, as servers of a cluster and agents send them.
+//! Heartbeats of many instances in one message, as agents and cluster servers send them.
 
 use tollhouse_registry::LastHeartbeat;
 
@@ -9,18 +9,19 @@ use crate::code::Code;
 use crate::wire::write::{put_flag, put_message, put_nested, put_number, put_signed};
 use crate::wire::{Fields, InstanceRequest, Value};
 
-/// The only field of the requests, and of the answer with records.
+/// Field number of the list in the requests, and in the response with records.
 const ITEMS: u32 = 1;
 
-/// Items of one message: agents and servers send some hundred, and a message of a million would keep
-/// others waiting for half a second.
+/// Maximum items of a message. Agents and servers send some hundred; a message of a million would
+/// delay other calls by half a second.
 const ITEMS_MAX: usize = 32 * 1024;
 
 impl Dialect {
-    /// `BatchHeartbeat`: many instances are well. The answer is empty, whoever they are.
+    /// `BatchHeartbeat`: records heartbeats of many instances. The response is always empty, also
+    /// for unknown instances.
     ///
     /// # Errors
-    /// The message cannot be decoded as `HeartbeatsRequest`, or the caller is not let in.
+    /// If the message cannot be decoded as `HeartbeatsRequest`, or the caller's token is refused.
     pub fn batch_heartbeat(
         &self,
         caller: &Caller<'_>,
@@ -39,10 +40,11 @@ impl Dialect {
         Ok(timed.end(Replied::made(Code::ExecuteSuccess, Vec::new())))
     }
 
-    /// `BatchGetHeartbeat`: when instances were last well.
+    /// `BatchGetHeartbeat`: returns the last heartbeats of instances.
     ///
     /// # Errors
-    /// The message cannot be decoded as `GetHeartbeatsRequest`, or the caller is not let in.
+    /// If the message cannot be decoded as `GetHeartbeatsRequest`, or the caller's token is
+    /// refused.
     pub fn batch_get_heartbeat(
         &self,
         caller: &Caller<'_>,
@@ -61,10 +63,11 @@ impl Dialect {
         Ok(timed.end(Replied::made(Code::ExecuteSuccess, out)))
     }
 
-    /// `BatchDelHeartbeat`: the records of these ids are forgotten; instances stay as healthy as they are.
+    /// `BatchDelHeartbeat`: deletes the heartbeat records of ids; the health of instances does not
+    /// change.
     ///
     /// # Errors
-    /// The message cannot be decoded as `DelHeartbeatsRequest`.
+    /// If the message cannot be decoded as `DelHeartbeatsRequest`.
     pub fn batch_delete_heartbeat(
         &self,
         caller: &Caller<'_>,
@@ -94,12 +97,12 @@ fn put_record(out: &mut Vec<u8>, id: &str, beat: Option<LastHeartbeat>) {
     });
 }
 
-/// The ids in a request that is a list of ids.
+/// Iterates over the ids of a request.
 fn ids(message: &[u8]) -> impl Iterator<Item = Result<&str, Undecodable>> {
     items(message).map(|item| text(item?))
 }
 
-/// The items of a request that is a list.
+/// Iterates over the items of a request; fails after [`ITEMS_MAX`] items.
 fn items(message: &[u8]) -> impl Iterator<Item = Result<&[u8], Undecodable>> {
     let items = Fields::new(message).filter_map(|field| match field {
         Err(error) => Some(Err(error.into())),
@@ -112,7 +115,7 @@ fn items(message: &[u8]) -> impl Iterator<Item = Result<&[u8], Undecodable>> {
     })
 }
 
-/// The id that a heartbeat of a batch is of; `None` when it names nobody.
+/// Returns the instance id of a heartbeat in a batch; `None` if it names no valid instance.
 fn beating_id(item: &[u8]) -> Result<Option<String>, Undecodable> {
     let mut request = InstanceRequest { port: Some(0), ..InstanceRequest::default() };
     for field in Fields::new(item) {
@@ -129,7 +132,7 @@ fn beating_id(item: &[u8]) -> Result<Option<String>, Undecodable> {
     Ok(id_of(&request).ok())
 }
 
-/// A text that is there; in a batch texts are plain, and an empty one is none.
+/// Decodes a plain text; an empty one counts as absent.
 fn given(bytes: &[u8]) -> Result<Option<&str>, Undecodable> {
     Ok(Some(text(bytes)?).filter(|text| !text.is_empty()))
 }

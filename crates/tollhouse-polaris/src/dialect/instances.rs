@@ -1,4 +1,4 @@
-//! Instances come, beat, and go.
+//! Registration, deregistration and heartbeats of instances.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::wire::write::{put_nested, put_text_value};
 use crate::wire::{InstanceRequest, put_identity};
 
 impl Dialect {
-    /// `RegisterInstance`: an instance comes, or says what it is by now.
+    /// `RegisterInstance`: registers or replaces an instance.
     ///
     /// # Errors
-    /// The message cannot be decoded as `Instance`.
+    /// If the message cannot be decoded as `Instance`.
     pub async fn register(
         &self,
         caller: &Caller<'_>,
@@ -45,10 +45,10 @@ impl Dialect {
         Ok(timed.end(replied))
     }
 
-    /// `DeregisterInstance`: an instance goes; one that is not there went before.
+    /// `DeregisterInstance`: removes an instance; an unknown one is not an error.
     ///
     /// # Errors
-    /// The message cannot be decoded as `Instance`.
+    /// If the message cannot be decoded as `Instance`.
     pub async fn deregister(
         &self,
         caller: &Caller<'_>,
@@ -60,7 +60,7 @@ impl Dialect {
         if let Err(code) = admitted {
             return Ok(timed.end(echo(code, &message)));
         }
-        // With an id nothing else of the request counts.
+        // If an id is given, the other fields are ignored.
         if request.id.is_none()
             && let Err(refusal) = check_lengths(&request)
         {
@@ -80,10 +80,10 @@ impl Dialect {
         Ok(timed.end(replied))
     }
 
-    /// `Heartbeat`: an instance is well.
+    /// `Heartbeat`: records a heartbeat of an instance.
     ///
     /// # Errors
-    /// The message cannot be decoded as `Instance`.
+    /// If the message cannot be decoded as `Instance`.
     pub fn heartbeat(&self, caller: &Caller<'_>, message: &[u8]) -> Result<Replied, Undecodable> {
         let timed = self.meter.start(Method::Heartbeat);
         let request = InstanceRequest::parse(message)?;
@@ -111,7 +111,8 @@ fn echo(code: Code, message: &[u8]) -> Replied {
     Replied::echo(code, None, response::INSTANCE, message)
 }
 
-/// An echo with the id that the message left out: a field behind the others is one of them.
+/// Creates an echo, and appends the id that the message left out; protobuf allows fields in any
+/// order.
 fn echo_with_id(code: Code, message: &[u8], id: &str) -> Replied {
     const ID: u32 = 1;
     let mut out = Vec::with_capacity(2 * HEAD_BYTES_USUAL + message.len());
@@ -123,7 +124,7 @@ fn echo_with_id(code: Code, message: &[u8], id: &str) -> Replied {
     Replied::made(code, out)
 }
 
-/// The id that a request means: the one that it gives, or that of its address.
+/// Returns the explicit id of a request, or the one derived from its address.
 pub(super) fn id_of(request: &InstanceRequest<'_>) -> Result<String, Code> {
     match request.id {
         Some(id) if is_instance_id(id) => return Ok(id.to_owned()),

@@ -1,6 +1,6 @@
-//! What the calls of clients were: by method and code, and how long they took.
+//! Counters of clients' calls: by method and code, with a latency histogram.
 //!
-//! Each thread counts for itself; whoever reads adds up.
+//! Each thread has its own counters; a reader adds them up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,15 +9,15 @@ use std::time::Instant;
 use super::Replied;
 use crate::code::Code;
 
-/// Upper bounds of the latency classes, in microseconds; what is above the last is in a class of its
-/// own. From a look-up in memory to a disk that is late.
+/// Upper bounds of the latency classes in microseconds, from a look-up in memory to a slow disk. A
+/// last class without bound follows.
 pub const LATENCY_BOUNDS_US: [u64; 12] =
     [10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 50_000, 250_000, 1_000_000];
 
-/// The latency classes.
+/// Number of latency classes.
 const LATENCY_CLASSES: usize = LATENCY_BOUNDS_US.len() + 1;
 
-/// The calls that are counted.
+/// Counted methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     ReportClient,
@@ -46,7 +46,7 @@ impl Method {
         Self::GetContract,
     ];
 
-    /// Its name in the protocol.
+    /// Returns the method's name in the protocol.
     fn name(self) -> &'static str {
         match self {
             Self::ReportClient => "ReportClient",
@@ -63,7 +63,7 @@ impl Method {
     }
 }
 
-/// What one thread counted.
+/// Counters of one thread.
 #[derive(Debug)]
 pub(super) struct Meter {
     methods: [MethodMeter; Method::ALL.len()],
@@ -71,26 +71,26 @@ pub(super) struct Meter {
 
 #[derive(Debug)]
 struct MethodMeter {
-    /// By the place of the code among all.
+    /// Calls by index of their code in [`Code::ALL`].
     calls: Box<[AtomicU64]>,
     classes: [AtomicU64; LATENCY_CLASSES],
     total_us: AtomicU64,
 }
 
-/// What was counted of one method.
+/// Counters of one method, over all threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MethodReading {
-    /// Its name in the protocol.
+    /// Name of the method in the protocol.
     pub method: &'static str,
-    /// How many calls ended with which code; codes that did not occur are left out.
+    /// Number of calls by code; codes that did not occur are left out.
     pub calls: Vec<(Code, u64)>,
-    /// How many calls took as long as each class of [`LATENCY_BOUNDS_US`], and longer than all.
+    /// Number of calls by latency class: those of [`LATENCY_BOUNDS_US`], then one for longer calls.
     pub classes: Vec<u64>,
-    /// Microseconds of all calls together.
+    /// Duration of all calls, in microseconds.
     pub total_us: u64,
 }
 
-/// A call that is under way.
+/// A call in progress.
 pub(super) struct Timed<'a> {
     meter: &'a MethodMeter,
     began: Instant,
@@ -113,14 +113,14 @@ impl Default for MethodMeter {
 }
 
 impl Meter {
-    /// Begins to measure a call.
+    /// Starts the timer of a call.
     pub(super) fn start(&self, method: Method) -> Timed<'_> {
         Timed { meter: &self.methods[method as usize], began: Instant::now() }
     }
 }
 
 impl Timed<'_> {
-    /// Counts the call by what it is answered with.
+    /// Counts the call by its answer, which is passed through.
     pub(super) fn end(self, replied: Replied) -> Replied {
         let elapsed_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         if let Ok(place) = Code::ALL.binary_search(&replied.code) {
@@ -133,7 +133,7 @@ impl Timed<'_> {
     }
 }
 
-/// Adds up what threads counted.
+/// Adds up the counters of all threads.
 pub(super) fn sum(meters: &[Arc<Meter>]) -> Vec<MethodReading> {
     Method::ALL.iter().map(|method| sum_of(*method, meters)).collect()
 }

@@ -1,4 +1,5 @@
-//! One thread of a server: accepts, hands connections to tasks, watches over them, and stops in order.
+//! A thread of a server: accepts connections, runs them as tasks, monitors them, and stops
+//! gracefully.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -25,16 +26,16 @@ use super::service::Services;
 use super::stopping::Stopping;
 use crate::slots::{LOG_INTERVAL, Slots};
 
-/// What can be chosen about a server; the rest is in [`super::limits`].
+/// Options of a server; fixed limits are in [`super::limits`].
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Longest message that is taken.
+    /// Maximum length of a message in bytes.
     pub message_bytes_max: usize,
-    /// The places for connections; shared by the threads of a listener.
+    /// Connection slots, shared by the threads of a listener.
     pub slots: Slots,
-    /// Where the thread counts; may be shared by threads.
+    /// Counters; may be shared by threads.
     pub counts: Arc<Counts>,
-    /// The certificate of its listeners; none speaks clear text.
+    /// Certificate of the listeners; `None` is plaintext.
     pub tls: Option<ListenerTls>,
 }
 
@@ -49,12 +50,12 @@ impl Default for Options {
     }
 }
 
-/// A number that only goes up.
+/// A counter that only increases.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// The number.
+    /// Returns the current value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -64,51 +65,51 @@ impl Count {
     }
 }
 
-/// What happened so far.
+/// Counters since the start.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Connections accepted.
     pub connections: Count,
-    /// Connections that ended, of those.
+    /// Accepted connections that have ended.
     pub connections_ended: Count,
-    /// Connections closed at once because there were too many.
+    /// Connections closed at once because the limit was reached.
     pub connections_refused: Count,
-    /// Connections ended for what the client sent, of those accepted.
+    /// Accepted connections that were closed for a protocol violation of the client.
     pub connections_faulted: Count,
-    /// Times that accepting failed for want of something, such as file descriptors.
+    /// Failures to accept for lack of a resource, such as file descriptors.
     pub accept_failures: Count,
-    /// Connections that did not speak HTTP/2, or no TLS where they had to, of those accepted.
+    /// Accepted connections that did not speak HTTP/2, or failed the TLS handshake.
     pub handshakes_failed: Count,
     /// Calls begun.
     pub calls: Count,
-    /// Calls that ended with another status than OK, of those.
+    /// Calls that ended with a status other than OK.
     pub calls_failed: Count,
     /// Handlers that panicked.
     pub panics: Count,
 }
 
-/// What the connections of a thread share.
+/// State shared by the connections of a thread.
 pub(super) struct Server {
     pub(super) services: Services,
     pub(super) message_bytes_max: usize,
     pub(super) counts: Arc<Counts>,
     pub(super) stopping: Rc<Stopping>,
-    /// Where connections read into, one after the other.
+    /// Read buffer, used by one connection at a time.
     pub(super) read_buffer: Cell<Vec<u8>>,
     pub(super) roster: Rc<Roster>,
     pub(super) budget: ThreadBudget,
     slots: Slots,
     tls: Option<ListenerTls>,
     started: Instant,
-    /// Holds back lines about what clients send.
+    /// Rate limit for log lines about protocol violations.
     faults: LogLimit,
 }
 
-/// Serves `listeners` until `stop` becomes true or has no sender left, then lets calls under way end
-/// for [`DRAIN_TIMEOUT`]. Runs on a local runtime, or within a local set.
+/// Serves `listeners` until `stop` becomes true or its sender is dropped, then lets calls in
+/// progress finish for up to [`DRAIN_TIMEOUT`]. Must run on a local runtime or in a local set.
 ///
 /// # Errors
-/// When a listener cannot be used.
+/// If a listener cannot be used.
 pub async fn serve(
     listeners: Vec<std::net::TcpListener>,
     services: Services,
@@ -137,10 +138,10 @@ fn adopt(listener: std::net::TcpListener) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
-/// Accepts for ever.
+/// Accepts connections until the future is dropped.
 async fn accept(server: &Rc<Server>, listeners: &[TcpListener]) {
     let failures = LogLimit::new(LOG_INTERVAL);
-    // Whose turn it is: a busy listener must not keep the others from being heard.
+    // Next listener to poll first, so that a busy listener does not starve the others.
     let mut turn = 0;
     loop {
         let accepted = poll_fn(|cx| {
@@ -166,7 +167,7 @@ async fn accept(server: &Rc<Server>, listeners: &[TcpListener]) {
     }
 }
 
-/// A client that left while it was queued is nobody's failure.
+/// Whether the failure is due to a client that left while it was queued.
 fn is_of_the_client(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }
@@ -188,13 +189,13 @@ impl Server {
         }
     }
 
-    /// Milliseconds since it began.
+    /// Returns the milliseconds since the server started.
     pub(super) fn now_ms(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
     }
 
-    /// A connection ends for what its client has sent: counted, and said now and then, since whoever looks at a
-    /// client that comes and goes looks here.
+    /// Counts a connection that is closed for a protocol violation, and logs it at a limited rate,
+    /// so that an operator finds the reason for a client that reconnects again and again.
     pub(super) fn note_fault(&self, peer: SocketAddr, error: &ConnectionError) {
         self.counts.connections_faulted.add_one();
         if let Some(suppressed) = self.faults.admit(std::time::Instant::now()) {
@@ -208,7 +209,7 @@ impl Server {
             return self.counts.connections_refused.add_one();
         };
         self.counts.connections.add_one();
-        // Fails on a connection that is gone already, which reading will tell.
+        // An error here means that the connection is closed; reading will report it.
         let _ = stream.set_nodelay(true);
         let server = Rc::clone(self);
         let presence = self.roster.enter();

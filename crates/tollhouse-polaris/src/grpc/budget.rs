@@ -1,8 +1,8 @@
-//! What clients make this side hold: one connection against [`HELD_BYTES_MAX`], all connections of a thread
-//! against [`THREAD_HELD_BYTES_MAX`].
+//! Memory held on behalf of clients: bounded per connection by [`HELD_BYTES_MAX`], and per thread
+//! by [`THREAD_HELD_BYTES_MAX`].
 //!
-//! Counted are messages that are not whole, not ended or not answered yet, calls that wait, and long
-//! answers made for one client. Whoever holds bytes holds a [`Share`]; dropping it gives them back.
+//! The budget counts messages that are incomplete or unanswered, calls that wait, and long answers
+//! for one client. Bytes are held by a [`Share`], and released when it is dropped.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,15 +12,15 @@ use super::pinned::Pinned;
 use super::status::{Code, Status};
 use super::unsent::Unsent;
 
-/// What all connections of a thread hold.
+/// Budget of all connections of a thread.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ThreadBudget {
     held_bytes: Rc<Cell<usize>>,
-    /// Shared answers that are on their way.
+    /// Shared answers that are being sent.
     pinned: Rc<Pinned>,
 }
 
-/// What a connection holds. One thread; a clone is one more count.
+/// Budget of a connection, for one thread; a clone shares it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Budget(Rc<Held>);
 
@@ -32,34 +32,34 @@ struct Held {
     unsent: Rc<Unsent>,
 }
 
-/// A part of a [`Budget`].
+/// A part of a [`Budget`], released on drop.
 #[derive(Debug)]
 pub(super) struct Share {
     budget: Budget,
     bytes: usize,
 }
 
-/// A call that waits: for its message, for the registry, or for the client to read.
+/// A call that waits for its message, for the registry, or for the client to read.
 #[derive(Debug)]
 pub(super) struct Waiting {
     share: Share,
 }
 
 impl Budget {
-    /// The budget of a new connection.
+    /// Creates the budget of a new connection.
     pub(super) fn new(of_thread: ThreadBudget, unsent: Rc<Unsent>) -> Self {
         Self(Rc::new(Held { of_thread, unsent, ..Held::default() }))
     }
 
-    /// A share of nothing yet.
+    /// Returns an empty share.
     pub(super) fn share(&self) -> Share {
         Share { budget: self.clone(), bytes: 0 }
     }
 
-    /// The place of a call that waits, whose head has so many bytes.
+    /// Admits a waiting call whose head has `head_bytes` bytes.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` when too many wait already.
+    /// `RESOURCE_EXHAUSTED` if too many calls wait already.
     pub(super) fn waiting(&self, head_bytes: usize) -> Result<Waiting, Status> {
         let calls = &self.0.calls;
         if calls.get() >= CALLS_WAITING_MAX {
@@ -72,22 +72,22 @@ impl Budget {
         Ok(Waiting { share })
     }
 
-    /// The shared answers of the thread that are on their way.
+    /// Returns the thread's shared answers that are being sent.
     pub(super) fn pinned(&self) -> &Rc<Pinned> {
         &self.0.of_thread.pinned
     }
 
-    /// The answers that the client has not taken.
+    /// Returns the answers that the client has not read yet.
     pub(super) fn unsent(&self) -> &Rc<Unsent> {
         &self.0.unsent
     }
 }
 
 impl Share {
-    /// Takes `bytes` more.
+    /// Adds `bytes` to the share.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` when the connection, or all of them, hold too much already.
+    /// `RESOURCE_EXHAUSTED` if the connection or the thread holds too much already.
     pub(super) fn take(&mut self, bytes: usize) -> Result<(), Status> {
         let Held { of_thread, bytes: of_connection, .. } = &*self.budget.0;
         let held = of_connection.get() + bytes;
@@ -106,7 +106,7 @@ impl Share {
         Ok(())
     }
 
-    /// Moves all of it into a share of its own.
+    /// Moves all bytes into a new share.
     pub(super) fn split(&mut self) -> Self {
         Self { budget: self.budget.clone(), bytes: std::mem::take(&mut self.bytes) }
     }

@@ -1,8 +1,8 @@
-//! One call, from its head to its status.
+//! A call, from its head to its status.
 //!
-//! A unary call whose message is there and whose handler need not wait ends within [`begin`]: no task,
-//! no second turn of the connection. Every other call is a task, and the deadline that the client gave
-//! and the stop of the thread end its waiting.
+//! A unary call whose message has arrived and whose handler need not wait is completed within
+//! [`begin`], without a task or another turn of the connection. Every other call is a task; the
+//! client's deadline and the stop of the thread end its waiting.
 
 mod admission;
 mod over;
@@ -30,14 +30,14 @@ use super::status::{Code, Status};
 use admission::{Refusal, admit, refuse};
 use over::Over;
 
-/// What every kind of call needs.
+/// State of a call in progress, for every kind of method.
 struct Running {
     link: Rc<Link>,
     call: Rc<Call>,
     inbox: Inbox,
     outbox: Outbox,
     over: Over,
-    /// There once the call waits.
+    /// Set once the call waits.
     waiting: Option<Waiting>,
 }
 
@@ -49,13 +49,13 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Looks at the head, which the next one takes the place of.
+    /// Checks the head, and takes its fields; the head can then be reused.
     pub(super) fn new(link: &Link, stream: StreamId, head: &mut Head) -> Self {
         Self { stream, admitted: admit(&link.server, head), fields: head.take_fields() }
     }
 }
 
-/// Begins a call, and ends it too where nothing has to be waited for.
+/// Begins a call, and completes it if nothing has to be waited for.
 pub(super) fn begin(link: &Rc<Link>, begun: Begun, cx: &mut Context<'_>) {
     link.server.counts.calls.add_one();
     let stream = CallStream::new(&link.session, begun.stream);
@@ -73,8 +73,8 @@ pub(super) fn begin(link: &Rc<Link>, begun: Begun, cx: &mut Context<'_>) {
         waiting: None,
     };
     match method {
-        // Asked at once: a short message usually comes in the segment of its head, and a call that is
-        // answered here costs no task.
+        // Polled at once, because a short message usually comes in the same segment as its head,
+        // and a call that is answered here needs no task.
         Method::Unary(handler) => match running.poll_only(cx) {
             Poll::Pending => running.wait(|running| running.unary(handler)),
             Poll::Ready(Err(broken)) => running.end(Err(broken)),
@@ -94,7 +94,7 @@ pub(super) fn begin(link: &Rc<Link>, begun: Begun, cx: &mut Context<'_>) {
 }
 
 impl Running {
-    /// Goes on in a task of its own, if there is room for one that waits.
+    /// Continues in a task, if the budget admits another waiting call.
     fn wait<F: Future<Output = ()> + 'static>(mut self, go_on: impl FnOnce(Self) -> F) {
         match self.link.budget.waiting(self.call.head_bytes()) {
             Ok(waiting) => {
@@ -105,7 +105,7 @@ impl Running {
         }
     }
 
-    /// Asks a handler; one that panics fails its call and no other.
+    /// Calls a handler; a panic fails this call only.
     fn ask(&self, handler: &Handler, message: Bytes) -> Reply {
         catch_unwind(AssertUnwindSafe(|| handler(&self.call, message))).unwrap_or_else(|_| {
             self.link.server.counts.panics.add_one();
@@ -113,7 +113,7 @@ impl Running {
         })
     }
 
-    /// Ends the call as `ended` tells.
+    /// Ends the call with the status of `ended`.
     fn end(self, ended: Result<(), Broken>) {
         let status = match ended {
             Ok(()) => Status::OK,
@@ -123,7 +123,7 @@ impl Running {
         if status.code != Code::Ok {
             self.link.server.counts.calls_failed.add_one();
         }
-        // Fails when the client has gone, and then nobody waits for the status.
+        // Fails only if the client has gone; the status is not needed then.
         let _ = self.outbox.end(status);
     }
 
@@ -133,8 +133,8 @@ impl Running {
         self.end(ended);
     }
 
-    /// Waits for the only answer. A client that takes the call back does not end that: what was asked of
-    /// the registry is done all the same, and counts until it is.
+    /// Waits for the only answer. If the client cancels the call, the request to the registry still
+    /// completes, and is charged to the budget until then.
     async fn wait_only(
         mut self,
         message: Message,
@@ -171,7 +171,8 @@ impl Running {
             drop(message);
             self.send(outcome)?;
             self.until_taken().await?;
-            // A client with a thousand messages in its window lets others have their turn.
+            // Yields, so that a client with a thousand messages in its window does not starve
+            // others.
             coop::consume_budget().await;
         }
         Ok(())
@@ -237,7 +238,7 @@ impl Running {
         if let Poll::Ready(status) = self.over.poll(cx) {
             return Poll::Ready(Err(Broken::Refused(status)));
         }
-        // Some clients send nothing before they have seen the head of the answer.
+        // Some clients send nothing before they have received the response head.
         match self.outbox.open() {
             Ok(_) => Poll::Pending,
             Err(gone) => Poll::Ready(Err(gone.into())),
@@ -248,7 +249,7 @@ impl Running {
         Ok(self.outbox.send(outcome?)??)
     }
 
-    /// Waits for a client that does not read what it asked for.
+    /// Waits until the client has read enough of the answer.
     async fn until_taken(&mut self) -> Result<(), Broken> {
         if !self.outbox.is_full() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! One connection: HTTP/2 driven by one task, which accepts calls, sends what all of them have to say,
-//! and follows the orders of the roster and of the stop.
+//! A connection: a single task drives HTTP/2, accepts calls, sends the output of all calls, and
+//! follows orders of the roster and of the shutdown.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -24,10 +24,10 @@ use super::session::Session;
 use super::stopping::Listener;
 use super::unsent::{OnItsWay, Unsent};
 
-/// What the PING carries that asks a client for a sign of life.
+/// Payload of the PING that checks whether a client is alive.
 const ALIVE_PING: [u8; 8] = *b"tollhous";
 
-/// What the calls of a connection share.
+/// State shared by the calls of a connection.
 pub(super) struct Link {
     pub(super) server: Rc<Server>,
     pub(super) peer: SocketAddr,
@@ -40,25 +40,25 @@ struct Driver<S> {
     stream: S,
     presence: Presence,
     listener: Listener,
-    /// Goes up whenever bytes arrive.
+    /// Counter of reads that returned bytes.
     arrivals: Rc<Cell<u64>>,
     unsent: Rc<Unsent>,
-    /// There while the client's side is full.
+    /// Set while the socket accepts no more bytes.
     blocked: Option<OnItsWay>,
-    /// Room for calls that one read has begun.
+    /// Reused list of the calls that one read has begun.
     begun: Vec<Begun>,
-    /// Whether it has had a call since it last gave back what it need not hold without one.
+    /// Whether the connection has had a call since it last released its memory.
     holds_memory: bool,
 }
 
-/// How far a connection has come.
+/// Progress of a read or write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moved {
-    /// There may be more.
+    /// There may be more to do.
     On,
-    /// All that can be done for now.
+    /// Everything possible is done for now.
     Waiting,
-    /// It is over.
+    /// The connection has ended.
     Ended,
 }
 
@@ -68,7 +68,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let (arrivals, unsent) = (presence.arrivals(), presence.unsent());
-    // Windows do not grow, and what lies unread is bounded by the connection's window.
+    // No further memory limit is needed, because windows do not grow and the connection's window
+    // bounds unread bytes.
     let codec = Connection::server(limits(), &MemoryBudget::unlimited(), server.now_ms());
     let session = Session::new(codec);
     let link = Link {
@@ -118,7 +119,7 @@ fn limits() -> Limits {
         unread_bytes: CONNECTION_WINDOW_BYTES,
         output_bytes: OUTPUT_BYTES,
         resets,
-        // Who is silent is asked for a sign of life, and ended by the roster.
+        // Disabled here, because the roster pings and ends silent connections.
         settings_ack_ms: u64::MAX,
         ..Limits::default()
     }
@@ -133,13 +134,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         if is_over {
             return Poll::Ready(());
         }
-        // Nobody need look at the protocol's deadlines where there is nothing that could be late.
+        // Without calls no deadline of the protocol can pass, so that periodic checks are not
+        // needed.
         self.holds_memory |= !session.is_idle();
         self.presence.want_looks(self.holds_memory);
         Poll::Pending
     }
 
-    /// Does all that can be done; whether the connection is over.
+    /// Does everything that is possible now. Returns whether the connection has ended.
     fn turn(&mut self, cx: &mut Context<'_>, session: &Session) -> bool {
         if self.listener.has_begun(cx) {
             session.with_codec(|codec| codec.drain());
@@ -148,7 +150,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             Some(Order::End) => return true,
             Some(Order::Ping) => session.with_codec(|codec| codec.ping(ALIVE_PING)),
             Some(Order::Look) => {
-                // A deadline that has passed is said with what is written next.
+                // The consequence of a passed deadline is in the codec's output, which is written
+                // below.
                 let _ = session.tick(self.link.server.now_ms());
                 if session.is_idle() {
                     session.release_memory();
@@ -161,7 +164,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         for _ in 0..READS_PER_TURN {
             let read = self.read(cx, session);
             if read == Moved::Ended {
-                // What is left goes as far as the client's side takes it at once: a last word at most.
+                // Remaining output, such as a GOAWAY, is written as far as the socket accepts it at
+                // once.
                 let _ = self.write(cx, session);
                 return true;
             }
@@ -172,12 +176,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 Moved::On | Moved::Waiting => {}
             }
         }
-        // A busy client lets others have their turn.
+        // Yields, so that a busy client does not starve others.
         cx.waker().wake_by_ref();
         false
     }
 
-    /// Reads once, and takes on the calls that have arrived.
+    /// Reads once, and begins the calls that have arrived.
     fn read(&mut self, cx: &mut Context<'_>, session: &Session) -> Moved {
         if !session.with_codec(|codec| codec.wants_input()) {
             return Moved::Waiting;
@@ -204,7 +208,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             }
             Poll::Ready(_) => Moved::Ended,
         };
-        // Calls begin when the buffer is back: one that reads at once would find it taken.
+        // Calls begin after the shared buffer was put back, because a call that reads at once needs
+        // it.
         link.server.read_buffer.replace(buffer);
         for begun in self.begun.drain(..) {
             call::begin(link, begun, cx);
@@ -212,7 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         moved
     }
 
-    /// Writes what there is.
+    /// Writes the pending output.
     fn write(&mut self, cx: &mut Context<'_>, session: &Session) -> Moved {
         loop {
             let stream = Pin::new(&mut self.stream);

@@ -1,16 +1,16 @@
-//! The head of a call, as its fields are decoded.
+//! Header fields of a call, decoded into one buffer.
 
 use tollhouse_h2::field::FieldKind;
 use tollhouse_h2::{Field, FieldSink, HeadKind, StreamId};
 
-/// Bytes of the two lengths in front of a field.
+/// Size of the two lengths before each field.
 const LENGTHS_BYTES: usize = 4;
-/// Bytes of the fields that SDKs send, with some to spare.
+/// Initial capacity: the fields of usual SDKs, with some reserve.
 const USUAL_BYTES: usize = 256;
 
-/// The fields of a call: names in lower case, and values.
+/// Header fields of a call, with names in lower case.
 ///
-/// Name and value stand behind each other, and behind the lengths of both.
+/// Each field is stored as both lengths, name and value.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Fields {
     text: Vec<u8>,
@@ -18,7 +18,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// The value of the first field of that name.
+    /// Returns the value of the first field of this name.
     pub fn find(&self, name: &str) -> Option<&[u8]> {
         let mut rest = self.text.as_slice();
         while let Some((&[n0, n1, v0, v1], text)) = rest.split_first_chunk() {
@@ -32,17 +32,16 @@ impl Fields {
         None
     }
 
-    /// How many there are.
+    /// Returns the number of fields.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Bytes of all names and values.
+    /// Returns the bytes of all names and values.
     pub(super) fn text_bytes(&self) -> usize {
         self.text.len() - LENGTHS_BYTES * self.count
     }
@@ -51,7 +50,7 @@ impl Fields {
         if self.text.capacity() == 0 {
             self.text.reserve(USUAL_BYTES);
         }
-        // The list of fields is shorter than that, as the codec has seen to.
+        // Always fits, because the codec limits the field list to fewer bytes.
         let length = |text: &[u8]| u16::try_from(text.len()).unwrap_or(0).to_le_bytes();
         debug_assert!(name.len() + value.len() <= usize::from(u16::MAX), "a bounded field");
         for part in [&length(name)[..], &length(value), name, value] {
@@ -61,7 +60,7 @@ impl Fields {
     }
 }
 
-/// The head that was decoded last; one a connection.
+/// The head that was decoded last; one per connection, reused.
 #[derive(Debug, Default)]
 pub(super) struct Head {
     pub(super) method: Vec<u8>,
@@ -70,7 +69,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Hands the fields out; the next head has fields of its own.
+    /// Takes the fields out; the next head starts with an empty list.
     pub(super) fn take_fields(&mut self) -> Fields {
         std::mem::take(&mut self.fields)
     }

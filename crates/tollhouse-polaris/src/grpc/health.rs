@@ -1,7 +1,7 @@
-//! `grpc.health.v1`: whether the server and its services answer, for probes and balancers.
+//! `grpc.health.v1`: health of the server and its services, for probes and load balancers.
 //!
-//! A server that stops takes no calls any more, and ends the streams of those who watch with
-//! `UNAVAILABLE`; one that cannot do its work says `NOT_SERVING` until it can.
+//! A server that is stopping accepts no calls, and ends watching streams with `UNAVAILABLE`. A
+//! server that cannot work at present reports `NOT_SERVING`.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -22,11 +22,11 @@ mod messages {
     include!("../../generated/grpc.health.v1.rs");
 }
 
-/// The service's name.
+/// Full name of the service.
 const NAME: &str = "grpc.health.v1.Health";
 
-/// Adds the health service, which knows of all services that are there already. `serving` says whether
-/// they can do their work; they cannot once nobody is left to say so.
+/// Adds the health service, which covers all services added before it. `serving` says whether they
+/// can work; they count as not serving after its sender was dropped.
 #[must_use]
 pub fn add(services: Services, serving: watch::Receiver<bool>) -> Services {
     let known: Rc<[&'static str]> = ["", NAME].into_iter().chain(services.names()).collect();
@@ -52,7 +52,7 @@ pub fn add(services: Services, serving: watch::Receiver<bool>) -> Services {
     )
 }
 
-/// How the services stand. What is seen here counts as seen, so that only what comes after is a change.
+/// Returns the current status, and marks it as seen, so that only later changes wake the watcher.
 fn status_now(serving: &mut watch::Receiver<bool>) -> ServingStatus {
     let has_owner = serving.has_changed().is_ok();
     if *serving.borrow_and_update() && has_owner {
@@ -72,12 +72,12 @@ fn answer(status: ServingStatus) -> Answer {
     Bytes::from(HealthCheckResponse { status: status.into() }.encode_to_vec()).into()
 }
 
-/// How a service stands: sent at first and when it changes.
+/// Stream of the status: the current one, then every change.
 struct Watch {
     last: Option<ServingStatus>,
-    /// `None` for a service that is not known.
+    /// `None` for an unknown service.
     serving: Option<watch::Receiver<bool>>,
-    /// Ends with the next change.
+    /// Completes with the next change.
     change: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
@@ -88,7 +88,8 @@ impl Series for Watch {
             if self.last.replace(status) != Some(status) {
                 return Poll::Ready(Some(Ok(answer(status))));
             }
-            // Services are not added while the server runs, and who has gone has said its last.
+            // The status is final: no service is added while the server runs, and a dropped sender
+            // reports no change.
             let Some(serving) = self.serving.as_ref().filter(|it| it.has_changed().is_ok()) else {
                 return Poll::Pending;
             };
@@ -99,7 +100,7 @@ impl Series for Watch {
     }
 }
 
-/// Ends when something else is said, or nobody is left to say it.
+/// Completes when the value changes or the sender is dropped.
 async fn next_change(mut serving: watch::Receiver<bool>) {
     let _ = serving.changed().await;
 }

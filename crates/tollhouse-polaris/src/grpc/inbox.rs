@@ -1,4 +1,4 @@
-//! The messages of one call, as they arrive.
+//! Incoming messages of one call.
 
 use std::task::{Context, Poll, ready};
 
@@ -7,21 +7,21 @@ use super::messages::{Message, Messages};
 use super::session::CallStream;
 use super::status::{Code, Status};
 
-/// The client's side of a call.
+/// Receiving side of a call.
 #[derive(Debug)]
 pub(super) struct Inbox {
     messages: Messages,
-    /// The message of a call that has one, while its end is awaited.
+    /// The message of a unary call, while the end of the stream is awaited.
     only: Option<Message>,
     budget: Budget,
 }
 
-/// Why no message comes any more, other than by the call's end.
+/// Reason for which no further message can be received.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// The call ends with this status.
+    /// The call must end with this status.
     Refused(Status),
-    /// The client has given the call up, or is gone.
+    /// The client has cancelled the call or disconnected.
     Gone,
 }
 
@@ -31,7 +31,7 @@ impl Inbox {
         Self { messages, only: None, budget: budget.clone() }
     }
 
-    /// The next message; `None` when the client has sent all of them.
+    /// Returns the next message; `None` after the last.
     pub(super) fn poll_next(
         &mut self,
         stream: &CallStream,
@@ -51,7 +51,7 @@ impl Inbox {
         }
     }
 
-    /// The message of a call that has exactly one, when the client has sent all of it.
+    /// Returns the message of a unary call, after the client has ended its stream.
     pub(super) fn poll_only(
         &mut self,
         stream: &CallStream,
@@ -81,12 +81,13 @@ impl Inbox {
         }
     }
 
-    /// A message that is kept until the call is ended: counted, unless that has happened already.
+    /// Charges a message to the budget, because it is kept until the stream ends; not needed if the
+    /// stream has ended already.
     fn kept(&self, message: Message, stream: &CallStream) -> Result<Message, Status> {
         if stream.is_at_end() { Ok(message) } else { message.counted(&self.budget) }
     }
 
-    /// Whether something has arrived that is not whole yet.
+    /// Whether a message has arrived in part.
     pub(super) fn is_within_message(&self) -> bool {
         !self.messages.is_between()
     }

@@ -1,29 +1,29 @@
-//! Cuts the bytes of a call into messages: a flag, a length, the message.
+//! Splitting of a call's bytes into messages: flag, length, message.
 //!
-//! A message that came in one piece is a view into that piece; only one that is spread over several is
-//! put together by copying, and grows with what has arrived, not with what was announced.
+//! A message within one piece is a view into that piece. A message spread over several pieces is
+//! copied together; the buffer grows with the bytes that arrive, not with the announced length.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::budget::{Budget, Share};
 use super::status::{Code, Status};
 
-/// Bytes in front of a message: whether it is compressed, and its length.
+/// Size of the prefix: compression flag and length.
 pub(super) const PREFIX_BYTES: usize = 5;
 
-/// A whole message, and what it takes of its connection's budget where it was put together.
+/// A complete message, with its share of the budget if it was copied together.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) bytes: Bytes,
     pub(super) share: Option<Share>,
 }
 
-/// The bytes of one call that have arrived and were not asked for yet.
+/// Received bytes of a call that are not consumed yet.
 #[derive(Debug)]
 pub(super) struct Messages {
-    /// What is left of the last piece.
+    /// Remainder of the last piece.
     piece: Bytes,
-    /// The beginning of a message that is not whole, prefix included.
+    /// Beginning of an incomplete message, prefix included.
     partial: BytesMut,
     share: Share,
     message_bytes_max: usize,
@@ -35,16 +35,17 @@ impl Messages {
         Self { piece: Bytes::new(), partial: BytesMut::new(), share, message_bytes_max }
     }
 
-    /// Takes the next piece. [`Self::next`] has been asked until it had no more.
+    /// Adds a piece. [`Self::next`] must have returned `None` before.
     pub(super) fn feed(&mut self, piece: Bytes) {
         debug_assert!(self.piece.is_empty(), "the last piece is used up");
         self.piece = piece;
     }
 
-    /// The next whole message.
+    /// Returns the next complete message.
     ///
     /// # Errors
-    /// The status that the call ends with: too long, compressed, or too much held already.
+    /// The status to end the call with, if the message is too long or compressed, or the budget is
+    /// exhausted.
     pub(super) fn next(&mut self) -> Result<Option<Message>, Status> {
         if self.is_between() {
             return Ok(None);
@@ -60,12 +61,12 @@ impl Messages {
         Ok(Some(Message { bytes: self.piece.split_to(length), share: None }))
     }
 
-    /// Whether no part of a message is left over.
+    /// Whether no partial message is left.
     pub(super) fn is_between(&self) -> bool {
         self.piece.is_empty() && self.partial.is_empty()
     }
 
-    /// The next message, whose beginning came in earlier pieces.
+    /// Returns the next message if it began in earlier pieces.
     fn next_spread(&mut self) -> Result<Option<Message>, Status> {
         self.take_up_to(PREFIX_BYTES)?;
         let Some(length) = self.announced(&self.partial)? else { return Ok(None) };
@@ -79,7 +80,7 @@ impl Messages {
         Ok(Some(Message { bytes, share: Some(self.share.split()) }))
     }
 
-    /// Moves bytes from the piece until the partial message has `bytes` of them, or none are left.
+    /// Moves bytes into the partial message until it has `bytes`, or the piece is empty.
     fn take_up_to(&mut self, bytes: usize) -> Result<(), Status> {
         let missing = bytes.saturating_sub(self.partial.len()).min(self.piece.len());
         self.share.take(missing)?;
@@ -94,7 +95,7 @@ impl Messages {
         Ok(None)
     }
 
-    /// The length that a prefix tells; `None` while it is not whole.
+    /// Decodes the length in a prefix; `None` if the prefix is incomplete.
     fn announced(&self, bytes: &[u8]) -> Result<Option<usize>, Status> {
         let Some((prefix, _)) = bytes.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
         let [flag, length @ ..] = *prefix;
@@ -113,7 +114,7 @@ impl Messages {
 }
 
 impl Message {
-    /// Counts the message, if it is not counted yet: it is going to be kept.
+    /// Charges the message to the budget, unless it is charged already, because it will be kept.
     pub(super) fn counted(self, budget: &Budget) -> Result<Self, Status> {
         let share = match self.share {
             Some(share) => share,

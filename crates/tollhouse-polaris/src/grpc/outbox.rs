@@ -1,4 +1,4 @@
-//! The answers of one call, as the client takes them.
+//! Outgoing messages of one call.
 
 use std::task::{Context, Poll};
 
@@ -8,12 +8,12 @@ use super::session::{CallStream, Gone};
 use super::status::{Status, head};
 use crate::answer::Answer;
 
-/// This side of a call that may have several answers.
+/// Sending side of a call.
 pub(super) struct Outbox {
     stream: CallStream,
     is_open: bool,
     budget: Budget,
-    /// Sent since the client was last seen to read.
+    /// Bytes sent since the client was last seen to read.
     unchecked_bytes: usize,
 }
 
@@ -22,12 +22,11 @@ impl Outbox {
         Self { stream, is_open: false, budget, unchecked_bytes: 0 }
     }
 
-    /// The call.
     pub(super) fn stream(&self) -> &CallStream {
         &self.stream
     }
 
-    /// Sends the head, if it is not sent yet.
+    /// Sends the response head, unless it was sent already.
     pub(super) fn open(&mut self) -> Result<(), Gone> {
         if !std::mem::replace(&mut self.is_open, true) {
             self.stream.respond(200, head(), false)?;
@@ -35,10 +34,10 @@ impl Outbox {
         Ok(())
     }
 
-    /// Puts an answer on its way; does not wait.
+    /// Queues an answer without waiting.
     ///
     /// # Errors
-    /// [`Gone`], or the status that the call has to end with.
+    /// [`Gone`] if the client has gone; inside, the status to end the call with.
     pub(super) fn send(&mut self, answer: Answer) -> Result<Result<(), Status>, Gone> {
         let payload = match answer.into_payload(&self.budget) {
             Ok(payload) => payload,
@@ -50,7 +49,7 @@ impl Outbox {
         Ok(Ok(()))
     }
 
-    /// Ends the call.
+    /// Ends the call with a status.
     pub(super) fn end(self, status: Status) -> Result<(), Gone> {
         if self.is_open {
             return self.stream.end(status);
@@ -59,12 +58,12 @@ impl Outbox {
         self.stream.respond(200, head().into_iter().chain(fields.iter()), true)
     }
 
-    /// Whether so much is under way that it is time to see whether the client reads.
+    /// Whether so many bytes were sent that the client must be seen to read.
     pub(super) fn is_full(&self) -> bool {
         self.unchecked_bytes > UNCHECKED_BYTES_MAX
     }
 
-    /// Waits until the client's window takes what was sent, but for a rest of bounded size.
+    /// Waits until the client's window has taken all but a bounded rest of the output.
     pub(super) fn poll_taken(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         let taken = self.stream.poll_taken(cx);
         if taken.is_ready() {
@@ -73,7 +72,7 @@ impl Outbox {
         taken
     }
 
-    /// Whether the client has given the call up.
+    /// Ready when the client has cancelled the call.
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
         self.stream.poll_gone(cx)
     }

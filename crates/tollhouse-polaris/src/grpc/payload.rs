@@ -1,7 +1,6 @@
-//! How an answer travels: HTTP/2 takes from a [`Payload`] as the client makes room.
+//! Transmission of an answer: HTTP/2 takes bytes from a [`Payload`] as the client's window opens.
 //!
-//! Pieces are shared with whoever else sends the same answer, and come from the chain only when their
-//! turn comes.
+//! Pieces are shared with other clients, and fetched from the chain when they are sent.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -13,18 +12,19 @@ use super::status::{Code, Status};
 use super::unsent::OnItsWay;
 use crate::answer::{Answer, Chunks};
 
-/// Longest message that a prefix can announce.
+/// Maximum length that a prefix can announce.
 const ANSWER_BYTES_MAX: usize = u32::MAX as usize;
 
-/// What is sent where a chain ends before its length: a chain that miscounts spoils its own
-/// answer, which the client cannot decode, and nobody else's.
+/// Filler for a chain that ends before its announced length. Its own client cannot decode the
+/// answer, but other calls of the connection are not affected.
 static PADDING: [u8; 1_024] = [0; 1_024];
 
 impl Answer {
-    /// The message as it travels.
+    /// Converts the answer to a payload.
     ///
     /// # Errors
-    /// The status to send instead: too long for gRPC, or the client does not read what it has.
+    /// The status to send instead, if the answer is too long for gRPC or the client's budget is
+    /// exhausted.
     pub(super) fn into_payload(self, budget: &Budget) -> Result<Payload, Status> {
         if self.length > ANSWER_BYTES_MAX {
             let message = "the answer is longer than a message can be";
@@ -32,8 +32,8 @@ impl Answer {
         }
         let is_long = self.length > UNCOUNTED_BYTES_MAX;
         let (mut share, mut pin) = (None, None);
-        // One that was made for this client counts against it. One that is shared costs each client
-        // nothing, but every version of it that somebody still reads stays in memory.
+        // An answer for this client alone is charged to it. A shared one costs each client nothing,
+        // but old versions stay in memory while any client still reads them.
         if is_long && !self.is_shared {
             share.insert(budget.share()).take(self.length)?;
         } else if is_long {
@@ -59,11 +59,11 @@ impl Answer {
     }
 }
 
-/// A message on its way, prefix included.
+/// A message in transmission, prefix included.
 pub(super) struct Payload {
     prefix: [u8; PREFIX_BYTES],
     prefix_sent: u8,
-    /// The piece that is being sent; never empty while message bytes remain.
+    /// The piece being sent; never empty while message bytes remain.
     current: Bytes,
     rest: Option<Gather>,
     remaining: usize,
@@ -72,11 +72,11 @@ pub(super) struct Payload {
     _pin: Option<Pin>,
 }
 
-/// Takes small pieces together: HTTP/2 asks for each piece anew, which costs more than copying one of
-/// two hundred bytes. No more is copied at a time than goes into a frame.
+/// Joins small pieces, because HTTP/2's cost per piece exceeds that of copying two hundred bytes.
+/// At most one frame is copied at a time.
 struct Gather {
     pieces: Box<dyn Chunks>,
-    /// A piece that did not fit any more.
+    /// The next piece, which did not fit.
     held: Option<Bytes>,
     scratch: BytesMut,
 }
@@ -91,7 +91,7 @@ impl Gather {
         if first.len() > GATHERED_PIECE_BYTES_MAX {
             return Some(first);
         }
-        // Takes the last piece's place again, which is sent by now.
+        // Reuses the memory of the previous joined piece, which was sent already.
         self.scratch.reserve(GATHERED_BYTES);
         self.scratch.extend_from_slice(&first);
         while let Some(piece) = self.pieces.next() {
@@ -107,7 +107,7 @@ impl Gather {
 }
 
 impl Payload {
-    /// A body that is no message.
+    /// A body without a message prefix.
     pub(super) fn plain(text: &'static [u8], budget: &Budget) -> Self {
         Self {
             prefix: [0; PREFIX_BYTES],
@@ -121,7 +121,7 @@ impl Payload {
         }
     }
 
-    /// Bytes that are not sent yet, prefix included.
+    /// Returns the unsent bytes, prefix included.
     pub(super) fn remaining_bytes(&self) -> usize {
         self.remaining
     }
@@ -130,16 +130,17 @@ impl Payload {
         &self.prefix[usize::from(self.prefix_sent)..]
     }
 
-    /// Bytes of the message, without the prefix, that are not sent.
+    /// Returns the unsent bytes of the message, without the prefix.
     fn message_left(&self) -> usize {
         self.remaining - self.prefix_left().len()
     }
 
-    /// Makes the next piece the current one when that is used up, and cuts what is too much.
+    /// Fetches the next piece if the current one is used up, and truncates it to the announced
+    /// length.
     fn refill(&mut self) {
         let left = self.message_left();
         while self.current.is_empty() && left > 0 {
-            // Lets go of the last piece, so that its place can be taken.
+            // Drops the used piece first, so that its memory can be reused.
             self.current = Bytes::new();
             self.current = match self.rest.as_mut().and_then(Gather::next) {
                 Some(piece) => piece,
@@ -155,13 +156,13 @@ impl Payload {
 }
 
 impl Payload {
-    /// What is sent next: what is left of the prefix, and a piece of the message. Both are empty only
-    /// where nothing remains.
+    /// Returns the next bytes to send: the rest of the prefix, and a piece of the message. Both are
+    /// empty only at the end.
     pub(super) fn front(&self) -> (&[u8], &[u8]) {
         (self.prefix_left(), &self.current)
     }
 
-    /// Counts bytes as sent.
+    /// Marks bytes as sent.
     pub(super) fn advance(&mut self, mut count: usize) {
         assert!(count <= self.remaining, "no more is sent than there is");
         self.on_its_way.advance(count);

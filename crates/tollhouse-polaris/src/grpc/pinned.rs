@@ -1,5 +1,5 @@
-//! Shared answers on their way. Each costs its memory once, however many clients are sent it; but a version
-//! that is not the newest any more lives only because somebody has not read it yet.
+//! Shared answers in transmission. Each costs its memory once, however many clients get it, but a
+//! version that is no longer the newest stays alive only for clients that have not read it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::limits::PINNED_BYTES_MAX;
 use super::status::{Code, Status};
 
-/// The shared answers of a thread that are on their way.
+/// Shared answers of a thread that are being sent.
 #[derive(Debug, Default)]
 pub(super) struct Pinned {
     answers: RefCell<HashMap<usize, Answer>>,
@@ -21,7 +21,7 @@ struct Answer {
     bytes: usize,
 }
 
-/// One client's hold on a shared answer.
+/// A client's reference to a shared answer.
 #[derive(Debug)]
 pub(super) struct Pin {
     pinned: Rc<Pinned>,
@@ -29,10 +29,10 @@ pub(super) struct Pin {
 }
 
 impl Pinned {
-    /// Holds the answer that begins at `place` in memory and keeps `bytes`.
+    /// Adds a reference to the answer whose memory begins at `place`; `bytes` is its size.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` when too many different ones are held.
+    /// `RESOURCE_EXHAUSTED` if too many distinct answers are in transmission.
     pub(super) fn hold(self: &Rc<Self>, place: usize, bytes: usize) -> Result<Pin, Status> {
         let mut answers = self.answers.borrow_mut();
         match answers.get_mut(&place) {

@@ -1,7 +1,7 @@
-//! The methods of Polaris, bound to the handlers of the dialect.
+//! Methods of Polaris, bound to the handlers of the dialect.
 //!
-//! `WatchClientEvents` is left out on purpose: servers in use answer it as an unknown method, and
-//! clients then leave the feature alone.
+//! `WatchClientEvents` is left out on purpose: existing servers answer it as an unknown method, and
+//! clients then disable the feature.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::status::{Code, Status};
 use crate::dialect::{Caller, Dialect, HealthFilter, Replied, Undecodable};
 use crate::schema::published;
 
-/// The field with the token of a caller.
+/// Header field with the caller's token.
 const TOKEN_FIELD: &str = "x-polaris-token";
 
-/// Everything that a thread of the registry offers over gRPC: the calls of Polaris, health, reflection.
+/// Builds all gRPC services of a registry thread: the calls of Polaris, health, reflection.
 #[must_use]
 pub fn services(dialect: Dialect) -> Services {
     let serving = dialect.registry().serving();
@@ -85,7 +85,7 @@ fn contracts(services: Services, dialect: &Arc<Dialect>) -> Services {
         )
 }
 
-/// A handler that needs no waiting.
+/// Wraps a handler that answers at once.
 fn now(
     dialect: &Arc<Dialect>,
     handler: impl Fn(&Dialect, &Caller<'_>, &Bytes) -> Result<Replied, Undecodable> + 'static,
@@ -94,7 +94,7 @@ fn now(
     move |call, message| Reply::Now(outcome(handler(&dialect, &caller(call), &message)))
 }
 
-/// A handler that waits for something to be durable.
+/// Wraps a handler that waits for durability.
 fn later(
     dialect: &Arc<Dialect>,
     handler: impl AsyncFn(Arc<Dialect>, Rc<Call>, Bytes) -> Result<Replied, Undecodable>
@@ -112,8 +112,8 @@ fn caller(call: &Call) -> Caller<'_> {
     Caller { token: call.field(TOKEN_FIELD) }
 }
 
-/// Whatever the code in the message is, the call itself went well; only bytes that are no message
-/// end it otherwise.
+/// Converts an answer. The gRPC status is OK whatever code the message contains; only requests that
+/// cannot be decoded or admitted end with another status.
 fn outcome(replied: Result<Replied, Undecodable>) -> Outcome {
     match replied {
         Ok(replied) => Ok(replied.answer),

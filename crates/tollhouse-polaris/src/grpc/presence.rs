@@ -1,8 +1,8 @@
-//! The connections of a thread: how many there are, and which of them give no sign of life.
+//! Roster of a thread's connections: counts them and detects dead ones.
 //!
-//! Every [`PRESENCE_INTERVAL`] all are looked at. One from which nothing came for some looks is pinged;
-//! one that does not even answer that is ended, and so is one that answers and does not read. So an idle
-//! connection costs no timer of its own.
+//! Every [`PRESENCE_INTERVAL`] all connections are checked. A silent one is pinged. One that does
+//! not answer is ended, and so is one that does not read its answers. An idle connection therefore
+//! needs no timer.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,18 +14,17 @@ use tokio::sync::Notify;
 use super::limits::{PRESENCE_INTERVAL, SILENT_LOOKS_BEFORE_END, SILENT_LOOKS_BEFORE_PING};
 use super::unsent::Unsent;
 
-/// The connections of a thread.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
     entries: RefCell<HashMap<u64, Rc<Entry>>>,
     next_key: Cell<u64>,
-    /// How often all were looked at.
+    /// Number of checks so far.
     looks: Rc<Cell<u32>>,
     entered: Notify,
     emptied: Notify,
 }
 
-/// What is known of a connection from outside of it.
+/// State of a connection that the roster can see.
 #[derive(Debug, Default)]
 struct Entry {
     arrivals: Rc<Cell<u64>>,
@@ -33,23 +32,23 @@ struct Entry {
     silent_looks: Cell<u32>,
     unsent: Rc<Unsent>,
     order: Cell<Option<Order>>,
-    /// Whether something of it could be late.
+    /// Whether a deadline of the protocol may pass on the connection.
     wants_looks: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
-/// What a connection is told to do.
+/// Order to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Ask the client for a sign of life.
+    /// Ping the client.
     Ping,
-    /// Look whether something is late.
+    /// Check the protocol's deadlines.
     Look,
-    /// End now.
+    /// Close at once.
     End,
 }
 
-/// A connection's place in the roster, for as long as it lasts.
+/// A connection's entry in the roster; removed on drop.
 #[derive(Debug)]
 pub(super) struct Presence {
     roster: Rc<Roster>,
@@ -58,12 +57,12 @@ pub(super) struct Presence {
 }
 
 impl Roster {
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub(super) fn count(&self) -> usize {
         self.entries.borrow().len()
     }
 
-    /// Enters a connection.
+    /// Adds a connection.
     pub(super) fn enter(self: &Rc<Self>) -> Presence {
         let key = self.next_key.get();
         self.next_key.set(key + 1);
@@ -74,14 +73,14 @@ impl Roster {
         Presence { roster: Rc::clone(self), key, entry }
     }
 
-    /// Looks at all connections again and again; sleeps while there are none.
+    /// Checks all connections periodically; sleeps if the roster is empty.
     pub(super) async fn watch(&self) {
         let mut interval = tokio::time::interval(PRESENCE_INTERVAL);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             if self.count() == 0 {
                 self.entered.notified().await;
-                // The first to come has a whole interval to say something.
+                // A new first connection gets a whole interval before the first check.
                 interval.reset();
             }
             interval.tick().await;
@@ -92,14 +91,14 @@ impl Roster {
         }
     }
 
-    /// Tells all connections to end now.
+    /// Orders all connections to close.
     pub(super) fn end_all(&self) {
         for entry in self.entries.borrow().values() {
             entry.give(Order::End);
         }
     }
 
-    /// Waits until no connection is left.
+    /// Waits until all connections have ended.
     pub(super) async fn until_empty(&self) {
         while self.count() > 0 {
             self.emptied.notified().await;
@@ -138,22 +137,22 @@ impl Entry {
 }
 
 impl Presence {
-    /// To be counted up whenever bytes arrive.
+    /// Returns the counter of reads, which the connection increments.
     pub(super) fn arrivals(&self) -> Rc<Cell<u64>> {
         Rc::clone(&self.entry.arrivals)
     }
 
-    /// Where answers are entered that the client has not taken.
+    /// Returns the register of answers that the client has not read.
     pub(super) fn unsent(&self) -> Rc<Unsent> {
         Rc::clone(&self.entry.unsent)
     }
 
-    /// Says whether the connection is to look, every now and then, whether something is late.
+    /// Sets whether the connection needs periodic checks of the protocol's deadlines.
     pub(super) fn want_looks(&self, wants: bool) {
         self.entry.wants_looks.set(wants);
     }
 
-    /// What the connection is told to do, if anything; the task is woken when there is something.
+    /// Returns a pending order; otherwise the task is woken by the next one.
     pub(super) fn order(&self, cx: &mut Context<'_>) -> Option<Order> {
         let mut waker = self.entry.waker.borrow_mut();
         if waker.is_none() {

@@ -1,6 +1,6 @@
-//! `grpc.reflection` in both editions: tools learn methods and messages from the server itself.
+//! `grpc.reflection` in both versions: tools query methods and messages from the server itself.
 //!
-//! Files come with all that they import, so that one question is enough. There are no extensions.
+//! A file is sent with all its imports, so that one query is enough. The schema has no extensions.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -23,12 +23,12 @@ mod messages {
     include!("../../generated/grpc.reflection.v1.rs");
 }
 
-/// The services' names, by edition. The messages are the same but for their package.
+/// Names of the service, by version; their messages differ in the package only.
 const NAMES: [&str; 2] =
     ["grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"];
 
-/// Adds both reflection services, which know of all services that are there already and of the
-/// files of `pool`.
+/// Adds both reflection services, which cover all services added before them and the files of
+/// `pool`.
 #[must_use]
 pub fn add(services: Services, pool: &'static DescriptorPool) -> Services {
     let names = services.names().chain(NAMES).collect();
@@ -88,7 +88,7 @@ impl Catalogue {
         }
     }
 
-    /// The file that declares a message, enum, service, or a member of one.
+    /// Returns the file that declares a message, enum, service, or a member of one.
     fn file_of_symbol(&self, name: &str) -> Option<FileDescriptor> {
         let name = name.strip_prefix('.').unwrap_or(name);
         self.file_of_type(name).or_else(|| {
@@ -119,7 +119,7 @@ impl Catalogue {
     }
 }
 
-/// A file and all that it imports.
+/// Returns a file and all its imports.
 fn files(file: Option<FileDescriptor>, name: &str) -> Findings {
     let Some(file) = file else {
         return refused(Code::NotFound, &format!("{name} is not known here"));

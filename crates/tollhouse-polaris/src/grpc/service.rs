@@ -1,9 +1,9 @@
-//! What a server offers: methods by path, each with a handler.
+//! Registry of gRPC methods: a handler per path.
 //!
-//! Three shapes are enough for every method here. *Unary*: a message, an answer. *Each*: a stream in
-//! both directions in which every message gets one answer, in order, and waits for the one before.
-//! *Series*: a message, then answers as they come. Handlers run on the connection's thread; one that
-//! must wait returns a future.
+//! Three shapes cover all methods here. *Unary*: one message, one answer. *Each*: a stream in both
+//! directions, in which every message gets one answer, in order and one at a time. *Series*: one
+//! message, then answers as they become available. Handlers run on the connection's thread; a
+//! handler that must wait returns a future.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -17,39 +17,39 @@ use super::status::{Code, Status};
 use crate::answer::Answer;
 use bytes::Bytes;
 
-/// Bytes that a header field takes beside its name and its value.
+/// Bytes charged per header field in addition to name and value.
 const FIELD_BYTES: usize = 64;
 
-/// How a message was answered.
+/// Answer to a message, or the status to end the call with.
 pub type Outcome = Result<Answer, Status>;
 
-/// What a handler gives back.
+/// Result of a handler.
 pub enum Reply {
-    /// The answer is there.
+    /// The answer is ready.
     Now(Outcome),
-    /// The answer takes waiting.
+    /// The answer needs waiting.
     Later(Pin<Box<dyn Future<Output = Outcome>>>),
 }
 
-/// Answers that come over time. Dropped when the client goes away.
+/// Stream of answers; dropped when the client disconnects.
 pub trait Series {
-    /// The next answer; `None` ends the call well.
+    /// Returns the next answer; `None` ends the call with OK.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>>;
 }
 
-/// Who calls, and with which fields.
+/// Context of a call: the client's address and header fields.
 #[derive(Debug)]
 pub struct Call {
     peer: SocketAddr,
     fields: Fields,
 }
 
-/// Answers one message.
+/// Handler that answers one message.
 pub(super) type Handler = dyn Fn(&Rc<Call>, Bytes) -> Reply;
-/// Answers one message with a series.
+/// Handler that answers one message with a series.
 pub(super) type SeriesHandler = dyn Fn(&Rc<Call>, Bytes) -> Result<Box<dyn Series>, Status>;
 
-/// A method's shape and handler.
+/// Shape and handler of a method.
 #[derive(Clone)]
 pub(super) enum Method {
     Unary(Rc<Handler>),
@@ -57,16 +57,16 @@ pub(super) enum Method {
     Series(Rc<SeriesHandler>),
 }
 
-/// The methods of a server. Belongs to one thread.
+/// Methods of a server, for one thread.
 #[derive(Default)]
 pub struct Services {
     methods: HashMap<&'static str, Method, foldhash::fast::RandomState>,
-    /// Methods by service, for telling an unknown service from an unknown method.
+    /// Methods by service, to tell an unknown service from an unknown method.
     services: BTreeMap<&'static str, Vec<&'static str>>,
 }
 
 impl Reply {
-    /// An answer that takes waiting.
+    /// Creates a reply from a future.
     pub fn later(outcome: impl Future<Output = Outcome> + 'static) -> Self {
         Self::Later(Box::pin(outcome))
     }
@@ -79,34 +79,32 @@ impl From<Outcome> for Reply {
 }
 
 impl Call {
-    /// A call from `peer` with the header fields `fields`.
     pub fn new(peer: SocketAddr, fields: Fields) -> Self {
         Self { peer, fields }
     }
 
-    /// The client's address.
+    /// Returns the client's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// Bytes that the header fields take.
+    /// Returns the memory charged for the header fields, in bytes.
     pub(super) fn head_bytes(&self) -> usize {
         self.fields.text_bytes() + FIELD_BYTES * self.fields.len()
     }
 
-    /// The value of a header field, if it is there and is text.
+    /// Returns the value of a header field; `None` if it is missing or not ASCII.
     pub fn field(&self, name: &str) -> Option<&str> {
         std::str::from_utf8(self.fields.find(name)?).ok().filter(|text| text.is_ascii())
     }
 }
 
 impl Services {
-    /// No methods.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a method that answers one message with one.
+    /// Adds a unary method.
     #[must_use]
     pub fn unary(
         self,
@@ -136,7 +134,7 @@ impl Services {
         self.with(path, Method::Series(Rc::new(handler)))
     }
 
-    /// The names of all services, in order.
+    /// Returns the names of all services, sorted.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.services.keys().copied()
     }
@@ -148,10 +146,10 @@ impl Services {
         self
     }
 
-    /// The method of a path.
+    /// Returns the method of a path.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED`, in words that tell an unknown service from an unknown method.
+    /// `UNIMPLEMENTED`, with a message that tells an unknown service from an unknown method.
     pub(super) fn find(&self, path: &str) -> Result<&Method, Status> {
         self.methods.get(path).ok_or_else(|| {
             let message = match split(path) {
@@ -166,7 +164,7 @@ impl Services {
     }
 }
 
-/// The service and the method of a path.
+/// Splits a path into service and method.
 fn split(path: &str) -> Option<(&str, &str)> {
     path.strip_prefix('/')?.rsplit_once('/')
 }

@@ -1,8 +1,8 @@
-//! A connection as its calls share it: the codec of HTTP/2, what each call has received and has still to
-//! send, and who is to be woken when that changes.
+//! The HTTP/2 session that the calls of a connection share: codec, received and unsent bytes of
+//! each call, and wakers.
 //!
-//! All of it lives on one thread. Nobody holds a borrow longer than one call, and waking a task only
-//! queues it.
+//! Everything is on one thread. Borrows end with each function call, and waking a task only queues
+//! it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -19,61 +19,61 @@ use super::limits::GATHERED_BYTES;
 use super::payload::Payload;
 use super::status::Status;
 
-/// One connection.
+/// Session of one connection.
 pub(super) struct Session {
     state: RefCell<State>,
-    /// The task that moves its bytes.
+    /// Waker of the task that drives the connection.
     task: RefCell<Option<Waker>>,
-    /// Whether that task runs right now: it looks at what there is to send before it rests.
+    /// Whether that task runs now; it then looks for output itself before it rests.
     is_driving: Cell<bool>,
 }
 
 struct State {
     codec: Connection,
-    /// By slot.
+    /// Call states, by stream slot.
     streams: Vec<Option<Held>>,
     head: Head,
-    /// Room for what is sent in one frame and does not stand in one place.
+    /// Buffer for a frame whose bytes are in two places.
     scratch: Vec<u8>,
 }
 
-/// What a call holds.
+/// State of a call.
 struct Held {
     stream: StreamId,
     received: VecDeque<Bytes>,
-    /// Whether the client has nothing more to say.
+    /// Whether the client has ended its side.
     has_ended: bool,
-    /// Whether the client has taken the call back, or is gone.
+    /// Whether the client has cancelled the call or disconnected.
     is_gone: bool,
-    /// Answers that the client's window has not taken.
+    /// Answers that the client's window has not taken yet.
     unsent: VecDeque<Payload>,
-    /// What ends the call behind them.
+    /// End of the call after these answers.
     last: Option<Last>,
-    /// Whether nobody holds the call any more.
+    /// Whether the call's `CallStream` was dropped.
     is_left: bool,
     task: Option<Waker>,
 }
 
-/// How an answer ends.
+/// End of a response.
 #[derive(Debug)]
 enum Last {
-    /// With a status in trailers.
+    /// Trailers with a status.
     Status(Status),
     Body,
 }
 
-/// The client has given the call up, or is gone.
+/// The client has cancelled the call or disconnected.
 #[derive(Debug)]
 pub(super) struct Gone;
 
-/// A call's part of its connection; let go of when it is dropped.
+/// Handle of a call on its connection; releases the stream on drop.
 pub(super) struct CallStream {
     session: Rc<Session>,
     id: StreamId,
 }
 
 impl Session {
-    /// A connection whose first bytes are still to be fed.
+    /// Creates the session of a new connection.
     pub(super) fn new(codec: Connection) -> Rc<Self> {
         let state =
             State { codec, streams: Vec::new(), head: Head::default(), scratch: Vec::new() };
@@ -84,7 +84,7 @@ impl Session {
         })
     }
 
-    /// Begins a turn of the task that moves the bytes.
+    /// Starts a turn of the driving task.
     pub(super) fn begin_turn(&self, cx: &Context<'_>) {
         self.is_driving.set(true);
         let mut task = self.task.borrow_mut();
@@ -93,7 +93,7 @@ impl Session {
         }
     }
 
-    /// Ends that turn: whoever has something to send from now on wakes the task.
+    /// Ends the turn: from now on, calls with output wake the task.
     pub(super) fn end_turn(&self) {
         self.is_driving.set(false);
     }
@@ -106,15 +106,15 @@ impl Session {
         }
     }
 
-    /// Asks the codec for something.
+    /// Runs a function on the codec.
     pub(super) fn with_codec<T>(&self, act: impl FnOnce(&mut Connection) -> T) -> T {
         act(&mut self.state.borrow_mut().codec)
     }
 
-    /// Takes bytes from the client; `begin` is given each call that it begins, with its head.
+    /// Processes bytes from the client. `begin` is called for each new call, with its head.
     ///
     /// # Errors
-    /// The connection is over once its output has been written.
+    /// If the connection must be closed; pending output should still be written.
     pub(super) fn receive(
         &self,
         mut input: &[u8],
@@ -130,8 +130,7 @@ impl Session {
                     begin(stream, head);
                 }
                 Event::Data { stream, data, ends } => {
-                    // The call may have ended on this side; what is still on its way to it concerns
-                    // nobody.
+                    // The call may have ended on this side already; its remaining input is ignored.
                     let Some(held) = find(streams, stream) else { continue };
                     if !data.is_empty() {
                         held.received.push_back(Bytes::copy_from_slice(data));
@@ -151,10 +150,10 @@ impl Session {
         Ok(())
     }
 
-    /// Looks at the deadlines of the protocol.
+    /// Checks the deadlines of the protocol.
     ///
     /// # Errors
-    /// One has passed that ends the connection.
+    /// If a deadline has passed that closes the connection.
     pub(super) fn tick(&self, now_ms: u64) -> Result<(), ConnectionError> {
         let mut state = self.state.borrow_mut();
         let State { codec, streams, .. } = &mut *state;
@@ -166,7 +165,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends what there is room for again, the most urgent first.
+    /// Sends the output of streams whose window has opened, in order of priority.
     pub(super) fn send_ready(&self) {
         let mut state = self.state.borrow_mut();
         while let Some(stream) = state.codec.next_ready() {
@@ -174,7 +173,7 @@ impl Session {
         }
     }
 
-    /// Hands out what is to be written; `write` says how much was.
+    /// Writes pending output with `write`, which returns the number of bytes written.
     pub(super) fn write_out(
         &self,
         write: impl FnOnce(&[u8]) -> Poll<io::Result<usize>>,
@@ -195,12 +194,12 @@ impl Session {
         }
     }
 
-    /// Whether there is no call.
+    /// Whether no call is open.
     pub(super) fn is_idle(&self) -> bool {
         self.state.borrow().codec.open_streams() == 0
     }
 
-    /// Gives back what an idle connection need not hold.
+    /// Releases memory that an idle connection does not need.
     pub(super) fn release_memory(&self) {
         let mut state = self.state.borrow_mut();
         state.codec.release_memory();
@@ -209,7 +208,7 @@ impl Session {
         state.head = Head::default();
     }
 
-    /// The client is gone.
+    /// Ends all calls, because the client has disconnected.
     pub(super) fn lose(&self) {
         let mut state = self.state.borrow_mut();
         let State { codec, streams, .. } = &mut *state;
@@ -221,7 +220,7 @@ impl Session {
 }
 
 impl State {
-    /// Sends what a call has to say, as far as there is room.
+    /// Sends the output of a call as far as the windows allow.
     fn send_unsent(&mut self, stream: StreamId) {
         let Self { codec, streams, scratch, .. } = self;
         let Some(held) = find(streams, stream) else { return };
@@ -231,7 +230,7 @@ impl State {
                 ([], piece) => piece,
                 (prefix, []) => prefix,
                 (prefix, piece) => {
-                    // In one frame.
+                    // Joined, so that prefix and message are in one frame.
                     scratch.clear();
                     scratch.extend_from_slice(prefix);
                     scratch.extend_from_slice(&piece[..piece.len().min(GATHERED_BYTES)]);
@@ -250,7 +249,7 @@ impl State {
                 held.unsent.pop_front();
             }
         }
-        // Either fails where the client has gone, and then nobody waits for it.
+        // Fails only if the client has gone; the end is not needed then.
         match held.last.take() {
             Some(Last::Status(status)) => {
                 let _ = codec.send_trailers(stream, status.fields().iter());
@@ -294,7 +293,7 @@ impl Held {
 }
 
 impl CallStream {
-    /// The call on `stream`, which has just been begun.
+    /// Creates the handle of the call on `stream`, which has just begun.
     pub(super) fn new(session: &Rc<Session>, stream: StreamId) -> Self {
         Self { session: Rc::clone(session), id: stream }
     }
@@ -305,7 +304,7 @@ impl CallStream {
         done
     }
 
-    /// The next piece of what the client says; `None` at its end.
+    /// Returns the next piece of the request body; `None` at its end.
     pub(super) fn poll_data(&self, cx: &Context<'_>) -> Poll<Option<Result<Bytes, Gone>>> {
         let mut state = self.session.state.borrow_mut();
         let State { codec, streams, .. } = &mut *state;
@@ -330,7 +329,7 @@ impl CallStream {
         Poll::Pending
     }
 
-    /// Waits until the client has said all of it, which nobody wants to know.
+    /// Waits for the end of the request body, and discards it.
     pub(super) async fn until_end(&self) -> Result<(), Gone> {
         while let Some(piece) = poll_fn(|cx| self.poll_data(cx)).await {
             piece?;
@@ -338,14 +337,14 @@ impl CallStream {
         Ok(())
     }
 
-    /// Whether all that the client says has been taken.
+    /// Whether the whole request body was consumed.
     pub(super) fn is_at_end(&self) -> bool {
         let mut state = self.session.state.borrow_mut();
         let held = find(&mut state.streams, self.id);
         held.is_none_or(|held| held.has_ended && held.received.is_empty())
     }
 
-    /// Sends a head; `ends` where nothing follows it.
+    /// Sends a response head; `ends` if nothing follows.
     pub(super) fn respond<'f>(
         &self,
         status: u16,
@@ -355,12 +354,12 @@ impl CallStream {
         self.with(|state, id| state.codec.respond(id, status, fields, ends).map_err(|_| Gone))
     }
 
-    /// Puts an answer on its way; does not wait.
+    /// Queues an answer without waiting.
     pub(super) fn send(&self, payload: Payload) -> Result<(), Gone> {
         self.with(|state, id| {
             let held = find(&mut state.streams, id).filter(|held| !held.is_gone).ok_or(Gone)?;
             held.unsent.push_back(payload);
-            // What stands before it is sent when there is room.
+            // Otherwise earlier answers are sent first, when the window opens.
             if held.unsent.len() == 1 {
                 state.send_unsent(id);
             }
@@ -368,12 +367,12 @@ impl CallStream {
         })
     }
 
-    /// Ends the call behind what is on its way.
+    /// Ends the call with a status, after the queued answers.
     pub(super) fn end(&self, status: Status) -> Result<(), Gone> {
         self.end_with(Last::Status(status))
     }
 
-    /// Answers with HTTP alone.
+    /// Sends a plain HTTP response.
     pub(super) fn answer<'f>(
         &self,
         status: u16,
@@ -396,7 +395,7 @@ impl CallStream {
         })
     }
 
-    /// Waits until the client's window has taken all that was sent.
+    /// Waits until the client's window has taken all queued answers.
     pub(super) fn poll_taken(&self, cx: &Context<'_>) -> Poll<Result<(), Gone>> {
         let mut state = self.session.state.borrow_mut();
         let held = find(&mut state.streams, self.id).filter(|held| !held.is_gone);
@@ -408,7 +407,7 @@ impl CallStream {
         Poll::Pending
     }
 
-    /// Whether the client has given the call up.
+    /// Ready when the client has cancelled the call.
     pub(super) fn poll_gone(&self, cx: &Context<'_>) -> Poll<Gone> {
         let mut state = self.session.state.borrow_mut();
         let held = find(&mut state.streams, self.id).filter(|held| !held.is_gone);
@@ -452,7 +451,7 @@ fn release(codec: &mut Connection, streams: &mut [Option<Held>], stream: StreamI
     codec.release(stream);
 }
 
-/// Takes note that nobody waits for the call's answers any more.
+/// Marks a call as cancelled, and drops its unsent answers.
 fn give_up(codec: &mut Connection, streams: &mut [Option<Held>], stream: StreamId) {
     let Some(held) = find(streams, stream) else { return };
     held.is_gone = true;

@@ -1,8 +1,8 @@
-//! How a call ends: the codes of gRPC, and a status as header fields.
+//! Statuses of calls: gRPC codes, and their encoding as header fields.
 //!
-//! A message that cannot be decoded ends with `INTERNAL`, not `INVALID_ARGUMENT`: gRPC's own list of
-//! codes says so, the reference server does so, and clients tell the two apart ("my stub is wrong"
-//! against "my value is wrong", which travels in the message's own code).
+//! A message that cannot be decoded ends the call with `INTERNAL`, not `INVALID_ARGUMENT`, as
+//! gRPC's list of codes and the reference server have it. Clients tell the two apart: `INTERNAL`
+//! means a wrong stub; a wrong value is reported by the message's own code.
 
 use std::borrow::Cow;
 
@@ -10,52 +10,50 @@ use tollhouse_h2::Field;
 
 use super::limits::STATUS_MESSAGE_BYTES_MAX;
 
-/// What answers are; the part after `+` is left out, as other servers do.
+/// Content type of responses; the part after `+` is left out, as other servers do.
 const CONTENT_TYPE: &[u8] = b"application/grpc";
 
-/// The codes that this side sends.
+/// Status codes that this server sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
-    /// Done.
+    /// Success.
     Ok = 0,
-    /// A value in the request makes no sense whatever the state.
+    /// A value in the request is invalid in any state.
     InvalidArgument = 3,
-    /// The time that the client gave is over.
+    /// The client's deadline has passed.
     DeadlineExceeded = 4,
-    /// There is no such thing.
+    /// The object does not exist.
     NotFound = 5,
-    /// A limit is met.
+    /// A limit is reached.
     ResourceExhausted = 8,
-    /// No such method, or not in this form.
+    /// The method does not exist, or a feature is not supported.
     Unimplemented = 12,
-    /// A message cannot be decoded, the call has another shape than the method, or a handler failed.
+    /// A message cannot be decoded, the number of messages does not fit the method, or a handler
+    /// failed.
     Internal = 13,
-    /// Not now: this side is stopping.
+    /// The server is stopping.
     Unavailable = 14,
-    /// No credentials, or wrong ones.
+    /// Credentials are missing or wrong.
     Unauthenticated = 16,
 }
 
-/// How a call ends.
+/// Status of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// The code.
     pub code: Code,
-    /// A sentence for people; empty with [`Code::Ok`].
+    /// Message for people; empty with [`Code::Ok`].
     pub message: Cow<'static, str>,
 }
 
 impl Status {
-    /// All went well.
     pub const OK: Self = Self { code: Code::Ok, message: Cow::Borrowed("") };
 
-    /// A status with a message.
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// The fields that end a call with this status.
+    /// Encodes the status as trailer fields.
     pub(super) fn fields(&self) -> StatusFields {
         let message =
             if self.message.is_empty() { String::new() } else { percent_encoded(&self.message) };
@@ -69,11 +67,12 @@ pub(super) struct StatusFields {
 }
 
 impl StatusFields {
-    /// The fields, as many as there are.
+    /// Iterates over the fields.
     pub(super) fn iter(&self) -> impl Iterator<Item = Field<'_>> {
         let message = (!self.message.is_empty())
             .then(|| Field::new(b"grpc-message", self.message.as_bytes()));
-        // Tells a client that compressed its message what to do instead; true in any case.
+        // Tells a client that compressed its message which encoding to use; true for other causes
+        // too.
         let encoding = (self.code == Code::Unimplemented)
             .then(|| Field::new(b"grpc-accept-encoding", b"identity"));
         let status = Field::new(b"grpc-status", self.code.digits().as_bytes());
@@ -97,12 +96,12 @@ impl Code {
     }
 }
 
-/// The field of the head of every answer.
+/// Returns the header field of every response.
 pub(super) fn head() -> [Field<'static>; 1] {
     [Field::new(b"content-type", CONTENT_TYPE)]
 }
 
-/// A message as the field takes it: printable ASCII, the rest and `%` as `%XX`.
+/// Encodes a message for `grpc-message`: printable ASCII except `%`; other bytes as `%XX`.
 fn percent_encoded(message: &str) -> String {
     let mut text = String::with_capacity(message.len());
     for byte in message.bytes() {

@@ -1,14 +1,14 @@
-//! The word that a thread's calls are to end, and who waits for it.
+//! Signal that the thread's calls must end, and the tasks that wait for it.
 //!
-//! Cheaper than a channel: a call that waits for its next message looks at one flag, and is entered in
-//! the list of those to be woken once in its life, since a task's waker stays the same.
+//! Cheaper than a channel: a waiting call checks one flag, and registers its waker once, because
+//! the waker of a task does not change.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-/// Whether the end has begun. One thread.
+/// The signal, for one thread.
 #[derive(Debug, Default)]
 pub(super) struct Stopping {
     has_begun: Cell<bool>,
@@ -16,7 +16,7 @@ pub(super) struct Stopping {
     waiting: RefCell<HashMap<u64, Waker>>,
 }
 
-/// One who waits for the word, from within one task.
+/// A waiter for the signal, within one task.
 #[derive(Debug)]
 pub(super) struct Listener {
     stopping: Rc<Stopping>,
@@ -24,7 +24,7 @@ pub(super) struct Listener {
 }
 
 impl Stopping {
-    /// Begins the end and wakes all who wait for it.
+    /// Sets the signal and wakes all waiters.
     pub(super) fn begin(&self) {
         self.has_begun.set(true);
         for (_, waker) in self.waiting.borrow_mut().drain() {
@@ -32,14 +32,14 @@ impl Stopping {
         }
     }
 
-    /// Someone who will wait.
+    /// Creates a waiter.
     pub(super) fn listener(self: &Rc<Self>) -> Listener {
         Listener { stopping: Rc::clone(self), key: None }
     }
 }
 
 impl Listener {
-    /// Whether the end has begun; if not, the task is woken when it does.
+    /// Whether the signal is set; if not, the task is woken when it is.
     pub(super) fn has_begun(&mut self, cx: &mut Context<'_>) -> bool {
         let stopping = &self.stopping;
         if stopping.has_begun.get() {

@@ -1,23 +1,24 @@
-//! Answers of a connection that its client has not taken, by the look at which they last moved: one that
-//! has not moved for some looks shows that nobody reads.
+//! Unsent answers of a connection, counted by the check at which they last made progress. An answer
+//! without progress over several checks shows that the client does not read.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use super::limits::{STALL_PROGRESS_BYTES, STALLED_LOOKS_MAX};
 
-/// Looks that are told apart; those of living connections are not older than [`STALLED_LOOKS_MAX`].
+/// Number of checks that are distinguished; connections with an answer older than
+/// [`STALLED_LOOKS_MAX`] are ended.
 const LOOKS: usize = 8;
 
-/// See the module. One thread.
+/// Counters of unsent answers, for one thread; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
-    /// The number of the look that comes next, for all connections of the thread.
+    /// Number of the next check, shared by all connections of the thread.
     look: Rc<Cell<u32>>,
     by_look: [Cell<u32>; LOOKS],
 }
 
-/// An answer on its way, or whatever else waits for the client to read.
+/// Entry of an unsent answer, or of other output that waits for the client; removed on drop.
 #[derive(Debug)]
 pub(super) struct OnItsWay {
     unsent: Rc<Unsent>,
@@ -26,19 +27,19 @@ pub(super) struct OnItsWay {
 }
 
 impl Unsent {
-    /// Nothing yet, on a thread whose looks `look` counts.
+    /// Creates empty counters; `look` is the thread's number of checks.
     pub(super) fn new(look: Rc<Cell<u32>>) -> Self {
         Self { look, by_look: Default::default() }
     }
 
-    /// Something sets out.
+    /// Adds an entry.
     pub(super) fn begin(self: &Rc<Self>) -> OnItsWay {
         let look = self.look.get();
         self.count(look, 1);
         OnItsWay { unsent: Rc::clone(self), look, moved_bytes: 0 }
     }
 
-    /// Whether something has not moved for too long.
+    /// Whether an entry has made no progress for too long.
     pub(super) fn has_stalled(&self) -> bool {
         let now = self.look.get();
         (STALLED_LOOKS_MAX..LOOKS as u32).any(|age| self.at(now.wrapping_sub(age)).get() > 0)
@@ -55,11 +56,11 @@ impl Unsent {
 }
 
 impl OnItsWay {
-    /// Some of it was taken.
+    /// Notes that the client has taken bytes.
     pub(super) fn advance(&mut self, bytes: usize) {
         self.moved_bytes += bytes;
         let now = self.unsent.look.get();
-        // Less than that in all the time is no reading.
+        // Fewer bytes do not count as progress.
         if self.look != now && self.moved_bytes >= STALL_PROGRESS_BYTES {
             self.unsent.count(self.look, -1);
             self.unsent.count(now, 1);

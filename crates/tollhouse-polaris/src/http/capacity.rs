@@ -1,8 +1,8 @@
-//! What all clients over HTTP together may make the process hold, and have it do at once.
+//! Limits of all HTTP clients together: bytes held, and jobs at once.
 //!
-//! Bodies that arrive and answers that are not read yet are counted, whoever they are for: a client that
-//! asks and does not read costs nobody else the memory. What takes its time is done on threads of its
-//! own, a few at a time, so that short calls do not wait for it.
+//! The limit counts request bodies and unread answers of all clients, so that a client that does
+//! not read cannot use up the memory. Long jobs run on separate threads, a few at a time, so that
+//! short calls do not wait for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,24 +12,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::failure::Failure;
 use crate::code::Code;
 
-/// Bytes that are held for all clients together: an answer with the instances of the largest services
-/// some times over.
+/// Maximum bytes held for all clients: the largest lists of instances, several times.
 const HELD_BYTES_MAX: usize = 512 * 1024 * 1024;
 
-/// Bytes are counted in units of so many.
+/// Unit in which bytes are counted.
 const UNIT_BYTES: usize = 1024;
 
-/// What is shorter is neither counted nor done elsewhere: all connections together cannot hold much of
-/// it, and it takes less than a millisecond.
+/// Length up to which bodies and answers are neither counted nor processed on another thread: all
+/// connections together hold little of them, and processing takes less than a millisecond.
 pub(super) const SHORT_BYTES_MAX: usize = 32 * 1024;
 
-/// Pieces of work under way at once.
+/// Maximum number of jobs at once.
 const TURNS_MAX: usize = 4;
 
-/// How long a call waits for room and for its turn.
+/// Timeout of waiting for memory or for a job slot.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// See the module. One for a process; clones share it.
+/// Limits of a process, shared by its clones; see the module.
 #[derive(Debug, Clone)]
 pub struct Capacity {
     room: Arc<Semaphore>,
@@ -37,7 +36,7 @@ pub struct Capacity {
     turns: Arc<Semaphore>,
 }
 
-/// Bytes that are held, until this is dropped.
+/// Reserved bytes, released on drop.
 #[derive(Debug)]
 pub(super) struct Held(OwnedSemaphorePermit);
 
@@ -48,7 +47,7 @@ impl Default for Capacity {
 }
 
 impl Capacity {
-    /// A capacity of so many bytes.
+    /// Creates limits with this number of bytes.
     pub(super) fn from_bytes(bytes: usize) -> Self {
         let room_units = bytes / UNIT_BYTES;
         Self {
@@ -58,7 +57,7 @@ impl Capacity {
         }
     }
 
-    /// Room for `bytes`; waits for it for some time.
+    /// Reserves `bytes`; waits up to the timeout.
     pub(super) async fn hold(&self, bytes: usize) -> Result<Held, Failure> {
         let units = self.units(bytes)?;
         let room = Arc::clone(&self.room).acquire_many_owned(units);
@@ -68,7 +67,7 @@ impl Capacity {
         }
     }
 
-    /// Makes the room in `held` as large as `bytes`, if there is so much; does not wait.
+    /// Changes a reservation to `bytes` without waiting; fails if memory is short.
     pub(super) fn try_resize(&self, held: &mut Option<Held>, bytes: usize) -> Result<(), Failure> {
         let wanted = self.units(bytes)?;
         let before = held.as_ref().map_or(0, |held| held.0.num_permits());
@@ -87,7 +86,7 @@ impl Capacity {
         Ok(())
     }
 
-    /// Does a piece of work on a thread that may take its time, when it is its turn.
+    /// Runs a job on a blocking thread when a slot is free.
     pub(super) async fn work<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
@@ -96,7 +95,7 @@ impl Capacity {
         let Ok(Ok(turn)) = tokio::time::timeout(WAIT_MAX, turn).await else {
             return Err(busy());
         };
-        // The turn goes along: work that nobody waits for any more is under way all the same.
+        // The job holds its slot, because it runs on even if its caller has gone.
         let done = tokio::task::spawn_blocking(move || {
             let done = job();
             drop(turn);

@@ -1,4 +1,4 @@
-//! Clients' calls over HTTP: the same handlers as gRPC, with JSON around them.
+//! Clients' calls over HTTP: the handlers of gRPC, with JSON as encoding.
 
 use super::HttpApi;
 use super::capacity::SHORT_BYTES_MAX;
@@ -19,22 +19,19 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::Response;
 
-/// A call that clients make.
+/// A client's call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientCall {
-    /// A client says that it is there.
+    /// Reports the client itself.
     ReportClient,
-    /// An instance comes.
     RegisterInstance,
-    /// An instance goes.
     DeregisterInstance,
-    /// An instance is well.
     Heartbeat,
-    /// What is known of a service. Over HTTP the filter of the request counts.
+    /// Queries a service or its rules. Over HTTP the request's health filter is honoured.
     Discover,
 }
 
-/// The header that names a call; it comes back with the answer.
+/// Header with the id of a call, which is returned with the answer.
 pub(super) const REQUEST_ID: &str = "request-id";
 
 /// `Service.revision`.
@@ -132,7 +129,7 @@ async fn send(
     }
 }
 
-/// What of a question is not in the service that its answer echoes.
+/// Fields of a request that its answer does not echo within the service.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     kind: i32,
@@ -151,10 +148,10 @@ impl Asked {
         })
     }
 
-    /// What an answer is known by: the question, and the service that it echoes with the revision of
-    /// what it tells. None where it bears no revision.
+    /// Returns the cache key of an answer: the request, and the echoed service with its revision.
+    /// `None` if the answer has no revision.
     fn name_of(self, answer: &Answer) -> Option<Name> {
-        // The head of an answer is in its first piece, whatever the others are.
+        // The head of an answer is always in its first piece.
         let service = Fields::new(&answer.first).flatten().find_map(|field| match field.value {
             Value::Bytes(service) if field.number == discover::SERVICE => Some(service),
             _ => None,

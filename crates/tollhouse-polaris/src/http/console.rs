@@ -1,7 +1,7 @@
-//! The console's calls: lists of things to write, and filtered pages to read.
+//! Console calls: lists of objects to write, and filtered pages to read.
 //!
-//! Most lists are checked whole before anything of them is done; if an item is bad nothing happens, and
-//! only the bad ones are answered.
+//! Most lists are checked completely before anything is written. If an item is invalid nothing is
+//! written, and only the invalid items are answered.
 
 pub(super) mod aliases;
 pub(super) mod contracts;
@@ -29,35 +29,35 @@ use axum::http::Response;
 use axum::http::request::Parts;
 use tollhouse_registry::{Command, Outcome, State};
 
-/// Items of one list, as in Polaris.
+/// Maximum number of items in a list, as in Polaris.
 const BATCH_ITEMS_MAX: usize = 100;
-/// Commands of one item that are made durable together; a host may have thousands of instances.
+/// Commands of one item that are submitted together; a host may have thousands of instances.
 const GROUP_COMMANDS: usize = 100;
-/// Goes before the name of a type inside of an `Any`.
+/// Prefix of the type name in an `Any`.
 const TYPE_URL_PREFIX: &str = "type.googleapis.com/";
 
-/// A call that writes a list.
+/// A call that writes a list of items.
 pub(super) struct Write {
-    /// Full name of the type of an item.
+    /// Full name of an item's message type.
     message: &'static str,
-    /// The field of `v1.Response` in which an item comes back.
+    /// Field of `v1.Response` in which an item is returned.
     echo: u32,
-    /// What is to be done for an item.
+    /// Function that converts an item to a plan.
     plan: fn(&State, &[u8]) -> Result<Plan, Failure>,
     list: Together,
 }
 
-/// How the items of a list hang together.
+/// Handling of a list in which some items are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Together {
-    /// If one is bad nothing is done, and only the bad ones are answered.
+    /// An invalid item stops the whole list: only the invalid items are answered.
     Whole,
-    /// Each stands for itself.
+    /// Each item is handled by itself.
     OneByOne,
 }
 
 impl Write {
-    /// A call whose list is done whole or not at all.
+    /// A call whose list is written completely or not at all.
     pub(super) const fn whole(
         message: &'static str,
         echo: u32,
@@ -66,7 +66,7 @@ impl Write {
         Self { message, echo, plan, list: Together::Whole }
     }
 
-    /// A call each of whose items stands for itself.
+    /// A call whose items are handled independently.
     pub(super) const fn one_by_one(
         message: &'static str,
         echo: u32,
@@ -75,12 +75,12 @@ impl Write {
         Self { message, echo, plan, list: Together::OneByOne }
     }
 
-    /// An item as it comes back: as it was sent, in the form of the field.
+    /// Returns an item as it was sent, encoded for its field.
     fn echo_of(&self, item: &[u8]) -> Vec<u8> {
         if self.echo == response::DATA { any_of(self.message, item) } else { item.to_vec() }
     }
 
-    /// The code of the answers to a list.
+    /// Returns the code of the whole answer.
     fn code_of(&self, answers: &[ItemAnswer]) -> Code {
         let codes = answers.iter().map(|answer| answer.failure.code);
         match self.list {
@@ -90,7 +90,7 @@ impl Write {
     }
 }
 
-/// A message of a named type as an `Any`.
+/// Wraps a message in an `Any`.
 fn any_of(name: &str, message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(TYPE_URL_PREFIX.len() + name.len() + message.len() + 16);
     put_text(&mut out, 1, &[TYPE_URL_PREFIX, name].concat());
@@ -98,35 +98,36 @@ fn any_of(name: &str, message: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Makes the answer about an item of its outcome; none sends the item back.
+/// Function that converts an outcome to the returned item; `None` returns the item as it was sent.
 type Echo = fn(&Outcome) -> Option<Vec<u8>>;
 
-/// What is to be done for an item: commands, all of them, and what is answered.
+/// Commands for an item, and its answer.
 pub(super) struct Plan {
     commands: Vec<Command>,
-    /// Makes the answer of the outcome of the last command; none sends the item back.
+    /// Converts the outcome of the last command to the returned item; `None` returns the item as it
+    /// was sent.
     echo: Option<Echo>,
-    /// What is answered when there is nothing to do.
+    /// Code of the answer to a plan without commands.
     idle: Code,
 }
 
 impl Plan {
-    /// One command; the item comes back as it was sent.
+    /// A plan of one command; the item is returned as it was sent.
     pub(super) fn command(command: Command) -> Self {
         Self::commands(vec![command])
     }
 
-    /// Several commands; the item comes back as it was sent.
+    /// A plan of several commands; the item is returned as it was sent.
     pub(super) fn commands(commands: Vec<Command>) -> Self {
         Self { commands, echo: None, idle: Code::ExecuteSuccess }
     }
 
-    /// Nothing: the registry is as the item wants it.
+    /// A plan without commands, because the registry is already as the item demands.
     pub(super) fn nothing_changes() -> Self {
         Self { idle: Code::NoNeedUpdate, ..Self::commands(Vec::new()) }
     }
 
-    /// Answers with something made of the outcome of the last command.
+    /// Sets the function that converts the outcome of the last command to the returned item.
     pub(super) fn answering(self, echo: Echo) -> Self {
         Self { echo: Some(echo), ..self }
     }
@@ -134,31 +135,31 @@ impl Plan {
 
 /// A call that reads a list.
 pub(super) struct List {
-    /// The filters it knows.
+    /// Names of the supported filters.
     pub(super) keys: &'static [&'static str],
-    /// Finds what matches and gives the answer.
+    /// Function that finds the matching objects.
     pub(super) find: fn(&State, &Query) -> Result<Found, Failure>,
 }
 
-/// One page of what was found.
+/// A page of matching objects.
 pub(super) struct Found {
-    /// All that matched.
+    /// Number of all matching objects.
     pub(super) amount: usize,
-    /// On this page.
+    /// Number of objects on the page.
     pub(super) size: usize,
-    /// The page, as fields of `v1.BatchQueryResponse`.
+    /// The page, encoded as fields of `v1.BatchQueryResponse`.
     pub(super) fields: Vec<u8>,
 }
 
-/// A call that reads one thing.
+/// A call that reads one object.
 pub(super) struct Get {
-    /// The parameters it knows.
+    /// Names of the supported parameters.
     pub(super) keys: &'static [&'static str],
-    /// Gives the other fields of `v1.Response`.
+    /// Function that returns the fields of `v1.Response` other than code and text.
     pub(super) find: fn(&State, &Query) -> Result<Vec<u8>, Failure>,
 }
 
-/// Answers a call that writes.
+/// Answers a call that writes a list.
 pub(super) async fn write(api: HttpApi, call: &'static Write, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
     let language = Language::from_request(&head);
@@ -171,7 +172,7 @@ pub(super) async fn write(api: HttpApi, call: &'static Write, request: Request) 
     reply.send(&api.capacity, language).await
 }
 
-/// Answers a call that writes one thing, which is sent without a list around it.
+/// Answers a call that writes one item, sent without a list around it.
 pub(super) async fn write_one(
     api: HttpApi,
     call: &'static Write,
@@ -188,7 +189,7 @@ pub(super) async fn write_one(
     reply.send(&api.capacity, language).await
 }
 
-/// The body of a call, from who may make it.
+/// Checks the caller's token, then reads the body.
 async fn taken(api: &HttpApi, head: &Parts, body: Body) -> Result<Taken, NoBody> {
     let admitted = api.access.check_console(token(&head.headers));
     admitted.map_err(|code| NoBody::Failed(code.into()))?;
@@ -231,7 +232,7 @@ async fn write_items(api: &HttpApi, call: &'static Write, body: &Bytes) -> Resul
     Ok(batch_reply(call, &together::all(running.collect()).await))
 }
 
-/// The answer about an item: of what is planned, or why there is no plan.
+/// Executes the plan of an item; a failed plan becomes the item's answer.
 async fn carried_out(
     api: &HttpApi,
     call: &Write,
@@ -244,7 +245,7 @@ async fn carried_out(
     }
 }
 
-/// The outcome of one item.
+/// Answer for one item.
 struct ItemAnswer {
     failure: Failure,
     echo: Vec<u8>,
@@ -260,7 +261,7 @@ impl ItemAnswer {
     }
 }
 
-/// Does what is planned for an item: commands in groups, until one of a group is refused.
+/// Executes the commands of an item in groups, until one is refused.
 async fn run(api: &HttpApi, call: &Write, item: &[u8], plan: Plan) -> ItemAnswer {
     let mut failure = Failure::from(plan.idle);
     let mut echo = None;
@@ -277,8 +278,7 @@ async fn run(api: &HttpApi, call: &Write, item: &[u8], plan: Plan) -> ItemAnswer
                 failure = Code::ExecuteSuccess.into();
                 echo = outcomes.last().and_then(|outcome| plan.echo.and_then(|echo| echo(outcome)));
             }
-            // What the groups before it did stays done: commands are not undone, and the item is answered
-            // with why it is not all done.
+            // Earlier groups are not rolled back; the answer tells why the rest was not done.
             Err(refusal) => {
                 failure = refusal.into();
                 echo = None;
@@ -313,7 +313,7 @@ pub(super) async fn list(api: HttpApi, call: &'static List, request: Request) ->
     read(api, BATCH_QUERY, call.keys, request, reply).await
 }
 
-/// Answers a call that reads one thing.
+/// Answers a call that reads one object.
 pub(super) async fn get(api: HttpApi, call: &'static Get, request: Request) -> Response<Body> {
     let reply = move |state: &State, query: &Query| {
         let fields = (call.find)(state, query)?;
@@ -322,7 +322,7 @@ pub(super) async fn get(api: HttpApi, call: &'static Get, request: Request) -> R
     read(api, RESPONSE, call.keys, request, reply).await
 }
 
-/// Reads on a thread that may take its time: a filter may have to look at everything.
+/// Runs a query on a blocking thread, because a filter may have to examine all objects.
 async fn read(
     api: HttpApi,
     message: &'static str,
@@ -350,7 +350,7 @@ fn descriptor(name: &'static str) -> prost_reflect::MessageDescriptor {
     descriptors().get_message_by_name(name).expect("every type of item is in the schema")
 }
 
-/// Sorts what was found, takes the page, and writes each item of it as field `number`.
+/// Sorts the objects, selects the page, and encodes each of its objects as field `number`.
 fn page_of<T, K: Ord>(
     query: &Query,
     mut found: Vec<T>,

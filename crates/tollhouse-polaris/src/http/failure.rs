@@ -1,11 +1,11 @@
-//! Why a call over HTTP was not done.
+//! Failures of calls over HTTP.
 
 use crate::code::Code;
 use crate::refusal::detail_of;
 use std::borrow::Cow;
 use tollhouse_registry::Refusal;
 
-/// A code, and what there is to say beyond its text.
+/// A code, with an optional detail in addition to its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) code: Code,
@@ -13,12 +13,12 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// A code with something to say.
+    /// A code with a detail.
     pub(super) fn with(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { code, detail: Some(detail.into()) }
     }
 
-    /// The text that goes with it.
+    /// Returns the text of the code, with the detail.
     pub(super) fn info(&self) -> Cow<'static, str> {
         match &self.detail {
             Some(detail) => Cow::Owned(format!("{}: {detail}", self.code.info())),

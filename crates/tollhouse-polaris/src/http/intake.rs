@@ -1,4 +1,4 @@
-//! Requests on their way in: the token, the type of the content, the body within its bound.
+//! Intake of requests: token, content type, and the body within its limit.
 
 use super::capacity::{Capacity, Held, SHORT_BYTES_MAX};
 use super::failure::Failure;
@@ -11,41 +11,40 @@ use bytes::BytesMut;
 use http_body_util::BodyExt;
 use std::time::Duration;
 
-/// Largest body of the console: a rule may be of 1 MiB, and a hundred instances with the labels that people
-/// give them are below that.
+/// Maximum body of a console call: enough for a rule of 1 MiB, and for a hundred instances with
+/// usual labels.
 pub(super) const CONSOLE_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Largest body of a client: an instance with all the labels that it may have.
+/// Maximum body of a client's call: an instance with the maximum of labels.
 pub(super) const CLIENT_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// Memory that reading takes, as many times the length of the text: a value of two letters becomes a
-/// field of a message.
+/// Memory for decoding, as a multiple of the text's length: a value of two characters can become a
+/// whole message field.
 const READING_GROWTH: usize = 16;
-/// Time for a body to arrive: one that trickles must not hold memory.
+/// Timeout for the arrival of a body, so that slow clients do not hold memory.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// The header that carries the token of a login.
+/// Header with the token of a login.
 const TOKEN_HEADER: &str = "x-polaris-token";
 
-/// The token of a request.
+/// Returns the token of a request.
 pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     headers.get(TOKEN_HEADER).and_then(|value| value.to_str().ok())
 }
 
-/// Why there is no body to work with.
+/// Reason for which the body cannot be used.
 pub(super) enum NoBody {
-    /// An answer without a code, for requests that are not of this API.
+    /// A plain HTTP response, for requests that do not belong to this API.
     Refused(Response<Body>),
-    /// The body did not arrive whole.
+    /// The body is incomplete, or memory is short.
     Failed(Failure),
 }
 
-/// A body, and the room that it takes.
+/// A body, with its memory reservation.
 #[derive(Debug)]
 pub(super) struct Taken {
-    /// The body.
     pub(super) bytes: Bytes,
     _held: Option<Held>,
 }
 
-/// The body of a request, if it claims to be JSON.
+/// Reads the body of a request with the content type of JSON.
 pub(super) async fn json_body(
     capacity: &Capacity,
     headers: &HeaderMap,
@@ -82,7 +81,7 @@ async fn collected(capacity: &Capacity, mut body: Body, bytes_max: usize) -> Res
     Ok(Taken { bytes: bytes.freeze(), _held: held })
 }
 
-/// Makes something of a body; of a long one elsewhere, since that takes its time and some times the
+/// Decodes a body; a long one on a blocking thread, because that takes time and several times the
 /// memory.
 pub(super) async fn read_with<T: Send + 'static>(
     capacity: &Capacity,

@@ -1,15 +1,15 @@
-//! The language in which an answer says what is wrong: the one that `lang` names, else the first that a
-//! client accepts and that is spoken here, else English.
+//! Language of texts in answers: that of the `lang` parameter, else the first supported one of
+//! `Accept-Language`, else English.
 
 use super::query::language_of;
 use axum::http::Uri;
 use axum::http::header::{ACCEPT_LANGUAGE, HeaderMap};
 use axum::http::request::Parts;
 
-/// Languages of one header that are looked at.
+/// Maximum number of languages examined in one header.
 const ACCEPTED_MAX: usize = 32;
 
-/// A language that is spoken here.
+/// A supported language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
     English,
@@ -17,12 +17,12 @@ pub(super) enum Language {
 }
 
 impl Language {
-    /// The language of the answer to a request.
+    /// Returns the language for a request.
     pub(super) fn from_request(head: &Parts) -> Self {
         Self::wanted(&head.uri, &head.headers)
     }
 
-    /// The same for the parts of a head that matter.
+    /// Returns the language for a URI and headers.
     pub(super) fn wanted(uri: &Uri, headers: &HeaderMap) -> Self {
         let named = language_of(uri.query());
         let named = named.as_deref().and_then(Self::from_header);
@@ -30,7 +30,7 @@ impl Language {
         named.or_else(accepted).unwrap_or(Self::English)
     }
 
-    /// The best of a list of languages in the form of `Accept-Language` that is spoken here.
+    /// Returns the preferred supported language of a list in the form of `Accept-Language`.
     fn from_header(text: &str) -> Option<Self> {
         let mut best = None;
         for item in text.split(',').take(ACCEPTED_MAX) {
@@ -40,7 +40,7 @@ impl Language {
             let (Some(language), Some(weight)) = (Self::from_tag(tag.trim()), weight) else {
                 continue;
             };
-            // Of equally welcome ones the first counts.
+            // The first of equal weights wins.
             if weight > 0.0 && best.is_none_or(|(_, highest)| weight > highest) {
                 best = Some((language, weight));
             }

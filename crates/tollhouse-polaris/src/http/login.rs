@@ -1,4 +1,4 @@
-//! Logging in, and what the console asks about access before it does.
+//! Login, and the query of the console for its access settings before that.
 
 use super::HttpApi;
 use super::failure::Failure;
@@ -17,14 +17,14 @@ use axum::extract::Request;
 use axum::http::Response;
 use prost::Message;
 
-/// Largest body of a login.
+/// Maximum body of a login.
 const BODY_BYTES_MAX: usize = 16 * 1024;
-/// The role of the only account.
+/// Role of the only account.
 const ROLE: &str = "main";
 /// `v1.Response.optionSwitch`.
 const OPTION_SWITCH: u32 = 27;
 
-/// Gives the token of an account to who knows its password.
+/// Returns the account's token for its name and password.
 pub(super) async fn log_in(api: HttpApi, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
     let language = Language::from_request(&head);
@@ -40,7 +40,7 @@ pub(super) async fn log_in(api: HttpApi, request: Request) -> Response<Body> {
     let Some(login) = read.and_then(|bytes| v1::LoginRequest::decode(&bytes[..]).ok()) else {
         return failed(&Code::ParseException.into());
     };
-    // By address: whoever has just failed waits, whichever account it tries next.
+    // Limited by address: after a failure an address must wait, whichever account it tries next.
     let peer = head.extensions.get::<Peer>().copied();
     let (name, password) = (login.name.unwrap_or_default(), login.password.unwrap_or_default());
     let token = match token_of(&api, peer, &name, &password) {
@@ -59,7 +59,7 @@ pub(super) async fn log_in(api: HttpApi, request: Request) -> Response<Body> {
     reply.print(language)
 }
 
-/// The token for a name and a password, from a client that has not failed just now.
+/// Returns the token for a name and password, unless the address has failed too recently.
 fn token_of<'a>(
     api: &'a HttpApi,
     peer: Option<Peer>,
@@ -78,7 +78,7 @@ fn token_of<'a>(
     token
 }
 
-/// Whether the console and clients need a token.
+/// Returns whether the console and clients need a token.
 pub(super) async fn status(api: HttpApi, request: Request) -> Response<Body> {
     let language = Language::wanted(request.uri(), request.headers());
     let is_locked = |check: Result<(), Code>| if check.is_err() { "true" } else { "false" };

@@ -1,4 +1,4 @@
-//! Calls for those who run the server.
+//! Calls for operators of the server.
 
 use super::HttpApi;
 use super::capacity::{Held, SHORT_BYTES_MAX};
@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tollhouse_registry::Client;
 
-/// `StatInfo.target` of metrics that Prometheus scrapes.
+/// `StatInfo.target` of metrics for Prometheus.
 const SCRAPER: &str = "prometheus";
 
-/// What the server can do, by group; consoles show or hide their pages by it.
+/// Functions of the server by group; consoles show or hide pages accordingly.
 const FUNCTIONS: &[(&str, &[&str])] = &[
     (
         "Namespace",
@@ -106,7 +106,7 @@ const FUNCTIONS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What the server can do. Needs no token: it is asked for before anybody logs in.
+/// Returns the functions of the server. Needs no token, because consoles ask before the login.
 pub(super) async fn functions() -> Response<Body> {
     let groups: Vec<Value> = FUNCTIONS
         .iter()
@@ -115,7 +115,7 @@ pub(super) async fn functions() -> Response<Body> {
     plain(StatusCode::OK, Value::from(groups).to_string())
 }
 
-/// When an instance last beat.
+/// Returns the last heartbeat of an instance.
 pub(super) async fn instance_heartbeat(api: HttpApi, request: Request) -> Response<Body> {
     let language = Language::wanted(request.uri(), request.headers());
     let failed = |failure: &Failure| Reply::failure(RESPONSE, failure).print(language);
@@ -140,7 +140,7 @@ pub(super) async fn instance_heartbeat(api: HttpApi, request: Request) -> Respon
     plain(StatusCode::OK, text.to_string())
 }
 
-/// The clients that reported themselves lately.
+/// Returns the clients that reported recently.
 pub(super) async fn clients(api: HttpApi, request: Request) -> Response<Body> {
     let language = Language::wanted(request.uri(), request.headers());
     let text = match read_query(&api, &request, &[]) {
@@ -153,7 +153,7 @@ pub(super) async fn clients(api: HttpApi, request: Request) -> Response<Body> {
     }
 }
 
-/// Makes a text of all clients, elsewhere: there may be many.
+/// Formats all clients as text, on a blocking thread because there may be many.
 async fn clients_reply(
     api: &HttpApi,
     text_of: impl FnOnce(Vec<Arc<Client>>) -> String + Send + 'static,
@@ -167,7 +167,7 @@ async fn clients_reply(
     Ok(Bytes::from_owner(HeldText { text, _held: held }))
 }
 
-/// A text that is counted for as long as it is not read.
+/// A text whose memory is reserved until it was sent.
 struct HeldText {
     text: String,
     _held: Held,
@@ -187,7 +187,7 @@ fn list_of(clients: Vec<Arc<Client>>) -> String {
             text.push(',');
         }
         let start = text.len();
-        // What cannot be shown was no client; a list with a gap is better than none.
+        // A malformed report becomes `null`, because a list with a gap is better than an error.
         if json::print_into(&mut text, &descriptor, &client.body).is_err() {
             text.truncate(start);
             text.push_str("null");
@@ -197,7 +197,7 @@ fn list_of(clients: Vec<Arc<Client>>) -> String {
     text
 }
 
-/// Where the metrics of clients are scraped, as Prometheus reads it.
+/// Returns the metrics endpoints of clients, as targets for Prometheus.
 pub(super) async fn scrape_targets(api: HttpApi) -> Response<Body> {
     let mut response = match clients_reply(&api, targets_of).await {
         Ok(text) => plain(StatusCode::OK, text),
@@ -229,7 +229,7 @@ fn targets_of(clients: Vec<Arc<Client>>) -> String {
     Value::from(groups).to_string()
 }
 
-/// The query of a call that needs a token.
+/// Checks the token, then parses the query.
 fn read_query(api: &HttpApi, request: &Request, keys: &[&str]) -> Result<Query, Failure> {
     api.access.check_console(token(request.headers()))?;
     Query::parse(request.uri().query(), keys)

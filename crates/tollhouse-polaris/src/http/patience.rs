@@ -1,4 +1,4 @@
-//! A stream on which a client that does not read is given up after some time.
+//! A stream that gives up on clients that do not read.
 
 use std::io;
 use std::pin::Pin;
@@ -8,18 +8,18 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// How long a client may take for [`PROGRESS_BYTES`] of an answer, or for its end.
+/// Timeout for a client to read [`PROGRESS_BYTES`] of an answer, or its end.
 pub(super) const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// Bytes that count as progress: what the slowest line in use takes in a few seconds.
+/// Bytes that count as progress: a few seconds on the slowest lines in use.
 const PROGRESS_BYTES: usize = 16 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Patient<S> {
     stream: S,
-    /// Runs while bytes wait for the client.
+    /// Timer that runs while bytes wait for the client.
     stall: Option<Pin<Box<Sleep>>>,
-    /// Taken by the client since it runs.
+    /// Bytes taken by the client since the timer started.
     taken_bytes: usize,
 }
 
@@ -28,7 +28,7 @@ impl<S> Patient<S> {
         Self { stream, stall: None, taken_bytes: 0 }
     }
 
-    /// The outcome of a write; an error, where the client has used up the patience.
+    /// Returns the outcome of a write, or a timeout error if the client has stalled.
     fn check_stall(
         &mut self,
         written: Poll<io::Result<usize>>,
@@ -92,7 +92,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
-        // Asked for when all that there was is written.
+        // The caller flushes after everything was written.
         self.reset_stall();
         Poll::Ready(Ok(()))
     }

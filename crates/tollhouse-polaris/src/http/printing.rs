@@ -1,6 +1,7 @@
-//! Long answers as JSON: printed within a bound, and once for all who ask for the same at the same time.
+//! Printing of long answers as JSON: within a size limit, and once for all clients that request the
+//! same answer at the same time.
 //!
-//! A text lives as long as somebody waits for it or has not read it to its end, and is counted as long.
+//! A text exists, and its memory is reserved, while a client waits for it or reads it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,20 +16,20 @@ use crate::code::Code;
 use crate::json::{self, PrintError};
 use crate::schema::descriptors;
 
-/// How many times as long as its message a text may be at first. Names, quotes and unset fields make it
-/// two to four times as long.
+/// First limit of a text, as a multiple of its message: names, quotes and unset fields make it two
+/// to four times as long.
 const USUAL_GROWTH: usize = 4;
 
-/// The same where that is not enough: a control character takes six bytes.
+/// Second limit, if the first does not suffice: a control character takes six bytes.
 const GREATEST_GROWTH: usize = 8;
 
-/// Names of texts after which those are forgotten that nobody reads any more.
+/// Number of cache entries above which unused ones are removed.
 const NAMES_MAX: usize = 256;
 
-/// What a text is known by: answers of one name are the same.
+/// Cache key of a text: answers with equal keys are equal.
 pub(super) type Name = [u8; 32];
 
-/// Texts that are being printed or read.
+/// Cache of the texts that are being printed or read.
 #[derive(Debug, Default)]
 pub(super) struct Texts(Mutex<HashMap<Name, Weak<Text>>>);
 
@@ -41,7 +42,7 @@ struct Printed {
     _held: Option<Held>,
 }
 
-/// A share in a text, which keeps it.
+/// Reference to a text, which keeps it alive.
 struct Reading(Arc<Text>);
 
 impl AsRef<[u8]> for Reading {
@@ -51,7 +52,7 @@ impl AsRef<[u8]> for Reading {
 }
 
 impl Texts {
-    /// The text of an answer of the type `message`, shared with all who ask for the same `name`.
+    /// Prints an answer of type `message`, or shares the text of an equal `name`.
     pub(super) async fn shared(
         &self,
         name: Name,
@@ -76,7 +77,7 @@ impl Texts {
     }
 }
 
-/// The text of an answer that is for one client.
+/// Prints an answer for one client.
 pub(super) async fn alone(
     capacity: &Capacity,
     message: &'static str,
@@ -91,7 +92,7 @@ async fn text_of(
     message: &'static str,
     answer: Answer,
 ) -> Result<Bytes, Failure> {
-    // Whoever comes second waits for the first, and takes over if that one leaves.
+    // A second caller waits for the first, and takes over if that one is cancelled.
     text.0.get_or_try_init(|| printed(capacity, message, answer)).await?;
     Ok(Bytes::from_owner(Reading(text)))
 }
@@ -102,14 +103,14 @@ async fn printed(
     answer: Answer,
 ) -> Result<Printed, Failure> {
     let length = answer.length();
-    // The message is put together beside its text.
+    // The message needs memory in addition to its text.
     let held_message = capacity.hold(length).await?;
     let (whole, held_message) = capacity.work(move || (answer.into_bytes(), held_message)).await?;
     for growth in [USUAL_GROWTH, GREATEST_GROWTH] {
         let bytes_max = growth * length;
         let held = capacity.hold(bytes_max).await?;
         let bytes = whole.clone();
-        // What is held goes along: work that nobody waits for any more holds it all the same.
+        // The job holds the reservation, because it runs on even if its caller has gone.
         let print = move || (print(message, &bytes, bytes_max), held);
         match capacity.work(print).await? {
             (Ok(text), held) => {
@@ -120,7 +121,7 @@ async fn printed(
             (Err(PrintError::Wire(_)), _) => break,
         }
     }
-    // What a client stored may be no message after all; it hears so, and no more.
+    // A client may have stored an invalid message; the reader gets this error.
     Err(Failure::with(Code::ExecuteException, "the answer cannot be shown"))
 }
 
@@ -133,11 +134,10 @@ fn print(message: &'static str, bytes: &[u8], bytes_max: usize) -> Result<String
     })
 }
 
-/// A text with the room that it takes, now that this is known.
+/// Keeps a text, with its reservation reduced to its length.
 fn kept(capacity: &Capacity, text: String, held: Held) -> Printed {
     let mut held = Some(held);
-    // Cannot fail: no text is longer than its bound but for what a single field adds to it, for which
-    // there is room or is not, and the text is there in any case.
+    // An error is ignored: a text exceeds its limit by one field at most, and exists in any case.
     let _ = capacity.try_resize(&mut held, text.len());
     Printed { text, _held: held }
 }

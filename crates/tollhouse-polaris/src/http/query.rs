@@ -1,29 +1,29 @@
-//! The part of a URL after the question mark: filters and the page.
+//! Query of a URL: filters and the page.
 
 use super::failure::Failure;
 use crate::code::Code;
 use percent_encoding::percent_decode_str;
 
-/// Items of a page when none are asked for, and at most: as in Polaris.
+/// Default and maximum number of items on a page, as in Polaris.
 pub(super) const PAGE_ITEMS_MAX: usize = 100;
-/// Keys that choose a part of a list.
+/// Keys that select the page.
 const PAGE_KEYS: [&str; 2] = ["offset", "limit"];
-/// Keys of lists of labels, which a repetition makes longer.
+/// Keys of label lists; repeated keys extend the list.
 const LABEL_KEYS: [&str; 2] = ["keys", "values"];
-/// Key of the language in which a console would like to read what is wrong.
+/// Key of the language for error texts.
 const LANGUAGE_KEY: &str = "lang";
-/// Pairs of one query: some for every key that a list knows.
+/// Maximum number of pairs in a query: several for each key of a list.
 const PAIRS_MAX: usize = 256;
-/// Between the members of a list in one value.
+/// Separator of list members within one value.
 const LIST_SEPARATOR: char = ',';
 
-/// Filters, in the order in which they were given.
+/// Filters, in the order of the URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Query {
     pairs: Vec<(String, String)>,
 }
 
-/// A part of a list.
+/// Offset and maximum size of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) offset: usize,
@@ -31,7 +31,7 @@ pub(super) struct Page {
 }
 
 impl Query {
-    /// Reads a query in which these keys may occur, and those of a page.
+    /// Parses a query with these keys and those of a page.
     pub(super) fn parse(text: Option<&str>, keys: &[&str]) -> Result<Self, Failure> {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for (key, value) in pieces(text) {
@@ -42,7 +42,7 @@ impl Query {
             if !keys.contains(&&*key) && !PAGE_KEYS.contains(&&*key) {
                 return Err(Failure::with(Code::InvalidParameter, format!("{key:?}")));
             }
-            // A filter that says nothing filters nothing.
+            // An empty filter is ignored.
             if value.is_empty() {
                 continue;
             }
@@ -57,33 +57,33 @@ impl Query {
         Ok(Self { pairs })
     }
 
-    /// The value of a key; of several the first.
+    /// Returns the first value of a key.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.pairs.iter().find(|(known, _)| known == key).map(|(_, value)| &**value)
     }
 
-    /// All values of a key.
+    /// Iterates over all values of a key.
     pub(super) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.pairs.iter().filter(move |(known, _)| known == key).map(|(_, value)| &**value)
     }
 
-    /// Whether a text is as one of the values of a key says, if there is any.
+    /// Whether a text matches at least one value of a key; true if the key is absent.
     pub(super) fn allows_any(&self, key: &str, text: &str) -> bool {
         let mut patterns = self.all(key).peekable();
         patterns.peek().is_none() || patterns.any(|pattern| matches(pattern, text))
     }
 
-    /// A value that must be there.
+    /// Returns the value of a required key; `code` is the error if it is absent.
     pub(super) fn required(&self, key: &str, code: Code) -> Result<&str, Failure> {
         self.get(key).ok_or_else(|| code.into())
     }
 
-    /// Whether anything but the page is asked for.
+    /// Whether the query has keys other than those of the page.
     pub(super) fn has_filters(&self) -> bool {
         self.pairs.iter().any(|(key, _)| !PAGE_KEYS.contains(&&**key))
     }
 
-    /// The value of a key that is true or false.
+    /// Parses the value of a key as a boolean.
     pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, Failure> {
         self.get(key)
             .map(|value| match value {
@@ -94,13 +94,13 @@ impl Query {
             .transpose()
     }
 
-    /// The value of a key that is a number.
+    /// Parses the value of a key as a number.
     pub(super) fn number(&self, key: &str) -> Result<Option<u32>, Failure> {
         let failure = |_| Failure::with(Code::InvalidParameter, key.to_owned());
         self.get(key).map(|value| value.parse().map_err(failure)).transpose()
     }
 
-    /// Two lists of equal length, as pairs.
+    /// Returns two lists of equal length as pairs.
     pub(super) fn labels(&self, keys: &str, values: &str) -> Result<Vec<(&str, &str)>, Failure> {
         let list = |key| self.get(key).map(|text| text.split(LIST_SEPARATOR).collect::<Vec<_>>());
         let (keys, values) = (list(keys).unwrap_or_default(), list(values).unwrap_or_default());
@@ -110,7 +110,7 @@ impl Query {
         Ok(keys.into_iter().zip(values).collect())
     }
 
-    /// The page that is asked for.
+    /// Returns the requested page.
     pub(super) fn page(&self) -> Result<Page, Failure> {
         let [offset, limit] = PAGE_KEYS.map(|key| self.number(key));
         let limit = limit?.map_or(PAGE_ITEMS_MAX, |limit| limit as usize);
@@ -119,7 +119,7 @@ impl Query {
 }
 
 impl Page {
-    /// The part of `items` that is on it.
+    /// Returns the part of `items` on this page.
     pub(super) fn slice<T>(self, items: &[T]) -> &[T] {
         let from = self.offset.min(items.len());
         let to = from.saturating_add(self.limit).min(items.len());
@@ -127,13 +127,13 @@ impl Page {
     }
 }
 
-/// The language that a query asks for, if it names one.
+/// Returns the language that a query names.
 pub(super) fn language_of(text: Option<&str>) -> Option<String> {
     let mut found = pieces(text).filter(|(key, _)| *key == LANGUAGE_KEY);
     found.next().and_then(|(_, value)| decode(value).ok())
 }
 
-/// The keys and values of a query as they were sent.
+/// Iterates over the undecoded keys and values of a query.
 fn pieces(text: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
     let pieces = text.unwrap_or_default().split('&').filter(|piece| !piece.is_empty());
     pieces.map(|piece| piece.split_once('=').unwrap_or((piece, "")))
@@ -145,7 +145,7 @@ fn decode(text: &str) -> Result<String, Failure> {
     decoded.map(Into::into).map_err(|_| Code::InvalidParameter.into())
 }
 
-/// Whether a text is as a filter says. A `*` at its beginning or end stands for anything.
+/// Whether a text matches a filter; a `*` at the beginning or end matches anything.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let (open_start, rest) = match pattern.strip_prefix('*') {
         Some(rest) => (true, rest),
@@ -163,12 +163,12 @@ pub(super) fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// Whether a text is as a filter says, if there is one.
+/// Whether a text matches a filter; true without a filter.
 pub(super) fn allows(filter: Option<&str>, text: &str) -> bool {
     filter.is_none_or(|pattern| matches(pattern, text))
 }
 
-/// Whether a text is one of a list, if there is one.
+/// Whether a text matches one of a list of filters; true without a list.
 pub(super) fn lists(filter: Option<&str>, text: &str) -> bool {
     filter.is_none_or(|list| list.split(LIST_SEPARATOR).any(|pattern| matches(pattern, text)))
 }

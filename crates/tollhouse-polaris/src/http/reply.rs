@@ -1,5 +1,5 @@
-//! Answers on their way out: the status that is in the code, JSON, and the headers that repeat the
-//! code for those who do not read bodies.
+//! HTTP answers: the status from the code, a JSON body, and headers that repeat the code for
+//! clients that do not read bodies.
 
 use super::capacity::{Capacity, SHORT_BYTES_MAX};
 use super::failure::Failure;
@@ -15,40 +15,40 @@ use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{Response, StatusCode};
 
-/// What every answer of the API says it is, JSON or not; clients go by it.
+/// Content type of all answers, JSON included, because clients rely on it.
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const CODE_HEADER: HeaderName = HeaderName::from_static("x-polaris-code");
 const MESSAGE_HEADER: HeaderName = HeaderName::from_static("x-polaris-message");
 
-/// The text of the code, in every answer.
+/// Field number of the code's text, in every answer type.
 const INFO: u32 = 2;
 
-/// An answer: a message and the code that is in it.
+/// An answer: a message, and the code that it contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reply {
     pub(super) code: Code,
     pub(super) info: String,
-    /// Full name of the message's type.
+    /// Full name of the message type.
     pub(super) message: &'static str,
     pub(super) bytes: Vec<u8>,
 }
 
-/// One answer to one request.
+/// Answer to a single request.
 pub(super) const RESPONSE: &str = "v1.Response";
-/// One answer to a list of requests.
+/// Answer to a list of requests.
 pub(super) const BATCH_WRITE: &str = "v1.BatchWriteResponse";
 /// A page of a list.
 pub(super) const BATCH_QUERY: &str = "v1.BatchQueryResponse";
-/// What is known of a service.
+/// Answer to `Discover`.
 pub(super) const DISCOVER: &str = "v1.DiscoverResponse";
 
 impl Reply {
-    /// An answer whose message has its code already.
+    /// Creates an answer from a message that contains its code already.
     pub(super) fn from_bytes(code: Code, message: &'static str, bytes: Vec<u8>) -> Self {
         Self { code, info: code.info().to_owned(), message, bytes }
     }
 
-    /// A success, whose other fields `write` adds.
+    /// Creates a successful answer; `write` adds the other fields.
     pub(super) fn success(message: &'static str, write: impl FnOnce(&mut Vec<u8>)) -> Self {
         let mut bytes = Vec::new();
         put_outcome(&mut bytes, Code::ExecuteSuccess);
@@ -56,7 +56,7 @@ impl Reply {
         Self::from_bytes(Code::ExecuteSuccess, message, bytes)
     }
 
-    /// A failure, with nothing else.
+    /// Creates a failure without other fields.
     pub(super) fn failure(message: &'static str, failure: &Failure) -> Self {
         let mut bytes = Vec::new();
         match &failure.detail {
@@ -66,7 +66,7 @@ impl Reply {
         Self { code: failure.code, info: failure.info().into_owned(), message, bytes }
     }
 
-    /// As it goes over the wire; long ones are printed elsewhere.
+    /// Converts to an HTTP response; a long answer is printed on a blocking thread.
     pub(super) async fn send(self, capacity: &Capacity, language: Language) -> Response<Body> {
         if self.bytes.len() <= SHORT_BYTES_MAX {
             return self.print(language);
@@ -78,7 +78,7 @@ impl Reply {
         }
     }
 
-    /// A short one as it goes over the wire.
+    /// Converts a short answer to an HTTP response.
     pub(super) fn print(self, language: Language) -> Response<Body> {
         let Self { code, info, message, bytes } = self.in_language(language);
         let descriptor = descriptors()
@@ -86,25 +86,25 @@ impl Reply {
             .expect("every type of answer is in the schema");
         match json::print(&descriptor, &bytes) {
             Ok(text) => responding(code, &info, text),
-            // What a client stored may be no message after all; it hears so, and no more.
+            // A client may have stored an invalid message; the reader gets this error.
             Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the answer cannot be shown"),
         }
     }
 
-    /// The text of a code that went wrong is translated; what there is to say beyond it is not.
+    /// Translates the text of a failure's code; a detail is not translated.
     fn in_language(mut self, language: Language) -> Self {
         let is_plain = self.code != Code::ExecuteSuccess && self.info == self.code.info();
         if let (true, Language::Chinese) = (is_plain, language)
             && let Some(text) = self.code.chinese_info()
         {
-            // Of two fields of one number the last counts.
+            // Appended, because the last of two fields with equal numbers is valid.
             put_text_value(&mut self.bytes, INFO, text);
         }
         self
     }
 }
 
-/// A text with the status that is in its code, and the headers that repeat the code.
+/// Creates a response with the code's status, and with headers that repeat the code.
 pub(super) fn responding(code: Code, info: &str, text: impl Into<Body>) -> Response<Body> {
     let status = StatusCode::from_u16(code.http_status());
     let mut response = plain(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), text);
@@ -118,7 +118,7 @@ pub(super) fn responding(code: Code, info: &str, text: impl Into<Body>) -> Respo
     response
 }
 
-/// An answer of text.
+/// Creates a plain text response.
 pub(super) fn plain(status: StatusCode, text: impl Into<Body>) -> Response<Body> {
     let mut response = Response::new(text.into());
     *response.status_mut() = status;

@@ -1,4 +1,4 @@
-//! Which path leads to which call.
+//! Paths of the HTTP API.
 
 use super::HttpApi;
 use super::client::{self, ClientCall, REQUEST_ID};
@@ -16,11 +16,11 @@ use axum::routing::{MethodRouter, get, post, put};
 
 type Route = MethodRouter<HttpApi>;
 
-/// The text at the root, by which load balancers and people tell that the server is there.
+/// Text at `/`, by which load balancers and operators see that the server is up.
 const ROOT: &str = "tollhouse registry";
 const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static(REQUEST_ID);
 
-/// All calls over HTTP.
+/// Builds the router of all HTTP calls.
 pub fn router(api: HttpApi) -> Router {
     Router::new()
         .merge(client_routes())
@@ -35,7 +35,7 @@ pub fn router(api: HttpApi) -> Router {
         .with_state(api)
 }
 
-/// Whoever names a call gets the name back with the answer.
+/// Returns the request id of a call with its answer.
 async fn echo_request_id(request: Request, next: Next) -> Response<Body> {
     let id = request.headers().get(REQUEST_ID_HEADER).cloned();
     let mut response = next.run(request).await;

@@ -1,5 +1,5 @@
-//! The listener in front of the API: bounded in connections, in how long each may be silent, and in how
-//! long one may leave an answer unread.
+//! HTTP listener of the API, with limits on the number of connections, on their idle time, and on
+//! unread answers.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -23,28 +23,28 @@ use super::patience::Patient;
 use super::websites::ToThisMachine;
 use crate::slots::{LOG_INTERVAL, Slots};
 
-/// How long the head of a request may take, and how long a connection may idle between two.
+/// Timeout for the head of a request, which also limits the idle time between two requests.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Bytes of a connection's buffers, each way: room for a head with all that proxies put into it.
+/// Size of a connection's buffers: enough for the headers that proxies add.
 const CONNECTION_BUFFER_BYTES_MAX: usize = 64 * 1024;
 
-/// How long the pause is after the listener failed, for want of descriptors usually.
+/// Pause after a failed accept, usually for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long requests under way may take once the listener is told to stop.
+/// Time for requests in progress to finish after the stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How long a connection without any request is waited for then: it was opened while there was a listener, and its first
-/// request may be on its way.
+/// Time to wait after the stop for the first request of a new connection, because it may be on its
+/// way.
 const FIRST_REQUEST_WAIT: Duration = Duration::from_millis(500);
 
-/// Whose connection a request came on.
+/// Client address of the connection that a request came on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer(pub(super) IpAddr);
 
-/// Serves `router`, over TLS where there is a certificate, until `stop` becomes true or has no sender left.
-/// Connections beyond `slots` are closed at once.
+/// Serves `router`, over TLS if there is a certificate, until `stop` becomes true or its sender is
+/// dropped. Connections beyond `slots` are closed at once.
 pub async fn serve(
     listener: TcpListener,
     (router, tls): (Router, Option<ListenerTls>),
@@ -60,7 +60,7 @@ pub async fn serve(
     loop {
         tokio::select! {
             () = &mut stopped => break,
-            // Taken out as they end: the set would grow with every connection there ever was.
+            // Ended connections are removed, because otherwise the set would grow forever.
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
@@ -93,7 +93,7 @@ async fn take(
     (router, tls): (Router, Option<ListenerTls>),
     stopping: watch::Receiver<bool>,
 ) {
-    // Answers are short, and clients wait for each.
+    // Nagle's algorithm would delay answers, which are short and awaited one by one.
     let _ = stream.set_nodelay(true);
     let is_local = stream.local_addr().is_ok_and(|local| local.ip().is_loopback());
     let router = if is_local { router.layer(Extension(ToThisMachine)) } else { router };
@@ -134,7 +134,7 @@ async fn connection(
     let ended = tokio::select! {
         ended = &mut connection => ended,
         () = stopped => {
-            // The request under way gets its answer, which says that the connection ends.
+            // The request in progress is answered, with `Connection: close`.
             connection.as_mut().graceful_shutdown();
             connection.await
         }

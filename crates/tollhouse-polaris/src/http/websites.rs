@@ -1,5 +1,5 @@
-//! Calls that a browser makes for a website: refused where nothing but the address keeps strangers out. Not here:
-//! tokens, which are asked for by each call.
+//! Protection against calls that a browser makes for a website. Such calls are refused where only
+//! the loopback address keeps outsiders away. Tokens are checked by each call, not here.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -11,11 +11,11 @@ use super::HttpApi;
 use super::intake::token;
 use super::reply::plain;
 
-/// Put with requests that came to a loopback address, where clients are those of this machine.
+/// Marks requests to a loopback address, whose clients run on this machine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ToThisMachine;
 
-/// Refuses what a website may have brought, and has the rest answered.
+/// Refuses requests that a website may have caused.
 pub(super) async fn refuse(
     State(api): State<HttpApi>,
     request: Request,
@@ -29,11 +29,12 @@ pub(super) async fn refuse(
     next.run(request).await
 }
 
-/// A website can have its own name resolved to loopback and call here as if it were its own server, with any
-/// header and body (DNS rebinding). It knows no token.
+/// Whether a website may have caused the request. A website can resolve its own name to a loopback
+/// address, and then call this server with any header and body (DNS rebinding), but it knows no
+/// token.
 fn is_websites(api: &HttpApi, request: &Request) -> bool {
     let headers = request.headers();
-    // What is no text is no name of this machine either.
+    // A value that is not text cannot name this machine.
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or(".."));
     let is_local = request.extensions().get::<ToThisMachine>().is_some();
     let is_known = token(headers).is_some_and(|token| api.access.has(token));

@@ -1,8 +1,8 @@
-//! Fields that are newer than the edition of the schema which clients in use were built with. Some
-//! of these clients refuse an answer in which a field occurs that they do not know, even as `null`;
-//! so such a field is written only where it says something.
+//! Fields newer than the schema that existing clients were built with. Some clients refuse an
+//! answer that contains an unknown field, even if it is `null`, so that such a field is written
+//! only if it is set.
 
-/// The numbers of a message's newer fields: newer than edition 1.5.3 of the protocol's schema.
+/// Returns the numbers of a message's fields that are newer than version 1.5.3 of the schema.
 pub(super) fn newer_fields(message: &str) -> &'static [u32] {
     match message {
         "v1.BlockConfig" => &[5],

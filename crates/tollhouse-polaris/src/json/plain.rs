@@ -1,5 +1,6 @@
-//! JSON as Go's own encoder makes it of a message's struct: wrappers are objects with a `value`, durations have
-//! seconds and nanoseconds, an `Any` has its bytes in base64, enums are numbers. So lie rules in Polaris' database.
+//! JSON as Go's `encoding/json` writes the struct of a message: wrappers are objects with a
+//! `value`, durations have seconds and nanoseconds, an `Any` has base64 bytes, enums are numbers.
+//! Polaris stores rules in its database in this form.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -9,17 +10,18 @@ use serde_json::Value as Json;
 
 use super::read::{ReadError, options};
 
-/// The bytes of the message that such JSON stands for. Fields nobody knows are passed over.
+/// Encodes a message from such JSON. Unknown fields are ignored.
 ///
 /// # Errors
-/// A field holds what its type cannot.
+/// If a value does not fit the type of its field.
 pub fn read_plain(descriptor: &MessageDescriptor, json: &Json) -> Result<Vec<u8>, ReadError> {
     Ok(message(descriptor, json)?.encode_to_vec())
 }
 
 fn message(descriptor: &MessageDescriptor, json: &Json) -> Result<DynamicMessage, ReadError> {
     let Json::Object(fields) = json else {
-        // The protocol's own JSON, of editions that write that: a wrapper's value, a duration as text.
+        // The canonical protobuf JSON, which some versions write: the bare value of a wrapper, or a
+        // duration as text.
         let read =
             DynamicMessage::deserialize_with_options(descriptor.clone(), json.clone(), &options());
         return read.map_err(|error| ReadError::new(error.to_string()));
@@ -34,7 +36,7 @@ fn message(descriptor: &MessageDescriptor, json: &Json) -> Result<DynamicMessage
     Ok(read)
 }
 
-/// The field of a name, in whichever spelling.
+/// Returns the field of a name, in any spelling.
 fn field_of(descriptor: &MessageDescriptor, name: &str) -> Option<FieldDescriptor> {
     let plain = |name: &str| name.replace('_', "").to_ascii_lowercase();
     let by_name = descriptor.get_field_by_name(name);
@@ -105,7 +107,7 @@ fn unfit(field: &FieldDescriptor, json: &Json) -> ReadError {
         Json::Array(_) => "a list",
         Json::Object(_) => "an object",
     };
-    ReadError::new(format!("{what} is no value of {}", field.full_name()))
+    ReadError::new(format!("{what} is not a value of {}", field.full_name()))
 }
 
 #[cfg(test)]

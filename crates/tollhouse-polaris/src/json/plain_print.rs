@@ -1,5 +1,5 @@
-//! The writing side of `plain.rs`: a message as Go's own encoder would write its struct. What is unset is left out,
-//! and so is what the schema does not know.
+//! Writing counterpart of `plain.rs`: a message as Go's `encoding/json` would write its struct.
+//! Unset fields, and fields unknown to the schema, are left out.
 
 use crate::schema::schema_name;
 use base64::Engine;
@@ -9,19 +9,19 @@ use serde_json::{Map, Value as Json};
 
 use super::read::ReadError;
 
-/// The JSON that [`read_plain`](super::read_plain) makes this message of.
+/// Converts a message to the JSON that [`read_plain`](super::read_plain) reads.
 ///
 /// # Errors
-/// The bytes are no such message.
+/// If the bytes cannot be decoded as this message.
 pub fn print_plain(descriptor: &MessageDescriptor, bytes: &[u8]) -> Result<Json, ReadError> {
     let read = DynamicMessage::decode(descriptor.clone(), bytes);
     Ok(message(&read.map_err(|error| ReadError::new(error.to_string()))?))
 }
 
-/// The JSON that the protocol defines for it, with enums by name, and unset fields left out.
+/// Converts a message to canonical protobuf JSON, with enums by name and without unset fields.
 ///
 /// # Errors
-/// The bytes are no such message, or hold an `Any` of a type that nobody knows.
+/// If the bytes cannot be decoded as this message, or contain an `Any` of an unknown type.
 pub fn print_sparse(descriptor: &MessageDescriptor, bytes: &[u8]) -> Result<Json, ReadError> {
     let read = DynamicMessage::decode(descriptor.clone(), bytes);
     let read = read.map_err(|error| ReadError::new(error.to_string()))?;
@@ -39,7 +39,7 @@ fn whole(field: &FieldDescriptor, value: &Value) -> Json {
         Value::Map(pairs) if field.is_map() => {
             let mut pairs: Vec<_> =
                 pairs.iter().map(|(key, value)| (key_text(key), single(value))).collect();
-            // Equal messages give equal texts.
+            // Sorted, so that equal messages give equal texts.
             pairs.sort_by(|one, other| one.0.cmp(&other.0));
             Json::Object(Map::from_iter(pairs))
         }
@@ -59,7 +59,7 @@ fn single(value: &Value) -> Json {
         Value::String(text) => text.as_str().into(),
         Value::Bytes(bytes) => BASE64.encode(bytes).into(),
         Value::Message(read) => message(read),
-        // Neither stands inside of another.
+        // Never happens, because protobuf does not nest lists or maps.
         Value::List(_) | Value::Map(_) => Json::Null,
     }
 }

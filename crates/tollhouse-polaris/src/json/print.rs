@@ -1,8 +1,8 @@
-//! The bytes of a message to JSON, straight from one to the other.
+//! Printing of encoded messages as JSON, without an intermediate form.
 //!
-//! Every field of the schema is written: what is unset as `null`, `[]`, `{}` or its default, enums by
-//! name, 64-bit numbers as text. Left out are fields that the schema does not know, which have no name,
-//! and unset ones that strict clients do not know.
+//! Every field of the schema is written: unset ones as `null`, `[]`, `{}` or their default, enums
+//! by name, 64-bit numbers as text. Left out are fields unknown to the schema, which have no name,
+//! and unset fields that strict clients do not know.
 
 use super::newer::newer_fields;
 use crate::schema::descriptors;
@@ -12,36 +12,36 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use std::fmt::Write;
 
-/// Messages inside of messages: as deep as JSON is read. The schema has nine; text from clients may
-/// hold more inside of an `Any`.
+/// Maximum nesting of messages, equal to the limit for reading JSON. The schema nests nine; an
+/// `Any` sent by a client may nest more.
 const DEPTH_MAX: usize = 128;
 
-/// Why there is no text.
+/// Reason for which a message cannot be printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PrintError {
-    /// The bytes are no message.
+    /// The bytes cannot be decoded.
     #[error("{0}")]
     Wire(#[from] WireError),
-    /// The text is longer than it may be.
+    /// The text exceeds the limit.
     #[error("the text is too long")]
     TooLong,
 }
 
-/// Writes a message as JSON.
+/// Prints a message as JSON.
 ///
 /// # Errors
-/// The bytes are no message.
+/// If the bytes cannot be decoded.
 pub fn print(descriptor: &MessageDescriptor, message: &[u8]) -> Result<String, PrintError> {
-    // Names, quotes and unset fields make the text some times as long as the bytes.
+    // Names, quotes and unset fields make the text several times as long as the message.
     let mut out = String::with_capacity(256 + 4 * message.len());
     print_into(&mut out, descriptor, message)?;
     Ok(out)
 }
 
-/// The same, unless the text is longer than `bytes_max` by more than one field.
+/// Prints a message as JSON of at most `bytes_max` bytes; a single field may exceed the limit.
 ///
 /// # Errors
-/// It is, or the bytes are no message.
+/// If the text is longer, or the bytes cannot be decoded.
 pub fn print_within(
     descriptor: &MessageDescriptor,
     message: &[u8],
@@ -52,10 +52,10 @@ pub fn print_within(
     Ok(out)
 }
 
-/// The same at the end of `out`.
+/// Prints a message as JSON at the end of `out`.
 ///
 /// # Errors
-/// The bytes are no message.
+/// If the bytes cannot be decoded.
 pub fn print_into(
     out: &mut String,
     descriptor: &MessageDescriptor,
@@ -91,7 +91,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// The fields of a message without its braces.
+    /// Prints the fields of a message, without the braces.
     fn fields(&mut self, descriptor: &MessageDescriptor, bytes: &[u8]) -> Result<(), PrintError> {
         let mut written: Vec<Field<'_>> = Fields::new(bytes).collect::<Result<_, WireError>>()?;
         written.sort_by_key(|field| field.number);
@@ -171,7 +171,8 @@ impl Printer<'_> {
             }
             entries.push((key, value));
         }
-        // Of entries with one key the last counts; sorted, so that equal maps give equal text.
+        // The last of several entries with equal keys is valid; sorted, so that equal maps give
+        // equal texts.
         entries.reverse();
         entries.sort_by_key(|(key, _)| *key);
         entries.dedup_by_key(|(key, _)| *key);
@@ -215,7 +216,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// What stands for a field that was not written.
+    /// Prints the value of an unset field.
     fn absent(&mut self, kind: &Kind) {
         match kind {
             Kind::Message(_) => self.out.push_str("null"),
@@ -227,7 +228,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A wrapper is written as what it wraps.
+    /// Prints a wrapper message as its bare value.
     fn wrapper(&mut self, descriptor: &MessageDescriptor, bytes: &[u8]) -> Result<(), PrintError> {
         let Some(field) = descriptor.get_field(1) else {
             self.out.push_str("null");
@@ -239,7 +240,7 @@ impl Printer<'_> {
         self.field(&field, &found)
     }
 
-    /// A message of a type that is named beside it.
+    /// Prints an `Any` with its message, if the type is known.
     fn any(&mut self, bytes: &[u8]) -> Result<(), PrintError> {
         let (mut url, mut body): (&str, &[u8]) = ("", &[]);
         for field in Fields::new(bytes) {
@@ -254,8 +255,8 @@ impl Printer<'_> {
             return Ok(());
         }
         self.out.push_str("{\"@type\":");
-        // Types with a JSON form of their own lie under `value`; others lie beside the name (proto3's JSON mapping of
-        // `Any`).
+        // Types with a special JSON form are written as `value`; the fields of others follow the
+        // type directly (proto3's JSON mapping of `Any`).
         self.text(url);
         let name = url.rsplit('/').next().unwrap_or_default();
         let known = descriptors().get_message_by_name(name);
@@ -277,7 +278,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Seconds with as many decimals as are needed, in steps of three.
+    /// Prints seconds with 0, 3, 6 or 9 decimals, as few as suffice.
     fn duration(&mut self, bytes: &[u8]) -> Result<(), PrintError> {
         let (mut seconds, mut nanoseconds) = (0_i64, 0_i32);
         for field in Fields::new(bytes) {
@@ -346,7 +347,7 @@ fn text_of(bytes: &[u8]) -> Result<&str, WireError> {
     std::str::from_utf8(bytes).map_err(|_| WireError::NotUtf8)
 }
 
-/// Whether a value can be of a kind; others are skipped, as by every reader.
+/// Whether a value fits a kind; others are skipped, as in every protobuf reader.
 fn suits(kind: &Kind, value: &Value<'_>) -> bool {
     match kind {
         Kind::Message(_) | Kind::String | Kind::Bytes => matches!(value, Value::Bytes(_)),
@@ -360,7 +361,7 @@ fn is_wrapper(name: &str) -> bool {
     name.strip_prefix("google.protobuf.").is_some_and(|name| name.ends_with("Value"))
 }
 
-/// Whether a message is written as something else than an object of its fields.
+/// Whether a message has a special JSON form instead of an object of its fields.
 fn is_special(name: &str) -> bool {
     name.starts_with("google.protobuf.")
 }

@@ -1,4 +1,4 @@
-//! JSON to the bytes of a message.
+//! Encoding of messages from JSON.
 
 use prost::Message;
 use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor};
@@ -9,7 +9,7 @@ use thiserror::Error;
 mod known_names;
 use known_names::KnownNames;
 
-/// Why a text is no such message.
+/// Reason for which a JSON text cannot be converted to the message.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub struct ReadError(String);
@@ -20,24 +20,25 @@ impl ReadError {
     }
 }
 
-/// Fields nobody knows come from newer clients and mean no harm. Names that an enum does not have are passed over
-/// as well, and so are looked for by [`check_names`].
+/// Lenient options: unknown fields are ignored, because they come from newer clients. Unknown enum
+/// names are ignored too; [`check_names`] detects them.
 pub(super) fn options() -> DeserializeOptions {
     DeserializeOptions::new().deny_unknown_fields(false)
 }
 
-/// What takes a message only if it knows all of it, which most texts are.
+/// Strict options, which accept a message only if all of it is known. Most texts are accepted, so
+/// that they are tried first.
 fn strict_options() -> DeserializeOptions {
     DeserializeOptions::new().deny_unknown_fields(true)
 }
 
-/// Reads one message and gives its bytes. A name that an enum does not have counts as none.
+/// Encodes a message from JSON. An unknown enum name counts as absent.
 pub fn read(descriptor: &MessageDescriptor, json: &[u8]) -> Result<Vec<u8>, ReadError> {
     read_one(descriptor, &options(), json).map_err(read_error)
 }
 
-/// Reads one message that is to be kept: names that an enum does not have are refused, since a rule with another
-/// policy than the one that was meant does harm.
+/// Encodes a message that will be stored. Unknown enum names are refused, because a rule with a
+/// policy other than the intended one does harm.
 pub fn read_kept(descriptor: &MessageDescriptor, json: &[u8]) -> Result<Vec<u8>, ReadError> {
     if let Ok(message) = read_one(descriptor, &strict_options(), json) {
         return Ok(message);
@@ -58,8 +59,8 @@ fn read_one(
     Ok(message)
 }
 
-/// Reads a list of at most `items_max` messages that are to be kept, as [`read_kept`] does; `None` stands for a longer
-/// list.
+/// Encodes a list of at most `items_max` messages like [`read_kept`]; returns `None` if the list is
+/// longer.
 pub fn read_list(
     descriptor: &MessageDescriptor,
     json: &[u8],
@@ -68,7 +69,7 @@ pub fn read_list(
     let read_with = |options: &DeserializeOptions| {
         let mut reader = serde_json::Deserializer::from_slice(json);
         let list = MessageList { descriptor, items_max, options }.deserialize(&mut reader)?;
-        // What follows a list that is too long is of no interest.
+        // The text after a list that is too long is not checked.
         if list.is_some() {
             reader.end()?;
         }
@@ -84,7 +85,7 @@ pub fn read_list(
     Ok(list)
 }
 
-/// Refuses a message, or a list of them, in which an enum has a name that nobody knows.
+/// Refuses a message or a list of messages with an unknown enum name.
 fn check_names(descriptor: &MessageDescriptor, json: &[u8]) -> Result<(), ReadError> {
     let mut reader = serde_json::Deserializer::from_slice(json);
     KnownNames::Message(descriptor.clone()).deserialize(&mut reader).map_err(read_error)
@@ -136,7 +137,8 @@ impl<'de> Visitor<'de> for MessageList<'_> {
         let one = || OneMessage { descriptor: self.descriptor, options: self.options };
         while let Some(message) = items.next_element_seed(one())? {
             if messages.len() == self.items_max {
-                // The rest is taken in all the same: a list must be read to its end.
+                // The rest must be consumed, because the deserializer has to reach the end of the
+                // list.
                 while items.next_element::<serde::de::IgnoredAny>()?.is_some() {}
                 return Ok(None);
             }

@@ -1,8 +1,8 @@
-//! Routing rules of the second generation as routes of the first, which is what client libraries
-//! read of an answer about routing: routes for calls of a service, and for calls that it makes.
+//! Conversion of routing rules of the second generation to routes of the first, which is the form
+//! that client libraries read: routes for calls to a service, and for calls that it makes.
 //!
-//! What a rule demands of a call becomes a label of the source: `$header.<key>`, `$query.<key>` and so
-//! on; client libraries put the labels of a call together under the same names.
+//! Conditions on a call become labels of the source: `$header.<key>`, `$query.<key>` and so on.
+//! Client libraries collect the labels of a call under the same names.
 
 use std::collections::HashMap;
 
@@ -12,40 +12,41 @@ use tollhouse_registry::{Rule, ServiceRef};
 use crate::v1;
 use v1::source_match::Type;
 
-/// The name that stands for every name.
+/// Wildcard name that matches every name.
 const ANY: &str = "*";
 
-/// The key under which a route tells the rule that it was made of.
+/// Metadata key of a route with the id of its rule.
 const RULE_ID_KEY: &str = "__routing_v2_id__";
 
-/// How the end of a call that a rule speaks of names a service: the nearer, the earlier it is tried.
+/// Specificity with which a rule's source or destination matches a service; more specific ones are
+/// tried first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Nearness {
-    /// By its name.
+    /// Matches by name.
     Named,
-    /// With all of its namespace.
+    /// Matches the whole namespace.
     Namespace,
-    /// With everybody.
+    /// Matches all services.
     Everybody,
 }
 
-/// Routes for a service, each with how near the rule is to it, in the order in which they are tried.
+/// Routes of a service in the order in which they are tried, each with its specificity.
 #[derive(Debug, Default, PartialEq)]
 pub struct Routes {
-    /// For calls of the service.
+    /// Routes for calls to the service.
     pub inbounds: Vec<(Nearness, v1::Route)>,
-    /// For calls that it makes.
+    /// Routes for calls that the service makes.
     pub outbounds: Vec<(Nearness, v1::Route)>,
 }
 
 impl Routes {
-    /// The routes that `rules`, which are in the order of their priorities, make for a service.
+    /// Converts `rules`, sorted by priority, to routes of a service.
     pub fn for_service<'a>(rules: impl Iterator<Item = &'a Rule>, service: ServiceRef<'_>) -> Self {
         let mut routes = Self::default();
         for rule in rules.filter(|rule| rule.enabled) {
             routes.add(rule, service);
         }
-        // Stable: among equally near ones the priority decides.
+        // The sort is stable, so that priority decides among equally specific ones.
         routes.inbounds.sort_by_key(|(nearness, _)| *nearness);
         routes.outbounds.sort_by_key(|(nearness, _)| *nearness);
         routes
@@ -57,7 +58,7 @@ impl Routes {
                 kept.iter().map(|group| destination(rule, &part.name, group)).collect()
             };
             let extend_info = || HashMap::from([(RULE_ID_KEY.to_owned(), String::from(&*rule.id))]);
-            // A service may be both called and calling in one rule; SDKs look for it in each list.
+            // A service can be caller and callee in the same rule; SDKs read both lists.
             let called = near(&part.destinations, service, |it| (&*it.namespace, &*it.service));
             if let Some((nearness, kept)) = called {
                 let route = v1::Route {
@@ -82,8 +83,8 @@ impl Routes {
     }
 }
 
-/// The links of a rule's chain. A rule without a chain is one link; a link that leaves an end open
-/// has that of the rule.
+/// Returns the parts of a rule. A rule without parts is one part; a part without sources or
+/// destinations inherits those of the rule.
 fn parts_of(rule: &Rule) -> Vec<v1::SubRuleRouting> {
     let Some(config) = rule_config(rule) else { return Vec::new() };
     let v1::RuleRoutingConfig { sources, destinations, mut rules } = config;
@@ -101,7 +102,7 @@ fn parts_of(rule: &Rule) -> Vec<v1::SubRuleRouting> {
     rules
 }
 
-/// What a rule says, if it goes by the labels of calls.
+/// Returns the configuration of a rule that routes by labels; `None` for other policies.
 fn rule_config(rule: &Rule) -> Option<v1::RuleRoutingConfig> {
     let message = v1::RouteRule::decode(&rule.body[..]).ok()?;
     if message.routing_policy != v1::RoutingPolicy::RulePolicy as i32 {
@@ -110,7 +111,8 @@ fn rule_config(rule: &Rule) -> Option<v1::RuleRoutingConfig> {
     v1::RuleRoutingConfig::decode(&message.routing_config?.value[..]).ok()
 }
 
-/// The ends that stand for a service, and how near the nearest of them is.
+/// Returns the sources or destinations that match a service, and the highest specificity among
+/// them.
 fn near<'e, E>(
     ends: &'e [E],
     service: ServiceRef<'_>,
@@ -137,7 +139,7 @@ fn source(source: &v1::SourceService) -> v1::Source {
     }
 }
 
-/// The label that stands for a part of a call; none where the first generation has no name for it.
+/// Returns the label for a condition; `None` if the first generation has no such label.
 fn label_of(argument: &v1::SourceMatch) -> Option<String> {
     let key = &argument.key;
     Some(match Type::try_from(argument.r#type).ok()? {

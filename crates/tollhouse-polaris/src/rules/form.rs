@@ -1,6 +1,6 @@
-//! What a rule of each kind is made of, as a JSON Schema that forms are made from. It comes from the protocol's own
-//! descriptors, so that it knows every field of this edition; what the fields mean is written here. Whether a rule is good
-//! is judged when it is read (`rules.rs`), and not by this.
+//! JSON Schemas of rules, from which the console builds forms. Generated from the protocol's
+//! descriptors, so that they contain every field of this version; the descriptions of fields are
+//! here. Validation is in `rules.rs` and does not use the schemas.
 
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value, json};
@@ -9,86 +9,86 @@ use tollhouse_registry::RuleKind;
 use super::layout_of;
 use crate::schema::{descriptors, schema_name};
 
-/// Fields that the server sets: a rule is written without them.
+/// Fields set by the server, which forms leave out.
 const SET_BY_SERVER: [&str; 4] = ["revision", "ctime", "mtime", "etime"];
 
-/// What a field that holds any message holds in rules of a kind.
+/// Message types of `Any` fields, by kind of rule.
 const HELD: [(RuleKind, &str, &[&str]); 3] = [
     (RuleKind::Routing, "routing_config", &["v1.RuleRoutingConfig", "v1.MetadataRoutingConfig"]),
     (RuleKind::NearbyRouting, "routing_config", &["v1.NearbyRoutingConfig"]),
     (RuleKind::Lane, "selector", &["v1.ServiceSelector", "v1.ServiceGatewaySelector"]),
 ];
 
-/// What fields mean: of a message, or of all that have one of that name.
+/// Descriptions of fields, by full name or by name alone.
 const MEANINGS: [(&str, &str); 62] = [
-    ("name", "What people call it."),
+    ("name", "Name for operators."),
     ("namespace", "The namespace of the service; * for all."),
     ("service", "The name of the service; * for all."),
-    ("description", "For people."),
-    ("priority", "The smaller the number, the sooner it is looked at."),
-    ("enable", "Whether it is on."),
-    ("enabled", "Whether it is on."),
-    ("disable", "Whether it is off."),
-    ("metadata", "Pairs for people and programs; nothing here reads them."),
-    ("v1.Source.metadata", "What the caller's labels must be."),
-    ("v1.Destination.metadata", "What the labels of an instance must be."),
-    ("routing_policy", "How the rule chooses: by what stands in it, by labels, or by nearness."),
-    ("routing_config", "What the rule says."),
-    ("rules", "Looked at in their order; the first that takes a call decides."),
-    ("sources", "Whose calls it takes; one of them is enough."),
-    ("destinations", "Where they go."),
-    ("v1.SourceService.arguments", "What a call must have; all of it."),
-    ("v1.Rule.arguments", "What a call must have; all of it."),
-    ("labels", "What the labels of an instance must be."),
-    ("v1.Rule.labels", "What the labels of a call must be."),
-    ("v1.Rule.subset", "What the labels of an instance must be."),
+    ("description", "Free text for operators."),
+    ("priority", "Rules of lower numbers are tried first."),
+    ("enable", "Whether it is enabled."),
+    ("enabled", "Whether it is enabled."),
+    ("disable", "Whether it is disabled."),
+    ("metadata", "Pairs for people and programs; the registry does not use them."),
+    ("v1.Source.metadata", "Labels that the caller must have."),
+    ("v1.Destination.metadata", "Labels that an instance must have."),
+    ("routing_policy", "Type of routing: by the rule's conditions, by labels, or by nearness."),
+    ("routing_config", "Contents of the rule."),
+    ("rules", "Tried in order; the first that matches a call decides."),
+    ("sources", "Callers that it applies to; one match is enough."),
+    ("destinations", "Destinations of the calls."),
+    ("v1.SourceService.arguments", "Conditions on a call; all must hold."),
+    ("v1.Rule.arguments", "Conditions on a call; all must hold."),
+    ("labels", "Labels that an instance must have."),
+    ("v1.Rule.labels", "Labels that a call must have."),
+    ("v1.Rule.subset", "Labels that an instance must have."),
     ("weight", "Share of the calls among destinations of one priority."),
     ("isolate", "Whether it gets no calls."),
-    ("transfer", "The service that takes over where this one has no instance."),
-    ("v1.MatchString.type", "How it is compared."),
-    ("v1.MatchString.value", "What it is compared with."),
+    ("transfer", "Service that takes over if this one has no instance."),
+    ("v1.MatchString.type", "Type of comparison."),
+    ("v1.MatchString.value", "Value to compare with."),
     (
         "value_type",
         "Whether the value is a text, a part of the call, or a variable of the caller's environment.",
     ),
-    ("key", "Which one of them."),
-    ("match_level", "How near an instance has to be."),
-    ("max_match_level", "How far away an instance may be where none is near."),
-    ("strict_nearby", "Whether calls fail where no instance is that near."),
-    ("resource", "What is counted: requests, or those under way at once."),
+    ("key", "Name of the header, parameter, cookie or label."),
+    ("match_level", "Level at which caller and instance must match."),
+    ("max_match_level", "Widest level allowed if no instance is near."),
+    ("strict_nearby", "Whether calls fail if no instance is near enough."),
+    ("resource", "Counted resource: requests, or concurrent requests."),
     ("v1.Rule.type", "GLOBAL counts over all instances, LOCAL in each by itself."),
-    ("amounts", "How many are let through in which time; all of them hold."),
-    ("maxAmount", "Most requests in the time."),
-    ("validDuration", "The time, such as 1s or 1m."),
-    ("max_amount", "Most requests under way at once."),
-    ("concurrency_amount", "How many may be under way at once."),
-    ("action", "What becomes of the rest: reject, or unirate to have them wait."),
+    ("amounts", "Limits, each with its period; all of them apply."),
+    ("maxAmount", "Maximum number of requests in the period."),
+    ("validDuration", "Period, such as 1s or 1m."),
+    ("max_amount", "Maximum number of concurrent requests."),
+    ("concurrency_amount", "Limit on concurrent requests."),
+    ("action", "Handling of excess requests: reject, or unirate to delay them."),
     ("method", "The method or path of the interface."),
-    ("regex_combine", "Whether all that a pattern matches is counted together."),
+    ("regex_combine", "Whether all matches of a pattern are counted together."),
     ("amount_mode", "Whether the amount is for all instances together, or shared equally."),
-    ("failover", "What happens where the counters cannot be reached."),
+    ("failover", "Behaviour if the counters cannot be reached."),
     ("max_queue_delay", "Seconds that a request may wait, with unirate."),
-    ("customResponse", "What a refused request is answered with."),
-    ("level", "What is cut off: the service, an interface, a group, or one instance."),
-    ("rule_matcher", "Whose calls to what it is about."),
-    ("error_conditions", "What counts as an error."),
-    ("trigger_condition", "When it opens; one of them is enough."),
-    ("trigger_conditions", "When it opens; one of them is enough."),
-    ("error_count", "Errors in a row."),
+    ("customResponse", "Response to a refused request."),
+    ("level", "Scope of the breaker: the service, an interface, a group, or one instance."),
+    ("rule_matcher", "Callers and destinations that it applies to."),
+    ("error_conditions", "Conditions for a call to count as an error."),
+    ("trigger_condition", "Conditions for it to open; one is enough."),
+    ("trigger_conditions", "Conditions for it to open; one is enough."),
+    ("error_count", "Number of consecutive errors."),
     ("error_percent", "Share of errors, in percent."),
     ("v1.TriggerCondition.interval", "Seconds over which the share is counted."),
-    ("minimum_request", "Requests below which no share is counted."),
-    ("sleep_window", "Seconds after which it is tried again."),
-    ("consecutiveSuccess", "Good answers in a row after which it closes."),
-    ("max_ejection_percent", "Most instances that are cut off, in percent."),
+    ("minimum_request", "Minimum number of requests for the share to count."),
+    ("sleep_window", "Seconds until it is tried again."),
+    ("consecutiveSuccess", "Number of consecutive successes after which it closes."),
+    ("max_ejection_percent", "Maximum share of ejected instances, in percent."),
     ("v1.FaultDetectRule.interval", "Seconds between two probes."),
-    ("timeout", "Milliseconds that a probe may take."),
-    ("target_service", "What is probed."),
-    ("entries", "Where calls get the colour of their lane."),
-    ("block_allow_policy", "Whether what matches is let in or kept out."),
+    ("timeout", "Timeout of a probe, in milliseconds."),
+    ("target_service", "Service and method to probe."),
+    ("entries", "Entry points at which calls are assigned to a lane."),
+    ("block_allow_policy", "Whether matching calls are allowed or blocked."),
 ];
 
-/// The schema of rules of a kind.
+/// Returns the JSON Schema of a kind.
 pub fn rule_schema(kind: RuleKind) -> Value {
     let layout = layout_of(kind);
     let Some(message) = descriptors().get_message_by_name(layout.message) else {
@@ -108,7 +108,7 @@ pub fn rule_schema(kind: RuleKind) -> Value {
 
 struct Forms {
     kind: RuleKind,
-    /// The messages around a field, so that one that holds itself comes to an end.
+    /// Enclosing messages, so that recursive ones end.
     around: Vec<String>,
 }
 
@@ -158,7 +158,7 @@ impl Forms {
             Kind::Bool => json!({ "type": "boolean" }),
             Kind::String | Kind::Bytes => json!({ "type": "string" }),
             Kind::Double | Kind::Float => json!({ "type": "number" }),
-            // Written as text: readers in other languages would round them.
+            // JSON readers in other languages would round large numbers, so that text is allowed.
             Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 | Kind::Uint64 | Kind::Fixed64 => {
                 json!({ "oneOf": [{ "type": "integer" }, { "type": "string" }] })
             }
@@ -167,7 +167,7 @@ impl Forms {
         }
     }
 
-    /// A message of one of several types, which says its own.
+    /// Returns the schema of an `Any`, which names the type of its message.
     fn any(&mut self, field: &FieldDescriptor) -> Value {
         let held =
             HELD.iter().find(|(kind, name, _)| *kind == self.kind && *name == field.json_name());
@@ -192,7 +192,7 @@ impl Forms {
     }
 }
 
-/// What stands in the place of a wrapper, which is there to tell nothing from a default.
+/// Returns the schema of a wrapper's bare value.
 fn wrapped(name: &str) -> Option<Value> {
     let kind = name.strip_prefix("google.protobuf.")?.strip_suffix("Value")?;
     Some(match kind {
@@ -205,7 +205,7 @@ fn wrapped(name: &str) -> Option<Value> {
     })
 }
 
-/// What a field means, found by its name in the schema or in JSON.
+/// Returns the description of a field, by its name in the schema or in JSON.
 fn meaning(field: &FieldDescriptor) -> Option<&'static str> {
     let names = [field.json_name().to_owned(), schema_name(field)];
     let message = field.parent_message();

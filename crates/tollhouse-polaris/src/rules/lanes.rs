@@ -1,5 +1,5 @@
-//! Lanes name the group that they are in, and have ids: clients put the group's name into the calls
-//! that they colour. Whoever writes a group may leave both out.
+//! Completion of lane rules: a lane contains the name of its group and an id, because clients put
+//! the group's name into the calls that they mark. The author of a group may leave both out.
 
 use crate::registration::hex_digest;
 use crate::wire::write::{put_message, put_text};
@@ -14,7 +14,8 @@ const NAME: u32 = 2;
 /// `v1.LaneRule.group_name`.
 const GROUP_NAME: u32 = 3;
 
-/// The fields of a group, with what its lanes left out. What is added stands behind what was sent.
+/// Adds missing ids and group names to the lanes of a group; the additions come after the fields
+/// that were sent.
 pub(super) fn completed(group: &[u8], group_name: &str) -> Result<Vec<u8>, WireError> {
     let mut out = Vec::with_capacity(group.len());
     for field in Fields::new(group) {
@@ -42,7 +43,7 @@ fn completed_rule(rule: &[u8], group_name: &str) -> Result<Vec<u8>, WireError> {
     }
     let mut out = rule.to_vec();
     if !has_id {
-        // The same lane of the same group keeps its id when the group is written again.
+        // Derived from both names, so that a lane keeps its id when its group is written again.
         let id = hex_digest(&[group_name.as_bytes(), b"##", name].concat());
         put_text(&mut out, ID, &id);
     }

@@ -1,35 +1,35 @@
-//! Where each kind of rule has the fields that all of them have.
+//! Field numbers of the common fields, by kind of rule.
 
 use crate::code::Code;
 use tollhouse_registry::RuleKind;
 
-/// Whether texts and numbers stand in wrappers.
+/// Encoding of texts and numbers: plain or in wrapper messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Texts {
     Plain,
     Wrapped,
 }
 
-/// How a rule is switched on and off.
+/// Field that enables or disables a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Switch {
-    /// It is always on.
+    /// No field: the rule is always enabled.
     None,
-    /// A boolean that says "on".
+    /// A plain boolean for "enabled".
     Flag(u32),
-    /// A wrapped boolean that says "on".
+    /// A wrapped boolean for "enabled".
     Wrapped(u32),
-    /// A wrapped boolean that says "off".
+    /// A wrapped boolean for "disabled".
     WrappedOff(u32),
 }
 
-/// The numbers of the common fields.
+/// Field numbers and error codes of a kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
-    /// The full name of the message.
+    /// Full name of the message type.
     pub message: &'static str,
     pub(super) texts: Texts,
-    /// None where a service has one rule, which needs no id.
+    /// `None` if a service has at most one such rule, which needs no id.
     pub(super) id: Option<u32>,
     pub(super) name: Option<u32>,
     pub(super) namespace: Option<u32>,
@@ -41,13 +41,13 @@ pub struct Layout {
     pub(super) switch: Switch,
     pub(super) is_name_required: bool,
     pub(super) bad_name: Code,
-    /// What is answered when a change names no rule.
+    /// Code for a missing or invalid id.
     pub bad_id: Code,
-    /// What is answered when there is no such rule.
+    /// Code for an unknown rule.
     pub not_found: Code,
 }
 
-/// A rule that belongs to one service.
+/// Layout of rules that belong to one service.
 const OF_A_SERVICE: Layout = Layout {
     message: "",
     texts: Texts::Wrapped,
@@ -188,7 +188,6 @@ const TRAFFIC_MIRRORING: Layout = Layout { message: "v1.TrafficMirroring", ..OF_
 
 const FAULT_INJECTION: Layout = Layout { message: "v1.FaultInjection", ..OF_A_SERVICE };
 
-/// The layout of the rules of a kind.
 pub fn layout_of(kind: RuleKind) -> &'static Layout {
     match kind {
         RuleKind::RoutingV1 => &ROUTING_V1,

@@ -1,5 +1,5 @@
-//! Which services a rule is for: those whose clients fetch it. Reads the whole message with the
-//! generated types, which checks it too.
+//! Services that a rule is for; their clients fetch it. The whole message is decoded with the
+//! generated types, which also validates it.
 
 use super::Read;
 use crate::code::Code;
@@ -8,10 +8,10 @@ use prost::Message;
 use std::collections::HashSet;
 use tollhouse_registry::{RuleKind, ServiceKey};
 
-/// The last of all routing rules, as in Polaris, whose console offers no more either.
+/// Lowest priority of a routing rule, as in Polaris' server and console.
 const ROUTING_PRIORITY_MAX: u32 = 10;
 
-/// Reads a rule as far as its services.
+/// Decodes a rule, and returns its services and final kind.
 pub(super) fn read(kind: RuleKind, message: &[u8]) -> Result<Read, Code> {
     let mut kind = kind;
     let targets = match kind {
@@ -21,7 +21,7 @@ pub(super) fn read(kind: RuleKind, message: &[u8]) -> Result<Read, Code> {
         }
         RuleKind::Routing | RuleKind::NearbyRouting => {
             let rule: v1::RouteRule = decode(message)?;
-            // The message says which of both kinds it is; the call it came by does not count.
+            // The message's policy decides between the two kinds, not the call that it came by.
             kind = kind_of_policy(&rule)?;
             route_targets(rule)?
         }
@@ -68,13 +68,13 @@ fn decode<M: Message + Default>(message: &[u8]) -> Result<M, Code> {
     M::decode(message).map_err(|_| Code::ParseException)
 }
 
-/// A message inside of an `Any`, if it is of the type it should be.
+/// Decodes the message in an `Any` if it has the expected type.
 fn unpack<M: Message + Default>(any: &prost_types::Any, name: &str) -> Option<Result<M, Code>> {
     let found = any.type_url.rsplit('/').next().unwrap_or_default();
     (found == name).then(|| decode(&any.value))
 }
 
-/// Two limits for the same time contradict each other.
+/// Whether no two amounts have the same duration, because they would contradict each other.
 fn has_one_amount_for_each_duration(amounts: &[v1::Amount]) -> bool {
     let durations = amounts.iter().map(|amount| amount.valid_duration.as_ref());
     let durations: HashSet<_> = durations.map(|d| d.map(|it| (it.seconds, it.nanos))).collect();
@@ -91,7 +91,8 @@ fn kind_of_policy(rule: &v1::RouteRule) -> Result<RuleKind, Code> {
     }
 }
 
-/// Both ends of the calls that a routing rule is about: callers apply it, and the called see it.
+/// Returns the sources and destinations of a routing rule: callers apply it, and called services
+/// show it.
 fn route_targets(rule: v1::RouteRule) -> Result<Vec<ServiceKey>, Code> {
     if rule.priority > ROUTING_PRIORITY_MAX {
         return Err(Code::InvalidRoutingPriority);
@@ -121,7 +122,7 @@ fn route_targets(rule: v1::RouteRule) -> Result<Vec<ServiceKey>, Code> {
     Ok(each_once(targets))
 }
 
-/// Every service that a lane leads through, entries included.
+/// Returns all services of a lane group, including the entry points.
 fn lane_targets(group: v1::LaneGroup) -> Result<Vec<ServiceKey>, Code> {
     let mut targets: Vec<ServiceKey> =
         group.destinations.iter().map(|d| key(&d.namespace, &d.service)).collect();
@@ -148,7 +149,7 @@ fn each_once(mut targets: Vec<ServiceKey>) -> Vec<ServiceKey> {
     targets
 }
 
-/// A rule of one service must name it.
+/// Requires name and namespace of a service.
 fn one_service(service: Option<String>, namespace: Option<String>) -> Result<ServiceKey, Code> {
     let service = service.filter(|name| !name.is_empty()).ok_or(Code::InvalidServiceName)?;
     let namespace = namespace.filter(|name| !name.is_empty()).ok_or(Code::InvalidNamespaceName)?;

@@ -1,47 +1,45 @@
-//! `v1.DiscoverRequest`: what is asked, of which service, and what the client has already.
+//! `v1.DiscoverRequest`: the requested type, the service, and the revision that the client has.
 
 use super::scan::{Fields, Value, WireError};
 use super::wrapper;
 
-/// A question about a service.
+/// A `Discover` request, borrowed from its message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiscoverRequest<'a> {
-    /// What is asked for; any number, as sent.
+    /// Requested type; any number, as sent.
     pub kind: i32,
-    /// The service; a probe for the server's abilities has none.
+    /// The service; `None` if the client probes whether the server supports the type.
     pub service: Option<ServiceRequest<'a>>,
-    /// Whether only healthy instances are wanted. Calls over gRPC ignore it, as clients expect.
+    /// Whether only healthy instances are requested. Calls over gRPC ignore it, as clients expect.
     pub only_healthy: Option<bool>,
-    /// Whose rules are wanted.
+    /// Role of the service in the requested rules.
     pub direction: Direction,
 }
 
-/// The service that a question is about.
+/// Service of a `Discover` request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServiceRequest<'a> {
-    /// The message itself: an echo of the service is a copy of these bytes.
+    /// The encoded message, to be echoed unchanged.
     pub raw: &'a [u8],
-    /// The name.
     pub name: Option<&'a str>,
-    /// The namespace.
     pub namespace: Option<&'a str>,
-    /// The revision that the client has.
+    /// Revision that the client has.
     pub revision: Option<&'a str>,
 }
 
-/// Whose rules a client asks for; any number, as sent, because it is echoed.
+/// Role of the service in the requested rules; any number, as sent, because it is echoed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Direction(pub i32);
 
 impl Direction {
-    /// The rules for those who call the service.
+    /// Rules for callers of the service.
     pub const CALLEE: Self = Self(0);
-    /// The rules of the service for those it calls.
+    /// Rules of the service for its own calls.
     pub const CALLER: Self = Self(1);
 }
 
 impl<'a> DiscoverRequest<'a> {
-    /// Reads a message.
+    /// Decodes a message.
     pub fn parse(message: &'a [u8]) -> Result<Self, WireError> {
         let mut request = Self::default();
         for field in Fields::new(message) {
@@ -61,7 +59,7 @@ impl<'a> DiscoverRequest<'a> {
 }
 
 impl<'a> ServiceRequest<'a> {
-    /// Reads a `v1.Service` as far as it is a question.
+    /// Decodes the fields of a `v1.Service` that a request uses.
     pub fn parse(raw: &'a [u8]) -> Result<Self, WireError> {
         let mut service = Self { raw, ..Self::default() };
         for field in Fields::new(raw) {

@@ -1,4 +1,4 @@
-//! An instance of the registry as `v1.Instance`, for clients and for the console.
+//! Encoding of instances as `v1.Instance`, for clients and for the console.
 
 use super::answer::{discover, put_revision};
 use super::write::{
@@ -7,27 +7,27 @@ use super::write::{
 use crate::date::DateText;
 use tollhouse_registry::{Instance, Location};
 
-/// The label that tells when an instance was last heard of; only while it counts as lost.
+/// Label with the time of the last heartbeat; sent only while the instance has expired.
 const LAST_HEARTBEAT_LABEL: &str = "internal-lastheartbeat";
-/// `HealthCheck.type` of heartbeats, the only one there is.
+/// `HealthCheck.type` of heartbeats, the only defined type.
 const HEARTBEAT: u64 = 1;
 const METADATA: u32 = 14;
 
-/// Who reads the message.
+/// Intended reader of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
-    /// A client, which looks up the protocol, the version and the place among the labels as well.
+    /// A client, which also looks up protocol, version and location among the labels.
     Client,
-    /// The console, which shows and edits the labels that the owner gave.
+    /// The console, which shows and edits the labels as they were sent.
     Console,
 }
 
-/// The instance as it stands in every `DiscoverResponse`: field, length and message.
+/// Writes an instance as a field of a `DiscoverResponse`.
 pub fn put_discovered_instance(out: &mut Vec<u8>, instance: &Instance) {
     put_nested(out, discover::INSTANCE, |out| put_instance(out, instance, Reader::Client));
 }
 
-/// The fields of an instance.
+/// Writes the fields of an instance.
 pub fn put_instance(out: &mut Vec<u8>, instance: &Instance, reader: Reader) {
     put_text_value(out, 1, &instance.id);
     put_text_value(out, 2, &instance.service.name);
@@ -72,11 +72,11 @@ pub fn put_instance(out: &mut Vec<u8>, instance: &Instance, reader: Reader) {
         put_flag_value(out, 20, true);
     }
     put_given(out, 21, &instance.vpc_id);
-    // Fields that this version does not know go back as they came, or a newer SDK would lose them here.
+    // Unknown fields are returned as they came, because a newer SDK would otherwise lose them.
     out.extend_from_slice(&instance.unknown);
 }
 
-/// The owner's labels, and those that clients expect among them; these win.
+/// Writes the labels, and adds those that clients expect, which take precedence.
 fn put_client_labels(out: &mut Vec<u8>, instance: &Instance, location: Option<&Location>) {
     let place = |part: fn(&Location) -> &str| location.map(part);
     let added = [
@@ -103,7 +103,7 @@ fn put_client_labels(out: &mut Vec<u8>, instance: &Instance, location: Option<&L
     }
 }
 
-/// What a successful registration answers with: who the instance is, and no more.
+/// Writes the identity of an instance, which is the answer to a registration.
 pub fn put_identity(out: &mut Vec<u8>, instance: &Instance) {
     put_text_value(out, 1, &instance.id);
     put_text_value(out, 2, &instance.service.name);
@@ -113,12 +113,12 @@ pub fn put_identity(out: &mut Vec<u8>, instance: &Instance) {
     put_given(out, 21, &instance.vpc_id);
 }
 
-/// Clients that give no place may say so with three empty parts.
+/// Whether all parts are empty, which some clients send instead of no location.
 fn is_nowhere(location: &Location) -> bool {
     location.region.is_empty() && location.zone.is_empty() && location.campus.is_empty()
 }
 
-/// A text that is left out when there is none.
+/// Writes a text, unless it is empty.
 fn put_given(out: &mut Vec<u8>, number: u32, text: &str) {
     if !text.is_empty() {
         put_text_value(out, number, text);

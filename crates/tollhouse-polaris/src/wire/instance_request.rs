@@ -1,87 +1,76 @@
-//! `v1.Instance` as clients send it, to register, to deregister or as a heartbeat.
+//! `v1.Instance` as clients send it, to register or deregister or as a heartbeat.
 //!
-//! Everything is borrowed from the message; what was absent is told from what was empty. Nothing is
-//! validated here: that is a matter of the call.
+//! All fields borrow from the message, and absent ones differ from empty ones. Validation is up to
+//! the call.
 
 use super::scan::{Field, Fields, Value, WireError};
 use super::wrapper;
 
-/// A request about one instance.
+/// Request about one instance, borrowed from its message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InstanceRequest<'a> {
-    /// The message itself: an echo of the request is a copy of these bytes.
+    /// The encoded message, to be echoed unchanged.
     pub raw: &'a [u8],
-    /// The identity; the server makes one of the address if there is none.
+    /// Id; if absent, the server derives it from the address.
     pub id: Option<&'a str>,
-    /// The service's name.
     pub service: Option<&'a str>,
-    /// The service's namespace.
     pub namespace: Option<&'a str>,
-    /// The network that the address is in.
+    /// Id of the virtual private cloud.
     pub vpc_id: Option<&'a str>,
-    /// The address.
     pub host: Option<&'a str>,
-    /// The port; any number, as sent.
+    /// Port; any number, as sent.
     pub port: Option<u32>,
-    /// What is spoken on the port.
     pub protocol: Option<&'a str>,
-    /// The version of the program.
     pub version: Option<&'a str>,
-    /// Kept for clients that set it; nothing reads it.
+    /// Stored for clients; the registry does not use it.
     pub priority: Option<u32>,
-    /// The share of calls.
+    /// Relative share of traffic.
     pub weight: Option<u32>,
-    /// How its health is found out.
     pub health_check: Option<HealthCheckRequest>,
-    /// Overrides whether `health_check` counts.
+    /// Enables or disables the health check, regardless of `health_check`.
     pub enable_health_check: Option<bool>,
-    /// Whether it is well.
     pub healthy: Option<bool>,
-    /// Whether it is kept out of use.
+    /// Whether the instance gets no traffic.
     pub isolate: Option<bool>,
-    /// Where it runs.
     pub location: Option<LocationRequest<'a>>,
-    /// Labels, sorted by key, each key once. At most [`METADATA_KEPT_MAX`] are kept.
+    /// Labels, sorted by key, with unique keys; at most [`METADATA_KEPT_MAX`].
     pub metadata: Vec<(&'a str, &'a str)>,
-    /// Labels after the ones kept. A request that has any has too many.
+    /// Number of labels beyond those; the request then exceeds the limit.
     pub labels_dropped: usize,
-    /// The set that it belongs to.
     pub logic_set: Option<&'a str>,
-    /// A token that goes before the one of the call.
+    /// Token that takes precedence over that of the call.
     pub service_token: Option<&'a str>,
-    /// Where the fields stand that the schema does not know.
+    /// Positions of fields that the schema does not define.
     pub(crate) unknown: Vec<(u32, u32)>,
 }
 
-/// How the health of an instance is to be found out.
+/// Settings of the health check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HealthCheckRequest {
-    /// The kind, as a number; only heartbeats exist.
+    /// Type of check, as a number; only heartbeats are defined.
     pub kind: i32,
-    /// Seconds between heartbeats. The outer option is whether heartbeats are asked for at all.
+    /// Interval between heartbeats in seconds. The outer option tells whether heartbeat settings
+    /// were sent at all.
     pub heartbeat_ttl_s: Option<Option<u32>>,
 }
 
-/// Where an instance runs.
+/// Location of an instance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LocationRequest<'a> {
-    /// The widest place.
     pub region: Option<&'a str>,
-    /// A place in the region.
     pub zone: Option<&'a str>,
-    /// A place in the zone.
     pub campus: Option<&'a str>,
 }
 
-/// Labels kept of one message. Far above the 64 that may be registered, so that a request with too
-/// many still shows that it has, and no message makes the server hold a million.
+/// Maximum number of labels kept of a message. Far above the 64 that may be registered, so that an
+/// excess is detected, yet small enough that no message makes the server hold a million.
 pub const METADATA_KEPT_MAX: usize = 256;
 
-/// Up to this field the numbers of `v1.Instance` are taken; those above come from newer editions.
+/// Highest field number of `v1.Instance` in this version; higher ones come from newer versions.
 const KNOWN_FIELDS_MAX: u32 = 21;
 
 impl<'a> InstanceRequest<'a> {
-    /// Reads a message.
+    /// Decodes a message.
     pub fn parse(raw: &'a [u8]) -> Result<Self, WireError> {
         let mut request = Self { raw, ..Self::default() };
         for field in Fields::new(raw) {
@@ -91,18 +80,18 @@ impl<'a> InstanceRequest<'a> {
         Ok(request)
     }
 
-    /// The fields that the schema does not know, as they were written, in order.
+    /// Iterates over the encoded fields that the schema does not define, in order.
     pub fn unknown(&self) -> impl Iterator<Item = &'a [u8]> + '_ {
         let raw = self.raw;
         self.unknown.iter().map(move |(start, end)| &raw[*start as usize..*end as usize])
     }
 
-    /// How many bytes [`Self::unknown`] gives in all.
+    /// Returns the total length of [`Self::unknown`] in bytes.
     pub fn unknown_bytes(&self) -> usize {
         self.unknown.iter().map(|(start, end)| (end - start) as usize).sum()
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     pub fn label(&self, key: &str) -> Option<&'a str> {
         let found = self.metadata.binary_search_by(|(known, _)| (*known).cmp(key));
         found.ok().map(|index| self.metadata[index].1)
@@ -113,8 +102,8 @@ impl<'a> InstanceRequest<'a> {
             self.keep_unknown(&field);
             return Ok(());
         }
-        // All fields that are known are messages. One that holds anything else is skipped, and not
-        // passed on either: a reader that knows the number would stumble over it.
+        // All known fields are messages. A field of another wire type is skipped and not kept,
+        // because readers that know the number would fail on it.
         let Value::Bytes(bytes) = field.value else {
             return Ok(());
         };
@@ -137,7 +126,7 @@ impl<'a> InstanceRequest<'a> {
             19 => wrapper::string(bytes, &mut self.service_token),
             20 => wrapper::boolean(bytes, &mut self.enable_health_check),
             21 => wrapper::string(bytes, &mut self.vpc_id),
-            // 16 to 18 are the server's to set. What clients put there is checked and forgotten.
+            // Fields 16 to 18 are set by the server; sent values are checked and ignored.
             _ => wrapper::string(bytes, &mut None),
         }
     }
@@ -160,7 +149,7 @@ impl<'a> InstanceRequest<'a> {
         Ok(())
     }
 
-    /// Neighbours are kept as one piece, so that a message of many costs little.
+    /// Adjacent fields are stored as one range, so that a message with many of them costs little.
     fn keep_unknown(&mut self, field: &Field<'_>) {
         let (Ok(start), Ok(end)) = (u32::try_from(field.start), u32::try_from(field.end)) else {
             return;
@@ -212,12 +201,12 @@ impl<'a> LocationRequest<'a> {
     }
 }
 
-/// Sorts by key and leaves the last value of each, which is what a map means.
+/// Sorts by key, and keeps the last value of each key, as in a protobuf map.
 fn sort_labels(labels: &mut Vec<(&str, &str)>) {
     if labels.is_sorted_by(|a, b| a.0 < b.0) {
         return;
     }
-    // The sort is stable, so reversing first puts the last value in front of its elders.
+    // The sort is stable, so that reversing first puts the last value before earlier ones.
     labels.reverse();
     labels.sort_by(|a, b| a.0.cmp(b.0));
     labels.dedup_by(|later, first| later.0 == first.0);

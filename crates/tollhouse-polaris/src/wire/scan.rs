@@ -1,23 +1,23 @@
-//! Takes a message apart into fields, without knowing what they mean.
+//! Splitting of a message into fields, without interpreting them.
 //!
-//! Strict where the format leaves no choice (lengths, numbers of more than 64 bits), and groups are
-//! refused: no edition of the protocol has any, and nobody could be sure of where one ends.
+//! Errors are limited to what the format makes undecodable: wrong lengths, numbers of more than 64
+//! bits, and groups, which the protocol never uses and whose end is uncertain.
 
 use thiserror::Error;
 
-/// Why bytes are no message.
+/// Reason for which bytes cannot be decoded as a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum WireError {
-    /// The bytes end before the field does.
+    /// The bytes end within a field.
     #[error("the message ends inside of a field")]
     Truncated,
     /// A number does not fit into 64 bits.
     #[error("a number is longer than 64 bits")]
     NumberTooLong,
-    /// Fields are numbered from 1 to 2^29 - 1.
+    /// A field number is not in the range 1 to 2^29 - 1.
     #[error("a field has a number that no field can have")]
     FieldNumber,
-    /// A group, or one of the two types that mean nothing.
+    /// The wire type is a group or undefined.
     #[error("a field has wire type {0}, which is not in use")]
     WireType(u8),
     /// A string is not UTF-8.
@@ -25,7 +25,7 @@ pub enum WireError {
     NotUtf8,
 }
 
-/// What a field holds, as far as the format says.
+/// Value of a field by wire type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'a> {
     /// A number, a boolean or an enum.
@@ -39,7 +39,7 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The bytes of a string or message; none if the field holds something else.
+    /// Returns the bytes of a length-delimited field.
     pub fn bytes(self) -> Option<&'a [u8]> {
         match self {
             Self::Bytes(bytes) => Some(bytes),
@@ -47,7 +47,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The number of a varint; none if the field holds something else.
+    /// Returns the number of a varint field.
     pub fn varint(self) -> Option<u64> {
         match self {
             Self::Varint(number) => Some(number),
@@ -56,35 +56,32 @@ impl<'a> Value<'a> {
     }
 }
 
-/// One field of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// The number that the schema gives it.
+    /// Number of the field in the schema.
     pub number: u32,
-    /// What it holds.
     pub value: Value<'a>,
-    /// Its first byte in the message, counted from the message's first.
+    /// Offset of the field's first byte in the message.
     pub start: usize,
-    /// The byte after its last.
+    /// Offset after the field's last byte.
     pub end: usize,
 }
 
-/// The fields of a message in the order in which they were written; ends after the first error.
+/// Iterator over the fields of a message in encoded order; ends after the first error.
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
     message: &'a [u8],
     position: usize,
 }
 
-/// Bits of a tag that hold the wire type.
+/// Number of bits of a tag for the wire type.
 const WIRE_TYPE_BITS: u32 = 3;
-/// Numbers above need more than the 29 bits that a tag has for them.
+/// Maximum field number: 29 bits of a tag.
 const FIELD_NUMBER_MAX: u64 = (1 << 29) - 1;
-/// The longest number: 64 bits in groups of 7.
+/// Maximum length of a varint: 64 bits in groups of 7.
 const VARINT_BYTES_MAX: usize = 10;
 
 impl<'a> Fields<'a> {
-    /// The fields of `message`.
     pub fn new(message: &'a [u8]) -> Self {
         Self { message, position: 0 }
     }

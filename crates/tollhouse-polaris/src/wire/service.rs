@@ -1,4 +1,4 @@
-//! Services, aliases and namespaces of the registry as messages.
+//! Encoding of services, aliases and namespaces as messages.
 
 use super::answer::put_revision;
 use super::write::{put_entry, put_flag_value, put_number_value, put_text_value};
@@ -7,8 +7,9 @@ use tollhouse_registry::{
     Alias, Counts, Metadata, Namespace, NamespaceView, Revision, Service, ServiceRef,
 };
 
-/// A service as clients see it: under the name they asked for, at the revision of its instances. Its
-/// ports are left out: a list of all ports ever seen grows without end and nobody reads it.
+/// Writes a service for clients: under the requested name, with the revision of its instances.
+/// Ports are left out, because the list of all ports ever seen grows without bound and clients do
+/// not read it.
 pub fn put_discovered_service(
     out: &mut Vec<u8>,
     service: &Service,
@@ -22,14 +23,14 @@ pub fn put_discovered_service(
     put_revision(out, 15, &revision.digits());
 }
 
-/// A service in a list of services: its name and its labels.
+/// Writes a service of a list: its name and labels.
 pub fn put_listed_service(out: &mut Vec<u8>, service: &Service) {
     put_text_value(out, 1, &service.key.name);
     put_text_value(out, 2, &service.key.namespace);
     put_labels(out, 3, &service.metadata);
 }
 
-/// A service as the console shows it, without its token.
+/// Writes a service for the console, without its token.
 pub fn put_console_service(out: &mut Vec<u8>, service: &Service, counts: Counts) {
     put_listed_service(out, service);
     put_text_value(out, 4, &service.details.ports);
@@ -47,7 +48,7 @@ pub fn put_console_service(out: &mut Vec<u8>, service: &Service, counts: Counts)
     }
 }
 
-/// A namespace as it is listed.
+/// Writes a namespace of a list.
 pub fn put_namespace(out: &mut Vec<u8>, view: &NamespaceView) {
     put_namespace_fields(out, &view.namespace);
     put_number_value(out, 7, view.services.len());
@@ -69,7 +70,7 @@ fn put_namespace_fields(out: &mut Vec<u8>, namespace: &Namespace) {
     put_labels(out, 17, &namespace.metadata);
 }
 
-/// An alias as it is listed.
+/// Writes an alias of a list.
 pub fn put_alias(out: &mut Vec<u8>, alias: &Alias) {
     put_text_value(out, 1, &alias.target.name);
     put_text_value(out, 2, &alias.target.namespace);

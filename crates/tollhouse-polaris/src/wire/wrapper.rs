@@ -1,20 +1,20 @@
-//! The wrappers `StringValue`, `UInt32Value` and `BoolValue`: messages of one field, whose presence
-//! says something even when the field is left out.
+//! Decoding of the wrappers `StringValue`, `UInt32Value` and `BoolValue`: messages of one field,
+//! whose presence has a meaning even if the field is absent.
 //!
-//! Each function takes one occurrence into a slot. A wrapper that stands twice is merged, as every
-//! message is: the second one changes only what it names.
+//! Each function merges one occurrence into a slot. A repeated wrapper changes only the field that
+//! it contains, as protobuf defines it.
 
 use super::scan::{Fields, Value, WireError};
 
-/// The only field of every wrapper.
+/// Number of the only field of a wrapper.
 const VALUE: u32 = 1;
 
-/// Text that must be UTF-8.
+/// Decodes a text, which must be UTF-8.
 pub(super) fn text(bytes: &[u8]) -> Result<&str, WireError> {
     std::str::from_utf8(bytes).map_err(|_| WireError::NotUtf8)
 }
 
-/// A `StringValue`.
+/// Decodes a `StringValue`.
 pub(super) fn string<'a>(wrapper: &'a [u8], slot: &mut Option<&'a str>) -> Result<(), WireError> {
     let mut value = slot.unwrap_or("");
     for field in Fields::new(wrapper) {
@@ -27,7 +27,7 @@ pub(super) fn string<'a>(wrapper: &'a [u8], slot: &mut Option<&'a str>) -> Resul
     Ok(())
 }
 
-/// A `UInt32Value`; a longer number loses its upper half, as in every implementation.
+/// Decodes a `UInt32Value`; a longer number is truncated to 32 bits, as in every implementation.
 pub(super) fn number(wrapper: &[u8], slot: &mut Option<u32>) -> Result<(), WireError> {
     let mut value = slot.unwrap_or(0);
     for field in Fields::new(wrapper) {
@@ -40,7 +40,7 @@ pub(super) fn number(wrapper: &[u8], slot: &mut Option<u32>) -> Result<(), WireE
     Ok(())
 }
 
-/// A `BoolValue`.
+/// Decodes a `BoolValue`.
 pub(super) fn boolean(wrapper: &[u8], slot: &mut Option<bool>) -> Result<(), WireError> {
     let mut value = slot.unwrap_or(false);
     for field in Fields::new(wrapper) {

@@ -1,9 +1,9 @@
-//! Puts messages together, field by field, at the end of a byte vector.
+//! Encoding of messages, field by field, at the end of a byte vector.
 //!
-//! Functions named `put_…_value` write one of the wrapper messages, in which empty and absent differ;
-//! the plain ones leave out what has its default, as proto3 does.
+//! Functions named `put_…_value` write wrapper messages, in which empty and absent differ. The
+//! others omit default values, as proto3 does.
 
-/// How a field's value is laid out.
+/// Wire type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum WireType {
@@ -11,23 +11,23 @@ enum WireType {
     Bytes = 2,
 }
 
-/// Tag of the only field of a wrapper, when it holds a number.
+/// Tag of a wrapper's field with a number.
 const VALUE_IS_NUMBER: u8 = 0x08;
-/// Tag of the only field of a wrapper, when it holds text.
+/// Tag of a wrapper's field with a text.
 const VALUE_IS_TEXT: u8 = 0x0a;
 
-/// Bytes that [`put_varint`] takes for `number`: 1 to 10.
+/// Returns the length of a varint in bytes, 1 to 10.
 pub const fn varint_bytes(number: u64) -> usize {
-    // Zero takes a byte as well; seven bits go into each.
+    // Zero takes one byte too; each byte holds seven bits.
     (63 - (number | 1).leading_zeros() as usize) / 7 + 1
 }
 
-/// Bytes that a field of `length` bytes takes with its tag and its length.
+/// Returns the encoded length of a field with `length` bytes of content, including tag and length.
 pub const fn field_bytes(number: u32, length: usize) -> usize {
     varint_bytes((number as u64) << 3) + varint_bytes(length as u64) + length
 }
 
-/// A number in groups of seven bits.
+/// Writes a varint.
 #[inline]
 pub fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -41,22 +41,23 @@ fn put_tag(out: &mut Vec<u8>, number: u32, wire_type: WireType) {
     put_varint(out, u64::from(number) << 3 | wire_type as u64);
 }
 
-/// The head of a field of `length` bytes, which the caller writes next (or sends from elsewhere).
+/// Writes the head of a field with `length` bytes of content, which the caller writes next or sends
+/// separately.
 pub fn put_head(out: &mut Vec<u8>, number: u32, length: usize) {
     put_tag(out, number, WireType::Bytes);
     put_varint(out, length as u64);
 }
 
-/// A message whose bytes exist already.
+/// Writes an encoded message as a field.
 pub fn put_message(out: &mut Vec<u8>, number: u32, message: &[u8]) {
     put_head(out, number, message.len());
     out.extend_from_slice(message);
 }
 
-/// A message that `write` appends.
+/// Writes a message that `write` encodes.
 ///
-/// Its length is not known before: one byte is kept for it, and longer messages are moved by one or
-/// two. Cheap for the small messages this is for.
+/// The length is not known in advance: one byte is reserved for it, and a message that needs a
+/// longer length is moved. This is cheap for small messages.
 pub fn put_nested(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
     put_tag(out, number, WireType::Bytes);
     let length_at = out.len();
@@ -80,14 +81,14 @@ pub fn put_nested(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8
     out[length_at + extra] = rest as u8;
 }
 
-/// A plain string; nothing if it is empty.
+/// Writes a plain text, unless it is empty.
 pub fn put_text(out: &mut Vec<u8>, number: u32, text: &str) {
     if !text.is_empty() {
         put_message(out, number, text.as_bytes());
     }
 }
 
-/// A plain number; nothing if it is zero.
+/// Writes a plain number, unless it is zero.
 pub fn put_number(out: &mut Vec<u8>, number: u32, value: u64) {
     if value != 0 {
         put_tag(out, number, WireType::Varint);
@@ -95,17 +96,17 @@ pub fn put_number(out: &mut Vec<u8>, number: u32, value: u64) {
     }
 }
 
-/// A plain signed number or an enum; nothing if it is zero. Negative ones take ten bytes.
+/// Writes a plain signed number or enum, unless it is zero; negative numbers take ten bytes.
 pub fn put_signed(out: &mut Vec<u8>, number: u32, value: i64) {
     put_number(out, number, value as u64);
 }
 
-/// A plain boolean; nothing if it is false.
+/// Writes a plain boolean, unless it is false.
 pub fn put_flag(out: &mut Vec<u8>, number: u32, value: bool) {
     put_number(out, number, u64::from(value));
 }
 
-/// A `StringValue`.
+/// Writes a `StringValue`.
 pub fn put_text_value(out: &mut Vec<u8>, number: u32, text: &str) {
     if text.is_empty() {
         return put_head(out, number, 0);
@@ -116,7 +117,7 @@ pub fn put_text_value(out: &mut Vec<u8>, number: u32, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Bytes that [`put_text_value`] takes.
+/// Returns the length that [`put_text_value`] writes, in bytes.
 pub const fn text_value_bytes(number: u32, text: &str) -> usize {
     let length = match text.len() {
         0 => 0,
@@ -125,7 +126,7 @@ pub const fn text_value_bytes(number: u32, text: &str) -> usize {
     field_bytes(number, length)
 }
 
-/// A `UInt32Value`.
+/// Writes a `UInt32Value`.
 pub fn put_number_value(out: &mut Vec<u8>, number: u32, value: u32) {
     if value == 0 {
         return put_head(out, number, 0);
@@ -135,12 +136,12 @@ pub fn put_number_value(out: &mut Vec<u8>, number: u32, value: u32) {
     put_varint(out, u64::from(value));
 }
 
-/// A `BoolValue`.
+/// Writes a `BoolValue`.
 pub fn put_flag_value(out: &mut Vec<u8>, number: u32, value: bool) {
     put_number_value(out, number, u32::from(value));
 }
 
-/// An entry of a `map<string, string>`.
+/// Writes an entry of a `map<string, string>`.
 pub fn put_entry(out: &mut Vec<u8>, number: u32, key: &str, value: &str) {
     put_head(out, number, field_bytes(1, key.len()) + field_bytes(2, value.len()));
     put_message(out, 1, key.as_bytes());

@@ -1,6 +1,7 @@
-//! Whether all nodes have come to the same. Once a minute one of them asks, by a commit; at that place among the
-//! commits each adds up what it has, and tells the others. Who differs from most reads everything anew, and all do
-//! where nobody is with most: what is right stands in the store.
+//! Comparison of the nodes' states. Once a minute one node requests it with a commit. Each node
+//! computes a checksum of its state as of that commit and publishes it. A node that is not with the
+//! majority reads everything again. Without a majority all nodes do, because the store holds the
+//! truth.
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
@@ -8,23 +9,24 @@ use serde::{Deserialize, Serialize};
 use super::NodeId;
 use crate::state::State;
 
-/// Where all of it stands.
+/// Prefix of the keys that hold checksums.
 pub(crate) const DIGESTS: &str = "/digests/";
 
-/// The key whose commits ask.
+/// Key whose commits request a comparison.
 pub(crate) const CALL: &str = "/digests/call";
 
-/// What a node has come to.
+/// Checksum of a node's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Digest {
-    /// The revision of the commit that asked.
+    /// Revision of the commit that requested the comparison.
     pub(crate) call: u64,
-    /// The sum of all there was then.
+    /// Checksum over all objects.
     pub(crate) sum: u64,
 }
 
 impl Digest {
-    /// Of a state that has taken in all commits up to the one that asks. A few nanoseconds an instance.
+    /// Computes the checksum of a state that contains all commits up to the request. Costs a few
+    /// nanoseconds an instance.
     pub(crate) fn from_state(state: &State, call: u64) -> Self {
         let mut sum = fold(state.services_revision().0) ^ fold(state.namespaces_revision().0);
         for instance in state.instances() {
@@ -32,7 +34,7 @@ impl Digest {
                 | u64::from(instance.weight) << 16
                 | u64::from(instance.healthy) << 1
                 | u64::from(instance.isolated);
-            // No order: each adds what it is.
+            // Addition makes the sum independent of the order of instances.
             sum =
                 sum.wrapping_add(mix(text(&instance.id) ^ mix(fold(instance.revision.0) ^ facts)));
         }
@@ -40,15 +42,15 @@ impl Digest {
     }
 }
 
-/// What nodes have told.
+/// Newest checksum of each member.
 #[derive(Debug, Default)]
 pub(crate) struct Digests {
     told: HashMap<NodeId, Digest>,
 }
 
 impl Digests {
-    /// Takes note of what a node has told; whether `own` has to read everything anew, now that all of these
-    /// have told what they were asked.
+    /// Stores the checksum of a node. Returns whether the node `own` must read everything again;
+    /// false until all members have answered the same request.
     pub(crate) fn differs(
         &mut self,
         node: NodeId,
@@ -75,18 +77,17 @@ impl Digests {
 
 fn fold(number: u128) -> u64 {
     let [high, low] = [number >> 64, number & u128::from(u64::MAX)];
-    // Both halves are below 2^64.
     mix(u64::try_from(high).unwrap_or_default()) ^ u64::try_from(low).unwrap_or_default()
 }
 
-/// FNV-1a: the same on every node and in every version.
+/// FNV-1a, because the hash must be equal on all nodes and in all versions.
 fn text(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// The end of `MurmurHash3`: every bit depends on all.
+/// Finalizer of `MurmurHash3`: every output bit depends on every input bit.
 fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ bits >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     bits = (bits ^ bits >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

@@ -1,9 +1,9 @@
-//! Evidence: until when it is known of every member whom it had heard of.
+//! Evidence: the time up to which the heartbeats of every member are known.
 //!
-//! A node cuts a round only after the one before it has arrived where all can read it. So when a round is seen for the
-//! first time, the one after the next to come was cut later than that: whatever had been taken by then is in one of
-//! the three. It follows that everything which a member took before its last round but one was seen here has
-//! been seen too. All times are those of this node's own clock.
+//! A node cuts a round only after the previous round has arrived where all nodes can read it. So
+//! when a round is first seen here, the next but one is cut only later: every heartbeat taken by
+//! then is in one of these three rounds. It follows that every heartbeat is known that a member
+//! took before its last round but one was seen here. All times are of this node's own clock.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +17,7 @@ pub(crate) struct Evidence(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// This node, which knows whom it has heard of.
+    /// Id of this node, whose own heartbeats are always known.
     own: Option<NodeId>,
     members: HashMap<NodeId, Member>,
     losses: Vec<Loss>,
@@ -25,16 +25,17 @@ struct Seen {
 
 #[derive(Debug)]
 struct Member {
-    /// The number of its newest round.
+    /// Number of its newest round.
     number: Option<u64>,
-    /// When its newest whole round was seen, and the one before it; at first when it joined, and never.
+    /// Time when the newest complete round was seen; initially the time of joining. The next field
+    /// is that of the round before, initially 0.
     newest_ms: u64,
     previous_ms: u64,
-    /// Whether it has said that this was its last round.
+    /// Whether its newest round was its last one.
     has_left: bool,
 }
 
-/// Time for which nobody knows whom a node has heard of.
+/// Period for which the heartbeats of a node are unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub(crate) from_ms: u64,
@@ -42,17 +43,17 @@ pub(crate) struct Loss {
 }
 
 impl Evidence {
-    /// This node is about to become a member under this number; or it is none any more.
+    /// Sets the id under which this node becomes a member, or `None` when its membership has ended.
     pub(crate) fn set_own(&self, node: Option<NodeId>) {
         self.lock().own = node;
     }
 
-    /// The number of this node, while it is a member or about to become one.
+    /// Returns the id of this node while it is a member or about to become one.
     pub(crate) fn own(&self) -> Option<NodeId> {
         self.lock().own
     }
 
-    /// A node is a member from now on.
+    /// Adds a member.
     pub(crate) fn join(&self, node: NodeId, now_ms: u64) {
         let member = Member { number: None, newest_ms: now_ms, previous_ms: 0, has_left: false };
         let mut seen = self.lock();
@@ -61,7 +62,8 @@ impl Evidence {
         }
     }
 
-    /// A node is a member no longer. What it had not said, nobody will ever know.
+    /// Removes a member. Unless it had sent its last round, the time since its newest round becomes
+    /// a loss.
     pub(crate) fn leave(&self, node: NodeId, now_ms: u64) {
         let mut seen = self.lock();
         let Some(member) = seen.members.remove(&node) else { return };
@@ -70,12 +72,13 @@ impl Evidence {
         }
     }
 
-    /// All other members.
+    /// Returns all members but this one.
     pub(crate) fn members(&self) -> Vec<NodeId> {
         self.lock().members.keys().copied().collect()
     }
 
-    /// A round was read; whether those before it are known. Beats in it count, whatever its number says.
+    /// Notes a round that was read. Returns whether all rounds before it were read too. Heartbeats
+    /// in the round count in either case.
     pub(crate) fn receive(&self, node: NodeId, round: &Round<'_>, now_ms: u64) -> bool {
         let mut seen = self.lock();
         let Some(member) = seen.members.get_mut(&node) else { return true };
@@ -87,24 +90,24 @@ impl Evidence {
         let is_first = member.number.replace(round.number).is_none();
         member.has_left = round.is_last;
         if round.is_whole {
-            // When the one before the first came is not known.
+            // The arrival of the round before the first one is unknown.
             member.previous_ms = if is_first { 0 } else { member.newest_ms };
             member.newest_ms = now_ms;
         }
         if !is_next {
-            // Those between are lost, or on another way and late.
+            // The rounds in between are lost, or delayed on another channel.
             seen.losses.push(gap);
         }
         is_next
     }
 
-    /// Until when, exclusively, every beat is known that any member took.
+    /// Returns the time up to which, exclusively, all heartbeats of all members are known.
     pub(crate) fn complete_until_ms(&self, now_ms: u64) -> u64 {
         let seen = self.lock();
         seen.members.values().map(|member| member.previous_ms).min().unwrap_or(now_ms)
     }
 
-    /// Takes out the losses that were noticed since the last time.
+    /// Returns and clears the losses noticed since the last call.
     pub(crate) fn take_losses(&self) -> Vec<Loss> {
         std::mem::take(&mut self.lock().losses)
     }
@@ -135,7 +138,7 @@ mod tests {
         }
         until.push(evidence.complete_until_ms(9_000));
         assert_eq!(until, [0, 0, 1_100, 1_300]);
-        // A part of a round is none, and a round that comes twice is one.
+        // A part of a round does not count as a round, and a duplicate round counts once.
         evidence.receive(other, &Round { is_whole: false, ..round(7) }, 1_700);
         evidence.receive(other, &round(6), 1_800);
         assert_eq!(evidence.complete_until_ms(9_000), 1_300);

@@ -1,5 +1,5 @@
-//! Members: rows of the store under leases. Who renews its lease is one; whose lease ends is one no longer, for all
-//! nodes at the same place among the commits.
+//! Membership: rows of the store under leases. A node is a member while it renews its lease. All
+//! nodes see a membership end at the same place in the order of commits.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_store::{Entry, Store, StoreError, Transaction};
@@ -7,19 +7,20 @@ use tollhouse_store::{Entry, Store, StoreError, Transaction};
 use super::{ClusterOptions, Identity, NodeId};
 use crate::limits::MEMBER_LEASE;
 
-/// Where members stand.
+/// Prefix of the keys that hold members.
 pub(crate) const MEMBERS: &str = "/members/";
 
-/// Where their newest rounds stand, for those who have no faster way.
+/// Prefix of the keys that hold the newest round of each node, when no faster channel exists.
 pub(crate) const BEATS: &str = "/beats/";
 
-/// What a member says of itself.
+/// Stored value of a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MemberRow {
     pub(crate) name: Box<str>,
 }
 
-/// Makes this node a member, in the place of a process of the same name that was killed.
+/// Makes this node a member and removes a member of the same name, which is a killed process; with
+/// `has_predecessor` that member stays.
 pub(crate) async fn join(
     store: &dyn Store,
     options: &ClusterOptions,
@@ -39,19 +40,19 @@ pub(crate) async fn join(
     match store.commit(join).await {
         Ok(_) => Ok(Identity { node, lease }),
         Err(error) => {
-            // It ends by itself if this fails as well.
+            // If this fails too, the lease expires by itself.
             let _ = store.revoke(lease).await;
             Err(error)
         }
     }
 }
 
-/// The member that a key of [`MEMBERS`] or [`BEATS`] is about.
+/// Returns the node that a key under [`MEMBERS`] or [`BEATS`] belongs to.
 pub(crate) fn node_of_key(key: &str, prefix: &str) -> Option<NodeId> {
     key.strip_prefix(prefix)?.parse().ok()
 }
 
-/// The name in a member's row.
+/// Decodes the name from a member's row.
 pub(crate) fn name(entry: &Entry) -> Option<Box<str>> {
     serde_json::from_slice(&entry.value).ok().map(|MemberRow { name }| name)
 }

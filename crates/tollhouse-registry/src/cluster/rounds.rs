@@ -1,36 +1,37 @@
-//! Rounds: what a node says of whom it has heard of since the round before.
+//! Rounds: the instances that a node has heard of since its previous round.
 //!
-//! On its way a round is a version, flags, its number (8 bytes, least first), and ids, each after its length in two
-//! bytes. What does not fit goes in several, of which the last one is *whole*: it completes what was cut at once.
+//! Encoding: version, flags, number (8 bytes, little endian), then ids, each with a length of two
+//! bytes before it. A large round is split into parts. The last part is marked *whole*: it
+//! completes what was cut at the same time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::pulse::Pulse;
 
-/// The version of the encoding. Nodes that speak another one cannot keep a registry together.
+/// Version of the encoding. Nodes of different versions cannot share a registry.
 const VERSION: u8 = 1;
 const WHOLE: u8 = 1;
 const LAST: u8 = 2;
 const HEAD_BYTES: usize = 10;
 
-/// Bytes of a round after which no further id joins it: a fraction of what a row of a database's log takes.
+/// Size after which a round is split: a fraction of what one row of a database's log may take.
 pub(crate) const ROUND_BYTES_MAX: usize = 256 * 1024;
 
-/// One round as it is read.
+/// A decoded round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Round<'a> {
-    /// Rises by one with every round of a node.
+    /// Sequence number of the node's rounds.
     pub(crate) number: u64,
-    /// Whether all is said that was heard before it was cut.
+    /// Whether the round completes what was cut at the same time.
     pub(crate) is_whole: bool,
-    /// Whether the node takes no more beats.
+    /// Whether the node accepts no further heartbeats.
     pub(crate) is_last: bool,
-    /// The ids, as they are written.
+    /// Ids in encoded form.
     pub(crate) ids: &'a [u8],
 }
 
 impl<'a> Round<'a> {
-    /// Reads a round; none where it is cut short or of another version.
+    /// Decodes a round. Returns `None` if the head is truncated or the version differs.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (head, ids) = bytes.split_at_checked(HEAD_BYTES)?;
         let [VERSION, flags, number @ ..] = head else { return None };
@@ -38,7 +39,7 @@ impl<'a> Round<'a> {
         Some(Self { number, is_whole: flags & WHOLE != 0, is_last: flags & LAST != 0, ids })
     }
 
-    /// Its ids; ends at what cannot be one.
+    /// Iterates over the ids; stops at the first malformed one.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &'a str> {
         let mut rest = self.ids;
         std::iter::from_fn(move || {
@@ -50,13 +51,14 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Rounds of these ids, at least one, without their numbers and marks: those are written as they are sent.
+/// Encodes at least one round. The heads stay zero: numbers and flags are written when the round is
+/// sent.
 pub(crate) fn encode(pulses: &[Arc<Pulse>]) -> Vec<Vec<u8>> {
     let empty = || vec![0; HEAD_BYTES];
     let mut rounds = vec![empty()];
     for pulse in pulses {
         let id = pulse.id().as_bytes();
-        // Ids of instances are far shorter.
+        // Never happens, because instance ids are far shorter.
         let Ok(length) = u16::try_from(id.len()) else { continue };
         if rounds.last().is_some_and(|round| round.len() + id.len() > ROUND_BYTES_MAX) {
             rounds.push(empty());
@@ -69,7 +71,7 @@ pub(crate) fn encode(pulses: &[Arc<Pulse>]) -> Vec<Vec<u8>> {
     rounds
 }
 
-/// Writes the head of a round.
+/// Writes the head of an encoded round.
 pub(crate) fn mark(round: &mut [u8], number: u64, is_whole: bool, is_last: bool) {
     let flags = if is_whole { WHOLE } else { 0 } | if is_last { LAST } else { 0 };
     if let Some(head) = round.first_chunk_mut::<HEAD_BYTES>() {
@@ -79,27 +81,27 @@ pub(crate) fn mark(round: &mut [u8], number: u64, is_whole: bool, is_last: bool)
     }
 }
 
-/// Who was heard of here since the last round was cut, each once. No more than are registered.
+/// Instances heard of since the last round was cut, each once, so that the list is bounded by the
+/// registered instances.
 #[derive(Debug, Default)]
 pub(crate) struct Heard(Mutex<Vec<Arc<Pulse>>>);
 
 impl Heard {
-    /// Takes note of a beat.
     pub(crate) fn note(&self, pulse: &Arc<Pulse>) {
         if pulse.enter_round() {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(pulse));
         }
     }
 
-    /// Takes out who was heard of until now.
+    /// Takes out all instances heard of until now.
     pub(crate) fn cut(&self) -> Vec<Arc<Pulse>> {
         let cut = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        // A beat that comes in between is in this round: it has not been sent yet.
+        // A heartbeat that arrives before this line is covered by the round, which has not been
+        // sent yet.
         cut.iter().for_each(|pulse| pulse.leave_round());
         cut
     }
 
-    /// Whether nobody was.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

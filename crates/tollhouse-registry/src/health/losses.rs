@@ -1,22 +1,24 @@
-//! Time for which it is not known whom other nodes had heard of: silence that falls into it may be none.
+//! Periods for which heartbeats of other nodes are unknown. Silence in such a period does not
+//! count.
 
 use std::collections::VecDeque;
 
 use crate::cluster::evidence::Loss;
 use crate::limits::{TTL_SECONDS_MAX, TTLS_TO_EXPIRY};
 
-/// The longest expiry, twice: nobody was last heard of longer ago who has not expired by now.
+/// Twice the longest expiry. An instance last heard of earlier than this has expired already.
 const LONGEST_MS: u64 = 2 * TTL_SECONDS_MAX as u64 * TTLS_TO_EXPIRY * 1_000;
 
-/// Losses that are remembered, of a second and more each: more than fit into the longest expiry.
+/// Maximum number of losses kept. Each takes a second or more, so that more do not fit into the
+/// longest expiry.
 const LOSSES_MAX: usize = 512;
 
-/// Losses that still matter to somebody, by the time when each was noticed.
+/// Losses that may still delay an expiry, in the order of their detection.
 #[derive(Debug, Default)]
 pub(crate) struct Losses(VecDeque<Loss>);
 
 impl Losses {
-    /// Takes note of a loss that was noticed just now.
+    /// Adds a loss that was noticed just now.
     pub(crate) fn add(&mut self, loss: Loss) {
         if self.0.len() == LOSSES_MAX {
             self.0.pop_front();
@@ -27,9 +29,10 @@ impl Losses {
         }
     }
 
-    /// When one expires at the earliest that was last heard of at a time: it has its whole time again after the
-    /// first loss in which it may have been heard of. Not after later ones, or nobody would expire where nodes
-    /// are lost time and again.
+    /// Returns the earliest expiry of an instance that was last heard of at `alive_at_ms`: a full
+    /// expiry time after the end of the first loss in which a heartbeat may be missing. Later
+    /// losses do not extend it, because otherwise no instance would expire where nodes are lost
+    /// again and again.
     pub(crate) fn due_ms(&self, alive_at_ms: u64, expiry_ms: u64) -> u64 {
         let first = self.0.iter().find(|loss| loss.until_ms > alive_at_ms);
         first.map_or(0, |loss| loss.until_ms + expiry_ms)

@@ -1,43 +1,42 @@
-//! Pauses of this very process: stopped, starved, or the machine asleep. Nobody's beats were heard
-//! while it lasted, so that silence during a pause is nobody's fault.
+//! Pauses of this process: stopped, starved of CPU, or the machine asleep. Heartbeats could not be
+//! received meanwhile, so that silence during a pause does not count.
 //!
-//! Known of a pause are the last look before it, when the next one was due, and when that came. It began
-//! at some time in between. Who was last heard of before the look was due gets all that could have been
-//! pause, which is an interval of looks too much at most; who was heard of since, on a thread that woke
-//! up earlier, needs nothing.
+//! Three times are known of a pause: the last look before it, the time at which the next look was
+//! due, and the time at which that look happened. The pause began between the first two. An
+//! instance last heard of before the due time is granted everything that may have been pause, which
+//! is at most one look interval too much. An instance heard of later, by a thread that woke
+//! earlier, needs no grace.
 
 use std::collections::VecDeque;
 
 use crate::clock::milliseconds;
 use crate::limits::{LOOK_INTERVAL, TTL_SECONDS_MAX, TTLS_TO_EXPIRY};
 
-/// The longest expiry.
 const LONGEST_MS: u64 = TTL_SECONDS_MAX as u64 * TTLS_TO_EXPIRY * 1_000;
 
-/// Pauses that are remembered. On a machine that is starved of its cores every look is late; who was
-/// silent through so many, of more than a second each, has been silent for longer than the longest expiry.
+/// Maximum number of pauses kept. Each takes more than a second, so that so many add up to more
+/// than the longest expiry even where every look is late.
 const PAUSES_MAX: usize = 256;
 
-/// Pauses that still matter to somebody; see the module.
+/// Pauses that may still delay an expiry; see the module.
 #[derive(Debug)]
 pub(crate) struct Pauses {
-    /// The last look.
     looked_at_ms: u64,
     past: VecDeque<Pause>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Pause {
-    /// The last look before it.
+    /// Last look before the pause.
     looked_at_ms: u64,
-    /// When the next one was due.
+    /// Time at which the next look was due.
     due_at_ms: u64,
-    /// When that came.
+    /// Time at which that look happened.
     ended_ms: u64,
 }
 
 impl Pause {
-    /// The time to add for one that was last heard of then.
+    /// Returns the time to grant an instance that was last heard of at `alive_at_ms`.
     fn grace_ms(self, alive_at_ms: u64) -> u64 {
         if alive_at_ms > self.due_at_ms {
             return 0;
@@ -47,16 +46,16 @@ impl Pause {
 }
 
 impl Pauses {
-    /// None yet.
     pub(crate) fn new(now_ms: u64) -> Self {
         Self { looked_at_ms: now_ms, past: VecDeque::new() }
     }
 
-    /// Takes note of a look that came so much later than it was due; most come in time.
+    /// Notes a look that happened `late_ms` after it was due; 0 is the usual case.
     pub(crate) fn look(&mut self, now_ms: u64, late_ms: u64) {
         let looked_at_ms = self.looked_at_ms;
         if late_ms > 0 {
-            // By two clocks: never before the last look.
+            // The two times are of different clocks, so that the due time must be kept behind the
+            // last look.
             let due_at_ms = now_ms.saturating_sub(late_ms).max(looked_at_ms);
             if self.past.len() == PAUSES_MAX {
                 self.past.pop_front();
@@ -64,7 +63,8 @@ impl Pauses {
             self.past.push_back(Pause { looked_at_ms, due_at_ms, ended_ms: now_ms });
         }
         self.looked_at_ms = now_ms;
-        // Whoever was heard of before the first of them has expired by now in spite of all of them.
+        // Instances heard of before the oldest pause have expired by now, even with the grace of
+        // all pauses.
         while let Some(first) = self.past.front()
             && first.due_at_ms + LONGEST_MS + self.grace_ms(0) + 2 * milliseconds(LOOK_INTERVAL)
                 < now_ms
@@ -73,7 +73,8 @@ impl Pauses {
         }
     }
 
-    /// What time to add for one that was last heard of then.
+    /// Returns the time to grant, over all pauses, an instance that was last heard of at
+    /// `alive_at_ms`.
     pub(crate) fn grace_ms(&self, alive_at_ms: u64) -> u64 {
         self.past.iter().map(|pause| pause.grace_ms(alive_at_ms)).sum()
     }

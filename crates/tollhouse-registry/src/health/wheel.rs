@@ -1,8 +1,8 @@
-//! A timer wheel of pulses: which of them are due by now.
+//! Timer wheel of pulses: returns those that are due.
 //!
-//! One ring of slots of a tick each, longer than the longest expiry. A pulse is in one slot at a
-//! time as a rule; where it was armed for an earlier time meanwhile, the later slot's entry is stale and
-//! dropped when its turn comes. What is due beyond the ring waits in its last slot and is put off again
+//! A single ring of slots, one tick each, longer than the longest expiry. A pulse is usually in one
+//! slot. If it was rearmed for an earlier time, the entry in the later slot is stale and is dropped
+//! when its tick comes. Entries due beyond the ring wait in the last slot and are postponed from
 //! there.
 
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use crate::clock::milliseconds;
 use crate::limits::{HEALTH_TICK, TTL_SECONDS_MAX, TTLS_TO_EXPIRY};
 use crate::pulse::Pulse;
 
-/// Slots of the ring: the longest expiry in ticks, and some more.
+/// Number of slots: the longest expiry in ticks, rounded up.
 const SLOTS: usize = 2_048;
 
-/// Entries of pulses that are gone, beyond which the ring is swept: they are few then beside those
-/// that are there, and a flood of short registrations takes no memory.
+/// Number of stale entries above which the ring may be swept. The bound keeps memory small during a
+/// flood of short registrations.
 const STALE_MIN: usize = 16 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Wheel {
     slots: Box<[Vec<Entry>]>,
-    /// The tick up to which everything was handed out.
+    /// Last tick that was handed out.
     done_tick: u64,
-    /// The first tick with something in its slot, or before; `u64::MAX` when all are empty.
+    /// A lower bound of the first tick with an entry; `u64::MAX` if the ring is empty.
     next_tick: u64,
     len: usize,
     stale: usize,
 }
 
-/// A pulse in a slot; stale when it is due at another time by now.
+/// A pulse in a slot. The entry is stale if the pulse has another due time.
 #[derive(Debug)]
 struct Entry {
     pulse: Arc<Pulse>,
@@ -50,12 +50,12 @@ impl Wheel {
         Self { slots, done_tick, next_tick: u64::MAX, len: 0, stale: 0 }
     }
 
-    /// When to ask next what is due; `None` while nothing is armed.
+    /// Returns the next time at which a pulse may be due; `None` if the ring is empty.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         (self.next_tick < u64::MAX).then(|| self.next_tick * milliseconds(HEALTH_TICK))
     }
 
-    /// Has a pulse handed out at a time, or before if it is armed for an earlier one.
+    /// Arms a pulse for a time; an earlier time that is already set stays.
     pub(crate) fn arm(&mut self, pulse: &Arc<Pulse>, due_at_ms: u64) {
         let armed_for = pulse.due_at_ms();
         if armed_for != 0 && armed_for <= due_at_ms {
@@ -73,7 +73,7 @@ impl Wheel {
         self.len += 1;
     }
 
-    /// Takes out what is due. Nothing of it is armed any more.
+    /// Takes out all due pulses and disarms them.
     pub(crate) fn due(&mut self, now_ms: u64) -> Vec<Arc<Pulse>> {
         let now_tick = now_ms / milliseconds(HEALTH_TICK);
         if now_tick < self.next_tick {
@@ -81,7 +81,7 @@ impl Wheel {
             return Vec::new();
         }
         let mut reached = Vec::new();
-        // After a long sleep every slot is looked at once.
+        // After a long sleep every slot is visited once only.
         let first = (self.done_tick + 1).max(now_tick.saturating_sub(SLOTS as u64 - 1));
         for tick in first..=now_tick {
             reached.append(&mut self.slots[slot_of(tick)]);
@@ -98,7 +98,7 @@ impl Wheel {
             if due_at_ms == 0 {
                 self.stale = self.stale.saturating_sub(1);
             } else if due_at_ms != entry.due_at_ms {
-                // Another entry stands for it.
+                // A newer entry replaces this one.
             } else if tick_of(due_at_ms) > now_tick {
                 self.place(entry);
             } else {
@@ -109,7 +109,7 @@ impl Wheel {
         due
     }
 
-    /// A pulse is gone for good.
+    /// Disarms a pulse of a removed instance. The entry stays in its slot as a stale one.
     pub(crate) fn forget(&mut self, pulse: &Pulse) {
         if pulse.due_at_ms() == 0 {
             return;

@@ -1,4 +1,4 @@
-//! Commands that wait for the keeper: whatever of them a client can make long.
+//! Size of queued commands: all of their parts that a client can make long.
 
 use crate::alias::Alias;
 use crate::command::{
@@ -12,8 +12,8 @@ use super::{HeldBytes, instance_texts_bytes, key_bytes, list_bytes, metadata_byt
 
 impl HeldBytes for Command {
     fn held_bytes(&self) -> usize {
-        // What lies behind pointers, for the bound on commands that wait. No wildcard arm: a new
-        // command without its bytes here would be a way past that bound.
+        // The match has no wildcard arm, because a new command that is not counted here would evade
+        // the bound on queued commands.
         let long = match self {
             Self::Register(new) => new.held_bytes(),
             Self::UpdateInstance(id, what) => id.len() + what.held_bytes(),

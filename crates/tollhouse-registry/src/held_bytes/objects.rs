@@ -1,4 +1,4 @@
-//! Registered objects: their texts, twice where they are kept in their encoded form as well.
+//! Size of registered objects: their texts, counted twice if their encoded form is cached too.
 
 use crate::alias::Alias;
 use crate::contract::Contract;
@@ -10,12 +10,12 @@ use crate::transfer::Object;
 
 use super::{HeldBytes, PAIR_BYTES, instance_texts_bytes, key_bytes, list_bytes, metadata_bytes};
 
-/// What an object takes beside its texts: tables, pulse, versions in use.
+/// Overhead of an object without its texts: tables, pulse, versions in use.
 const OBJECT_BYTES: usize = 768;
 
 impl HeldBytes for Instance {
     fn held_bytes(&self) -> usize {
-        // Its own, and those of its encoded form.
+        // Twice: the instance itself and its cached encoding.
         OBJECT_BYTES + self.id.len() + 2 * instance_texts_bytes!(self)
     }
 }
@@ -60,7 +60,7 @@ impl HeldBytes for Alias {
 impl HeldBytes for Rule {
     fn held_bytes(&self) -> usize {
         let targets = self.targets.iter().map(|key| 2 * PAIR_BYTES + key_bytes(key));
-        // The name stands in an index as well.
+        // Names are counted twice because an index holds them too.
         let texts = self.id.len() + 2 * (self.name.len() + self.namespace.len());
         OBJECT_BYTES + texts + targets.sum::<usize>() + 2 * self.body.len()
     }

@@ -1,6 +1,7 @@
-//! The applier: the only one who replaces the published version. What it applies is durable already, but
-//! for changes of health where this process keeps the registry alone, which become so later. Where several nodes
-//! do, it takes in the commits of all of them, its own not before their turn.
+//! The applier: the only part that replaces the published version. Published changes are durable
+//! already, except changes of health where this process keeps the registry alone: these are saved
+//! later. In a cluster the applier applies the commits of all nodes in log order; commits of this
+//! node wait for their turn.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,13 +16,13 @@ use super::log::{Folded, Log, LogEvent};
 use crate::registry::Shared;
 use crate::state::State;
 
-/// Longest wait for a commit to come back in the log: as long as a store is waited for otherwise. A database that stands
-/// still behind its answer would hold every call of this node, for as long as it stands.
+/// Longest wait for a commit to come back in the log, equal to other timeouts of the store. Without
+/// it, a database that hangs after its answer would block all calls of this node.
 const READ_BACK_MAX: Duration = Duration::from_secs(3);
 
 pub(super) struct Applier {
     shared: Arc<Shared>,
-    /// The commits of all nodes, where there may be several.
+    /// Commits of all nodes; `None` if this node is alone.
     log: Option<Log>,
 }
 
@@ -30,27 +31,28 @@ impl Applier {
         Self { shared, log }
     }
 
-    /// The published version.
+    /// Returns the published version.
     pub(super) fn current(&self) -> Arc<State> {
         self.shared.state.load_full()
     }
 
-    /// A copy of it, to be changed and then published or dropped.
+    /// Returns a copy of the published version, to change and then publish or drop.
     pub(super) fn draft(&self) -> State {
         State::clone(&self.shared.state.load())
     }
 
-    /// The commits of all nodes, where there may be several.
+    /// Returns the log of all nodes' commits; `None` if this node is alone.
     pub(super) fn log(&self) -> Option<&Log> {
         self.log.as_ref()
     }
 
-    /// Up to which commit the published version has taken everything in, where other nodes commit too.
+    /// Returns the revision of the last commit in the published version; zero if this node is
+    /// alone.
     pub(super) fn since(&self) -> Revision {
         self.log.as_ref().map_or(Revision::ZERO, Log::revision)
     }
 
-    /// Replaces the published version by one that was drafted from it.
+    /// Replaces the published version by a draft that was made from it.
     pub(super) fn publish(&self, mut state: State) {
         let before = self.shared.state.load().version();
         assert_eq!(state.version, before, "a draft is published before the next one is made");
@@ -60,7 +62,7 @@ impl Applier {
         self.shared.published.send_replace(version);
     }
 
-    /// Waits for what other nodes have done; for ever where there are none. Dropping the future loses nothing.
+    /// Waits for the next commit of any node; never returns if this node is alone. Cancel-safe.
     pub(super) async fn next(&mut self) -> LogEvent {
         match &mut self.log {
             Some(log) => log.next().await,
@@ -68,7 +70,7 @@ impl Applier {
         }
     }
 
-    /// Takes in what has happened, and all that has come since.
+    /// Applies an event and all further events that are ready, then publishes once.
     pub(super) async fn take_in(&mut self, event: LogEvent, health: &mut HealthOwner) {
         let mut draft = self.draft();
         let Some(log) = &mut self.log else { return };
@@ -91,17 +93,17 @@ impl Applier {
         for event in &folded.events {
             health.apply(&mut draft, event, now_ms);
         }
-        // What was only beats is no new version.
+        // A commit of nothing but heartbeats makes no new version.
         if draft.is_changed_from(&self.shared.state.load()) {
             self.publish(draft);
         }
     }
 
-    /// Takes in all commits up to this one, awake all the while.
+    /// Applies all commits up to this revision; meanwhile the keeper counts as awake.
     ///
     /// # Errors
-    /// [`StoreError::Unanswered`] where a store that has taken the commit does not show it: what is done there is
-    /// taken in once it does, and nobody waits for that.
+    /// [`StoreError::Unanswered`] if the store does not show the commit in time. The commit is
+    /// applied when it appears in the log.
     pub(super) async fn reach(
         &mut self,
         revision: Revision,
@@ -121,7 +123,7 @@ impl Applier {
             };
             let is_reload = matches!(event, LogEvent::Reload);
             self.take_in(event, health).await;
-            // A store that cannot be read is tried again later; what is committed is.
+            // The reload is repeated later. The commit itself is durable.
             if is_reload && self.since() < revision {
                 return Err(not_read_back());
             }
@@ -129,7 +131,7 @@ impl Applier {
         Ok(())
     }
 
-    /// Takes in all that was committed until now.
+    /// Applies all commits made until now.
     pub(super) async fn catch_up(&mut self, health: &mut HealthOwner) -> Result<(), StoreError> {
         let Some(log) = &self.log else { return Ok(()) };
         let newest = log.newest().await?;
@@ -146,7 +148,7 @@ impl Applier {
         self.publish(state);
     }
 
-    /// Counts the outcome of a command and answers who waits for it, now that everybody can see it.
+    /// Counts the outcome of a command and answers its caller. Must follow publication.
     pub(super) fn answer(&self, applied: Applied) {
         let counter = match &applied.outcome {
             Ok(_) => &self.shared.statistics.commands,

@@ -1,6 +1,7 @@
-//! Clearing away what nobody has needed for long, where that is switched on: instances that stay
-//! unhealthy, services that came into being with an instance and have none any more, and then their
-//! namespaces and contracts. Strangers may fill all of these tables to their bounds; this empties them.
+//! Deletion of objects that were unused for long, if enabled: instances that stay unhealthy,
+//! services that were created by an instance and have none left, then empty namespaces and orphaned
+//! contracts. Unauthenticated clients may fill these tables to their bounds; the cleaner empties
+//! them again.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -15,17 +16,16 @@ use crate::limits::{CLEAN_UP_INTERVAL, COMMANDS_BATCHED_MAX, HEALTH_TICK};
 use crate::rule::RuleKind;
 use crate::state::State;
 
-/// What is deleted, and after how long; `None` keeps it, as Polaris does unless told otherwise.
+/// Deletion delays; `None` keeps the objects, which is the default as in Polaris.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CleanUp {
-    /// Instances that have not become healthy again.
+    /// Delay for instances that have not become healthy again.
     pub unhealthy_after: Option<Duration>,
-    /// Services without instances and aliases of which nobody has written anything, namespaces without
-    /// services and rules of which nobody has, and contracts of services that are not there.
+    /// Delay for services without instances and aliases, namespaces without services and rules,
+    /// both only if no field was ever written by a caller, and for contracts of missing services.
     pub empty_services_after: Option<Duration>,
 }
 
-/// What is looked at, and when.
 #[derive(Debug)]
 pub(super) struct Cleaner {
     what: CleanUp,
@@ -35,7 +35,7 @@ pub(super) struct Cleaner {
     contracts: Unneeded<Arc<str>>,
 }
 
-/// What is not needed, and since when each was seen not to be. Forgotten as soon as it is needed again.
+/// Unused objects, and since when each is unused. An object that is used again is dropped.
 #[derive(Debug)]
 struct Unneeded<K> {
     since_ms: HashMap<K, u64>,
@@ -46,7 +46,8 @@ impl<K: Eq + Hash + Clone> Unneeded<K> {
         Self { since_ms: HashMap::new() }
     }
 
-    /// Takes in what is not needed now; what of it has not been for so long.
+    /// Replaces the set of unused objects, and returns those that have been unused for at least
+    /// `after`.
     fn long(&mut self, now: impl Iterator<Item = K>, now_ms: u64, after: Duration) -> Vec<K> {
         let before = std::mem::take(&mut self.since_ms);
         let since = |key: K| {
@@ -67,12 +68,12 @@ impl Cleaner {
         Self { what, due_at_ms, services, namespaces, contracts }
     }
 
-    /// When it is looked next what is to be deleted; `None` where nothing ever is.
+    /// Returns the time of the next run; `None` if nothing is enabled.
     pub(super) fn next_due_ms(&self) -> Option<u64> {
         (self.what != CleanUp::default()).then_some(self.due_at_ms)
     }
 
-    /// What is to be deleted now, as much as goes into one commit.
+    /// Returns the deletions that are due, at most as many as fit into one commit.
     pub(super) fn due(&mut self, state: &State, now_ms: u64) -> Vec<Command> {
         if now_ms < self.due_at_ms || self.what == CleanUp::default() {
             return Vec::new();
@@ -86,7 +87,7 @@ impl Cleaner {
             commands.extend(self.long_empty(state, now_ms, after));
         }
         if commands.len() > COMMANDS_BATCHED_MAX {
-            // The rest follows soon, and what was asked meanwhile goes before it.
+            // The rest follows after a tick, so that waiting commands go first.
             commands.truncate(COMMANDS_BATCHED_MAX);
             self.due_at_ms = now_ms + milliseconds(HEALTH_TICK);
         }
@@ -125,14 +126,14 @@ fn empty_namespaces(state: &State) -> impl Iterator<Item = Arc<str>> {
     unneeded.map(|namespace| Arc::clone(&namespace.name))
 }
 
-/// Contracts may be reported before the first instance is registered, so that they too have their time.
+/// A contract may be reported before the first instance registers; the delay covers that time.
 fn orphaned_contracts(state: &State) -> impl Iterator<Item = Arc<str>> {
     let orphaned =
         state.contracts().filter(|contract| state.resolve(contract.service.borrowed()).is_none());
     orphaned.map(|contract| Arc::clone(&contract.id))
 }
 
-/// Who has been unhealthy for so long: health is checked, and nothing has changed since.
+/// Instances whose health is checked, and that have been unhealthy and unchanged for `after`.
 fn long_unhealthy(state: &State, now_ms: u64, after: Duration) -> impl Iterator<Item = Command> {
     let silent = state.instances().filter(move |instance| {
         let changed_ms = instance.modified_at.saturating_mul(1_000);

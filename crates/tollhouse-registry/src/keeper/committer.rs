@@ -1,7 +1,7 @@
-//! The committer: makes groups durable and hands what is to the applier. When the store refuses a group,
-//! what can still be done of it is: commands that take away where the disk is full, every command by
-//! itself where one of them was the reason. Where other nodes write the store too, a group that rests on what
-//! one of them has changed meanwhile is done again.
+//! The committer: makes groups of commands durable and passes them to the applier. If the store
+//! refuses a group, the committer saves what it can. If the disk is full, it commits the deletions
+//! alone. If the contents were refused, it commits every command by itself. If another node has
+//! changed an object that the group depends on, it applies the group again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,29 +21,30 @@ use crate::registry::Shared;
 
 pub(super) struct Committer {
     shared: Arc<Shared>,
-    /// Whether the store took the last commit: a disk that stays full is logged once. Dropped before the
-    /// store is let go of, so that whoever sees the store close can tell that the keeper has died.
+    /// Whether the store accepted the last commit, so that a full disk is logged once. Declared
+    /// before `store` and therefore dropped first: a task that sees the store close can tell that
+    /// the keeper has ended.
     is_serving: watch::Sender<bool>,
     store: Arc<dyn Store>,
-    /// When a store that refuses is tried again.
+    /// Time at which a refusing store is tried again.
     probe_at_ms: u64,
 }
 
-/// The key that a store is tried with; nothing stays under it.
+/// Key of the test write; it is deleted at once.
 pub(super) const PROBE_KEY: &str = "/probe";
 
-/// Bytes that a store is tried with: more than a usual registration and than the file has room for that
-/// other deletions left.
+/// Size of the test write: larger than a usual registration, and larger than the gaps that
+/// deletions leave in the file.
 const PROBE_BYTES: usize = 64 * 1024;
 
-/// Why a store refuses a group.
+/// Cause for which the store refused a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
-    /// There is no room for what it adds.
+    /// The disk is full.
     NoRoom,
-    /// Something in it cannot be kept.
+    /// The store does not accept the contents of the group.
     Contents,
-    /// It takes nothing at all.
+    /// The store accepts nothing at present.
     Store,
 }
 
@@ -66,7 +67,7 @@ impl Committer {
         Self { shared, store, is_serving, probe_at_ms: 0 }
     }
 
-    /// A group of no commands yet, over the version that is published now.
+    /// Returns an empty group on top of the published version.
     pub(super) fn new_group(&self, applier: &Applier) -> Group {
         let (journal, is_alone) = match applier.log() {
             Some(_) => (Journal::guarded(), false),
@@ -75,7 +76,7 @@ impl Committer {
         Group::new(applier.draft(), journal, self.shared.clock.now_ms(), is_alone)
     }
 
-    /// Makes a group durable, publishes it, answers.
+    /// Commits a group, publishes it and answers its callers.
     pub(super) async fn commit(
         &mut self,
         group: Group,
@@ -93,7 +94,7 @@ impl Committer {
             Reason::NoRoom if applied.iter().any(|applied| !applied.command.removes()) => {
                 let (removing, rest): (Vec<_>, Vec<_>) =
                     applied.into_iter().partition(|applied| applied.command.removes());
-                // First: who would add something is not kept waiting for a second commit.
+                // These are answered first, so that their callers do not wait for a second commit.
                 refuse(rest, &error, applier);
                 self.commit_again(removing, applier, health).await;
             }
@@ -101,7 +102,8 @@ impl Committer {
         }
     }
 
-    /// Does commands of a refused group in one of their own: their outcomes may have rested on the others.
+    /// Commits commands of a refused group in a new group. They are applied again, because their
+    /// outcomes may depend on the refused ones.
     async fn commit_again(
         &mut self,
         commands: Vec<Applied>,
@@ -115,7 +117,7 @@ impl Committer {
         }
     }
 
-    /// A group of commands that were applied before, over a state that is newer than they are.
+    /// Applies commands again in a new group on top of the published version.
     fn group_again(&self, commands: Vec<Applied>, applier: &Applier) -> Group {
         let mut group = self.new_group(applier);
         group.is_current = true;
@@ -125,7 +127,8 @@ impl Committer {
         group
     }
 
-    /// Commits a group, and does it again on top of what other nodes have changed under it.
+    /// Commits a group. If another node changed what the group depends on, the group is applied
+    /// again, at most `tries_max` times.
     async fn commit_in_tries(
         &mut self,
         mut group: Group,
@@ -149,9 +152,10 @@ impl Committer {
         }
     }
 
-    /// Makes a group durable, publishes it and answers; or gives its commands back, and nothing has
-    /// changed. Those are left of whom nothing was written, since another node may have done what they rest on
-    /// before they came: a refusal is as good as the state that it was made of.
+    /// Commits a group, publishes it and answers. On failure nothing has changed and the commands
+    /// are returned. Commands that wrote nothing are returned as well unless the state is current:
+    /// such an outcome, for example a refusal, may rest on a state that another node has changed
+    /// before the command came.
     async fn try_commit(
         &mut self,
         group: Group,
@@ -168,7 +172,7 @@ impl Committer {
                 Err(error) => return Err((error, applied)),
             };
             if applier.log().is_some() {
-                // Others' commits may have come before it: the draft is not what is kept.
+                // Other nodes' commits may precede this one, so that the draft cannot be published.
                 if let Err(error) = applier.reach(committed.revision, health).await {
                     return Err((error, applied));
                 }
@@ -185,8 +189,8 @@ impl Committer {
         Ok(left)
     }
 
-    /// Brings a transaction to the store, awake all the while: heartbeats arrive during a commit, however
-    /// long the disk takes, so that it is no pause.
+    /// Commits a transaction. Meanwhile the keeper counts as awake: heartbeats still arrive however
+    /// long the disk takes, so that a slow commit is not a pause.
     pub(super) async fn write(
         &mut self,
         transaction: Transaction,
@@ -211,12 +215,12 @@ impl Committer {
         committed
     }
 
-    /// When a store that refuses is to be tried again; `None` while it does not.
+    /// Returns the time of the next test write; `None` while the store accepts commits.
     pub(super) fn probe_due_ms(&self) -> Option<u64> {
         (!*self.is_serving.borrow()).then_some(self.probe_at_ms)
     }
 
-    /// Tries a store that refuses with a write of usual size, and takes back what it wrote.
+    /// Tries a refusing store with a write of usual size, and deletes it again.
     pub(super) async fn probe(&mut self, health: &mut HealthOwner) {
         let now_ms = self.shared.clock.now_ms();
         if self.probe_due_ms().is_none_or(|due_ms| now_ms < due_ms) {
@@ -225,13 +229,14 @@ impl Committer {
         self.probe_at_ms = now_ms + milliseconds(STORE_PROBE_INTERVAL);
         let put = Transaction::new().put(PROBE_KEY, vec![0; PROBE_BYTES]);
         if self.write(put, health).await.is_ok() {
-            // What it says was noted; what stays is taken back by the next.
+            // `write` noted the result. If the deletion fails, the next test write overwrites the
+            // value.
             let _ = self.write(Transaction::new().delete(PROBE_KEY), health).await;
         }
     }
 
-    /// Notes, and logs once, that the store has begun to refuse commits, or takes them again. A commit that
-    /// was refused for what is in it says nothing about the store.
+    /// Notes whether the store accepts commits, and logs each change once. A commit that was
+    /// refused for its contents says nothing about the store.
     fn note(&mut self, error: Option<&StoreError>) {
         if let Some(error) = error
             && Reason::from(error) == Reason::Contents
@@ -253,7 +258,7 @@ impl Committer {
     }
 }
 
-/// Whether a group was refused because another node has changed what it rests on.
+/// Whether a group was refused because another node changed an object that it depends on.
 fn is_overtaken(error: &StoreError) -> bool {
     matches!(error, StoreError::Conflict { .. } | StoreError::Outdated { .. })
 }

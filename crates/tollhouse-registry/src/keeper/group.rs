@@ -1,5 +1,3 @@
-//! A group: commands on their way into one commit.
-
 use crate::command::{Command, Outcome};
 use crate::event::InstanceEvent;
 use crate::journal::Journal;
@@ -7,44 +5,44 @@ use crate::refusal::Refusal;
 use crate::registry::Waiter;
 use crate::state::{Change, State};
 
-/// Bytes of writes after which a group is committed although more commands wait: a fraction of what
-/// the store takes in one transaction.
+/// Bytes of writes after which a group is committed even if more commands wait: a fraction of the
+/// store's largest transaction.
 const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// See the module. Refusals wait with the rest: they may rest on what the commit makes true.
+/// Commands that are committed together. Refusals wait for the commit too, because they may depend
+/// on what it makes true.
 pub(super) struct Group {
     pub(super) state: State,
     pub(super) journal: Journal,
     pub(super) now_ms: u64,
     pub(super) applied: Vec<Applied>,
     pub(super) events: Vec<InstanceEvent>,
-    /// Whether the state has all that any node had done when the commands came.
+    /// Whether the state includes all commits that any node had made when the commands came.
     pub(super) is_current: bool,
 }
 
-/// A command with its outcome, kept to be applied again without the others.
+/// A command with its outcome, kept so that it can be applied again in another group.
 pub(super) struct Applied {
     pub(super) command: Command,
     pub(super) outcome: Result<Outcome, Refusal>,
-    /// Whether it changes anything.
+    /// Whether the command changes anything.
     pub(super) has_written: bool,
-    /// Nobody waits for what the keeper does of its own accord.
+    /// `None` for commands of the keeper itself, such as deletions by the cleaner.
     pub(super) waiter: Option<Waiter>,
 }
 
 impl Group {
-    /// A group of no commands yet, over this state.
     pub(super) fn new(state: State, journal: Journal, now_ms: u64, is_current: bool) -> Self {
         let (applied, events) = (Vec::new(), Vec::new());
         Self { state, journal, now_ms, applied, events, is_current }
     }
 
-    /// Whether it should be committed before more joins it.
+    /// Whether the group should be committed before further commands join it.
     pub(super) fn is_full(&self) -> bool {
         self.journal.bytes() >= GROUP_BYTES_MAX
     }
 
-    /// Does a command after the others.
+    /// Applies a command on top of the previous ones.
     pub(super) fn apply(&mut self, command: Command, waiter: Option<Waiter>) {
         let bytes_before = self.journal.bytes();
         let mut change =

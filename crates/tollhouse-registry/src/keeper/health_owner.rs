@@ -1,7 +1,8 @@
-//! The owner of health: decides who has expired and who has recovered, and when that is made durable:
-//! lazily, what still stands after a while, many together, at most once a second. After a restart who
-//! was unhealthy is, until it is heard of, and revisions mean what they meant before. Where several nodes keep the
-//! registry, every change of health is a commit, and counts from there.
+//! The owner of health: decides which instances expire and recover, and when that is made durable.
+//! Where this process is alone, a change of health is published at once and saved lazily: only if
+//! it lasts, many together, at most once a second. After a restart unhealthy instances stay
+//! unhealthy until a heartbeat arrives, and revisions keep their meaning. In a cluster every change
+//! of health is a commit and takes effect with it.
 
 mod unsaved;
 
@@ -26,12 +27,12 @@ pub(super) struct HealthOwner {
     shared: Arc<Shared>,
     health: Health,
     unsaved: Unsaved,
-    /// When the next look is due at the latest, by the runtime's own clock.
+    /// Latest time of the next look, by the runtime's clock.
     look_due: Instant,
 }
 
 impl HealthOwner {
-    /// The owner of the health of all instances that were read back: each was heard of now.
+    /// Creates the owner; all instances read back get a full expiry time.
     pub(super) fn new(shared: Arc<Shared>, default_threshold: f64) -> Self {
         let now_ms = shared.clock.now_ms();
         let mut health = Health::new(now_ms, default_threshold);
@@ -44,36 +45,37 @@ impl HealthOwner {
         }
     }
 
-    /// Takes note of who keeps the registry.
     pub(super) fn set_membership(&mut self, state: &mut State, membership: Membership) {
         self.health.set_membership(state, membership);
     }
 
-    /// Begins anew with a state that was read anew. Pulses say who was heard of when.
+    /// Starts again with a state that was read again; its pulses still hold the times of the last
+    /// heartbeats.
     pub(super) fn restart(&mut self, state: &mut State, membership: Membership) {
         self.health.restart(state, membership, self.shared.clock.now_ms());
     }
 
-    /// Takes note that this process is awake: if it was not when it should have been, nobody expires for
-    /// that.
+    /// Notes that this process runs. A look that is too late is a pause, which does not count as
+    /// silence.
     pub(super) fn look(&mut self) {
         let now = Instant::now();
         let late = now.saturating_duration_since(self.look_due);
         self.look_due = now + LOOK_INTERVAL;
         let late_ms = if late >= PAUSE_MIN { milliseconds(late) } else { 0 };
         if late_ms > 0 {
-            tracing::warn!(late_ms, "the registry was held up; nobody expires for that time");
+            tracing::warn!(late_ms, "the registry was paused; that time does not count as silence");
         }
         self.health.look(self.shared.clock.now_ms(), late_ms);
     }
 
-    /// When the next look is due at the latest.
+    /// Returns the latest time of the next look.
     pub(super) fn look_due(&self) -> Instant {
         self.look_due
     }
 
-    /// Until when the keeper may sleep that has nothing else to do before `wake`. While nobody can expire
-    /// no pause matters, and the look that comes with the next wake-up is early enough.
+    /// Returns how long the keeper may sleep if nothing else is due before `wake`. While no
+    /// instance can expire a pause does not matter, so that the look at the next wake-up is early
+    /// enough.
     pub(super) fn sleep_until(&mut self, wake: Instant) -> Instant {
         if self.health.next_due_ms().is_none() {
             self.look_due = wake;
@@ -81,12 +83,12 @@ impl HealthOwner {
         wake.min(self.look_due)
     }
 
-    /// When something is to be decided or written next.
+    /// Returns the next time at which health must be examined or saved.
     pub(super) fn next_due_ms(&self) -> Option<u64> {
         [self.health.next_due_ms(), self.unsaved.next_due_ms()].into_iter().flatten().min()
     }
 
-    /// Takes in what a durable command did.
+    /// Applies the effect of a durable command.
     pub(super) fn apply(&mut self, state: &mut State, event: &InstanceEvent, now_ms: u64) {
         if let Some(instance) = event.present() {
             self.shared.heartbeats.forget_unregistered(&instance.id);
@@ -95,8 +97,8 @@ impl HealthOwner {
         self.health.apply(state, event, now_ms);
     }
 
-    /// What is due by now, for others to agree to: who has been silent for too long, and who of these was heard of
-    /// again. Nothing has changed yet.
+    /// Returns the changes of health that are due, for a commit: instances that were silent for too
+    /// long, and those of `recovered` that this node owns. The state does not change yet.
     pub(super) fn propose(
         &mut self,
         recovered: Vec<Arc<str>>,
@@ -111,7 +113,8 @@ impl HealthOwner {
             .iter()
             .filter_map(|id| draft.instance(id).cloned())
             .partition(|instance| self.health.owns(instance));
-        // Their owner hears of the beat; should it go before it says so, this node hears of the next.
+        // The owner learns of the heartbeat with the next round. If the owner leaves before it
+        // commits the recovery, this node gets the next heartbeat.
         others.iter().filter(|instance| !instance.healthy).for_each(|instance| {
             instance.pulse.await_heartbeat();
         });
@@ -125,17 +128,17 @@ impl HealthOwner {
         transitions
     }
 
-    /// Takes note of changes of health that were agreed to.
+    /// Counts changes of health that were committed.
     pub(super) fn count_all(&self, transitions: &[Transition]) {
         transitions.iter().for_each(|transition| self.count(transition));
     }
 
-    /// Takes note of changes of health that were not made.
+    /// Schedules changes of health again that could not be committed.
     pub(super) fn retry(&mut self, transitions: &[Transition]) {
         self.health.retry(transitions, self.shared.clock.now_ms());
     }
 
-    /// Lets time pass: who has been silent for too long expires.
+    /// Expires all instances that were silent for too long, and publishes.
     pub(super) fn expire(&mut self, applier: &Applier) {
         let now_ms = self.shared.clock.now_ms();
         if self.health.next_due_ms().is_some_and(|due_ms| due_ms <= now_ms) {
@@ -143,7 +146,7 @@ impl HealthOwner {
         }
     }
 
-    /// Makes those healthy that were heard of again.
+    /// Makes instances healthy that were heard of again, and publishes.
     pub(super) fn recover(&mut self, ids: Vec<Arc<str>>, applier: &Applier) {
         self.change(applier, |health, state, now_ms| health.recover(state, ids, now_ms));
     }
@@ -182,12 +185,12 @@ impl HealthOwner {
             "instance is {health}");
     }
 
-    /// Takes out those whose health is to be made durable now.
+    /// Takes out the instances whose health must be saved now.
     pub(super) fn due_to_save(&mut self) -> Vec<Arc<str>> {
         self.unsaved.due(self.shared.clock.now_ms())
     }
 
-    /// Puts them back: the store did not take them.
+    /// Queues instances again that the store did not accept.
     pub(super) fn save_later(&mut self, ids: &[Arc<str>]) {
         let now_ms = self.shared.clock.now_ms();
         ids.iter().for_each(|id| self.unsaved.push(id, now_ms));

@@ -1,5 +1,5 @@
-//! The commits of all nodes that share the store, in their order: what each made of the state, of the members, and
-//! whom each had heard of.
+//! The log: the commits of all nodes that share the store, in their order. It applies them to the
+//! state, to the members, and to the knowledge of heartbeats.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ use crate::membership::Membership;
 use crate::registry::Shared;
 use crate::state::State;
 
-/// The longest wait before everything is read anew again.
+/// Longest wait before a failed reload is repeated.
 const RELOAD_WAIT_MAX: Duration = Duration::from_secs(2);
 
 pub(super) struct Log {
@@ -33,38 +33,38 @@ pub(super) struct Log {
     identity: OwnIdentity,
     digest: OwnDigest,
     watch: Watch,
-    /// Bytes that the state may hold.
+    /// Bound on the memory of the state, in bytes.
     memory_max: usize,
-    /// Who keeps the registry, by name.
+    /// Members and their names.
     members: HashMap<NodeId, Box<str>>,
-    /// What they have come to.
+    /// Checksums of the members' states.
     digests: Digests,
-    /// Some commits were missed: when everything is read anew.
+    /// Time of the next reload; set if commits were missed.
     reload_at: Option<Instant>,
     backoff: Backoff,
 }
 
-/// What there is to do.
+/// Event that the applier must handle.
 pub(super) enum LogEvent {
-    /// A commit was made.
+    /// Changes of one commit.
     Commit(Vec<Event>),
-    /// Nothing that matters.
+    /// An event without effect on the registry.
     Nothing,
-    /// Everything has to be read anew, now.
+    /// The state must be read again now.
     Reload,
 }
 
-/// What commits did.
+/// Combined effects of commits.
 #[derive(Default)]
 pub(super) struct Folded {
-    /// To instances.
+    /// Effects on instances.
     pub(super) events: Vec<InstanceEvent>,
-    /// Whether members have come or gone.
+    /// Whether members have joined or left.
     pub(super) has_new_members: bool,
 }
 
 impl Log {
-    /// Reads the state and follows it from there.
+    /// Reads the state and follows the store from there.
     pub(super) async fn open(
         store: Arc<dyn Store>,
         (cluster, identity, digest): (Arc<Cluster>, OwnIdentity, OwnDigest),
@@ -90,7 +90,7 @@ impl Log {
         Ok((log, state))
     }
 
-    /// The namespaces that are always there have to be the same on all nodes.
+    /// Stores the built-in namespaces if they are missing, so that all nodes have the same.
     async fn write_built_in(&mut self, state: &State) -> Result<(), StoreError> {
         for view in state.namespaces().filter(|view| view.namespace.is_built_in()) {
             let mut journal = Journal::guarded();
@@ -105,7 +105,7 @@ impl Log {
         Ok(())
     }
 
-    /// Reads everything into an empty state, and what was committed meanwhile.
+    /// Reads the store into an empty state, then applies what was committed meanwhile.
     async fn read(&mut self, state: &mut State, now_ms: u64) -> Result<Folded, StoreError> {
         check_proof(&*self.store, &self.cluster).await?;
         let since = self.store.revision().await?;
@@ -120,7 +120,8 @@ impl Log {
         while self.watch.revision() < newest {
             match self.watch.next().await {
                 WatchEvent::Commit(changes) => {
-                    // What was read may be newer than this: an instance without its service is about to go.
+                    // The page that was read may be newer than this commit. An instance without its
+                    // service is then deleted by a later commit.
                     let _ = state.fold(&changes.events, now_ms, &mut folded.events);
                     self.fold_members(&changes.events, now_ms);
                 }
@@ -158,7 +159,7 @@ impl Log {
         }
     }
 
-    /// Takes in what commits did to members and said of beats; whether members have come or gone.
+    /// Applies changes of members. Returns whether members have joined or left.
     fn fold_members(&mut self, events: &[Event], now_ms: u64) -> bool {
         let mut has_changed = false;
         for event in events {
@@ -190,7 +191,8 @@ impl Log {
     }
 
     fn note_round(&self, entry: &Entry, now_ms: u64) {
-        // Whom it had heard of counts from now, as everybody does in a state that is just being read.
+        // Only the number of the round is used. Its heartbeats are not needed, because all
+        // instances of a state just read count as alive now.
         if let Some(node) = member::node_of_key(&entry.key, BEATS)
             && self.cluster.node() != Some(node)
             && let Some(round) = crate::cluster::rounds::Round::parse(&entry.value)
@@ -199,18 +201,18 @@ impl Log {
         }
     }
 
-    /// Up to which commit this node has taken everything in.
+    /// Returns the revision up to which this node has read the log.
     pub(super) fn revision(&self) -> Revision {
         self.watch.revision()
     }
 
-    /// The revision of the newest commit.
+    /// Returns the revision of the store's newest commit.
     pub(super) fn newest(&self) -> impl Future<Output = Result<Revision, StoreError>> + use<> {
         let store = Arc::clone(&self.store);
         async move { store.revision().await }
     }
 
-    /// Waits for the next. Dropping the future loses nothing.
+    /// Waits for the next event. Cancel-safe.
     pub(super) async fn next(&mut self) -> LogEvent {
         if let Some(at) = self.reload_at {
             sleep_until(at).await;
@@ -220,7 +222,7 @@ impl Log {
         self.note(event)
     }
 
-    /// The next if it is there already.
+    /// Returns the next event if one is ready.
     pub(super) fn try_next(&mut self) -> Option<LogEvent> {
         if self.reload_at.is_some() {
             return None;
@@ -241,7 +243,7 @@ impl Log {
         }
     }
 
-    /// Takes in what a commit did.
+    /// Applies the changes of one commit.
     pub(super) fn fold(
         &mut self,
         shared: &Shared,
@@ -262,7 +264,8 @@ impl Log {
         self.compare(shared, state, events);
     }
 
-    /// Answers the question what this node has come to, and looks what others have.
+    /// Answers a request for comparison with this node's checksum, and evaluates the checksums of
+    /// others.
     fn compare(&mut self, shared: &Shared, state: &State, events: &[Event]) {
         for event in events {
             let Event::Put(entry) = event else { continue };
@@ -285,8 +288,8 @@ impl Log {
         }
     }
 
-    /// Reads everything anew: a state with the pulses of those that were there before. When it cannot, it is tried
-    /// again later.
+    /// Reads the state again, and reuses the pulses of `before`. Returns `None` on failure; the
+    /// next try is then scheduled.
     pub(super) async fn reload(&mut self, before: &State, now_ms: u64) -> Option<State> {
         let salt = Random::from_process_entropy().next_u64() ^ now_ms;
         let mut state = State::new(salt, self.memory_max);
@@ -307,7 +310,7 @@ impl Log {
         }
     }
 
-    /// Who keeps the registry; readers see it too.
+    /// Returns the members, and publishes them for readers.
     pub(super) fn membership(&self) -> Membership {
         self.cluster.set_members(&self.members);
         let members = self.members.keys().copied().collect();
@@ -315,18 +318,17 @@ impl Log {
         Membership::Shared { own, members }
     }
 
-    /// What a change of health rests on: that this node is a member still.
+    /// Adds the condition that this node is still a member; `None` if it is not.
     pub(super) fn fence(&self, transaction: Transaction) -> Option<Transaction> {
         Some(transaction.when_exists(format!("{MEMBERS}{}", self.cluster.node()?)))
     }
 
-    /// What is known of beats that other nodes have taken.
     pub(super) fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
     }
 }
 
-/// Whether the store still is the one that was shared: one that was emptied or replaced is not read.
+/// Checks that the store is still the shared one: a store that was emptied or replaced is refused.
 async fn check_proof(store: &dyn Store, cluster: &Cluster) -> Result<(), StoreError> {
     let Some(proof) = &cluster.options.proof else { return Ok(()) };
     if store.get(proof).await?.is_some() {

@@ -1,5 +1,4 @@
-//! Reading everything back at the start, a page after the other, so that a million instances are never
-//! in memory twice.
+//! Reading of the whole store in pages, so that a million instances are never in memory twice.
 
 use tollhouse_store::{Entry, Revision, Store, StoreError};
 
@@ -10,11 +9,11 @@ use crate::cluster::member::{BEATS, MEMBERS};
 use crate::state::State;
 use crate::state::load::{LOADED, Unreadable};
 
-/// Entries of a page: some megabytes.
+/// Entries per page: some megabytes.
 const PAGE_ENTRIES: usize = 4_096;
 
-/// Takes in all that a store holds. Where other nodes write it meanwhile, what came after `since` is read again as
-/// commits, so that what of it cannot be read yet is no damage.
+/// Loads all entries of a store. In a shared registry, entries newer than `since` are read again as
+/// commits, so that they are not reported as damaged here.
 pub(super) async fn read_back(
     store: &dyn Store,
     state: &mut State,
@@ -22,7 +21,7 @@ pub(super) async fn read_back(
     since: Option<Revision>,
 ) -> Result<(), StoreError> {
     let mut count = 0;
-    // In this order, since an instance whose service is not there yet is taken for damaged.
+    // The order matters, because an instance whose service is missing is reported as damaged.
     for prefix in LOADED {
         let mut after = String::new();
         loop {
@@ -48,21 +47,21 @@ pub(super) async fn read_back(
     Ok(())
 }
 
-/// Whether an entry is not read again.
+/// Whether an entry will not be read again as a commit.
 fn is_settled(page: &[Entry], unreadable: &Unreadable, since: Option<Revision>) -> bool {
     let entry = page.iter().find(|entry| entry.key == unreadable.key);
     entry.is_none_or(|entry| since.is_none_or(|since| entry.mod_revision <= since))
 }
 
-/// Logs what stands under keys that this version knows nothing of, from one to the next.
+/// Logs entries under unknown keys. Each query skips to the next unknown entry.
 async fn log_unknown(store: &dyn Store) -> Result<(), StoreError> {
     let known = || LOADED.into_iter().chain([MEMBERS, BEATS, DIGESTS, PROOFS]);
     let mut after = String::new();
     while let Some(entry) = store.list_page("", &after, 1).await?.entries.pop() {
         match known().find(|prefix| entry.key.starts_with(*prefix)) {
-            // `0` comes after the slash that ends each prefix.
+            // `0` follows `/` in byte order, so that this skips the whole prefix.
             Some(prefix) => after = format!("{}0", prefix.trim_end_matches('/')),
-            // A probe that a killed process could not take back.
+            // A test write that a killed process could not delete.
             None if *entry.key == *PROBE_KEY => after = entry.key.into(),
             None => {
                 log(&Unreadable {

@@ -1,5 +1,6 @@
-//! A node's session with the others: it renews its membership, sends rounds, and reads those that come over the
-//! channel. Apart from the keeper, which may be waiting for a commit.
+//! A node's session with the others: renews its membership, sends rounds of heartbeats, and
+//! receives those of the channel. The session is a task apart from the keeper, because the keeper
+//! may be waiting for a commit.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -19,16 +20,16 @@ use crate::cluster::{BeatChannel, Cluster, ClusterOptions, Identity, NodeId};
 use crate::limits::{DIGEST_INTERVAL, MEMBER_LEASE, MEMBER_RENEWAL, ROUND_INTERVAL, ROUND_WAIT};
 use crate::registry::Shared;
 
-/// The longest wait before something is tried again: the others wait for what this node has to say.
+/// Longest wait between retries, because the other nodes wait for this node's rounds.
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// How long a channel that failed is left alone.
+/// Time for which a failed channel is not used.
 const CHANNEL_REST: Duration = Duration::from_secs(5);
 
-/// As which member this node counts, while it does.
+/// Current membership of this node; `None` while it is not a member.
 pub(super) type OwnIdentity = Arc<watch::Sender<Option<Identity>>>;
 
-/// What this node came to when it was last asked.
+/// Newest checksum of this node's state.
 pub(super) type OwnDigest = Arc<watch::Sender<Option<Digest>>>;
 
 pub(super) struct Session {
@@ -37,13 +38,13 @@ pub(super) struct Session {
     digest: OwnDigest,
     shared: Arc<Shared>,
     store: Arc<dyn Store>,
-    /// The number of the last round that was sent.
+    /// Number of the last round sent.
     number: AtomicU64,
-    /// What has been cut and not been sent.
+    /// Parts that were cut but not sent yet.
     pending: Mutex<VecDeque<Part>>,
 }
 
-/// A part of what was cut at once.
+/// A part of a round.
 struct Part {
     bytes: Vec<u8>,
     is_whole: bool,
@@ -60,7 +61,7 @@ impl Session {
         Self { cluster, identity, digest, shared, store, number, pending }
     }
 
-    /// Lasts until `stop` is over; then says good-bye.
+    /// Runs until `stop` completes, then leaves the cluster.
     pub(super) async fn run(self, stop: oneshot::Receiver<()>) {
         let (renewals, rounds, receipts) =
             (pin!(self.renew()), pin!(self.send_rounds()), pin!(self.receive_rounds()));
@@ -78,7 +79,7 @@ impl Session {
         }
     }
 
-    /// Says time and again that this node lives; joins anew where it was counted out.
+    /// Renews the lease periodically; joins again if the membership has ended.
     async fn renew(&self) {
         let mut identity = self.identity.subscribe();
         let mut backoff = Backoff::default();
@@ -92,8 +93,8 @@ impl Session {
                 continue;
             };
             backoff.reset();
-            // Whoever writes finds out first that this node was counted out; then there is no use
-            // in waiting for the next renewal.
+            // A writer may notice the end of the membership first; waiting for the next renewal
+            // would be useless then.
             if timeout(MEMBER_RENEWAL, identity.changed()).await.is_ok() {
                 continue;
             }
@@ -104,8 +105,8 @@ impl Session {
                         "the others have counted this node out: its database or it itself did not answer \
                          for {MEMBER_LEASE:?}"
                     );
-                    // The lease has ended, and the next turn joins under a new one: others may have
-                    // taken over what this node watched.
+                    // The next turn joins under a new lease, because other nodes may have taken
+                    // over this node's services.
                     self.identity.send_replace(None);
                 }
                 Err(error) => tracing::warn!(%error, "this node's membership could not be renewed"),
@@ -114,7 +115,7 @@ impl Session {
     }
 
     async fn join_again(&self) -> Result<(), StoreError> {
-        // Whoever has its name may be another process by now.
+        // A member of the same name may be another process by now, so it is not removed.
         let options = ClusterOptions { has_predecessor: true, ..self.cluster.options.clone() };
         join(&*self.store, &self.cluster, &options, &self.identity).await
     }
@@ -123,15 +124,16 @@ impl Session {
         let channel = self.cluster.options.channel.as_deref();
         let interval = channel.map_or(ROUND_INTERVAL, BeatChannel::interval);
         let mut backoff = Backoff::default();
-        // A channel that failed is not tried for a while: beats go over the database meanwhile,
-        // which is slower and always there.
+        // While a failed channel rests, heartbeats go over the database, which is slower but always
+        // available.
         let mut rests_until = Instant::now();
         loop {
             let cut_at = Instant::now();
             if self.cluster.is_awaited() || !self.cluster.heard.is_empty() {
                 self.cut(false);
             }
-            // In order and one by one: others take a gap in the numbers for a lost round.
+            // One at a time and in order, because other nodes take a gap in the numbers for a lost
+            // round.
             while !self.pending().is_empty() {
                 let is_resting = cut_at < rests_until;
                 let channel = channel.filter(|_| !is_resting);
@@ -142,7 +144,7 @@ impl Session {
                             self.note_channel(None);
                         }
                     }
-                    // The same round goes over the store at once.
+                    // The loop then sends the same round over the store.
                     Err(reason) if channel.is_some() => {
                         self.note_channel(Some(&reason));
                         rests_until = Instant::now() + CHANNEL_REST;
@@ -158,7 +160,7 @@ impl Session {
         }
     }
 
-    /// Notes, and logs once, that the channel does not take rounds, or takes them again.
+    /// Notes whether the channel accepts rounds, and logs each change once.
     fn note_channel(&self, failure: Option<&str>) {
         let is_down = &self.shared.statistics.is_channel_down;
         match (failure, is_down.swap(failure.is_some(), Ordering::Relaxed)) {
@@ -171,10 +173,10 @@ impl Session {
         }
     }
 
-    /// Cuts a round after those that have not been sent.
+    /// Cuts a round, unless earlier parts are still pending; the last round is always cut.
     fn cut(&self, is_last: bool) {
         let mut pending = self.pending();
-        // What is heard waits there while nothing can be sent.
+        // While nothing can be sent, heartbeats are collected in `heard`.
         if !pending.is_empty() && !is_last {
             return;
         }
@@ -186,7 +188,7 @@ impl Session {
         }));
     }
 
-    /// Sends the first of what is pending. Sent again it is the same, under the same number.
+    /// Sends the first pending part. A repeated part has the same number.
     async fn send_first(&self, channel: Option<&dyn BeatChannel>) -> Result<(), String> {
         let number = self.number.load(Ordering::Relaxed) + 1;
         let round = {
@@ -198,7 +200,7 @@ impl Session {
             bytes.clone()
         };
         let Some(Identity { node, lease }) = *self.identity.borrow() else {
-            return Err("this node is no member".to_owned());
+            return Err("this node is not a member".to_owned());
         };
         match channel {
             Some(channel) => {
@@ -210,14 +212,14 @@ impl Session {
                 self.store.commit(put).await.map_err(|error| error.to_string())?;
             }
         }
-        // Only now: a round that was not sent keeps its number, so that others who did get it know
-        // it again.
+        // The number advances only after success, so that nodes that did receive the round
+        // recognise the repetition.
         self.number.store(number, Ordering::Relaxed);
         self.pending().pop_front();
         Ok(())
     }
 
-    /// Asks all for what they have come to, from time to time; one of them is enough to ask.
+    /// Requests a comparison of all nodes periodically; only the first member does.
     async fn call_for_digests(&self) {
         loop {
             sleep(DIGEST_INTERVAL).await;
@@ -231,7 +233,7 @@ impl Session {
         }
     }
 
-    /// Tells the others what this node has come to.
+    /// Publishes the checksum of this node's state.
     async fn report_digests(&self) {
         let mut digest = self.digest.subscribe();
         while digest.changed().await.is_ok() {
@@ -239,7 +241,7 @@ impl Session {
             let Some(Identity { node, lease }) = *self.identity.borrow() else { continue };
             let Ok(row) = serde_json::to_vec(&digest) else { continue };
             let put = Transaction::new().put_under(lease, format!("{DIGESTS}{node}"), row);
-            // What is not told is asked for again.
+            // A lost checksum is harmless: the next comparison is soon.
             if let Err(error) = self.store.commit(put).await {
                 tracing::debug!(%error, "this node cannot be compared with the others");
             }
@@ -264,13 +266,13 @@ impl Session {
                         take_in(&self.shared, &self.cluster, node, &round);
                     }
                 }
-                // Who sends has said what is wrong.
+                // The channel has logged the failure where rounds are sent.
                 Err(_) => sleep(backoff.next_wait().min(RETRY_MAX)).await,
             }
         }
     }
 
-    /// Says whom it has heard of until now, and that no more will come.
+    /// Sends a last round, then ends the membership.
     async fn leave(&self) {
         self.cut(true);
         while !self.pending().is_empty() {
@@ -292,7 +294,7 @@ impl Session {
     }
 }
 
-/// Makes this node a member under a new number.
+/// Makes this node a member under a new id.
 pub(super) async fn join(
     store: &dyn Store,
     cluster: &Cluster,
@@ -300,13 +302,13 @@ pub(super) async fn join(
     identity: &watch::Sender<Option<Identity>>,
 ) -> Result<(), StoreError> {
     let node = cluster.next_node();
-    // First: its own row must not be taken for another node's.
+    // Set first, so that this node does not take its own row for another node's.
     cluster.evidence.set_own(Some(node));
     identity.send_replace(Some(member::join(store, options, node).await?));
     Ok(())
 }
 
-/// Takes in a round of another node.
+/// Applies a round of another node: its heartbeats, then its number.
 pub(super) fn take_in(shared: &Shared, cluster: &Cluster, node: NodeId, bytes: &[u8]) {
     if cluster.node() == Some(node) {
         return;

@@ -1,6 +1,6 @@
-//! Where heartbeats arrive, on whichever thread: noted in the instance's pulse without a lock. Only the
-//! first of an unhealthy instance is passed on, to who owns its health. Where other nodes keep the same
-//! registry, they hear of it with the next round.
+//! Arrival of heartbeats, on any thread: recorded in the instance's pulse without a lock. Only the
+//! first heartbeat of an unhealthy instance is passed on to the keeper. In a cluster the other
+//! nodes learn of heartbeats with the next round.
 
 use std::sync::Arc;
 
@@ -14,16 +14,17 @@ use crate::state::State;
 use super::queue::RequestQueue;
 use super::unregistered::UnregisteredHeartbeats;
 
-/// What a heartbeat did.
+/// Outcome of a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeartbeatOutcome {
-    /// The instance is registered, and was heard of.
+    /// The instance is registered.
     Recorded,
-    /// It is not; but it may be about to be, and its client hears so only if it goes on.
+    /// The instance is not registered, but may be about to be. Its client is told only after a few
+    /// further heartbeats.
     Tolerated,
-    /// It is not registered.
+    /// The instance is not registered.
     Unknown,
-    /// No instance can have such an id.
+    /// The id is not a valid instance id.
     BadId,
 }
 
@@ -39,7 +40,7 @@ impl HeartbeatRouter {
         Self { unregistered: UnregisteredHeartbeats::default(), health_owner, cluster }
     }
 
-    /// Takes a heartbeat: a look-up and a few stores.
+    /// Records a heartbeat. Costs a look-up and a few stores.
     pub(crate) fn record(&self, state: &State, id: &str, now_ms: u64) -> HeartbeatOutcome {
         if !is_instance_id(id) {
             return HeartbeatOutcome::BadId;
@@ -59,7 +60,7 @@ impl HeartbeatRouter {
         HeartbeatOutcome::Recorded
     }
 
-    /// Takes a heartbeat that another node has taken.
+    /// Records a heartbeat that another node received.
     pub(crate) fn record_relayed(&self, state: &State, id: &str, now_ms: u64) {
         if let Some(instance) = state.instance(id) {
             self.note(instance, now_ms);
@@ -69,12 +70,12 @@ impl HeartbeatRouter {
     fn note(&self, instance: &Instance, now_ms: u64) {
         let is_awaited = instance.pulse.record_heartbeat(now_ms);
         if is_awaited && !self.health_owner.push_recovery(&instance.id) {
-            // The keeper has much to do; the next heartbeat tries again.
+            // The keeper's queue is full; the next heartbeat tries again.
             instance.pulse.await_heartbeat();
         }
     }
 
-    /// What is known of the heartbeats of an id, registered or not.
+    /// Returns the last heartbeat of an id, registered or not; `None` if there was none.
     pub(crate) fn last(&self, state: &State, id: &str) -> Option<LastHeartbeat> {
         match state.instance(id) {
             Some(instance) => Some(instance.pulse.last_heartbeat()).filter(|last| last.count > 0),
@@ -82,7 +83,7 @@ impl HeartbeatRouter {
         }
     }
 
-    /// Forgets the heartbeats of an id, registered or not; health goes on to be judged by them.
+    /// Clears the recorded heartbeats of an id, registered or not; its health does not change.
     pub(crate) fn forget(&self, state: &State, id: &str) {
         match state.instance(id) {
             Some(instance) => instance.pulse.forget_heartbeats(),
@@ -90,7 +91,7 @@ impl HeartbeatRouter {
         }
     }
 
-    /// Forgets the heartbeats of an id that was not registered.
+    /// Clears the heartbeats of an unregistered id.
     pub(crate) fn forget_unregistered(&self, id: &str) {
         self.unregistered.forget(id);
     }

@@ -1,6 +1,6 @@
-//! What waits for the keeper: commands, and unhealthy instances that were heard of again. Bounded in
-//! number and in bytes; whoever comes when it is full is refused at once, since waiting would hold the
-//! bytes all the same.
+//! Queue of requests for the keeper: commands, and unhealthy instances that were heard of again.
+//! Bounded in number and in bytes. When it is full a command is refused at once, because a waiting
+//! caller would hold the bytes as well.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,31 +13,31 @@ use crate::held_bytes::HeldBytes;
 use crate::limits::{COMMANDS_QUEUED_BYTES_MAX, COMMANDS_QUEUED_MAX};
 use crate::refusal::Refusal;
 
-/// What the keeper is asked.
+/// Request to the keeper.
 #[derive(Debug)]
 pub(crate) enum Request {
-    /// Do this, and answer.
+    /// A command, and the caller that waits for its outcome.
     Command(Command, Waiter),
-    /// The unhealthy instance of this id was heard of.
+    /// Id of an unhealthy instance that was heard of again.
     Recover(Arc<str>),
 }
 
-/// Who waits for the outcome of a command, with the command's share of the queue's bytes: it counts until
-/// its answer, not only until the keeper takes it out.
+/// Reply channel of a command. It holds the command's share of the queue's bytes until the answer,
+/// not only until the keeper takes the command out.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     reply: oneshot::Sender<Result<Outcome, Refusal>>,
     _share: ByteShare,
 }
 
-/// The end of the queue that is written to; see the module.
+/// Sending end of the queue; see the module.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestQueue {
     sender: mpsc::Sender<Request>,
     bytes: Arc<AtomicUsize>,
 }
 
-/// The bytes of one command; given back when dropped.
+/// Share of one command in the queue's bytes; released on drop.
 #[derive(Debug)]
 struct ByteShare {
     held: Arc<AtomicUsize>,
@@ -45,13 +45,13 @@ struct ByteShare {
 }
 
 impl RequestQueue {
-    /// An empty queue, and the end that the keeper reads.
+    /// Creates an empty queue and its receiving end.
     pub(crate) fn new() -> (Self, mpsc::Receiver<Request>) {
         let (sender, receiver) = mpsc::channel(COMMANDS_QUEUED_MAX);
         (Self { sender, bytes: Arc::default() }, receiver)
     }
 
-    /// Queues a command; its outcome comes over the channel.
+    /// Queues a command; the receiver gets its outcome.
     pub(crate) fn push_command(
         &self,
         command: Command,
@@ -66,14 +66,14 @@ impl RequestQueue {
         }
     }
 
-    /// Queues an unhealthy instance that was heard of again; whether there was room.
+    /// Queues an unhealthy instance that was heard of again. Returns whether there was room.
     pub(crate) fn push_recovery(&self, id: &Arc<str>) -> bool {
         self.sender.try_send(Request::Recover(Arc::clone(id))).is_ok()
     }
 }
 
 impl Waiter {
-    /// Answers. Nobody may be there any more to hear it.
+    /// Sends the outcome; ignored if the caller has gone.
     pub(crate) fn answer(self, outcome: Result<Outcome, Refusal>) {
         let _ = self.reply.send(outcome);
     }
@@ -82,7 +82,7 @@ impl Waiter {
 impl ByteShare {
     fn take(held: &Arc<AtomicUsize>, bytes: usize) -> Result<Self, Refusal> {
         let before = held.fetch_add(bytes, Ordering::Relaxed);
-        // Made first, so that a refusal gives back what was added.
+        // Created before the check, so that a refusal releases the added bytes.
         let share = Self { held: Arc::clone(held), bytes };
         if before + bytes > COMMANDS_QUEUED_BYTES_MAX { Err(Refusal::Busy) } else { Ok(share) }
     }

@@ -1,6 +1,6 @@
-//! Heartbeats of ids that nobody registered: counted, so that the fifth can be refused as Polaris does;
-//! bounded in number and bytes, so that made-up ids take no memory. Ids longer than an instance's may be
-//! never come here.
+//! Heartbeats of unregistered ids. They are counted so that the fifth is refused as Polaris does.
+//! The table is bounded in number and bytes, so that invented ids cannot fill the memory. Ids
+//! longer than an instance id never get here.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,21 +9,21 @@ use hashbrown::HashMap;
 use crate::limits::{UNREGISTERED_BYTES_MAX, UNREGISTERED_MAX};
 use crate::pulse::LastHeartbeat;
 
-/// See the module. Two generations: when the young one is full it becomes the old one, and what the
-/// old one held is forgotten.
+/// Counters in two generations: when the young one is full it becomes the old one, and the previous
+/// old one is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct UnregisteredHeartbeats(Mutex<Generations>);
 
 #[derive(Debug, Default)]
 struct Generations {
     young: HashMap<Box<str>, LastHeartbeat>,
-    /// Of the ids of the young one.
+    /// Bytes of the ids in `young`.
     young_bytes: usize,
     old: HashMap<Box<str>, LastHeartbeat>,
 }
 
 impl UnregisteredHeartbeats {
-    /// Takes a heartbeat; how many there were, this one included.
+    /// Counts a heartbeat. Returns the number of heartbeats of the id, this one included.
     pub(crate) fn record(&self, id: &str, now_ms: u64) -> u64 {
         let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = generations.young.get(id).or_else(|| generations.old.get(id));
@@ -32,13 +32,12 @@ impl UnregisteredHeartbeats {
         count
     }
 
-    /// What is known of an id.
     pub(crate) fn get(&self, id: &str) -> Option<LastHeartbeat> {
         let generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         generations.young.get(id).or_else(|| generations.old.get(id)).copied()
     }
 
-    /// Forgets an id: it was registered, or its heartbeats were deleted.
+    /// Removes an id, because it was registered or its heartbeats were deleted.
     pub(crate) fn forget(&self, id: &str) {
         let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if generations.young.remove(id).is_some() {

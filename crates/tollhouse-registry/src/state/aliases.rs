@@ -1,4 +1,4 @@
-//! Aliases: further names, one level deep.
+//! Aliases in the state: alternative names of services, one level deep.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl State {
         Ok(Outcome::Alias(self.place_alias(alias)))
     }
 
-    /// Gives a changed alias its time and revision; what is made durable of it, if there is room.
+    /// Sets time and revision of a changed alias, and returns its record if memory suffices.
     fn date_alias(
         &mut self,
         alias: &mut Alias,

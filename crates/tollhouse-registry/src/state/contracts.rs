@@ -1,4 +1,4 @@
-//! Service contracts: reported by clients, kept as they came.
+//! Service contracts in the state: reported by clients, stored unchanged.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl State {
             return Err(Refusal::Parameter("the contract is too large"));
         }
         let known = self.contracts.get(&new.id).cloned();
-        // Clients report theirs at every start: the same contents are no change, and no commit.
+        // Clients report their contract at every start; equal contents need no commit.
         if let Some(known) = known.as_ref().filter(|known| known.body == new.body) {
             return Ok(Outcome::Contract(Arc::clone(known)));
         }

@@ -1,4 +1,4 @@
-//! Instances: registered, changed, expired, recovered, removed.
+//! Instances in the state: registration, change, expiry, recovery, removal.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl State {
         if self.aliases.contains_key(&key) {
             return Err(Refusal::IsAlias);
         }
-        // Keys are shared, so that an instance does not hold names of its own.
+        // Keys are shared, so that instances do not hold copies of the names.
         let key = self.services.get(&key).map_or(key, |view| view.service.key.clone());
         let instance = self.new_instance(new, key, known.as_deref(), change.now_ms);
         let record = self.record_instance(&instance, known.as_deref())?;
@@ -45,7 +45,7 @@ impl State {
         Ok(Outcome::Instance(instance))
     }
 
-    /// An instance as it is made durable, if there is room for it.
+    /// Returns the record of an instance if memory suffices.
     pub(super) fn record_instance(
         &self,
         instance: &Instance,
@@ -63,14 +63,14 @@ impl State {
         known: Option<&Instance>,
         now_ms: u64,
     ) -> Instance {
-        // The pulse stays: heartbeats on other threads and the wheel hold it, whichever version is newest.
+        // The pulse is reused, because other threads and the timer wheel hold it across versions.
         let pulse = match known {
             Some(known) => Arc::clone(&known.pulse),
             None => Pulse::new(Arc::clone(&new.id), now_ms),
         };
         let healthy = new.healthy.unwrap_or(true);
         let ttl_seconds = new.ttl_seconds.map(check::ttl_seconds);
-        // What an operator set outlives a client that registers at every start.
+        // An operator's isolation survives a client that registers at every start.
         let kept_isolated = known.is_some_and(|known| known.isolated);
         let weight = new.weight.and_then(|weight| u16::try_from(weight).ok());
         Instance {
@@ -98,7 +98,7 @@ impl State {
         }
     }
 
-    /// Puts an instance, new or changed, maybe into another service than before.
+    /// Stores a new or changed instance, and moves it if its service has changed.
     pub(super) fn put_instance(&mut self, instance: Instance) -> Arc<Instance> {
         let instance = Arc::new(instance);
         let known = self.instances.get(&instance.id).cloned();
@@ -124,7 +124,7 @@ impl State {
         instance
     }
 
-    /// Changes the view of a service, and counts what that changes.
+    /// Changes the view of a service, and updates the counts of its namespace and of the registry.
     fn change_view<R>(
         &mut self,
         key: &ServiceKey,
@@ -144,7 +144,7 @@ impl State {
         Some(result)
     }
 
-    /// Takes an instance out of its view; the one that moves into its slot is placed anew.
+    /// Removes an instance from its view. The last instance of the view moves into the free slot.
     fn take_out(&mut self, placed: &Placed) {
         let key = &placed.instance.service;
         let moved = self.change_view(key, |view| view.remove(placed.slot)).flatten();
@@ -181,8 +181,8 @@ impl State {
         Ok(Outcome::Instance(self.put_changed(changed, change)))
     }
 
-    /// Changes many in the same way. All of them are looked at before the first is changed, so that a refusal leaves
-    /// none changed; those that are so already are left as they are.
+    /// Applies one change to many instances. All are checked before the first is changed, so that a
+    /// refusal changes none. Instances that the change does not affect are skipped.
     pub(super) fn update_instances(
         &mut self,
         ids: &[Arc<str>],
@@ -201,7 +201,7 @@ impl State {
         Ok(Outcome::Instances(all.into_iter().map(put).collect()))
     }
 
-    /// An instance as a change makes it, with what it was; `None` where nothing differs.
+    /// Returns an instance before and after a change; `None` if the change has no effect.
     fn changed_instance(
         &mut self,
         id: &str,
@@ -232,7 +232,7 @@ impl State {
         instance
     }
 
-    /// Makes an instance unhealthy that has fallen silent, unless it is already. Made durable later.
+    /// Makes a healthy, silent instance unhealthy; saved later.
     pub(crate) fn expire(&mut self, id: &str, now_ms: u64) -> Option<Arc<Instance>> {
         let before = self.instance(id).filter(|instance| instance.healthy)?;
         let mut instance = Instance::clone(before);
@@ -243,7 +243,7 @@ impl State {
         Some(self.put_instance(instance))
     }
 
-    /// Makes an instance healthy that is heard of again. Made durable later.
+    /// Makes an unhealthy instance healthy that was heard of again; saved later.
     pub(crate) fn recover(&mut self, id: &str, now_ms: u64) -> Option<Arc<Instance>> {
         let before = self.instance(id).filter(|instance| !instance.healthy)?;
         let mut instance = Instance::clone(before);
@@ -255,7 +255,7 @@ impl State {
     }
 }
 
-/// An instance that is about to be changed.
+/// A change of an instance, ready to be stored.
 struct Changed {
     before: Arc<Instance>,
     instance: Instance,
@@ -298,7 +298,7 @@ fn set(instance: &mut Instance, what: InstanceChange) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether nothing differs that a change can change.
+/// Whether two instances are equal in all fields that a change can set.
 fn is_alike(first: &Instance, second: &Instance) -> bool {
     first.protocol == second.protocol
         && first.version == second.version

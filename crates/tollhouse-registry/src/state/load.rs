@@ -1,5 +1,5 @@
-//! The state as the store has it: everything back at the start, and then what commits did, of this node and of
-//! those that share the store.
+//! The state as read from the store: everything at the start, then the commits of this node and of
+//! the nodes that share the store.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::service::Service;
 
 use super::State;
 
-/// Parts of the store in the order in which they are taken in: names before what stands under them.
+/// Key prefixes in loading order: an object comes after the objects that it refers to.
 pub(crate) const LOADED: [&str; 6] = [NAMESPACES, SERVICES, ALIASES, INSTANCES, RULES, CONTRACTS];
 
-/// An entry that cannot be read: damaged, or of a version that writes otherwise.
+/// An entry that cannot be decoded: damaged, or written by another version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     pub(crate) key: Box<str>,
@@ -28,8 +28,8 @@ pub(crate) struct Unreadable {
 }
 
 impl State {
-    /// Takes entries of a store in, a part after the other in the order of [`LOADED`]. What cannot be
-    /// read is named and left as it is.
+    /// Loads entries of a store; the caller passes prefixes in the order of [`LOADED`]. Returns the
+    /// entries that cannot be decoded.
     pub(crate) fn load(&mut self, entries: &[Entry], now_ms: u64) -> Vec<Unreadable> {
         let outcomes = entries.iter().map(|entry| {
             let outcome = self.take_in(entry, now_ms);
@@ -38,7 +38,8 @@ impl State {
         outcomes.filter_map(Result::err).collect()
     }
 
-    /// Takes in what a commit did; what happened to instances is added to the events.
+    /// Applies the changes of one commit, and appends the effects on instances to `events`. Returns
+    /// the entries that cannot be decoded.
     pub(crate) fn fold(
         &mut self,
         changes: &[Event],
@@ -46,7 +47,8 @@ impl State {
         events: &mut Vec<InstanceEvent>,
     ) -> Vec<Unreadable> {
         let mut changes: Vec<_> = changes.iter().filter(|change| is_loaded(change.key())).collect();
-        // A commit is all of it at once; what stands under a name comes after the name and goes before it.
+        // A commit is atomic, so that its order is free: an object is added after the objects that
+        // it refers to, and removed before them.
         changes.sort_by_key(|change| rank(change));
         let mut unreadable = Vec::new();
         for change in changes {
@@ -112,7 +114,7 @@ impl State {
         })
     }
 
-    /// Takes away what stood under a key.
+    /// Removes the object of a key.
     fn take_away(&mut self, key: &str) -> Option<InstanceEvent> {
         if let Some(id) = key.strip_prefix(INSTANCES) {
             return self.remove_instance(id).map(InstanceEvent::Deregistered);
@@ -133,7 +135,7 @@ impl State {
         None
     }
 
-    /// The namespace of something that is there, where its own entry is damaged: what is in it counts.
+    /// Creates the namespace of an existing object if the namespace's own entry is damaged.
     fn restore_namespace(&mut self, name: &Arc<str>) {
         if !self.namespaces.contains_key(name) {
             let namespace = self.new_namespace(name, 0);
@@ -142,7 +144,8 @@ impl State {
     }
 }
 
-/// Whether an instance was registered anew or has recovered, rather than been changed by an operator.
+/// Whether an instance was registered again or has recovered, rather than been changed by an
+/// operator.
 fn is_heard_of(instance: &Instance, known: &Instance) -> bool {
     instance.created_at != known.created_at || (instance.healthy && !known.healthy)
 }
@@ -151,7 +154,7 @@ fn is_loaded(key: &str) -> bool {
     LOADED.iter().any(|prefix| key.starts_with(prefix))
 }
 
-/// When a change of a commit is taken in.
+/// Returns the place of a change in the order in which a commit is applied.
 fn rank(change: &Event) -> usize {
     let place = LOADED.iter().position(|prefix| change.key().starts_with(prefix));
     let place = place.unwrap_or(LOADED.len());
@@ -163,7 +166,7 @@ fn rank(change: &Event) -> usize {
     }
 }
 
-/// The name that follows the prefix of a key.
+/// Decodes the name after the prefix of a key.
 fn to_service_key(name: &str) -> Option<ServiceKey> {
     let (namespace, name) = name.split_once('#')?;
     Some(ServiceKey::new(namespace, name))

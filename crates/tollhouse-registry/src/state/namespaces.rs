@@ -1,4 +1,4 @@
-//! Namespaces: created by hand, or with the first service in them.
+//! Namespaces in the state: created explicitly, or with their first service.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::view::{Counts, NamespaceView};
 use super::{Change, State};
 
 impl State {
-    /// Adds the namespaces that are always there.
+    /// Adds the built-in namespaces.
     pub(super) fn add_built_in(&mut self) {
         for name in [DEFAULT, SYSTEM] {
             let namespace = self.new_namespace(&name.into(), 0);
@@ -40,7 +40,7 @@ impl State {
         }
     }
 
-    /// Puts a namespace, new or changed; what is counted of it stays.
+    /// Stores a new or changed namespace; its services and counts stay.
     pub(super) fn put_namespace(&mut self, namespace: Namespace) -> Arc<Namespace> {
         let namespace = Arc::new(namespace);
         let known = self.namespaces.get(&namespace.name);
@@ -60,7 +60,7 @@ impl State {
         namespace
     }
 
-    /// Changes what is counted of a namespace.
+    /// Changes the view of a namespace, such as its counts.
     pub(super) fn count<R>(
         &mut self,
         name: &str,
@@ -84,7 +84,7 @@ impl State {
         Ok(Outcome::Namespace(namespace))
     }
 
-    /// The namespace of a checked name; created when there is none.
+    /// Makes sure that a namespace exists; creates it if missing. The name must be valid.
     pub(super) fn ensure_namespace(
         &mut self,
         name: &Arc<str>,
@@ -149,12 +149,12 @@ impl State {
         }
         self.remove_namespace(name);
         change.journal.delete_namespace(name);
-        // A service or an alias that another node has put meanwhile.
+        // Guards against a service or alias that another node has added meanwhile.
         change.journal.require_nothing_new();
         Ok(Outcome::Deleted)
     }
 
-    /// Takes a namespace out of which nothing is left.
+    /// Removes an empty namespace.
     pub(super) fn remove_namespace(&mut self, name: &str) {
         let Some(view) = self.namespaces.remove(name) else { return };
         self.held.replace(Share::Registrations, view.namespace.held_bytes(), 0);
@@ -179,14 +179,14 @@ fn set(namespace: &mut Namespace, what: NamespaceChange) {
     replace(&mut namespace.token, token);
 }
 
-/// A secret that nobody can tell from what is public: 32 hex digits.
+/// Returns a random secret of 32 hex digits.
 pub(super) fn random_token() -> String {
     let mut bytes = [0; 16];
     aws_lc_rs::rand::fill(&mut bytes).expect("the system has random bytes");
     format!("{:032x}", u128::from_ne_bytes(bytes))
 }
 
-/// Sets what is given.
+/// Sets a field if a value is given.
 pub(super) fn replace<T>(field: &mut T, given: Option<T>) {
     if let Some(given) = given {
         *field = given;

@@ -1,4 +1,4 @@
-//! Governance rules, and which of them a service's clients get.
+//! Governance rules in the state, and their assignment to services.
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ use crate::view::RuleSet;
 
 use super::{Change, State};
 
-/// The rules for one name, by id.
+/// Rules of one target, by id.
 pub(super) type Linked = CowMap<Arc<str>, Arc<Rule>>;
 
-/// The name that stands for every name.
+/// Wildcard name that matches every name.
 const ANY: &str = "*";
 
-/// Most services that one rule is for: more are named by `*`.
+/// Maximum number of services that one rule names; `*` matches all.
 const TARGETS_MAX: usize = 256;
 
 impl State {
-    /// The rules of a kind that clients of a service get: those for it, for all of its namespace, and
-    /// for all.
+    /// Returns the rules of a kind for the clients of a service: those for the service, for its
+    /// whole namespace, and for all services.
     pub fn rules_for(&self, kind: RuleKind, service: ServiceRef<'_>) -> RuleSet {
         let ServiceRef { namespace, name } = service;
         let mut set = RuleSet::default();
@@ -44,12 +44,11 @@ impl State {
         set
     }
 
-    /// The rule of an id.
     pub fn rule(&self, kind: RuleKind, id: &str) -> Option<&Arc<Rule>> {
         self.rules.get(&(kind, Arc::from(id)))
     }
 
-    /// Every rule of a kind, in no defined order.
+    /// Iterates over all rules of a kind, in no defined order.
     pub fn rules(&self, kind: RuleKind) -> impl Iterator<Item = &Arc<Rule>> {
         self.rules.values().filter(move |rule| rule.kind == kind)
     }
@@ -94,7 +93,7 @@ impl State {
         self.put_rule(new, Some(&before), change)
     }
 
-    /// Refuses a name that another rule has, where names are a rule's own.
+    /// Refuses a name that another rule has, for kinds with unique names.
     fn check_name(&self, new: &NewRule) -> Result<(), Refusal> {
         let owner = name_key(new.kind, &new.namespace, &new.name)
             .and_then(|key| self.rule_names.get(&(new.kind, key)));
@@ -111,7 +110,7 @@ impl State {
         change: &mut Change<'_>,
     ) -> Result<Outcome, Refusal> {
         let now = change.now_seconds();
-        // A rule that was on has been since then: changing it does not switch it on anew.
+        // A change of an enabled rule keeps the time when it was enabled.
         let enabled_at = match before {
             Some(before) if before.enabled || !new.enabled => before.enabled_at,
             _ if new.enabled => now,
@@ -165,7 +164,7 @@ impl State {
         self.put_rule(new, Some(&before), change)
     }
 
-    /// Puts a rule that is not linked to any service.
+    /// Stores a rule; a previous version must have been unlinked.
     pub(super) fn place_rule(&mut self, rule: Rule) -> Arc<Rule> {
         let rule = Arc::new(rule);
         for target in &rule.targets {
@@ -188,7 +187,7 @@ impl State {
 
     fn unlink_rule(&mut self, rule: &Rule) {
         self.held.replace(Share::Rules, rule.held_bytes(), 0);
-        // Of rules that came from elsewhere two may have one name: it is that of the one that was put last.
+        // Transferred rules may share a name; the index then holds the one stored last.
         if let Some(key) = name_key(rule.kind, &rule.namespace, &rule.name) {
             let key = (rule.kind, key);
             if self.rule_names.get(&key).is_some_and(|owner| *owner == rule.id) {
@@ -225,9 +224,9 @@ impl State {
     }
 }
 
-/// What a rule's name is looked up by; `None` where any number of rules may have it.
+/// Returns the index key of a rule's name; `None` if names need not be unique.
 fn name_key(kind: RuleKind, namespace: &str, name: &str) -> Option<ServiceKey> {
-    // A rule that is listed under no namespace is one of the usual one.
+    // A rule without a namespace belongs to the default one.
     let namespace = if namespace.is_empty() { DEFAULT } else { namespace };
     match kind.name_scope() {
         _ if name.is_empty() => None,

@@ -1,4 +1,4 @@
-//! Services: created by hand, or with the first instance that registers.
+//! Services in the state: created explicitly, or with their first instance.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl State {
         self.make_service(key, what, change).map(Outcome::Service)
     }
 
-    /// Sees to it that there is a service of this checked name.
+    /// Makes sure that a service exists; creates it if missing. The name must be valid.
     pub(super) fn ensure_service(
         &mut self,
         key: &ServiceKey,
@@ -70,7 +70,7 @@ impl State {
             revision: self.next_revision(),
         };
         set(&mut service, what);
-        // All that can be refused comes before the namespace is made: a refusal leaves nothing behind.
+        // All checks come before the namespace is created, so that a refusal changes nothing.
         self.held.check(Share::Registrations, 0, service.held_bytes())?;
         let record = Record::service(&service)?;
         self.ensure_namespace(&key.namespace, change)?;
@@ -79,7 +79,7 @@ impl State {
         Ok(self.put_service(service))
     }
 
-    /// Puts a service, new or changed; its instances stay.
+    /// Stores a new or changed service; its instances stay.
     pub(super) fn put_service(&mut self, service: Service) -> Arc<Service> {
         let service = Arc::new(service);
         let key = service.key.clone();
@@ -88,7 +88,8 @@ impl State {
         let held_before = known.as_ref().map_or(0, |view| view.service.held_bytes());
         self.held.replace(Share::Registrations, held_before, service.held_bytes());
         self.services_revision = self.services_revision.without(before).with(service.revision);
-        // Sums, so that a change costs the same in a namespace of one service and of a hundred thousand.
+        // Sums are updated incrementally, so that the cost does not depend on the size of the
+        // namespace.
         let place = self.count(&key.namespace, |namespace| {
             let rest = namespace.services_revision.without(before);
             namespace.services_revision = rest.with(service.revision);
@@ -147,12 +148,12 @@ impl State {
         }
         self.remove_service(key);
         change.journal.delete_service(key.borrowed());
-        // An instance or an alias that another node has put meanwhile.
+        // Guards against an instance or alias that another node has added meanwhile.
         change.journal.require_nothing_new();
         Ok(Outcome::Deleted)
     }
 
-    /// Takes a service out of which nothing is left.
+    /// Removes a service without instances.
     pub(super) fn remove_service(&mut self, key: &ServiceKey) {
         let Some(view) = self.services.get(key) else { return };
         let (revision, place) = (view.service.revision, view.place);
@@ -163,7 +164,7 @@ impl State {
             namespace.services_revision = namespace.services_revision.without(revision);
             namespace.services.remove(place).and_then(|(_, moved)| moved)
         });
-        // The last of the list has taken the free place.
+        // The last service of the list has moved into the free place.
         if let Some(moved) = moved.flatten() {
             self.services.update(&moved.key, |view| Arc::make_mut(view).place = place);
         }

@@ -1,5 +1,6 @@
-//! Objects of another registry, put into this one with their ids, times and revisions. Whatever a client could not
-//! have registered is refused; what is there already as it is costs nothing.
+//! Transfer of objects from another registry into this state, with their ids, times and revisions.
+//! An object that a client could not have registered is refused. An object that equals the stored
+//! one is not written.
 
 use std::sync::Arc;
 
@@ -25,10 +26,10 @@ use super::rules::check_rule;
 use super::{Change, State};
 
 impl Rehearsal {
-    /// Puts an object; tells what that changes.
+    /// Stores an object and returns the effect.
     ///
     /// # Errors
-    /// Why a registry would refuse it.
+    /// If a registry would refuse the object.
     pub fn put(&mut self, object: Object) -> Result<Effect, Refusal> {
         let (mut journal, mut events) = (Journal::default(), Vec::new());
         let mut change = Change { now_ms: 0, journal: &mut journal, events: &mut events };
@@ -139,7 +140,7 @@ impl State {
         }
         let own = known.as_ref().map(|known| known.revision);
         stored.revision = self.settled(stored.revision, own);
-        // The pulse stays: heartbeats on other threads and the wheel hold it, whichever version is newest.
+        // The pulse is reused, because other threads and the timer wheel hold it across versions.
         let pulse = match &known {
             Some(known) => Arc::clone(&known.pulse),
             None => Pulse::new(Arc::clone(&stored.id), change.now_ms),
@@ -193,8 +194,8 @@ impl State {
         Ok(effect(known.is_some()))
     }
 
-    /// The revision of an object that is put: its own, unless what it replaces has that too, or it has none. Clients
-    /// take equal revisions for equal contents.
+    /// Returns the revision for a transferred object: its own, or a new one if it has none or if it
+    /// equals that of the replaced object, because clients take equal revisions for equal contents.
     fn settled(&mut self, revision: Revision, replaced: Option<Revision>) -> Revision {
         if revision == Revision::default() || replaced == Some(revision) {
             self.next_revision()
@@ -204,7 +205,8 @@ impl State {
     }
 }
 
-/// Who beats here has the health that is known here: what another registry has seen of it says less.
+/// Keeps the health known here of an instance that sends heartbeats here, because it is newer than
+/// what another registry has seen.
 fn keep_health(stored: &mut StoredInstance, known: &Instance) {
     if stored.ttl_seconds.is_some() && known.ttl_seconds.is_some() {
         stored.healthy = known.healthy;
@@ -221,7 +223,7 @@ fn check_room(what: &'static str, is_known: bool, count: usize, max: usize) -> R
     if is_known || count < max { Ok(()) } else { Err(Refusal::Full { what, max }) }
 }
 
-/// Refuses what differs from what is there in nothing but the revision.
+/// Refuses an object that differs from the stored one at most in the revision.
 fn refuse_alike<T: Clone + serde::Serialize>(
     known: Option<&T>,
     new: &T,

@@ -1,5 +1,5 @@
-//! A client of the Admin API for commands: one request after the other on one connection, over plain
-//! HTTP, as the listener on the loopback address speaks it.
+//! Client of the Admin API for commands: sequential requests on one connection, over plain HTTP as
+//! the loopback listener expects.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ use tollhouse_config::Bootstrap;
 
 use tollhouse_control::secrets;
 
-/// Longest wait for one answer: a list of 100,000 objects takes a second or two.
+/// Timeout of one answer; a list of 100,000 objects takes a second or two.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Largest answer read, in bytes; documents are read up to the same size.
+/// Maximum size of an answer in bytes, equal to the limit on documents.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// Characters of a refusal that are repeated.
+/// Maximum number of characters quoted from a refusal.
 const REFUSAL_CHARS_MAX: usize = 500;
 
-/// An Admin API, connected to with the first request.
+/// Connection to an Admin API, opened by the first request.
 pub struct AdminClient {
     authority: String,
     credential: Option<(&'static str, String)>,
@@ -35,10 +35,10 @@ pub struct AdminClient {
 }
 
 impl AdminClient {
-    /// Takes the address apart, and finds the key that belongs to the data directory if none is given.
+    /// Parses the address, and uses the key of the data directory if none is given.
     ///
     /// # Errors
-    /// The address is none, or the data directory cannot be read.
+    /// If the address is invalid, or the data directory cannot be read.
     pub fn open(url: &str, key: Option<&str>, bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         let key = match key {
             Some(key) => Some(key.to_owned()),
@@ -49,10 +49,10 @@ impl AdminClient {
         Ok(client)
     }
 
-    /// A client that says nothing of who it is.
+    /// Creates a client without credentials.
     ///
     /// # Errors
-    /// The address is none.
+    /// If the address is invalid.
     pub fn anonymous(url: &str) -> anyhow::Result<Self> {
         Ok(Self {
             authority: authority_of(url)?,
@@ -62,17 +62,17 @@ impl AdminClient {
         })
     }
 
-    /// Sends this header from now on.
+    /// Sets the header that authenticates further requests.
     pub fn set_credential(&mut self, name: &'static str, value: String) {
         self.credential = Some((name, value));
     }
 
-    /// Host and port.
+    /// Returns host and port.
     pub fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// What the client runs on.
+    /// Returns the runtime that the client's IO runs on.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
@@ -88,13 +88,13 @@ impl AdminClient {
         if let Some((name, value)) = &self.credential {
             request = request.header(*name, value);
         }
-        request.body(Full::new(body)).context("the key or an id is no header text")
+        request.body(Full::new(body)).context("the key or an id is not valid in a header")
     }
 
-    /// One exchange.
+    /// Sends a request and returns the answer.
     ///
     /// # Errors
-    /// Nobody answers.
+    /// If the server does not answer.
     pub fn ask(
         &mut self,
         method: &str,
@@ -113,10 +113,10 @@ impl AdminClient {
         })
     }
 
-    /// Opens an answer that goes on; it is read on [`Self::runtime`].
+    /// Sends a request for a stream; its body must be read on [`Self::runtime`].
     ///
     /// # Errors
-    /// Nobody answers.
+    /// If the server does not answer.
     pub fn open_stream(&self, path: &str) -> anyhow::Result<(StatusCode, Incoming)> {
         let request = self.request("GET", path, Bytes::new())?;
         self.runtime.block_on(async {
@@ -157,12 +157,12 @@ async fn exchange(
 async fn connect(authority: &str) -> anyhow::Result<SendRequest<Full<Bytes>>> {
     let stream = TcpStream::connect(authority).await?;
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Runs while a request is waited for; its errors are those of the request.
+    // The task drives the connection; its errors also reach the request.
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
 }
 
-/// Host and port of an address.
+/// Returns host and port of a URL; the default port is 80.
 fn authority_of(url: &str) -> anyhow::Result<String> {
     if url.starts_with("https://") {
         bail!("{url}: only plain http:// is spoken here; run this on the gateway's machine");
@@ -176,7 +176,7 @@ fn authority_of(url: &str) -> anyhow::Result<String> {
     Ok(if has_port { authority.to_owned() } else { format!("{authority}:80") })
 }
 
-/// What a server says when it refuses.
+/// Returns the text of a refusal, with a hint if the key is missing.
 pub fn refusal(status: StatusCode, body: &[u8]) -> String {
     let said: Option<Value> = serde_json::from_slice(body).ok();
     let field = |name: &str| said.as_ref()?.get(name)?.as_str();

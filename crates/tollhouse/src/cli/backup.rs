@@ -1,7 +1,7 @@
-//! `tollhouse backup`: a copy of the store, made while a gateway runs or not.
+//! `tollhouse backup`: copies the store, whether or not a gateway runs.
 //!
-//! The copying is the store's work; here are the arguments, what is said on the way, and that the
-//! keys which the copy cannot be read without are not in it unless they are asked for.
+//! The store does the copying. This module handles arguments and progress, and leaves out the
+//! keyring, without which the secrets in the copy cannot be read, unless it is requested.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use super::configuration::Configuration;
 use super::{configured_store, problems, registry_moves, stdout};
 use tollhouse_control::{registry, secrets};
 
-/// What the copy of the registry's store has behind the name of the other.
+/// Suffix of the copy of the registry's store.
 const REGISTRY_SUFFIX: &str = ".registry";
 
-/// What the copy of the keyring has behind it.
+/// Suffix of the copy of the keyring.
 const KEYRING_SUFFIX: &str = ".keyring";
 
 /// Arguments of `backup`.
@@ -28,22 +28,22 @@ const KEYRING_SUFFIX: &str = ".keyring";
 pub struct BackupArguments {
     #[command(flatten)]
     configuration: Configuration,
-    /// Where the copy goes; a file that exists is never replaced. To restore, put it into an empty
-    /// data directory as `store.db`, with the `keyring` of the old one beside it. What is registered
-    /// goes to FILE.registry, and back from there to `registry/store.db`; that of a registry which nodes share
-    /// in a database goes back with `tollhouse restore`.
+    /// File for the copy; an existing file is never replaced. To restore, put it into an empty data
+    /// directory as `store.db`, with the `keyring` of the old one beside it. The registry is copied
+    /// to FILE.registry, to be restored as `registry/store.db`; a registry that nodes share in a
+    /// database is restored with `tollhouse restore`.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Copy the keyring too, to FILE.keyring, which only this user may read: whoever has both reads
-    /// every secret of the store.
+    /// Copy the keyring too, to FILE.keyring, readable by this user only: both files together
+    /// reveal every secret of the store.
     #[arg(long)]
     with_keyring: bool,
 }
 
-/// Copies the store of the data directory and that of the registry, each as of one revision.
+/// Copies the stores of the data directory and of the registry, each at one revision.
 ///
 /// # Errors
-/// There is no store, it cannot be read, or the copy not be written.
+/// If a store is missing or cannot be read, or the copy cannot be written.
 pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
     let loaded = match problems::load(&arguments.configuration) {
         Ok(loaded) => loaded,
@@ -54,7 +54,8 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
     let elsewhere = kept_elsewhere(bootstrap);
     let keyring = secrets::keyring_path(bootstrap);
     let keys_file = with_suffix(&arguments.file, KEYRING_SUFFIX);
-    // Before anything is copied: a copy of the store without the keys that were asked for is worse than none.
+    // Checked before anything is copied, because a copy without the requested keys is worse than
+    // none.
     if arguments.with_keyring && keys_file.exists() {
         bail!("failed to copy the keyring: {} is there already", keys_file.display());
     }
@@ -85,7 +86,8 @@ pub fn run(arguments: &BackupArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the configuration is kept, if not in the data directory, and how it is copied there.
+/// Returns a note on where the configuration is stored, if not in the data directory, and how to
+/// copy it there.
 fn kept_elsewhere(bootstrap: &Bootstrap) -> Option<String> {
     if let Some(file) = &bootstrap.resources {
         return Some(format!(
@@ -108,7 +110,7 @@ fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Copies the keys beside the copy of the store.
+/// Copies the keyring to `copy`, and returns the line to print.
 fn copy_keyring(keyring: &Path, copy: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(keyring).with_context(|| {
         format!("failed to copy the keyring: {} cannot be read", keyring.display())
@@ -117,7 +119,7 @@ fn copy_keyring(keyring: &Path, copy: &Path) -> anyhow::Result<String> {
     Ok(format!("{}: the keys of {}\n", copy.display(), keyring.display()))
 }
 
-/// Copies the store of a folder; gives back what there is to say about it.
+/// Copies the store of a folder, and returns the line to print.
 fn copy(folder: &Path, file: &Path) -> anyhow::Result<String> {
     let mut meter = Meter { shown: false, to_terminal: std::io::stderr().is_terminal() };
     let mut last = Progress { done_bytes: 0, total_bytes: 0 };
@@ -131,7 +133,7 @@ fn copy(folder: &Path, file: &Path) -> anyhow::Result<String> {
     Ok(format!("{}: {size} of the store in {}\n", file.display(), folder.display()))
 }
 
-/// Tells somebody who looks on how far the copy is; files are told nothing.
+/// Progress meter; prints only to a terminal.
 struct Meter {
     shown: bool,
     to_terminal: bool,
@@ -146,7 +148,7 @@ impl Meter {
         self.shown = true;
         let percent = progress.done_bytes * 100 / progress.total_bytes.max(1);
         let total = bytes_size::format(progress.total_bytes);
-        // Nobody is kept from a backup because a terminal went away.
+        // Ignored, because a closed terminal must not stop the backup.
         let _ = write!(std::io::stderr(), "\rcopying {total}: {percent} %");
     }
 

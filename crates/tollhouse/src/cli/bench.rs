@@ -1,10 +1,10 @@
-//! `tollhouse bench`: the load generator's command line.
+//! `tollhouse bench`: command line of the load generator.
 //!
-//! Each command is a file under `bench/`: it turns arguments into the plain data of `tollhouse-load`
-//! and prints what comes back. Here are the list of commands, the overview that is shown without one, and
-//! the exit codes.
+//! Each command is a file under `bench/`, which converts arguments to the plain data of
+//! `tollhouse-load` and prints the result. This file has the list of commands, the overview that is
+//! shown without a command, and the exit codes.
 //!
-//! A command is added by its file, a variant of [`BenchCommand`] and a line in [`carry_out`].
+//! A new command needs a file, a variant of [`BenchCommand`] and a line in [`carry_out`].
 
 mod compare;
 mod connections;
@@ -33,7 +33,7 @@ use self::terminal::NOT_MEASURED;
 use super::problems::print_failure;
 use super::stdout;
 
-/// What `tollhouse bench` says alone.
+/// Overview, printed by `tollhouse bench` without a command.
 const OVERVIEW: &str = "\
 tollhouse bench measures a server, and says what its figures are worth.
 
@@ -104,11 +104,11 @@ enum BenchCommand {
     Ab(dialect::DialectArguments),
 }
 
-/// Carries the command out. What keeps it from measuring is one line on standard error and exit code
-/// [`NOT_MEASURED`].
+/// Runs the command. If it cannot measure, it prints one line on standard error and returns exit
+/// code [`NOT_MEASURED`].
 ///
 /// # Errors
-/// When the overview cannot be printed.
+/// If the overview cannot be printed.
 pub fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
     let Some(command) = &arguments.command else {
         stdout::print(OVERVIEW)?;
@@ -138,7 +138,7 @@ fn carry_out(command: &BenchCommand) -> Result<ExitCode, BenchError> {
     }
 }
 
-/// A message as one line, whatever a file or a server put into it.
+/// Joins the lines of a message, because texts of files and servers may have line breaks.
 fn one_line(message: &str) -> String {
     message
         .split(['\n', '\r'])

@@ -1,5 +1,5 @@
-//! `tollhouse certificates`: the certificates that a running gateway serves and their ends, those that renew
-//! themselves, and the answers of responders.
+//! `tollhouse certificates`: lists the certificates that a running gateway serves with their expiry
+//! dates, those that renew themselves, and OCSP answers.
 
 use std::process::ExitCode;
 use tollhouse_control::terminal::printable_lines;
@@ -21,20 +21,20 @@ use super::stdout;
 pub struct CertificatesArguments {
     #[command(flatten)]
     gateway: Gateway,
-    /// Print the answer of the Admin API.
+    /// Print the unchanged answer of the Admin API.
     #[arg(long)]
     json: bool,
 }
 
-/// What the Admin API says.
+/// Answer of the Admin API.
 #[derive(Debug, Deserialize)]
 struct Answer {
     directory: Option<String>,
     list: Vec<Certificate>,
-    /// Absent from gateways that are older.
+    /// Older gateways do not send this.
     #[serde(default)]
     staples: Vec<Staple>,
-    /// Absent from gateways that are older.
+    /// Older gateways do not send this.
     #[serde(default)]
     served: Vec<Served>,
 }
@@ -46,12 +46,12 @@ struct Served {
     not_after: i64,
 }
 
-/// What a responder says of a certificate.
+/// OCSP status of a certificate.
 #[derive(Debug, Deserialize)]
 struct Staple {
     ssl: String,
     names: Vec<String>,
-    /// Whether clients that check revocation refuse it without a staple.
+    /// Whether clients that check revocation refuse the certificate without a staple (must-staple).
     #[serde(default)]
     required: bool,
     responder: Option<String>,
@@ -79,10 +79,10 @@ struct LastError {
     at: i64,
 }
 
-/// Prints the table.
+/// Prints the tables.
 ///
 /// # Errors
-/// The gateway cannot be reached, or refuses.
+/// If the gateway cannot be reached, or refuses.
 pub fn run(arguments: &CertificatesArguments) -> anyhow::Result<ExitCode> {
     let bootstrap = match arguments.gateway.load() {
         Ok(bootstrap) => bootstrap,
@@ -113,11 +113,11 @@ fn describe(answer: &Answer) -> String {
             .to_owned(),
     });
     text.push_str(&describe_staples(&answer.staples));
-    // Names and words of others must not reach a terminal as they are.
+    // Names and texts from outside must not control the terminal.
     printable_lines(&text)
 }
 
-/// Certificates in service, the one that ends first on top.
+/// Formats the certificates in service, the first to expire on top.
 fn describe_served(answer: &Answer) -> String {
     if answer.served.is_empty() {
         return "no certificate is in service\n".to_owned();
@@ -136,7 +136,7 @@ fn describe_served(answer: &Answer) -> String {
     table.render()
 }
 
-/// What responders say, of those certificates about which anybody is asked.
+/// Formats the OCSP answers of the certificates that have a responder or need a staple.
 fn describe_staples(staples: &[Staple]) -> String {
     let is_shown = |staple: &&Staple| staple.state != "none" || staple.required;
     let asked: Vec<_> = staples.iter().filter(is_shown).collect();
@@ -162,7 +162,7 @@ fn describe_staples(staples: &[Staple]) -> String {
         ]);
     }
     let mut text = format!("\n{}", table.render());
-    // Below the table: an error has a remedy, which is longer than a cell.
+    // Errors follow the table, because a remedy is longer than a cell.
     for staple in asked {
         if staple.required && staple.until.is_none() {
             let ssl = &staple.ssl;
@@ -206,7 +206,7 @@ fn describe_renewed(directory: &str, list: &[Certificate]) -> String {
         ]);
     }
     text.push_str(&table.render());
-    // Below the table, since a reason and its remedy are sentences and would make every row as wide.
+    // Reasons and remedies follow the table, because sentences would widen every row.
     for certificate in list {
         if let Some(error) = &certificate.last_error {
             text.push_str(&describe_error(&certificate.names.join(" "), error));
@@ -215,7 +215,7 @@ fn describe_renewed(directory: &str, list: &[Certificate]) -> String {
     text
 }
 
-/// A Unix time as `2026-11-21 09:30`, in UTC.
+/// Formats a Unix time as `2026-11-21 09:30`, in UTC.
 fn moment(unix_s: i64) -> String {
     let time = CivilTime::from_unix_seconds(unix_s);
     format!("{} {:02}:{:02}", format_date(unix_s), time.hour, time.minute)

@@ -1,8 +1,8 @@
 //! `tollhouse check`: checks files without serving them.
 //!
-//! What a file is (bootstrap or resources) is told by its keys in `check/kind.rs`; checking
-//! resources is the model's work, joined in `check/resources.rs` by what only the whole document
-//! shows: names that lead nowhere. The report is made here and in `check/report.rs`.
+//! `check/kind.rs` tells bootstrap files from resource files by their keys. The model checks single
+//! resources; `check/resources.rs` adds checks that need the whole document, such as references to
+//! missing objects. The report is in `check/report.rs`.
 
 mod kind;
 mod references;
@@ -27,7 +27,7 @@ use super::problems::UNUSABLE;
 use super::run::log_filter;
 use super::{problems, stdout};
 
-/// Largest file checked, in bytes; the gateway reads none that is larger.
+/// Maximum size of a checked file in bytes, equal to the limit of the gateway.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Arguments of `check`.
@@ -35,22 +35,22 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 pub struct CheckArguments {
     #[command(flatten)]
     configuration: Configuration,
-    /// Print every effective bootstrap key with the place its value comes from.
+    /// Print every effective bootstrap key with the source of its value.
     #[arg(long)]
     show: bool,
-    /// Files to check: bootstrap files and files of resources, told apart by their keys. Without
-    /// any, the configured bootstrap and the resources it names are checked.
+    /// Files to check: bootstrap files and resource files, distinguished by their keys. Without
+    /// files, the configured bootstrap and its resources are checked.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 }
 
-/// Where variables come from.
+/// Look-up of environment variables.
 type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
 
-/// Checks the files and prints what was found; the exit code is 0 when nothing is an error.
+/// Checks the files and prints the problems; the exit code is 0 without errors.
 ///
 /// # Errors
-/// When the report cannot be written.
+/// If the report cannot be written.
 pub fn run(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     let environment = |name: &str| std::env::var(name).ok();
     let report = check(arguments, Report::new(problems::paint(&std::io::stdout())), &environment);
@@ -58,7 +58,7 @@ pub fn run(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     Ok(if report.has_errors() { ExitCode::from(UNUSABLE) } else { ExitCode::SUCCESS })
 }
 
-/// The whole report, without printing it.
+/// Returns the whole report without printing it.
 fn check(arguments: &CheckArguments, report: Report, environment: Environment<'_>) -> Report {
     let mut check = Check { arguments, environment, report, has_shown_keys: false };
     let configured = &arguments.configuration.config;
@@ -74,17 +74,17 @@ fn check(arguments: &CheckArguments, report: Report, environment: Environment<'_
     check.report
 }
 
-/// A check under way.
+/// State of a check.
 struct Check<'a> {
     arguments: &'a CheckArguments,
     environment: Environment<'a>,
     report: Report,
-    /// Whether effective keys have been shown.
+    /// Whether effective keys were printed.
     has_shown_keys: bool,
 }
 
 impl Check<'_> {
-    /// The configured bootstrap and, where no other file is named, its resources.
+    /// Checks the configured bootstrap and, if no file is named, its resources.
     fn configured(&mut self) {
         let file = self.arguments.configuration.config.as_deref();
         let name =
@@ -145,7 +145,7 @@ impl Check<'_> {
                 }
             }
         }
-        // Without a configuration at hand, its listeners are unknown.
+        // The listeners are known only if a configuration is named.
         if let Some(bootstrap) = bootstrap.filter(|_| self.arguments.configuration.config.is_some())
         {
             let listened = settings::listened_ports(&bootstrap);
@@ -156,7 +156,8 @@ impl Check<'_> {
         self.report.resources(name, &checked);
     }
 
-    /// The bootstrap of the gateway which is to serve the resources. Of one that is wrong, the defaults.
+    /// Returns the bootstrap of the gateway that will serve the resources; the defaults if it is
+    /// invalid.
     fn bootstrap_of_resources(&self) -> Option<Bootstrap> {
         let configuration = &self.arguments.configuration;
         let text = configuration.config.as_deref().and_then(|path| read(path).ok());
@@ -166,7 +167,7 @@ impl Check<'_> {
         loaded.ok().map(|loaded| loaded.bootstrap)
     }
 
-    /// Checks a bootstrap as the gateway would read it: with the environment and the flags over it.
+    /// Checks a bootstrap as the gateway would read it: with environment and flags applied.
     fn bootstrap(&mut self, name: &str, text: Option<&str>) -> Option<Loaded> {
         let overrides = &self.arguments.configuration.overrides;
         match Bootstrap::parse(text, &self.environment, overrides) {
@@ -190,10 +191,10 @@ impl Check<'_> {
     }
 }
 
-/// The text of a file, of bounded size.
+/// Reads a text file of limited size.
 ///
 /// # Errors
-/// It is not there, too large, or no text.
+/// If the file is missing, too large, or not UTF-8.
 pub fn read(path: &Path) -> Result<String, Problem> {
     let hint = "name a file that exists and may be read; without any, the configuration is checked";
     let name = path.display().to_string();
@@ -211,13 +212,13 @@ pub fn read(path: &Path) -> Result<String, Problem> {
     })
 }
 
-/// What is wrong with a document; names in it may lead to anything in `all`.
-/// Plugins in `skipped_plugins` may be passed over.
+/// Checks a document; its references may point to any object in `all`. Plugins in `skipped_plugins`
+/// may be unknown.
 pub fn check_beside(document: &Document, all: &Document, skipped_plugins: &[String]) -> Problems {
     resources::check_beside(document, all, skipped_plugins, None)
 }
 
-/// Number of errors and of warnings.
+/// Returns the numbers of errors and of warnings.
 fn count(problems: &Problems) -> (usize, usize) {
     let errors = problems
         .iter()

@@ -1,4 +1,4 @@
-//! `tollhouse completions`: a script that completes this command line in a shell.
+//! `tollhouse completions`: prints a shell script that completes this command line.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ pub struct CompletionsArguments {
     shell: Shell,
 }
 
-/// Prints the script to standard output; `command` is the whole command line.
+/// Prints the script to standard output; `command` is the definition of the whole command line.
 pub fn run(arguments: &CompletionsArguments, command: Command) -> ExitCode {
     if stdout::print(&script(arguments.shell, command)).is_ok() {
         ExitCode::SUCCESS

@@ -1,18 +1,17 @@
-//! The arguments that say where the bootstrap configuration comes from; the same for every command that needs it.
-//! What the configuration means is not known here.
+//! Arguments that locate the bootstrap configuration, common to all commands that need it.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// Where the bootstrap configuration comes from.
+/// Source of the bootstrap configuration.
 #[derive(Debug, Clone, Args, Default)]
 pub struct Configuration {
     /// Bootstrap file (YAML). Every key is optional.
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Override one key, such as `--set listen.http=127.0.0.1:8080`; may be repeated. Flags beat
-    /// TOLLHOUSE_* variables, which beat the file.
+    /// Override one key, such as `--set listen.http=127.0.0.1:8080`; may be repeated. Flags take
+    /// precedence over TOLLHOUSE_* variables, and these over the file.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     pub overrides: Vec<(String, String)>,
 }

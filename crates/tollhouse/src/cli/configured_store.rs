@@ -1,5 +1,5 @@
-//! The store that the configuration names, for commands that read or write it without a gateway: that of
-//! the data directory, or the etcd that gateways share.
+//! The configured store, for commands that access it without a gateway: that of the data directory,
+//! or the etcd that gateways share.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use tollhouse_store::{Listing, Location, Store, StoreError};
 
 use super::{gateway, objects};
 
-/// Whether other gateways have the store too.
+/// Whether other gateways share the store.
 pub fn is_shared(bootstrap: &Bootstrap) -> bool {
     !bootstrap.store.etcd.endpoints.is_empty()
 }
 
-/// What people call it.
+/// Returns the name of the store for messages.
 pub fn name(bootstrap: &Bootstrap) -> String {
     if is_shared(bootstrap) {
         return format!("etcd at {}", bootstrap.store.etcd.endpoints.join(", "));
@@ -27,19 +27,19 @@ pub fn name(bootstrap: &Bootstrap) -> String {
     bootstrap.data_dir.display().to_string()
 }
 
-/// All that lies below the prefix, of one revision. A gateway may run meanwhile. A store that is not there
-/// yet is [`StoreError::Missing`].
+/// Reads all keys below the prefix, at one revision. A gateway may run meanwhile. If the store does
+/// not exist yet, the error is [`StoreError::Missing`].
 ///
 /// # Errors
-/// The store cannot be read.
+/// If the store cannot be read.
 pub fn read(bootstrap: &Bootstrap) -> anyhow::Result<Listing> {
     read_below(bootstrap, &format!("{}/", objects::prefix(bootstrap)))
 }
 
-/// The same of what lies below another prefix.
+/// Reads all keys below another prefix, at one revision.
 ///
 /// # Errors
-/// The store cannot be read.
+/// If the store cannot be read.
 pub fn read_below(bootstrap: &Bootstrap, folder: &str) -> anyhow::Result<Listing> {
     if !is_shared(bootstrap) {
         return Ok(tollhouse_store::read_directory(&bootstrap.data_dir, folder)?);
@@ -51,38 +51,37 @@ pub fn read_below(bootstrap: &Bootstrap, folder: &str) -> anyhow::Result<Listing
     Ok(listing)
 }
 
-/// All of ShenYu's objects, with their secrets in the clear.
+/// Reads all objects of ShenYu, with their secrets unsealed.
 ///
 /// # Errors
-/// The store cannot be read, or the keyring.
+/// If the store or the keyring cannot be read.
 pub fn read_shenyu(bootstrap: &Bootstrap) -> anyhow::Result<Listing> {
     let listing = read_below(bootstrap, tollhouse_shenyu::KEY_PREFIX)?;
     let keyring = secrets::keyring_if_any(bootstrap)?;
-    // Without one, nothing has been sealed yet.
+    // Without a keyring nothing was sealed yet.
     Ok(match keyring {
         Some(keyring) => shenyu_store::open_listing(listing, &keyring),
         None => listing,
     })
 }
 
-/// A store that is open for writing, with the keys that its secrets are sealed with.
+/// A store opened for writing, with the keyring for its secrets.
 pub struct OpenStore {
     runtime: Runtime,
     store: Arc<dyn Store>,
-    /// Seals and opens its secrets.
     pub keyring: Keyring,
 }
 
 impl OpenStore {
-    /// Opens it. The store of a data directory is then held: no gateway may run with it.
+    /// Opens the store. That of a data directory is locked; no gateway may use it.
     ///
     /// # Errors
-    /// The store cannot be opened, or its secrets are sealed with another keyring.
+    /// If the store cannot be opened, or its secrets are sealed with another keyring.
     pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         Self::open_unless_in_use(bootstrap, &gateway::way_through(bootstrap))
     }
 
-    /// Opens it like [`OpenStore::open`]; `remedy` tells what to do while a gateway holds it.
+    /// Opens the store like [`OpenStore::open`]; `remedy` is the hint if a gateway holds it.
     ///
     /// # Errors
     /// As [`OpenStore::open`].
@@ -96,17 +95,16 @@ impl OpenStore {
         Ok(Self { runtime, store, keyring })
     }
 
-    /// The store itself.
     pub fn store(&self) -> &dyn Store {
         self.store.as_ref()
     }
 
-    /// The store as ShenYu's objects are kept there.
+    /// Returns the store as a view of ShenYu's objects.
     pub fn shenyu(&self) -> ShenyuStore {
         ShenyuStore::new(Arc::clone(&self.store), &self.keyring)
     }
 
-    /// Waits for what the store does.
+    /// Runs a future on the store's runtime.
     pub fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
@@ -135,10 +133,10 @@ async fn open_own(
     Ok((store, keyring))
 }
 
-/// What commands wait on.
+/// Creates a runtime for commands.
 ///
 /// # Errors
-/// The kernel refuses.
+/// If the operating system refuses its resources.
 pub fn runtime() -> anyhow::Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }

@@ -1,4 +1,4 @@
-//! What commands ask of a running gateway under `/console/v1`, as the web console does.
+//! Client of a running gateway's `/console/v1` API, which the web console uses too.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,16 +11,17 @@ use serde_json::Value;
 use super::admin_client::{AdminClient, refusal};
 use super::gateway::Gateway;
 
-/// A gateway whose console's calls are answered.
+/// Connection to a gateway whose console API is enabled.
 pub struct ConsoleClient {
     client: AdminClient,
 }
 
 impl ConsoleClient {
-    /// Finds the gateway; connects with the first question.
+    /// Locates the gateway; the first request opens the connection.
     ///
     /// # Errors
-    /// The Admin API is off or speaks TLS. The inner error is the exit code of a configuration of no use.
+    /// If the Admin API is off or uses TLS. The inner error is the exit code for an invalid
+    /// configuration.
     pub fn open(gateway: &Gateway) -> anyhow::Result<Result<Self, ExitCode>> {
         match gateway.load() {
             Ok(bootstrap) => Ok(Ok(Self { client: gateway.client(&bootstrap)? })),
@@ -28,10 +29,10 @@ impl ConsoleClient {
         }
     }
 
-    /// The answer to a question, such as `requests` with the arguments that are not empty.
+    /// Sends a GET request, such as `requests`; empty arguments are left out.
     ///
     /// # Errors
-    /// Nobody answers, the gateway refuses, or it is none.
+    /// If the gateway does not answer, refuses, or answers with something else than JSON.
     pub fn get(&mut self, call: &str, arguments: &[(&str, &str)]) -> anyhow::Result<Value> {
         let path = path_of(call, arguments);
         let (status, body) = self.client.ask("GET", &path, Bytes::new())?;
@@ -42,10 +43,10 @@ impl ConsoleClient {
             .context("the answer is not understood; is that the Admin API of a Tollhouse?")
     }
 
-    /// Has the gateway do what a call without a body asks for.
+    /// Sends a POST request without a body.
     ///
     /// # Errors
-    /// Nobody answers, or the gateway refuses.
+    /// If the gateway does not answer, or refuses.
     pub fn post(&mut self, call: &str) -> anyhow::Result<()> {
         let (status, body) = self.client.ask("POST", &path_of(call, &[]), Bytes::new())?;
         if !status.is_success() {
@@ -54,9 +55,9 @@ impl ConsoleClient {
         Ok(())
     }
 
-    /// Waits until it is time for the next question; the connection learns meanwhile if it was closed.
+    /// Waits before the next request; the connection notices meanwhile if it is closed.
     pub fn wait(&self, time: Duration) {
-        // A timer is made where the runtime is, which it belongs to.
+        // The timer must be created within the runtime.
         self.client.runtime().block_on(async { tokio::time::sleep(time).await });
     }
 }

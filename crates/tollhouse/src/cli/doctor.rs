@@ -1,5 +1,6 @@
-//! `tollhouse doctor`: what is wrong with the engines that the configuration names (etcd, MySQL, MariaDB, PostgreSQL,
-//! Redis), with what helps. Looking and judging is the control side's; nothing is changed, and no gateway has to run.
+//! `tollhouse doctor`: reports problems of the configured engines (etcd, MySQL, MariaDB,
+//! PostgreSQL, Redis), with remedies. The control crate examines them. The command changes nothing,
+//! and needs no running gateway.
 
 use std::process::ExitCode;
 use tollhouse_control::terminal::printable_lines;
@@ -25,10 +26,10 @@ pub struct DoctorArguments {
     json: bool,
 }
 
-/// Examines, prints, and says by its exit code whether something is wrong.
+/// Prints the findings; the exit code tells whether there is a problem.
 ///
 /// # Errors
-/// The configuration names an engine in a way that cannot be used.
+/// If the configuration of an engine is invalid.
 pub fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
     let loaded = match problems::load(&arguments.configuration) {
         Ok(loaded) => loaded,
@@ -56,7 +57,7 @@ fn render(examination: &Examination) -> String {
     text
 }
 
-/// Findings in lines; what comes from elsewhere moves no cursor.
+/// Formats findings as lines; control characters from outside are made harmless.
 pub(super) fn render_findings(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {

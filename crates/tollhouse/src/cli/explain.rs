@@ -1,8 +1,8 @@
-//! `tollhouse explain`: which route, plugins and upstream a request would get, and why.
+//! `tollhouse explain`: prints the route, plugins and upstream that a request would get, and why.
 //!
-//! The question is put to the data plane's own parts: the head is parsed by the codec, the path
-//! normalised and the route found by the router, over a snapshot made by the compiler. Nothing
-//! listens, nothing is sent, no name is resolved.
+//! The data plane's own code answers: the codec parses the head, the router normalises the path and
+//! finds the route, and the compiler makes the snapshot. The command opens no listener, sends
+//! nothing and resolves no name.
 
 mod near;
 mod offline;
@@ -39,22 +39,22 @@ pub struct ExplainArguments {
     /// Declarative file of resources; short for `--set resources=FILE`.
     #[arg(short, long, value_name = "FILE")]
     resources: Option<PathBuf>,
-    /// The request's address, such as `http://api.example.com:9080/v1/users?id=7`; or a connection's,
-    /// such as `tcp://10.0.0.1:9100` or, for the name in its hello, `tls://db.example.com:9444`.
+    /// URL of the request, such as `http://api.example.com:9080/v1/users?id=7`; or of a connection,
+    /// such as `tcp://10.0.0.1:9100` or, with the server name of its TLS hello,
+    /// `tls://db.example.com:9444`.
     #[arg(short, long)]
     url: Url,
-    /// Method; GET, or POST where there is a body.
+    /// Method; GET, or POST with a body by default.
     #[arg(short = 'X', long, value_name = "METHOD")]
     method: Option<String>,
-    /// A header line, such as `Authorization: Bearer x`; may be repeated. `Host` replaces the
-    /// address's.
+    /// Header line, such as `Authorization: Bearer x`; may be repeated. `Host` replaces the URL's.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<HeaderLine>,
-    /// The client's address, as it is once the headers of trusted proxies have been looked at.
+    /// Client address, as it is after the headers of trusted proxies were applied.
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     remote_addr: IpAddr,
-    /// Body, for routes that look into it. Its type is that of a form unless a `Content-Type`
-    /// header says otherwise.
+    /// Body, for routes that inspect it. Its type is that of a form unless a `Content-Type` header
+    /// is given.
     #[arg(short = 'd', long, value_name = "TEXT")]
     body: Option<String>,
 }
@@ -71,33 +71,33 @@ impl ExplainArguments {
     }
 }
 
-/// Prints the decision; the exit code is 0 when a route matches and 1 when none does.
+/// Prints the decision; the exit code is 0 if a route matches, else 1.
 ///
 /// # Errors
-/// When the answer cannot be written or no runtime started.
+/// If the answer cannot be written, or no runtime can be created.
 pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
     let loaded = match load(arguments) {
         Ok(loaded) => loaded,
         Err(code) => return Ok(code),
     };
-    // Upstreams want a runtime to refresh names on; this one never runs.
+    // Upstreams need a runtime for name resolution; this one never runs.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let (text, matched) = answer(arguments, &loaded, runtime.handle());
     stdout::print(&text)?;
     Ok(if matched { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What a question is put to.
+/// Settings and document to evaluate.
 struct Loaded {
     settings: Settings,
-    /// Plugins that may be passed over.
+    /// Plugins that may be unknown.
     skipped_plugins: Vec<String>,
-    /// The name of the file of resources.
+    /// Name of the resource file or store.
     name: String,
     document: Document,
 }
 
-/// The decision as text, and whether a route matches.
+/// Returns the decision as text, and whether a route matches.
 fn answer(arguments: &ExplainArguments, loaded: &Loaded, runtime: &Handle) -> (String, bool) {
     let Loaded { settings, name, document, .. } = loaded;
     let offline = Offline::compile(loaded, runtime, View::AsServed);
@@ -119,7 +119,7 @@ fn answer(arguments: &ExplainArguments, loaded: &Loaded, runtime: &Handle) -> (S
     (text, matched)
 }
 
-/// The settings and the document; what is wrong with either is printed.
+/// Loads settings and document, and prints their problems.
 fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
     let loaded = problems::load(&arguments.configuration)?;
     let settings = settings::data_plane(&loaded.bootstrap);
@@ -136,7 +136,7 @@ fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
     Ok(Loaded { settings, skipped_plugins, name, document })
 }
 
-/// Without a file, the store says what is served.
+/// Loads the document from the store, if no file is named.
 fn load_store(settings: Settings, bootstrap: &Bootstrap) -> Result<Loaded, ExitCode> {
     let name = format!("the store in {}", configured_store::name(bootstrap));
     let read = objects::document_of_store(bootstrap).and_then(|(mut document, wrong)| {
@@ -159,14 +159,14 @@ fn load_store(settings: Settings, bootstrap: &Bootstrap) -> Result<Loaded, ExitC
     }
 }
 
-/// An object of ShenYu's from a store; `None` for what its admin keeps there beside them.
+/// Converts a store entry to an object of ShenYu; `None` for other data of its admin.
 fn shenyu_item(entry: &Entry) -> Option<ShenyuItem> {
     let (kind, id) = tollhouse_shenyu::parse_key(&entry.key)?;
     let text = String::from_utf8_lossy(&entry.value).into();
     Some(ShenyuItem { kind, id: id.to_owned(), path: entry.key.to_string(), text })
 }
 
-/// Objects with errors take no part in the decision, which a reader must know.
+/// Returns the errors of objects, which take no part in the decision.
 fn errors_of(document: &Document, offline: &Offline) -> Problems {
     let of_objects = offline.compiler.problems().flat_map(|(_, problems)| problems.iter());
     let of_shenyu = offline.compiler.shenyu_problems().iter();

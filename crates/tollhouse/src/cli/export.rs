@@ -1,8 +1,9 @@
-//! `tollhouse export`: the objects of the store as a document in APISIX's standalone shape.
+//! `tollhouse export`: writes the objects of the store as a document in APISIX's standalone format.
 //!
 //! The store is read without its lock, or is an etcd that gateways share, so that a gateway may run
-//! meanwhile; the document is of one revision. Secrets leave the store sealed, unless they are asked for, and in the form that says so
-//! itself: an import elsewhere must not take them for what they hide.
+//! meanwhile; the document is of one revision. Secrets stay sealed unless they are to be revealed.
+//! They are written in the marked form, so that an import does not take the sealed text for the
+//! secret.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -30,13 +31,13 @@ pub struct ExportArguments {
     other: Option<OtherShape>,
     #[command(flatten)]
     configuration: Configuration,
-    /// Where the document goes, replacing what is there; the standard output when not given.
+    /// File for the document; an existing file is replaced. Standard output by default.
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// How the document is written; told by the file's ending when not given.
+    /// Format of the document; by default that of the file's extension.
     #[arg(long, value_enum)]
     format: Option<DocumentFormat>,
-    /// Include when each object was made and changed.
+    /// Include creation and modification times.
     #[arg(long)]
     with_times: bool,
     /// Write secrets in the clear instead of sealed with the keys of the data directory.
@@ -44,18 +45,18 @@ pub struct ExportArguments {
     reveal_secrets: bool,
 }
 
-/// Other shapes than APISIX's.
+/// Formats other than APISIX's.
 #[derive(Debug, Subcommand)]
 enum OtherShape {
     /// Write ShenYu's objects as the archive that its admin exports and imports.
     Shenyu(shenyu::ExportArguments),
-    /// Write what is registered as one file, a line an object.
+    /// Write the registry as one file, one line per object.
     Registry(registry_moves::ExportArguments),
-    /// Write what is registered into the database of a Polaris.
+    /// Write the registry into the database of a Polaris.
     Polaris(registry_moves::PolarisExportArguments),
 }
 
-/// How a document is written.
+/// Format of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DocumentFormat {
     /// YAML that ends in #END.
@@ -65,7 +66,7 @@ pub enum DocumentFormat {
 }
 
 impl DocumentFormat {
-    /// What was asked for, or what the file's name ends with.
+    /// Returns the requested format, or that of the file's extension.
     pub fn chosen(asked: Option<Self>, file: Option<&Path>) -> Format {
         match asked {
             Some(Self::Yaml) => Format::Yaml,
@@ -75,13 +76,13 @@ impl DocumentFormat {
     }
 }
 
-/// Only the owner may read a document: it holds credentials.
+/// Mode of the file: it contains credentials, so only its owner may read it.
 const FILE_MODE: u32 = 0o600;
 
 /// Writes the document.
 ///
 /// # Errors
-/// The store cannot be read, or the document not be written.
+/// If the store cannot be read, or the document cannot be written.
 pub fn run(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
     match &arguments.other {
         Some(OtherShape::Shenyu(arguments)) => return shenyu::export(arguments),
@@ -143,7 +144,7 @@ fn reveal(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Brings what is sealed in APISIX's form, which nobody recognises, into the form of our own.
+/// Converts secrets sealed in APISIX's form, which is not recognisable, to the marked form.
 fn mark(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
     let Some(keyring) = secrets::keyring_if_any(bootstrap)? else { return Ok(()) };
     let keyring = keyring.with_form(Form::Marked);
@@ -159,7 +160,7 @@ fn mark(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Puts a whole new file in the place of an old one.
+/// Replaces a file atomically.
 pub(super) fn replace(file: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut unfinished = file.as_os_str().to_owned();
     unfinished.push(format!(".unfinished-{}", std::process::id()));
@@ -172,7 +173,7 @@ pub(super) fn replace(file: &Path, content: &[u8]) -> std::io::Result<()> {
         fs::rename(&unfinished, file)
     });
     if written.is_err() {
-        // It is incomplete, and the error that counts is the one above.
+        // Ignored, because the first error is the one to report.
         let _ = fs::remove_file(&unfinished);
     }
     written

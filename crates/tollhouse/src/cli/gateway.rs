@@ -1,5 +1,5 @@
-//! The arguments that say where the gateway is that a command asks, and how its Admin API is reached.
-//! What is asked of it is each command's own.
+//! Arguments that locate the gateway and its Admin API, common to all commands that talk to a
+//! running gateway.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -12,30 +12,31 @@ use super::admin_client::AdminClient;
 use super::configuration::Configuration;
 use super::problems;
 
-/// Where the gateway is.
+/// Location of a gateway.
 #[derive(Debug, Args)]
 pub struct Gateway {
     #[command(flatten)]
     configuration: Configuration,
-    /// The Admin API, such as `http://127.0.0.1:9180`; by default `listen.admin` of the configuration.
+    /// URL of the Admin API, such as `http://127.0.0.1:9180`; by default `listen.admin` of the
+    /// configuration.
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
-    /// Key for the Admin API; the configured one (TOLLHOUSE_ADMIN_KEY), or the one in the data
-    /// directory, when not given.
+    /// Key for the Admin API; by default the configured one (TOLLHOUSE_ADMIN_KEY), or the one in
+    /// the data directory.
     #[arg(long, value_name = "KEY", visible_alias = "key")]
     admin_key: Option<String>,
 }
 
 impl Gateway {
-    /// The configuration, or the exit code of one that is of no use.
+    /// Loads the configuration; the error is the exit code for an invalid one.
     pub fn load(&self) -> Result<Bootstrap, ExitCode> {
         problems::load(&self.configuration).map(|loaded| loaded.bootstrap)
     }
 
-    /// A client of the Admin API.
+    /// Returns a client of the Admin API.
     ///
     /// # Errors
-    /// It is off, or speaks TLS.
+    /// If the Admin API is off, or uses TLS.
     pub fn client(&self, bootstrap: &Bootstrap) -> anyhow::Result<AdminClient> {
         let url = match &self.admin {
             Some(url) => url.clone(),
@@ -55,7 +56,7 @@ fn default_url(bootstrap: &Bootstrap) -> anyhow::Result<String> {
     Ok(format!("http://{}", tollhouse_control::banner::reachable(*address)))
 }
 
-/// The way to write while a gateway with this configuration holds the store.
+/// Returns a hint on how to write while a gateway with this configuration holds the store.
 pub fn way_through(bootstrap: &Bootstrap) -> String {
     default_url(bootstrap).map_or_else(
         |_| "stop it first".to_owned(),
@@ -63,7 +64,7 @@ pub fn way_through(bootstrap: &Bootstrap) -> String {
     )
 }
 
-/// How else the registry is reached.
+/// Returns a hint on other ways to reach the registry.
 pub fn other_ways(bootstrap: &Bootstrap) -> String {
     let listen = &bootstrap.listen;
     let address = |addresses: &[SocketAddr]| {

@@ -1,11 +1,11 @@
-//! `tollhouse import`: a document in APISIX's standalone shape, or what an etcd of APISIX's holds, becomes
-//! objects of the store.
+//! `tollhouse import`: writes a document in APISIX's standalone format, or the contents of an
+//! APISIX etcd, to the store.
 //!
-//! In order: the document is read and judged as `check` does it, compared with what is there, the
-//! difference printed and agreed to, and only then anything written. Comparing is in
-//! `tollhouse_admin::transfer`, as for the console; printing in `import/render.rs`; where objects are kept, in the store of this
-//! machine, one that gateways share or behind an Admin API, is `import/target.rs`, `import/whole.rs` and
-//! `import/admin.rs`.
+//! The document is read and checked as by `check`, and compared with the stored objects. The
+//! difference is printed and confirmed before anything is written. Comparing is in
+//! `tollhouse_admin::transfer`, which the console uses too; printing is in `import/render.rs`. The
+//! targets are in `import/target.rs` (the store of this machine), `import/whole.rs` (a store that
+//! gateways share) and `import/admin.rs` (an Admin API).
 
 mod admin;
 mod ngxway;
@@ -46,13 +46,13 @@ pub struct ImportArguments {
     file: Option<PathBuf>,
     #[command(flatten)]
     etcd: EtcdSource,
-    /// How the document is written; told by the file's ending when not given.
+    /// Format of the document; by default that of the file's extension.
     #[arg(long, value_enum)]
     format: Option<DocumentFormat>,
-    /// Print what would change, and change nothing.
+    /// Print the changes without making them.
     #[arg(long)]
     dry_run: bool,
-    /// Delete the objects that the document does not have.
+    /// Delete objects that are not in the document.
     #[arg(long)]
     prune: bool,
     /// Do not ask before writing.
@@ -62,45 +62,46 @@ pub struct ImportArguments {
     /// into the store.
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
-    /// Key for the Admin API; the configured one, or the one in the data directory, when not given.
+    /// Key for the Admin API; by default the configured one, or the one in the data directory.
     #[arg(long, value_name = "KEY", requires = "admin", hide_env_values = true)]
     admin_key: Option<String>,
 }
 
-/// What is in another shape than APISIX's.
+/// Sources in formats other than APISIX's.
 #[derive(Debug, Subcommand)]
 enum OtherSource {
-    /// Take over what ShenYu's admin has: an archive that it exported, or what it serves right now.
+    /// Import from ShenYu's admin: an archive that it exported, or its present objects.
     Shenyu(shenyu::ImportArguments),
-    /// Take over the routes and upstreams of an ngxway: its upstream.conf and vhosts.conf, and no other file of nginx's.
-    /// Routes whose protection is not carried are switched off and listed; the exit code is 3 then.
+    /// Import routes and upstreams of an ngxway: its upstream.conf and vhosts.conf, and no other
+    /// file of nginx's. Routes whose protection is not carried over are switched off and listed;
+    /// the exit code is 3 then.
     Ngxway(ngxway::NgxwayArguments),
-    /// Take over what a registry exported: namespaces, services, aliases, instances, rules, contracts.
+    /// Import an exported registry: namespaces, services, aliases, instances, rules, contracts.
     Registry(registry_moves::FileArguments),
-    /// Take over what a Polaris has in its MySQL database.
+    /// Import from the MySQL database of a Polaris.
     Polaris(registry_moves::PolarisArguments),
 }
 
-/// An etcd in the place of a document.
+/// An etcd as the source instead of a document.
 #[derive(Debug, Args)]
 struct EtcdSource {
-    /// Take the objects from an etcd instead of a document, APISIX's for example: the addresses of its
-    /// members. It is only read. User, password and TLS are those of `store.etcd`.
+    /// Import from an etcd instead of a document, such as APISIX's: the URLs of its members. The
+    /// etcd is only read. User, password and TLS are those of `store.etcd`.
     #[arg(id = "etcd", long = "etcd", value_name = "URL", value_delimiter = ',')]
     #[arg(conflicts_with_all = ["file", "format"])]
     endpoints: Vec<String>,
-    /// What the keys in that etcd begin with.
+    /// Prefix of the keys in that etcd.
     #[arg(long = "etcd-prefix", value_name = "PREFIX", requires = "etcd")]
     #[arg(default_value = "/apisix")]
     prefix: String,
-    /// A file with the keys that its secrets are sealed with, one a line: those of APISIX's
-    /// `data_encryption.keyring`. Without it, the ones that APISIX is shipped with.
+    /// File with the keys that secrets in that etcd are sealed with, one per line: those of
+    /// APISIX's `data_encryption.keyring`. By default the keys that APISIX is shipped with.
     #[arg(long = "etcd-keyring", value_name = "FILE", requires = "etcd")]
     keyring: Option<PathBuf>,
 }
 
 impl ImportArguments {
-    /// Those with which what an ngxway has is brought into the store.
+    /// Returns the import arguments that correspond to those of `import ngxway`.
     fn from_ngxway(ngxway: &ngxway::NgxwayArguments) -> Self {
         let etcd = EtcdSource { endpoints: Vec::new(), prefix: String::new(), keyring: None };
         Self {
@@ -118,11 +119,11 @@ impl ImportArguments {
     }
 }
 
-/// What secrets are sealed with where `data_encryption.keyring` of APISIX was left as it is shipped.
+/// Default keys of APISIX's `data_encryption.keyring`.
 const APISIX_KEYS: [&str; 2] = ["qeddd145sfvddff3", "edd1c9f0985e76a2"];
 
 impl EtcdSource {
-    /// The configuration of a gateway that would serve from it.
+    /// Returns the configuration of a gateway that uses this etcd.
     fn bootstrap(&self, bootstrap: &Bootstrap) -> anyhow::Result<Bootstrap> {
         let mut source = bootstrap.clone();
         source.store.etcd.endpoints.clone_from(&self.endpoints);
@@ -141,10 +142,10 @@ impl EtcdSource {
     }
 }
 
-/// Brings the store to what the document says.
+/// Imports a document into the store.
 ///
 /// # Errors
-/// The store is in use or cannot be read or written.
+/// If the store is in use, or cannot be read or written.
 pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     match &arguments.other {
         Some(OtherSource::Shenyu(arguments)) => return shenyu::import(arguments),
@@ -156,10 +157,11 @@ pub fn run(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     bring(arguments, |bootstrap| source(arguments, bootstrap))
 }
 
-/// The exit code of an import that has switched routes off, since what protected them could not be carried.
+/// Exit code of an import that switched routes off because their protection could not be carried
+/// over.
 const UNPROTECTED: u8 = 3;
 
-/// Brings what an ngxway has into the store, and says loudly what lost its protection.
+/// Imports from an ngxway, and lists the routes that lost their protection.
 fn bring_ngxway(arguments: &ngxway::NgxwayArguments) -> anyhow::Result<ExitCode> {
     let import = ngxway::read(arguments)?;
     let source = |_: &Bootstrap| Ok((import.name, import.document));
@@ -175,10 +177,10 @@ fn bring_ngxway(arguments: &ngxway::NgxwayArguments) -> anyhow::Result<ExitCode>
     Ok(ExitCode::from(UNPROTECTED))
 }
 
-/// What a document is called, and the document or what is wrong with it.
+/// Name of a document, and the document or its problems.
 type Found = (String, Result<Document, Problems>);
 
-/// Brings the store to what the document of a source says.
+/// Imports the document of a source into the store.
 fn bring(
     arguments: &ImportArguments,
     source: impl FnOnce(&Bootstrap) -> anyhow::Result<Found>,
@@ -196,7 +198,8 @@ fn bring(
     };
     let mut target = Target::open(arguments, &loaded.bootstrap)?;
     let there = target.objects()?;
-    // Sealed for a keyring that the target has; compared as they lie there, not as they were written.
+    // Secrets that were sealed for the target's keyring are opened, because the stored objects are
+    // compared unsealed too.
     let document = opened(document, target.keyring());
     let all = remaining(&there, &document, arguments);
     let found = check::check_beside(&document, &all, &loaded.bootstrap.skip_plugins);
@@ -212,7 +215,7 @@ fn bring(
     carry_out(arguments, &plan, &mut target)
 }
 
-/// Prints the difference, asks, and writes.
+/// Prints the difference, asks for confirmation, and writes.
 fn carry_out(
     arguments: &ImportArguments,
     plan: &Plan,
@@ -237,13 +240,13 @@ fn carry_out(
     }
     let keys = left.join(", ");
     eprintln!(
-        "left as they are, since somebody changed them after they were compared: {keys}; repeat the import to \
+        "left as they are, since they were changed after they were compared: {keys}; repeat the import to \
          compare them again"
     );
     Ok(ExitCode::FAILURE)
 }
 
-/// Asks whoever sits at the terminal.
+/// Asks for confirmation at the terminal.
 pub(super) fn agreed() -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
         bail!("not a terminal: confirm the changes with --yes, or look at them with --dry-run");
@@ -254,7 +257,7 @@ pub(super) fn agreed() -> anyhow::Result<bool> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// What the document is called, and the document or what is wrong with it.
+/// Reads the document of the arguments.
 fn source(arguments: &ImportArguments, bootstrap: &Bootstrap) -> anyhow::Result<Found> {
     if let Some(file) = &arguments.file {
         return Ok((file.display().to_string(), read(file, arguments.format)));
@@ -267,7 +270,7 @@ fn source(arguments: &ImportArguments, bootstrap: &Bootstrap) -> anyhow::Result<
     Ok((name, Ok(document)))
 }
 
-/// The document; variables in it are replaced as when a gateway reads it.
+/// Reads a document; variables in it are replaced as by a gateway.
 fn read(path: &Path, format: Option<DocumentFormat>) -> Result<Document, Problems> {
     let text = check::read(path).map_err(|problem| Problems::from_iter([problem]))?;
     let environment = |name: &str| std::env::var(name).ok();
@@ -281,7 +284,7 @@ fn read(path: &Path, format: Option<DocumentFormat>) -> Result<Document, Problem
     Ok(document)
 }
 
-/// The document with its secrets in the clear, as they are judged and compared.
+/// Returns the document with its secrets unsealed, for checking and comparing.
 fn opened(mut document: Document, keyring: Option<&Keyring>) -> Document {
     if let Some(keyring) = keyring {
         let catalogue = tollhouse_control::plugins::catalogue();
@@ -290,7 +293,8 @@ fn opened(mut document: Document, keyring: Option<&Keyring>) -> Document {
     document
 }
 
-/// What is there beside the document and stays: names in the document may lead to it.
+/// Returns the document with the stored objects that will stay, because its references may point to
+/// them.
 fn remaining(there: &Objects, document: &Document, arguments: &ImportArguments) -> Document {
     let mut all = document.clone();
     if arguments.prune {

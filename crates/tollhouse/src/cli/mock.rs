@@ -1,6 +1,6 @@
-//! `tollhouse mock`: a mock upstream on the command line.
+//! `tollhouse mock`: a mock upstream.
 //!
-//! Here are the arguments and what is printed; what a mock does is `tollhouse_mock`.
+//! This file has arguments and output; the crate `tollhouse_mock` does the work.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,26 +17,26 @@ use tollhouse_stdx::fine_duration;
 use super::problems::{FAILED, UNUSABLE, print_failure};
 use tollhouse_control::signals::{Request, Signals};
 
-/// Descriptors that a mock needs beside its connections: listeners, reactors, timers, standard streams.
+/// Descriptors that a mock needs in addition to its connections: listeners, reactors, timers,
+/// standard streams.
 const DESCRIPTORS_BESIDE: u64 = 256;
 
 /// Arguments of `mock`.
 #[derive(Debug, Args)]
 pub struct MockArguments {
-    /// Address to listen on; may be repeated. Every one speaks HTTP/1.1, HTTP/2, gRPC and
-    /// WebSocket.
+    /// Address to listen on; may be repeated. Each supports HTTP/1.1, HTTP/2, gRPC and WebSocket.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
     listen: Vec<SocketAddr>,
     /// Behave like the upstream of a published report; other flags change it.
     #[arg(long, value_enum, value_name = "NAME")]
     preset: Option<Preset>,
-    /// Threads that serve; one per core unless given.
+    /// Number of worker threads; one per core by default.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     workers: usize,
-    /// Connections that are to come: warns when the limit of open files does not allow them.
+    /// Expected number of connections: warns if the limit of open files does not allow them.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     connections: u64,
-    /// Make the random choices repeat.
+    /// Seed of the random choices, to make them repeatable.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub struct MockArguments {
     tls: TlsArguments,
 }
 
-/// A time with its unit: who writes `20` here seldom means twenty seconds.
+/// Parses a time, which must have a unit, because a bare `20` seldom means twenty seconds here.
 fn parse_time(text: &str) -> Result<Duration, String> {
     let time = fine_duration::parse(text)?;
     let is_bare = text.trim().bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -59,40 +59,40 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
-/// How long answers take.
+/// Options on the latency of answers.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Latency")]
 struct LatencyArguments {
-    /// How long an answer takes after its request has arrived, such as 20ms or 500us: the mean of
-    /// the distribution. Times of this group have a unit.
+    /// Mean time from a request's arrival to its answer, such as 20ms or 500us. Times of this group
+    /// have a unit.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     latency: Option<Duration>,
-    /// How latencies are distributed: fixed, uniform, normal, lognormal or exponential.
+    /// Distribution of latencies: fixed, uniform, normal, lognormal or exponential.
     #[arg(long, value_name = "SHAPE")]
     latency_distribution: Option<Shape>,
-    /// Half the width of uniform (usually half of the latency), the standard deviation of normal
-    /// (a tenth) and lognormal (half).
+    /// Half the width of uniform (default: half of the latency), or the standard deviation of
+    /// normal (default: a tenth) and lognormal (default: half).
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     latency_spread: Option<Duration>,
-    /// Cut longer latencies to this.
+    /// Upper bound of latencies.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     latency_max: Option<Duration>,
-    /// Stand still once, so long after the first request: nothing is read or answered.
+    /// Stall once, this long after the first request: nothing is read or answered.
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "stall_for")]
     stall_after: Option<Duration>,
-    /// Stand still for so long.
+    /// Duration of the stall.
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "stall_after")]
     stall_for: Option<Duration>,
 }
 
-/// What answers are.
+/// Options on the contents of answers.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Answers")]
 struct AnswerArguments {
     /// Status, or statuses with weights such as 200=95,503=5.
     #[arg(long, value_name = "LIST")]
     status: Option<Statuses>,
-    /// Answer with so many bytes of text; without any of these flags the body is `ok`.
+    /// Answer with this number of bytes of text; without any of these flags the body is `ok`.
     #[arg(long, value_name = "BYTES", group = "answer_body")]
     body_bytes: Option<usize>,
     /// Answer with this text.
@@ -108,41 +108,42 @@ struct AnswerArguments {
     /// the usual ones.
     #[arg(long, value_name = "HEADER", value_parser = header)]
     header: Vec<(String, String)>,
-    /// Answer this path alone, others with 404.
+    /// Answer only this path; others get 404.
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
-    /// Answer so many requests with status 500, such as 1% or 0.01; gRPC calls with INTERNAL.
+    /// Share of requests that are answered with status 500, such as 1% or 0.01; gRPC calls with
+    /// INTERNAL.
     #[arg(long, value_name = "SHARE")]
     error_rate: Option<Share>,
-    /// Reset the connection instead of an answer, or the stream of HTTP/2.
+    /// Share of requests for which the connection, or the stream of HTTP/2, is reset.
     #[arg(long, value_name = "SHARE")]
     reset_rate: Option<Share>,
 }
 
-/// How gRPC calls are answered.
+/// Options on answers to gRPC calls.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "gRPC")]
 struct GrpcArguments {
-    /// Which messages of a call are sent back: each as it comes (unary calls, streams both ways),
-    /// or the last at the end (the client streams).
+    /// Messages of a call to send back: each as it comes (unary calls, streams both ways), or the
+    /// last at the end (client streaming).
     #[arg(long, value_enum, value_name = "WHICH")]
     grpc_answer: Option<Which>,
-    /// Send a message back so many times (the server streams).
+    /// Number of times that a message is sent back (server streaming).
     #[arg(long, value_name = "N")]
     grpc_repeat: Option<u32>,
-    /// End calls with this status; above 0 without a message.
+    /// Status of calls; above 0 without a message.
     #[arg(long, value_name = "CODE")]
     grpc_status: Option<u8>,
 }
 
-/// Whether and with what TLS is spoken.
+/// Options on TLS.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "TLS")]
 struct TlsArguments {
-    /// Speak TLS with a certificate made now; clients must not check it (curl -k).
+    /// Use TLS with a new certificate; clients must not check it (curl -k).
     #[arg(long, conflicts_with = "tls_cert")]
     tls: bool,
-    /// Speak TLS with this certificate (PEM, its chain behind it).
+    /// Use TLS with this certificate (PEM, followed by its chain).
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The key of the certificate (PEM).
@@ -150,7 +151,7 @@ struct TlsArguments {
     tls_key: Option<PathBuf>,
 }
 
-/// A published report's upstream.
+/// Upstream of a published report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Preset {
     /// 2 KB after 20 ms.
@@ -159,7 +160,7 @@ enum Preset {
     Ngxway,
 }
 
-/// Which messages of a gRPC call are sent back.
+/// Messages of a gRPC call to send back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Which {
     /// Each, as it comes.
@@ -168,10 +169,10 @@ enum Which {
     Last,
 }
 
-/// Serves until told to stop.
+/// Serves until a signal stops it.
 ///
 /// # Errors
-/// When signals cannot be received.
+/// If signals cannot be received.
 pub fn run(arguments: &MockArguments) -> anyhow::Result<ExitCode> {
     match start(arguments) {
         Ok(mock) => serve(&mock),
@@ -182,7 +183,7 @@ pub fn run(arguments: &MockArguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What the machine refused was tried; everything else is wrong in the arguments.
+/// Returns the exit code: failures of the machine count as tried, all others as unusable arguments.
 fn exit_code(error: &MockError) -> u8 {
     match error {
         MockError::Machine(_) | MockError::System { .. } => FAILED,
@@ -222,7 +223,7 @@ fn serve(mock: &Mock) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was served, in one line.
+/// Formats what was served, in one line.
 fn summary(totals: Totals) -> String {
     let mut line = format!(
         "served {} on {}, {} of them open",
@@ -244,7 +245,7 @@ fn summary(totals: Totals) -> String {
     line
 }
 
-/// A number with what is counted: `1 reset`, `2 resets`.
+/// Formats a count with its noun: `1 reset`, `2 resets`.
 fn counted(count: u64, what: &str) -> String {
     if count == 1 {
         return format!("1 {what}");
@@ -254,7 +255,7 @@ fn counted(count: u64, what: &str) -> String {
     format!("{count} {noun}s{space}{rest}")
 }
 
-/// The behaviour that the arguments describe.
+/// Converts the arguments to the mock's behaviour.
 fn behaviour(arguments: &MockArguments) -> Result<Behaviour, MockError> {
     let mut behaviour = match arguments.preset {
         None => Behaviour::default(),
@@ -325,7 +326,7 @@ impl TlsArguments {
     }
 }
 
-/// What was given takes the place of what was there.
+/// Sets a value if one is given.
 fn set<T>(place: &mut T, given: Option<T>) {
     if let Some(given) = given {
         *place = given;

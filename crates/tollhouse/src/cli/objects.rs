@@ -1,5 +1,5 @@
-//! The objects of the configured store, for the commands that read it. What an object is on its way between a store and a
-//! document is said where the Admin API does the same: `tollhouse_admin::transfer`.
+//! Objects of the configured store, for commands that read it. The conversion between store and
+//! documents is in `tollhouse_admin::transfer`.
 
 pub use tollhouse_admin::transfer::{Object, Objects, from_document, from_listing, open_document};
 use tollhouse_config::{Bootstrap, Document, Format, declarative};
@@ -7,15 +7,15 @@ use tollhouse_model::Problems;
 
 use super::configured_store;
 
-/// What the keys of the store begin with.
+/// Returns the prefix of the store's keys.
 pub fn prefix(bootstrap: &Bootstrap) -> &str {
     bootstrap.admin.prefix.trim_end_matches('/')
 }
 
-/// The store that `bootstrap` names as a document; gateways may have it open meanwhile.
+/// Reads the configured store as a document; gateways may use it meanwhile.
 ///
 /// # Errors
-/// The store cannot be read.
+/// If the store cannot be read.
 pub fn document_of_store(bootstrap: &Bootstrap) -> anyhow::Result<(Document, Problems)> {
     let prefix = prefix(bootstrap);
     let listing = configured_store::read(bootstrap)?;
@@ -27,7 +27,7 @@ pub fn document_of_store(bootstrap: &Bootstrap) -> anyhow::Result<(Document, Pro
     }
     let items: Vec<_> = objects.into_iter().map(|((kind, _), it)| (kind, it.value)).collect();
     let text = declarative::write(&items, Format::Json);
-    // What the store holds stands for itself: nothing in it is taken from the environment.
+    // Stored values are literal: variables in them are not replaced.
     let document = declarative::parse_literal(&text)
         .map_err(|problems| anyhow::anyhow!("the store holds what no document can: {problems}"))?;
     Ok((document, wrong))

@@ -1,8 +1,8 @@
-//! `tollhouse plugins`: which plugins there are, and the manual page of each.
+//! `tollhouse plugins`: lists the plugins, or prints the manual page of one.
 //!
-//! A page is made of the plugin's module doc and of its schema (`plugins/page.rs`,
-//! `plugins/fields.rs`), and written for a terminal here and for the reference in
-//! `plugins/markdown.rs`. Plugins that are known and not served yet stand in `plugins/known.rs`.
+//! A page is made from the plugin's module doc and its schema (`plugins/page.rs`,
+//! `plugins/fields.rs`). This file formats it for a terminal, `plugins/markdown.rs` for the
+//! reference. Plugins that are not served yet are in `plugins/known.rs`.
 
 mod fields;
 mod known;
@@ -25,20 +25,20 @@ use super::stdout;
 /// Arguments of `plugins`.
 #[derive(Debug, Args)]
 pub struct PluginsArguments {
-    /// The plugin whose page to print; all are listed when not given.
+    /// Plugin whose page to print; without it all plugins are listed.
     #[arg(value_name = "NAME")]
     name: Option<String>,
 }
 
 const STRING: &str = "writing to a string cannot fail";
 
-/// Columns of a terminal that descriptions are wrapped to.
+/// Width to which descriptions are wrapped, in columns.
 const WIDTH: usize = 96;
 
 /// Prints the list or the page.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If standard output cannot be written.
 pub fn run(arguments: &PluginsArguments) -> anyhow::Result<ExitCode> {
     let Some(name) = &arguments.name else {
         stdout::print(&list())?;
@@ -56,16 +56,16 @@ pub fn run(arguments: &PluginsArguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A plugin of the list.
+/// A plugin in the list.
 struct Listed {
     name: &'static str,
     priority: i32,
     category: &'static str,
-    /// Absent for plugins that are not served yet.
+    /// `None` for plugins that are not served yet.
     phases: Option<String>,
 }
 
-/// Every plugin that is served or known, by descending priority.
+/// Returns all served and known plugins, by descending priority.
 fn listed() -> Vec<Listed> {
     let catalogue = tollhouse_control::plugins::catalogue();
     let served = catalogue.iter().map(|plugin| Listed {
@@ -104,14 +104,14 @@ fn list() -> String {
     text
 }
 
-/// What is said of a name that has no page.
+/// Returns the error text for a name without a page.
 fn unknown(name: &str) -> String {
     if KNOWN.iter().any(|(known, ..)| *known == name) {
         return format!("the plugin \"{name}\" is not served yet");
     }
     match nearest(name, listed().iter().map(|plugin| plugin.name)) {
-        Some(near) => format!("there is no plugin \"{name}\"; did you mean \"{near}\"?"),
-        None => format!("there is no plugin \"{name}\"; `tollhouse plugins` lists all"),
+        Some(near) => format!("unknown plugin \"{name}\"; did you mean \"{near}\"?"),
+        None => format!("unknown plugin \"{name}\"; `tollhouse plugins` lists all"),
     }
 }
 
@@ -130,7 +130,7 @@ fn phases_of(plugin: &PluginType) -> String {
     plugin.phases.names().join(", ")
 }
 
-/// The page for a terminal.
+/// Formats the page for a terminal.
 fn text(page: &Page) -> String {
     let mut text = format!("{}\n\n", page.name);
     for line in page.facts() {

@@ -1,7 +1,7 @@
-//! What went wrong, as an operator reads it in a terminal, and the exit code it leads to.
+//! Problems and failures as an operator reads them in a terminal, and the exit codes.
 //!
-//! One rule for all commands: [`UNUSABLE`] when the command line, a configuration or a document cannot
-//! be used, so that nothing was tried; [`FAILED`] when it was tried and failed.
+//! The rule for all commands: [`UNUSABLE`] if the command line, a configuration or a document
+//! cannot be used, so that nothing was tried; [`FAILED`] if it was tried and failed.
 
 use std::fmt::{Display, Write};
 use std::process::ExitCode;
@@ -13,20 +13,20 @@ use tollhouse_model::{Problem, Problems};
 
 use super::configuration::Configuration;
 
-/// Exit code where something was tried and failed: a port in use, a store that cannot be opened.
+/// Exit code if something was tried and failed: a port in use, a store that cannot be opened.
 pub const FAILED: u8 = 1;
 
-/// Exit code where nothing was tried: the command line, a configuration or a document cannot be used.
+/// Exit code if nothing was tried: the command line, a configuration or a document cannot be used.
 pub const UNUSABLE: u8 = 2;
 
-/// How text for people is painted on a stream.
+/// Returns how text on a stream is coloured.
 pub fn paint(stream: &impl std::io::IsTerminal) -> Paint {
     let variable = |name: &str| std::env::var(name).ok();
     let (no_color, term) = (variable("NO_COLOR"), variable("TERM"));
     Paint::for_stream(stream, no_color.as_deref(), term.as_deref())
 }
 
-/// Prints one line to standard error: what failed.
+/// Prints a failure as one line on standard error.
 pub fn print_failure(failure: impl Display) {
     let stream = std::io::stderr();
     eprintln!("{} {failure}", paint(&stream).bad("error:"));
@@ -40,19 +40,19 @@ pub fn print(source: &str, problems: &Problems) {
     }
 }
 
-/// Prints every problem; the exit code of what cannot be used.
+/// Prints every problem, and returns the exit code for unusable input.
 pub fn refuse(source: &str, problems: &Problems) -> ExitCode {
     print(source, problems);
     ExitCode::from(UNUSABLE)
 }
 
-/// A problem in lines: where, what, and what to do.
+/// Formats a problem: place, reason and hint.
 pub fn text(source: &str, problem: &Problem, paint: Paint) -> String {
     let severity = match problem.severity {
         Severity::Error => paint.bad("error:"),
         Severity::Warning => paint.doubtful("warning:"),
     };
-    // What is wrong with a file as a whole has its name for a path.
+    // A problem of a whole file has its name as the path.
     let within = if problem.path == source { String::new() } else { format!("{}: ", problem.path) };
     let mut text = format!("{severity} {source}: {within}{}\n", problem.reason);
     for (label, line) in [("value:", &problem.value), ("hint: ", &problem.hint)] {
@@ -64,16 +64,16 @@ pub fn text(source: &str, problem: &Problem, paint: Paint) -> String {
     text
 }
 
-/// What problems of the bootstrap configuration are shown under.
+/// Returns the name under which problems of the bootstrap configuration are printed.
 pub fn source_name(configuration: &Configuration) -> String {
     let file = configuration.config.as_deref();
     file.map_or_else(|| "configuration".to_owned(), |path| path.display().to_string())
 }
 
-/// Loads the bootstrap configuration; problems are printed.
+/// Loads the bootstrap configuration, and prints its problems.
 ///
 /// # Errors
-/// The exit code when it cannot be used.
+/// The exit code, if the configuration cannot be used.
 pub fn load(configuration: &Configuration) -> Result<Loaded, ExitCode> {
     let environment = |name: &str| std::env::var(name).ok();
     let file = configuration.config.as_deref();

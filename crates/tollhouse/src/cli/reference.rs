@@ -1,8 +1,8 @@
-//! `tollhouse reference`: pages of the manual that follow from the source.
+//! `tollhouse reference`: prints pages of the manual that are generated from the source.
 //!
-//! `cargo x gen` writes what is printed here to `docs/reference`. The pages on keys, codes and
-//! metrics are made beside their tables, those on plugins beside the command that prints them; the one
-//! on the command line is made here.
+//! `cargo x gen` writes them to `docs/reference`. The pages on keys, codes and metrics are
+//! generated next to their tables, those on plugins by `plugins`; this file generates the page on
+//! the command line.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use tollhouse_telemetry::{catalogue, codes};
 use super::problems::{UNUSABLE, print_failure};
 use super::{plugins, stdout};
 
-/// Width of help texts, whatever the terminal: the page must not depend on who prints it.
+/// Width of help texts, independent of the terminal, so that the page is the same for everyone.
 const WIDTH: usize = 96;
 
 const CLI_OPENING: &str = "# Command line
@@ -40,7 +40,7 @@ pub struct ReferenceArguments {
     /// The page to print.
     #[arg(value_enum)]
     page: Page,
-    /// The plugin, where the page is that of one.
+    /// Plugin of the page `plugin`.
     #[arg(value_name = "NAME", required_if_eq("page", "plugin"))]
     name: Option<String>,
 }
@@ -58,7 +58,7 @@ enum Page {
     Cli,
     /// The list of plugins.
     Plugins,
-    /// One plugin.
+    /// Page of a plugin.
     Plugin,
 }
 
@@ -73,7 +73,7 @@ pub fn run(arguments: &ReferenceArguments, command: Command) -> ExitCode {
         Page::Plugin => {
             let name = arguments.name.as_deref().unwrap_or_default();
             let Some(page) = plugins::markdown::page(name) else {
-                print_failure(format_args!("there is no plugin \"{name}\""));
+                print_failure(format_args!("unknown plugin \"{name}\""));
                 return ExitCode::from(UNUSABLE);
             };
             page
@@ -82,7 +82,7 @@ pub fn run(arguments: &ReferenceArguments, command: Command) -> ExitCode {
     if stdout::print(&page).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Every command's long help.
+/// Formats the long help of every command.
 fn cli_markdown(command: Command) -> String {
     let mut command = command.term_width(WIDTH);
     command.build();

@@ -1,6 +1,7 @@
-//! `tollhouse registry`: look at the registry of a running gateway, and change it, from a shell.
+//! `tollhouse registry`: inspects and changes the registry of a running gateway.
 //!
-//! Talks to the Admin API under `/registry/v1`. One file a subcommand; how the gateway is found is `cli/gateway.rs`.
+//! Uses the Admin API under `/registry/v1`. Each subcommand has its own file; `cli/gateway.rs`
+//! locates the gateway.
 
 mod deregister;
 mod doctor;
@@ -40,20 +41,20 @@ pub struct RegistryArguments {
 enum RegistryCommand {
     /// List services, or the instances of one.
     List(list::ListArguments),
-    /// Print the instances of a service, then every change as it comes, until Ctrl-C.
+    /// Print the instances of a service, then every change until Ctrl-C.
     Watch(watch::WatchArguments),
     /// Register an instance, and with --heartbeat keep it alive until Ctrl-C.
     Register(register::RegisterArguments),
     /// Remove an instance.
     Deregister(deregister::DeregisterArguments),
-    /// Look for what is wrong: listeners, silent instances, mass expiry, addresses registered twice.
+    /// Look for problems: listeners, silent instances, mass expiry, addresses registered twice.
     Doctor(doctor::DoctorArguments),
 }
 
-/// Carries out a subcommand.
+/// Runs a subcommand.
 ///
 /// # Errors
-/// The gateway cannot be reached, or refuses.
+/// If the gateway cannot be reached, or refuses.
 pub fn run(arguments: &RegistryArguments) -> anyhow::Result<ExitCode> {
     match &arguments.command {
         RegistryCommand::List(arguments) => list::run(arguments),

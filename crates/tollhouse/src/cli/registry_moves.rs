@@ -1,8 +1,9 @@
-//! The registry's content on its way in and out: as a file, out of the database of a Polaris, into a registry that
-//! runs or one that does not.
+//! Transfer of the registry's contents: to and from files, from a Polaris database, into a running
+//! or stopped registry.
 //!
-//! `file.rs` is the file's format, `source.rs` and `polaris.rs` where objects come from, `target.rs` where they go,
-//! `tally.rs` what is said about it, `absent.rs` what only the registry has; the commands are `import.rs`, `export.rs`, `polaris_export.rs` and `restore.rs`.
+//! `file.rs` is the file format, `source.rs` and `polaris.rs` are sources, `target.rs` is the
+//! target, `tally.rs` the summary, `absent.rs` finds what only the registry has. The commands are
+//! `import.rs`, `export.rs`, `polaris_export.rs` and `restore.rs`.
 
 mod absent;
 mod export;

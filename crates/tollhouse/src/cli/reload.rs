@@ -1,5 +1,5 @@
-//! `tollhouse reload`: has a running gateway read its resources again and reopen the access log, as SIGHUP does, and
-//! says what came of it.
+//! `tollhouse reload`: makes a running gateway read its resources again and reopen the access log,
+//! as SIGHUP does, and prints the result.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use super::console_client::ConsoleClient;
 use super::gateway::Gateway;
 use super::stdout;
 
-/// Looks at what has come of it, and the time between two: a file is read and compiled within moments.
+/// Number of polls for the result; the next constant is their interval. A file is read and compiled
+/// within moments.
 const LOOKS: u32 = 20;
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -22,10 +23,10 @@ pub struct ReloadArguments {
     gateway: Gateway,
 }
 
-/// Has it reload; the exit code is 1 where the configuration then has problems.
+/// Reloads; the exit code is 1 if the configuration then has problems.
 ///
 /// # Errors
-/// The gateway cannot be reached, or refuses.
+/// If the gateway cannot be reached, or refuses.
 pub fn run(arguments: &ReloadArguments) -> anyhow::Result<ExitCode> {
     let mut client = match ConsoleClient::open(&arguments.gateway)? {
         Ok(client) => client,

@@ -1,4 +1,4 @@
-//! `tollhouse requests`: recent requests of a running gateway, and with `--follow` those that come.
+//! `tollhouse requests`: prints recent requests of a running gateway, and with `--follow` new ones.
 
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -13,11 +13,11 @@ use super::console_client::ConsoleClient;
 use super::gateway::Gateway;
 use super::stdout;
 
-/// Between two questions of `--follow`. The gateway keeps the last 512 requests of each core, and of good ones at most
-/// ten a second, so that little is missed in between.
+/// Interval between polls of `--follow`. The gateway keeps the last 512 requests of each core, and
+/// at most ten successful ones a second, so that few are missed.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Requests that are printed of those that were there before.
+/// Default number of earlier requests to print.
 const LINES_DEFAULT: usize = 50;
 
 /// Arguments of `requests`.
@@ -25,7 +25,7 @@ const LINES_DEFAULT: usize = 50;
 pub struct RequestsArguments {
     #[command(flatten)]
     gateway: Gateway,
-    /// Only requests whose method, host, path, client or nodes contain this.
+    /// Only requests whose method, host, path, client or nodes contain this text.
     #[arg(value_name = "TEXT", default_value = "")]
     search: String,
     /// Only failures of this code, such as `upstream_connect_failed`.
@@ -34,24 +34,24 @@ pub struct RequestsArguments {
     /// Only this status, such as `502`, or class, such as `5xx`.
     #[arg(long, value_name = "STATUS", default_value = "", value_parser = parse_status)]
     status: String,
-    /// Only requests that this route took, by its id.
+    /// Only requests of the route with this id.
     #[arg(long, value_name = "ID", default_value = "")]
     route: String,
-    /// Go on with requests as they come, until Ctrl-C.
+    /// Continue with new requests until Ctrl-C.
     #[arg(short, long)]
     follow: bool,
-    /// The most requests that are printed of those that were there before.
+    /// Maximum number of earlier requests to print.
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = LINES_DEFAULT)]
     lines: usize,
-    /// Print a JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }
 
-/// Prints them, the newest last.
+/// Prints the requests, the newest last.
 ///
 /// # Errors
-/// The gateway cannot be reached, or refuses.
+/// If the gateway cannot be reached, or refuses.
 pub fn run(arguments: &RequestsArguments) -> anyhow::Result<ExitCode> {
     let mut client = match ConsoleClient::open(&arguments.gateway)? {
         Ok(client) => client,
@@ -67,7 +67,7 @@ pub fn run(arguments: &RequestsArguments) -> anyhow::Result<ExitCode> {
             Some(Value::Array(rows)) => rows,
             _ => Vec::new(),
         };
-        // The ring is asked for anew each time, and answers with rows that were printed already.
+        // Each answer has the whole ring, including rows that were printed already.
         let (mut new, seen) = unseen(rows, &before);
         before = seen;
         if is_first {
@@ -86,7 +86,8 @@ pub fn run(arguments: &RequestsArguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A status such as `502`, a class such as `5xx`, or nothing: the default, which is every status.
+/// Parses a status such as `502`, a class such as `5xx`, or the empty default, which matches every
+/// status.
 fn parse_status(text: &str) -> Result<String, String> {
     let is_status = |text: &str| text.parse().is_ok_and(|status: u16| (100..600).contains(&status));
     let class = text.strip_suffix("xx").map(|digit| format!("{digit}00"));
@@ -96,7 +97,7 @@ fn parse_status(text: &str) -> Result<String, String> {
     }
 }
 
-/// Said in the place of an empty list, with the conditions that emptied it.
+/// Returns the message for an empty list, with the active filters.
 fn nothing_recorded(wanted: &[(&str, &str)]) -> String {
     let conditions: Vec<String> = wanted
         .iter()
@@ -110,10 +111,11 @@ fn nothing_recorded(wanted: &[(&str, &str)]) -> String {
     format!("nothing recorded with {all}; the gateway keeps the last 512 requests of each core")
 }
 
-/// How often each row was in an answer: two requests may look the same to the millisecond.
+/// Number of equal rows in an answer, because two requests may look the same to the millisecond.
 type Counted = HashMap<String, usize>;
 
-/// Rows that the answer before did not have, the oldest first, and what this one has. Rows come newest first.
+/// Returns the rows that the previous answer did not have, the oldest first, and the counts of this
+/// answer. Rows arrive newest first.
 fn unseen(rows: Vec<Value>, before: &Counted) -> (Vec<Value>, Counted) {
     let mut seen = Counted::new();
     let mut new = Vec::new();
@@ -158,7 +160,7 @@ fn describe(row: &Value) -> String {
     if let Some(code) = row["error"]["code"].as_str() {
         line.push_str(&format!(" code={code}"));
     }
-    // Paths come from strangers, and a terminal obeys control characters.
+    // Paths come from clients, and control characters must not reach a terminal.
     let mut line = printable(&line);
     line.push('\n');
     line

@@ -1,7 +1,8 @@
-//! `tollhouse reseal`: the secrets of the store are sealed with the first key of the keyring, so that older keys can go.
+//! `tollhouse reseal`: seals the secrets of the store with the first key of the keyring, so that
+//! older keys can be removed.
 //!
-//! In an etcd that gateways share it is done while they run. The store of a data directory is sealed anew by whoever
-//! opens it; this does that and nothing else.
+//! In an etcd that gateways share this works while they run. The store of a data directory is
+//! resealed whenever it is opened; the command does only that.
 
 use std::process::ExitCode;
 
@@ -21,15 +22,16 @@ use super::{problems, stdout};
 pub struct ResealArguments {
     #[command(flatten)]
     configuration: Configuration,
-    /// Seal what APISIX nodes can read now and could not read any more: there are none.
+    /// Also seal secrets that APISIX nodes can read now and could not read afterwards, because
+    /// there are no such nodes.
     #[arg(long)]
     no_apisix_nodes: bool,
 }
 
-/// Seals the secrets of the store anew.
+/// Seals the secrets of the store again.
 ///
 /// # Errors
-/// The store cannot be read or written, or not all gateways may have the key.
+/// If the store cannot be read or written, or a gateway may lack the key.
 pub fn run(arguments: &ResealArguments) -> anyhow::Result<ExitCode> {
     let loaded = match problems::load(&arguments.configuration) {
         Ok(loaded) => loaded,
@@ -38,7 +40,7 @@ pub fn run(arguments: &ResealArguments) -> anyhow::Result<ExitCode> {
     let bootstrap = &loaded.bootstrap;
     let name = configured_store::name(bootstrap);
     if !configured_store::is_shared(bootstrap) {
-        // What no key opens is told in the log.
+        // Secrets that no key opens are reported in the log.
         let remedy = "restart it: each start seals the secrets with the newest key";
         OpenStore::open_unless_in_use(bootstrap, remedy)?;
         stdout::print(&format!("the secrets of {name} are sealed with the newest key\n"))?;
@@ -50,7 +52,7 @@ pub fn run(arguments: &ResealArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn reseal(arguments: &ResealArguments, bootstrap: &Bootstrap) -> anyhow::Result<Resealed> {
-    // Before this command is taken for a gateway that has the key.
+    // Checked before this command registers itself as a holder of the key.
     configured_store::runtime()?.block_on(async {
         shared_keyring::check_in_use(bootstrap, &etcd::open(bootstrap)?).await
     })?;

@@ -1,4 +1,4 @@
-//! `tollhouse routes`: the routes of a running gateway, searched as in the web console.
+//! `tollhouse routes`: lists the routes of a running gateway, searched as in the web console.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use super::gateway::Gateway;
 use super::registry::table::{Align, Table};
 use super::stdout;
 
-/// Rows asked for at a time: the most that the gateway gives.
+/// Rows per page: the maximum of the gateway.
 const PAGE_ROWS: usize = 500;
 
 /// Arguments of `routes`.
@@ -18,10 +18,10 @@ const PAGE_ROWS: usize = 500;
 pub struct RoutesArguments {
     #[command(flatten)]
     gateway: Gateway,
-    /// Only routes whose id, name, host, path or labels contain this, whatever its case.
+    /// Only routes whose id, name, host, path or labels contain this text, ignoring case.
     #[arg(value_name = "TEXT", default_value = "")]
     search: String,
-    /// The most routes that are listed.
+    /// Maximum number of listed routes.
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     limit: usize,
     /// Print the rows as a JSON array.
@@ -32,7 +32,7 @@ pub struct RoutesArguments {
 /// Prints the table.
 ///
 /// # Errors
-/// The gateway cannot be reached, or refuses.
+/// If the gateway cannot be reached, or refuses.
 pub fn run(arguments: &RoutesArguments) -> anyhow::Result<ExitCode> {
     let mut client = match ConsoleClient::open(&arguments.gateway)? {
         Ok(client) => client,
@@ -49,7 +49,7 @@ pub fn run(arguments: &RoutesArguments) -> anyhow::Result<ExitCode> {
         let mut answer = client.get("objects/routes", &wanted)?;
         total = answer["total"].as_u64().unwrap_or(0);
         let Some(Value::Array(found)) = answer.get_mut("rows").map(Value::take) else { break };
-        // A short page is the last; a full one may be, which another question finds out.
+        // A short page is the last one; after a full page one more request is needed.
         let is_last = found.len() < PAGE_ROWS;
         rows.extend(found);
         if is_last || rows.len() >= arguments.limit {
@@ -69,7 +69,7 @@ pub fn run(arguments: &RoutesArguments) -> anyhow::Result<ExitCode> {
 fn describe(rows: &[Value], total: u64, search: &str) -> String {
     if rows.is_empty() {
         return match search {
-            "" => "there are no routes\n".to_owned(),
+            "" => "no routes\n".to_owned(),
             _ => format!("no route has {search:?} in its id, name, hosts, paths or labels\n"),
         };
     }
@@ -99,7 +99,7 @@ fn either(row: &Value, one: &str, many: &str) -> String {
     texts(value)
 }
 
-/// A text or number as it is, a list with commas, nothing as nothing.
+/// Formats a text or number as it is, a list with commas, and null as an empty text.
 fn texts(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -142,7 +142,7 @@ ID  NAME  METHODS  HOST  PATH   PLUGINS  LEADS TO    STATE
 … and 3 more; say a text, or a greater --limit
 ";
         assert_eq!(describe(&rows, 5, ""), expected);
-        assert_eq!(describe(&[], 0, ""), "there are no routes\n");
+        assert_eq!(describe(&[], 0, ""), "no routes\n");
         assert!(describe(&[], 0, "x").starts_with("no route has \"x\""));
     }
 }

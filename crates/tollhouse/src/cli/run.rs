@@ -1,4 +1,4 @@
-//! `tollhouse run`: start, serve until told to stop, drain.
+//! `tollhouse run`: starts the gateway, serves until a signal, drains.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -22,20 +22,21 @@ use super::problems;
 pub struct RunArguments {
     #[command(flatten)]
     configuration: Configuration,
-    /// Declarative file of resources, watched (APISIX's standalone shape, YAML ending in #END, or
-    /// JSON), in place of the store; the Admin API then only shows it. Short for `--set resources=FILE`.
+    /// Declarative file of resources, which is watched (APISIX's standalone format: YAML ending in
+    /// #END, or JSON), instead of the store; the Admin API is then read-only. Short for `--set
+    /// resources=FILE`.
     #[arg(short, long, value_name = "FILE")]
     resources: Option<PathBuf>,
-    /// Take the listening sockets over from the tollhouse that runs with the same data_dir; it
-    /// drains and exits once this one serves. No connection is lost.
+    /// Take over the listening sockets of the tollhouse that runs with the same data_dir; it drains
+    /// and exits once this one serves. No connection is lost.
     #[arg(long)]
     upgrade: bool,
 }
 
-/// Runs the gateway to its end.
+/// Runs the gateway until it ends.
 ///
 /// # Errors
-/// What keeps it from starting although its configuration is good: a port in use, no permission, a
+/// If the gateway cannot start although its configuration is valid: a port in use, no permission, a
 /// store that cannot be opened. Problems of the configuration are printed, not returned.
 pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let mut loaded = match problems::load(&arguments.configuration) {
@@ -61,7 +62,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         .build()
         .context("the control runtime cannot be started")?;
     let ended = runtime.block_on(serve(&loaded.bootstrap, arguments));
-    // What did not end by itself was told to; nothing durable is left to it.
+    // Remaining tasks were told to stop; none of them holds durable work.
     runtime.shutdown_timeout(HURRY_TIME);
     ended
 }
@@ -80,13 +81,13 @@ async fn serve(bootstrap: &Bootstrap, arguments: &RunArguments) -> anyhow::Resul
     };
     process.banner().print();
     process.log_start();
-    // Half of what is resident now served the start alone.
+    // About half of the resident memory was needed for the start only.
     tollhouse_stdx::resident::release_file_pages();
     process.run().await?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The filter of the process' own log.
+/// Parses the filter of the process' own log.
 pub(super) fn log_filter(bootstrap: &Bootstrap) -> Result<EnvFilter, Problem> {
     EnvFilter::try_new(&bootstrap.log).map_err(|error| {
         Problem::error("log", error.to_string())
@@ -96,9 +97,9 @@ pub(super) fn log_filter(bootstrap: &Bootstrap) -> Result<EnvFilter, Problem> {
 }
 
 fn start_log(filter: EnvFilter) {
-    // Colours are for eyes; in a file they would stand between the words that are searched for.
+    // Colours only on a terminal, because in a file the codes would break searches.
     let colours = std::io::stderr().is_terminal();
-    // Only who looks for the cause of something wants to know which file speaks.
+    // The source of a line is shown only at levels for debugging.
     let has_targets = filter.max_level_hint().is_none_or(|level| level > LevelFilter::INFO);
     let configured = filter.to_string();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);

@@ -1,8 +1,8 @@
-//! `tollhouse import shenyu` and `tollhouse export shenyu`: ShenYu's objects between the configured store
-//! and the archive that ShenYu's admin exports, or an admin that runs.
+//! `tollhouse import shenyu` and `tollhouse export shenyu`: transfer ShenYu's objects between the
+//! configured store and an archive of ShenYu's admin, or a running admin.
 //!
-//! What an object becomes is decided in `tollhouse-shenyu-admin`, for the REST interface and for here; asking
-//! a running admin is in `shenyu/remote.rs`.
+//! The crate `tollhouse-shenyu-admin` converts the objects, also for the REST interface;
+//! `shenyu/remote.rs` reads from a running admin.
 
 mod remote;
 
@@ -21,7 +21,7 @@ use super::configuration::Configuration;
 use super::configured_store::{self, OpenStore};
 use super::{export, import, problems, stdout};
 
-/// Largest archive that is read, in bytes: ShenYu's own takes 10 MiB.
+/// Maximum size of an archive in bytes; ShenYu's own limit is 10 MiB.
 const ARCHIVE_BYTES_MAX: u64 = 256 << 20;
 
 /// Arguments of `import shenyu`.
@@ -32,19 +32,20 @@ pub struct ImportArguments {
     /// The archive that ShenYu's admin exported.
     #[arg(value_name = "EXPORT.ZIP", required_unless_present = "admin")]
     file: Option<PathBuf>,
-    /// Take what this admin of ShenYu's has now, such as `http://127.0.0.1:9095`, instead of an archive.
+    /// Import the present objects of this admin of ShenYu, such as `http://127.0.0.1:9095`, instead
+    /// of an archive.
     #[arg(long, value_name = "URL", conflicts_with = "file")]
     admin: Option<String>,
-    /// The user at that admin; who may export.
+    /// User of that admin, with permission to export.
     #[arg(long, value_name = "NAME", requires = "admin", default_value = "admin")]
     user: String,
-    /// A file with the password of that user; without it, the one that ShenYu begins with.
+    /// File with the password of that user; by default ShenYu's initial password.
     #[arg(long, value_name = "FILE", requires = "admin")]
     password_file: Option<PathBuf>,
-    /// Put everything into this namespace of ShenYu's instead of each object into its own.
+    /// Put all objects into this namespace of ShenYu instead of each into its own.
     #[arg(long, value_name = "ID")]
     namespace: Option<String>,
-    /// Say what would become of each object, and change nothing.
+    /// Print the effect on each object without changing anything.
     #[arg(long)]
     dry_run: bool,
     /// Do not ask before writing.
@@ -57,15 +58,15 @@ pub struct ImportArguments {
 pub struct ExportArguments {
     #[command(flatten)]
     configuration: Configuration,
-    /// Where the archive goes, replacing what is there. It holds secrets of applications.
+    /// File for the archive; an existing file is replaced. It contains secrets of applications.
     #[arg(value_name = "EXPORT.ZIP")]
     file: PathBuf,
-    /// Only what is in this namespace of ShenYu's.
+    /// Only objects of this namespace of ShenYu.
     #[arg(long, value_name = "ID")]
     namespace: Option<String>,
 }
 
-/// What is taken over.
+/// Source of an import.
 enum Taken {
     Archive(Vec<u8>),
     Groups(serde_json::Value),
@@ -80,10 +81,10 @@ impl Taken {
     }
 }
 
-/// Brings what ShenYu has into the store. What has the same id is replaced, everything else stays.
+/// Imports ShenYu's objects into the store. Objects with the same id are replaced, all others stay.
 ///
 /// # Errors
-/// Nothing can be read, or the store is in use or cannot be written.
+/// If the source cannot be read, or the store is in use or cannot be written.
 pub fn import(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     let loaded = match problems::load(&arguments.configuration) {
         Ok(loaded) => loaded,
@@ -100,14 +101,14 @@ pub fn import(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
         stdout::print("nothing was written: --dry-run\n")?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Held from before it is compared until all is written.
+    // The store is locked from before the comparison until everything is written.
     let store = OpenStore::open(&loaded.bootstrap).map_err(in_use)?;
     let kept = store.shenyu();
     let listing = store.wait(kept.list(tollhouse_shenyu::KEY_PREFIX));
     let (report, operations) = plan(&listing.context("failed to read the store")?)?;
     stdout::print(&render(&report))?;
     if operations.is_empty() {
-        stdout::print("there is nothing to write\n")?;
+        stdout::print("nothing to write\n")?;
         return Ok(ExitCode::SUCCESS);
     }
     if !arguments.yes && !import::agreed()? {
@@ -139,7 +140,7 @@ fn take(arguments: &ImportArguments) -> anyhow::Result<Taken> {
     Ok(Taken::Archive(bytes))
 }
 
-/// A store in use is written through the gateway that uses it.
+/// Adds a hint to the error for a store in use: write through its gateway.
 fn in_use(error: anyhow::Error) -> anyhow::Error {
     if !matches!(error.downcast_ref(), Some(StoreError::InUse { .. })) {
         return error;
@@ -150,7 +151,7 @@ fn in_use(error: anyhow::Error) -> anyhow::Error {
     )
 }
 
-/// What is in the store now; nothing where there is none yet.
+/// Reads the store; a missing store is empty.
 fn look(bootstrap: &Bootstrap) -> anyhow::Result<Listing> {
     match configured_store::read_shenyu(bootstrap) {
         Err(error) if matches!(error.downcast_ref(), Some(StoreError::Missing { .. })) => {
@@ -160,7 +161,7 @@ fn look(bootstrap: &Bootstrap) -> anyhow::Result<Listing> {
     }
 }
 
-/// As few transactions as the store's limits allow.
+/// Writes in as few transactions as the store's limits allow.
 fn write(store: &OpenStore, operations: Vec<Operation>) -> anyhow::Result<()> {
     let count = operations.len();
     let kept = store.shenyu();
@@ -180,7 +181,7 @@ fn write(store: &OpenStore, operations: Vec<Operation>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A line for each kind of objects, and one for each that was not taken as it is.
+/// Formats one line per kind of objects, and one per object that was changed or left out.
 fn render(report: &Report) -> String {
     let mut text = String::new();
     for part in &report.parts {
@@ -193,7 +194,7 @@ fn render(report: &Report) -> String {
         }
     }
     for name in &report.unknown {
-        text.push_str(&format!("{name} is no file of an export; it was left out\n"));
+        text.push_str(&format!("{name} is not a file of an export; it was left out\n"));
     }
     text
 }
@@ -201,7 +202,7 @@ fn render(report: &Report) -> String {
 /// Writes the archive; a gateway may run meanwhile.
 ///
 /// # Errors
-/// The store cannot be read, or the archive not be written.
+/// If the store cannot be read, or the archive cannot be written.
 pub fn export(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
     let loaded = match problems::load(&arguments.configuration) {
         Ok(loaded) => loaded,
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(
             render(&report),
             "selector                2 taken over\n  `a`: it has no name\n  and 3 more like these\n\
-             x.txt is no file of an export; it was left out\n"
+             x.txt is not a file of an export; it was left out\n"
         );
     }
 }

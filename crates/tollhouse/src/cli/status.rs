@@ -1,5 +1,5 @@
-//! `tollhouse status`: how a running gateway is, from its control API; for people, and for probes that have no
-//! other client.
+//! `tollhouse status`: prints the state of a running gateway from its control API; also usable as a
+//! probe.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use super::admin_client::AdminClient;
 use super::configuration::Configuration;
 use super::{problems, stdout};
 
-/// Problems that are printed; `check` and the control API have all of them.
+/// Maximum number of problems printed; `check` and the control API have all.
 const PROBLEMS_SHOWN_MAX: usize = 20;
 
 /// Arguments of `status`.
@@ -21,19 +21,20 @@ const PROBLEMS_SHOWN_MAX: usize = 20;
 pub struct StatusArguments {
     #[command(flatten)]
     configuration: Configuration,
-    /// The control API of the gateway, such as `http://127.0.0.1:9090`; the configured one when not given.
+    /// URL of the gateway's control API, such as `http://127.0.0.1:9090`; by default the configured
+    /// one.
     #[arg(long, value_name = "URL")]
     control: Option<String>,
     /// Print nothing, and exit with 1 unless the gateway is ready for traffic: for the probes of container
     /// runtimes.
     #[arg(long, conflicts_with = "json")]
     ready: bool,
-    /// Print the answer of the control API.
+    /// Print the unchanged answer of the control API.
     #[arg(long)]
     json: bool,
 }
 
-/// What `/v1/configuration` says.
+/// Answer of `/v1/configuration`.
 #[derive(Debug, Deserialize)]
 struct Answer {
     ready: bool,
@@ -50,10 +51,10 @@ struct Down {
     reason: String,
 }
 
-/// Prints it. The exit code is 1 where the gateway does not serve.
+/// Prints the state. The exit code is 1 if the gateway is not ready.
 ///
 /// # Errors
-/// Nobody answers, or something else does.
+/// If the gateway does not answer, or another server does.
 pub fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
     let loaded = match problems::load(&arguments.configuration) {
         Ok(loaded) => loaded,
@@ -68,7 +69,8 @@ pub fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
             bail!("listen.control is off; turn it on, or give another one with --control")
         }
     };
-    // An empty key: the control API asks for none, and the Admin API's has no business there.
+    // An empty key, because the control API needs none and the key of the Admin API must not be
+    // sent to it.
     let mut client = AdminClient::open(&url, Some(""), &loaded.bootstrap)?;
     let (status, body) = client.ask("GET", "/v1/configuration", Bytes::new())?;
     if !status.is_success() {

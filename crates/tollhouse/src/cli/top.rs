@@ -1,4 +1,4 @@
-//! `tollhouse top`: a running gateway at a glance, anew each second.
+//! `tollhouse top`: an overview of a running gateway, refreshed every second.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
@@ -12,13 +12,13 @@ use super::console_client::ConsoleClient;
 use super::gateway::Gateway;
 use super::stdout;
 
-/// Between two looks: the gateway samples its traffic each second.
+/// Interval between refreshes; the gateway samples its traffic every second.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Rates are of this many seconds: fewer jump, more lag behind.
+/// Period of rates in seconds: shorter ones fluctuate, longer ones lag.
 const SECONDS: u64 = 10;
 
-/// Moves to the corner and clears what is below.
+/// Escape sequence that moves to the top left corner and clears the screen.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
 /// Arguments of `top`.
@@ -26,10 +26,10 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 pub struct TopArguments {
     #[command(flatten)]
     gateway: Gateway,
-    /// Print it once and exit.
+    /// Print the overview once and exit.
     #[arg(long)]
     once: bool,
-    /// Print the overview and the seconds of the last ten as one JSON object a line.
+    /// Print the overview and the samples of the last ten seconds as one JSON object per line.
     #[arg(long)]
     json: bool,
 }
@@ -37,13 +37,13 @@ pub struct TopArguments {
 /// Prints until Ctrl-C.
 ///
 /// # Errors
-/// The gateway cannot be reached, or refuses.
+/// If the gateway cannot be reached, or refuses.
 pub fn run(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
     let mut client = match ConsoleClient::open(&arguments.gateway)? {
         Ok(client) => client,
         Err(code) => return Ok(code),
     };
-    // Only a terminal is cleared: in a file or a pipe the codes would be noise.
+    // Only a terminal is cleared, because the codes would disturb a file or a pipe.
     let clears = !arguments.once && !arguments.json && io::stdout().is_terminal();
     loop {
         let overview = client.get("overview", &[])?;
@@ -87,7 +87,7 @@ fn describe(overview: &Value, seconds: &[&Value], now_s: u64) -> String {
     for (class, count) in summed(seconds, "classes") {
         lines.push_str(&format!("  {class} {:.1}", per_second(count)));
     }
-    // A second without requests has no latencies; the last one with some is the news.
+    // A second without requests has no latencies; the last second with some is shown.
     let last = seconds.iter().rev().find(|it| !it["p50_ms"].is_null());
     let latency = |name: &str| last.and_then(|it| it[name].as_u64()).map(|ms| format!("{ms} ms"));
     let [p50, p90, p99] =
@@ -110,7 +110,7 @@ fn describe(overview: &Value, seconds: &[&Value], now_s: u64) -> String {
     lines
 }
 
-/// The counts of a member of all seconds, by name.
+/// Adds up the counts in a field of all samples, by name.
 fn summed(seconds: &[&Value], name: &str) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for (key, count) in seconds.iter().filter_map(|it| it[name].as_object()).flatten() {

@@ -151,7 +151,7 @@ fn what_is_no_polaris_is_refused_by_what_it_lacks() {
     database.run_sql("CREATE DATABASE polaris_server");
     let folder = folder();
     let refused = import_polaris(folder.path(), &database, &["--yes"]);
-    assert!(refused.text.contains("is no database of Polaris"), "{}", refused.text);
+    assert!(refused.text.contains("is not a database of Polaris"), "{}", refused.text);
     assert!(refused.text.contains("namespace.name"), "{}", refused.text);
     assert_eq!(refused.status.code(), Some(1));
     assert!(!folder.path().join("registry").exists(), "nothing was made");

@@ -192,7 +192,7 @@ fn nothing_is_written_to_what_is_no_polaris_or_when_a_statement_fails() {
     polaris.run_sql("CREATE DATABASE polaris_server");
     let refused = export(here.path(), &polaris, &["--yes"]);
     assert_eq!(refused.status.code(), Some(1), "{}", refused.text);
-    assert!(refused.text.contains("is no database of Polaris"), "{}", refused.text);
+    assert!(refused.text.contains("is not a database of Polaris"), "{}", refused.text);
     polaris.run_sql(&tables().replacen(
         "CREATE DATABASE",
         "DROP DATABASE polaris_server; CREATE DATABASE",

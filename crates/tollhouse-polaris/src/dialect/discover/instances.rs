@@ -1,9 +1,9 @@
-//! The instances of a service: encoded chunk by chunk, once for each version of a chunk, shared by all
-//! who ask. A change among ten thousand instances encodes its neighbours again and nobody else.
+//! `Discover` of instances: encoded per chunk, once for each version of a chunk, and shared by all
+//! clients. A change of one in ten thousand instances encodes one chunk again.
 //!
-//! A service of few instances keeps its whole answer in one piece, beside its view. One of many keeps its
-//! head and sends the chunks behind it, so that no version of it is ever copied together. An alias has a
-//! head of its own before the same chunks.
+//! A service of few instances caches its whole response in one piece. A larger service caches the
+//! head, and sends the chunks after it, so that a response is never copied whole. An alias has its
+//! own head before the same chunks.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::wire::answer::{discover, put_discover_head};
 use crate::wire::write::{put_nested, put_signed};
 use crate::wire::{Direction, put_discovered_instance, put_discovered_service};
 
-/// The type of these answers.
+/// Type number of these responses.
 const INSTANCE: i32 = 1;
 
-/// `DiscoverResponse.Direction`.
+/// Field number of `DiscoverResponse.Direction`.
 const DIRECTION: u32 = 29;
 
-/// Which instances are sent.
+/// Selection of instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
     All,
@@ -41,7 +41,7 @@ pub(super) fn answer(
         return refused(&question.request, Code::NotFoundResource);
     };
     let view = resolved.view;
-    // The alias counts: pointed to another service, the same name must not look unchanged.
+    // The alias is included, because an alias that was redirected must not look unchanged.
     let revision = match resolved.alias {
         Some(alias) => view.revision.with(alias.revision),
         None => view.revision,
@@ -55,7 +55,7 @@ pub(super) fn answer(
     let tail = direction_field(question.request.direction);
     let answer = match resolved.alias {
         Some(alias) => chained(view, alias_head(view, alias), which, tail),
-        // What most clients ask of most services: one piece, encoded once for all of them.
+        // The most frequent case: one piece, encoded once for all clients.
         None if which == Which::All && is_short(view) && tail.is_empty() => {
             Answer::shared(view.encoded.get_or_encode(|| whole(view)).clone())
         }
@@ -68,28 +68,28 @@ pub(super) fn answer(
     Replied { code: Code::ExecuteSuccess, answer }
 }
 
-/// Whether the whole answer is kept, and not the head alone.
+/// Whether the whole response is cached, rather than its head alone.
 fn is_short(view: &ServiceView) -> bool {
     view.members.len() as usize <= CHUNK_OBJECTS
 }
 
-/// The whole answer for who asks by the service's own name.
+/// Encodes the whole response for the service's own name.
 fn whole(view: &ServiceView) -> Bytes {
     let mut out = direct_head(view);
     view.instances().for_each(|instance| put_discovered_instance(&mut out, instance));
     out.into_boxed_slice().into()
 }
 
-/// An answer of a head, the chunks behind it, and what follows them.
+/// Creates a response from a head, the chunks, and a tail.
 fn chained(view: &Arc<ServiceView>, head: Bytes, which: Which, tail: Bytes) -> Answer {
-    // Outside of any lock: whoever asks meanwhile waits for a chunk at most.
+    // No lock is held: a concurrent reader waits for the encoding of one chunk at most.
     let chunks = view.members.chunks();
     let instances: usize = chunks.map(|chunk| discovered_instances(chunk, which).len()).sum();
     let length = head.len() + instances + tail.len();
     Answer::chain(head, length, Pieces { view: Arc::clone(view), next: 0, which, tail: Some(tail) })
 }
 
-/// The instances of a chunk as they stand in answers; made at most once for each version of it.
+/// Returns the encoded instances of a chunk; computed at most once per version of the chunk.
 fn discovered_instances(chunk: &Chunk<Instance>, which: Which) -> &Bytes {
     let encode = |takes: fn(&Instance) -> bool| {
         let mut out = Vec::new();
@@ -110,7 +110,7 @@ fn discovered_instances(chunk: &Chunk<Instance>, which: Which) -> &Bytes {
     }
 }
 
-/// Chunks of a view, fetched one by one, and something behind them.
+/// Iterator over the chunks of a view, then the tail.
 struct Pieces {
     view: Arc<ServiceView>,
     next: u32,
@@ -126,7 +126,7 @@ impl Chunks for Pieces {
     }
 }
 
-/// The head for who asks by the service's own name.
+/// Encodes the head for the service's own name.
 fn direct_head(view: &ServiceView) -> Vec<u8> {
     let service = &*view.service;
     head(|out| put_discovered_service(out, service, service.key.borrowed(), view.revision), view)
@@ -150,7 +150,7 @@ fn head(put_service: impl FnOnce(&mut Vec<u8>), view: &ServiceView) -> Vec<u8> {
     out
 }
 
-/// The direction, where it is not the usual one that needs no bytes.
+/// Encodes the direction; empty for the default, which needs no bytes.
 fn direction_field(direction: Direction) -> Bytes {
     let mut out = Vec::new();
     put_signed(&mut out, DIRECTION, i64::from(direction.0));

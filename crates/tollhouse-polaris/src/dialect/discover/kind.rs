@@ -1,24 +1,24 @@
-//! What can be asked for: the types of the protocol.
+//! Request types of `Discover`.
 
 use tollhouse_registry::RuleKind;
 
-/// What a type stands for here.
+/// Meaning of a request type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Instances,
     Services,
     Namespaces,
     Rules(RuleKind),
-    /// A type of the protocol of which there is never anything.
+    /// A type of the protocol whose response is always empty.
     Nothing,
 }
 
 impl Kind {
-    /// What a number stands for; `None` where the protocol has no such type.
+    /// Returns the meaning of a type number; `None` if the protocol does not define it.
     pub(super) fn from_number(number: i32) -> Option<Self> {
         Some(match number {
             1 => Self::Instances,
-            // Clusters, which no client asks for.
+            // Clusters; no client requests them.
             2 => Self::Nothing,
             3 => Self::Rules(RuleKind::RoutingV1),
             4 => Self::Rules(RuleKind::RateLimit),

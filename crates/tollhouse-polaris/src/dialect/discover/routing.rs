@@ -1,8 +1,8 @@
-//! Routing as all client libraries fetch it: routes of the first generation, for calls of a service and
-//! for calls that it makes, in one message that is there even when it is empty.
+//! `Discover` of routing, as all client libraries fetch it: routes of the first generation, inbound
+//! and outbound, in one message that is sent even if it is empty.
 //!
-//! Rules of the second generation are turned into such routes: libraries read nothing else here, and
-//! fetch those rules as they are by a type of their own.
+//! Rules of the second generation are converted to such routes, because libraries read nothing else
+//! here. They can fetch those rules unconverted by another type.
 
 use prost::Message;
 use tollhouse_registry::{Rule, RuleKind, ServiceRef, State};
@@ -16,18 +16,18 @@ use crate::wire::Fields;
 use crate::wire::answer::discover;
 use crate::wire::write::{put_message, put_nested, put_text_value};
 
-/// The revision of routing rules where there are none: what Polaris makes of nothing, and clients
-/// of it may have kept.
+/// Revision of an empty rule set: the SHA-1 of an empty text, as in Polaris. Clients may have
+/// cached it.
 const NO_ROUTING_REVISION: &str = "da39a3ee5e6b4b0d3255bfef95601890afd80709";
 
 /// `Routing.inbounds` and `Routing.outbounds`.
 const INBOUNDS: u32 = 3;
 const OUTBOUNDS: u32 = 4;
 
-/// What is taken over from a rule of the first generation: its routes, and when it was made and changed.
+/// Fields copied from a rule of the first generation: its routes, and its times.
 const TAKEN_OVER: std::ops::RangeInclusive<u32> = INBOUNDS..=6;
 
-/// Answers with the routes for `target`, which the client calls `name`.
+/// Answers with the routes of `target`, which the client calls `name`.
 pub(super) fn answer(
     state: &State,
     question: &Question<'_>,
@@ -47,7 +47,8 @@ pub(super) fn answer(
     put_nested(&mut out, discover::ROUTING, |out| {
         let routes = Routes::for_service(new.rules.iter().map(|rule| &**rule), target);
         put_routes(out, &routes, |nearness| nearness == Nearness::Named);
-        // A rule of the first generation is for one service, by its name.
+        // Rules of the first generation name one service exactly, so they come after other such
+        // rules and before wildcards.
         old.rules.iter().filter(|rule| rule.enabled).for_each(|rule| put_old(out, rule));
         put_routes(out, &routes, |nearness| nearness != Nearness::Named);
         put_text_value(out, 1, name.name);

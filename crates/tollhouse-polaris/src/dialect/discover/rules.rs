@@ -1,5 +1,6 @@
-//! Governance rules of a service. Clients fetch and enforce them; services that do not exist have rules
-//! too, since a rule may be there before its service, and one for all services is for them as well.
+//! `Discover` of a service's governance rules, which clients enforce. A service that does not exist
+//! has rules too, because a rule may be created before its service, and rules for all services
+//! apply as well.
 
 use tollhouse_registry::{RuleKind, RuleSet, ServiceRef, State};
 
@@ -16,7 +17,7 @@ pub(super) fn answer(
     kind: RuleKind,
     name: ServiceRef<'_>,
 ) -> Replied {
-    // Rules are written for a service, and hold for who calls it by another name.
+    // Rules of a service apply to calls by its aliases too.
     let target = match state.alias(name) {
         Some(alias) => alias.target.borrowed(),
         None => name,
@@ -54,7 +55,7 @@ fn put_rules(out: &mut Vec<u8>, kind: RuleKind, set: &RuleSet, name: ServiceRef<
             put_each(out, 1, set);
             put_text(out, 2, &set.revision.to_string());
         }),
-        // Both: of client libraries the older read one rule, the newer a list.
+        // Both fields are sent, because older client libraries read one rule, newer ones a list.
         RuleKind::Lossless => {
             if let Some(first) = set.rules.first() {
                 put_message(out, discover::LOSSLESS, rule_message(first));
@@ -72,7 +73,7 @@ fn put_rules(out: &mut Vec<u8>, kind: RuleKind, set: &RuleSet, name: ServiceRef<
     }
 }
 
-/// The rules that are switched on; the others change the revision and nothing else.
+/// Encodes the enabled rules; disabled ones affect the revision only.
 fn put_each(out: &mut Vec<u8>, number: u32, set: &RuleSet) {
     for rule in set.rules.iter().filter(|rule| rule.enabled) {
         put_message(out, number, rule_message(rule));

@@ -1,5 +1,5 @@
-//! Lists: the services of a namespace or of all, and the namespaces. What is listed of services is kept
-//! encoded with their namespace, chunk by chunk, and shared by all who ask.
+//! `Discover` of lists: the services of one or all namespaces, and the namespaces. The encoded
+//! services are cached per chunk with their namespace, and shared by all clients.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::wire::answer::discover;
 use crate::wire::write::put_nested;
 use crate::wire::{put_listed_service, put_namespace};
 
-/// The services of the namespace that is asked for, or of all if it is none. What clients may name
-/// beside the namespace does not matter.
+/// Lists the services of the requested namespace, or of all if none is given. Other fields of the
+/// request are ignored.
 pub(super) fn list(state: &State, question: &Question<'_>) -> Replied {
     let namespace = question.service.namespace.filter(|name| !name.is_empty());
     let (revision, namespaces): (_, Vec<_>) = match namespace {
@@ -46,7 +46,7 @@ pub(super) fn namespaces(state: &State, question: &Question<'_>) -> Replied {
     Replied::made(Code::ExecuteSuccess, out)
 }
 
-/// A chunk of services as it stands in answers; made at most once for each version of it.
+/// Returns the encoded services of a chunk; computed at most once per version of the chunk.
 fn listed_services(chunk: &Chunk<Service>) -> &Bytes {
     chunk.encoded.get_or_encode(|| {
         let mut out = Vec::new();
@@ -57,10 +57,10 @@ fn listed_services(chunk: &Chunk<Service>) -> &Bytes {
     })
 }
 
-/// The encoded services of namespaces, fetched chunk by chunk.
+/// Iterator over the encoded services of namespaces.
 struct Services {
     namespaces: std::vec::IntoIter<Arc<NamespaceView>>,
-    /// The namespace that is being listed, and its next chunk.
+    /// Current namespace, and the index of its next chunk.
     current: Option<(Arc<NamespaceView>, u32)>,
 }
 

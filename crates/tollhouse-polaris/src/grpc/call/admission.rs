@@ -1,4 +1,4 @@
-//! Whether a request is a call at all, and what it hears if it is not.
+//! Admission of requests: whether a request is a gRPC call, and the answer if it is not.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,31 +17,31 @@ use crate::grpc::service::Method;
 use crate::grpc::session::CallStream;
 use crate::grpc::status::{Code, Status, head};
 
-/// Calls have this content type, alone or with `+proto` or parameters behind it.
+/// Content type of calls, optionally followed by `+proto` or parameters.
 const CONTENT_TYPE: &[u8] = b"application/grpc";
 
-/// The only encoding of messages that is understood.
+/// The only supported message encoding.
 const PROTO: &[u8] = b"+proto";
 
-/// Why a request is no call.
+/// Reason for which a request is not served.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// It is no gRPC that is spoken here; the status of HTTP says why.
+    /// gRPC with an unsupported encoding; answered with this HTTP status.
     Http(HttpStatus),
-    /// It is no gRPC at all.
+    /// Not gRPC; answered with this HTTP status.
     Foreign(HttpStatus),
-    /// It is, but not one that can be served.
+    /// A gRPC call that cannot be served.
     Grpc(Status),
 }
 
-/// The statuses of HTTP that say so.
+/// HTTP statuses of such answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HttpStatus {
     MethodNotAllowed = 405,
     UnsupportedMediaType = 415,
 }
 
-/// Whether a request is a call of a known method, and the time it may take.
+/// Returns the method of a request and the time limit of the call, or refuses it.
 pub(super) fn admit(server: &Server, head: &Head) -> Result<(Method, Option<Duration>), Refusal> {
     if head.method != b"POST" {
         return Err(Refusal::Foreign(HttpStatus::MethodNotAllowed));
@@ -52,7 +52,7 @@ pub(super) fn admit(server: &Server, head: &Head) -> Result<(Method, Option<Dura
         let refusal = if is_grpc { Refusal::Http } else { Refusal::Foreign };
         return Err(refusal(HttpStatus::UnsupportedMediaType));
     }
-    // A path is ASCII; a query would be no part of a method's name.
+    // A path is ASCII, and a query is not part of the method's name.
     let path = std::str::from_utf8(&head.path).unwrap_or_default();
     let path = path.split('?').next().unwrap_or_default();
     let method = server.services.find(path).map_err(Refusal::Grpc)?;
@@ -62,17 +62,17 @@ pub(super) fn admit(server: &Server, head: &Head) -> Result<(Method, Option<Dura
     Ok((method.clone(), Some(time)))
 }
 
-/// Whether a content type is gRPC's, with messages that are understood here.
+/// Whether a content type is gRPC's, with a supported message encoding.
 fn is_call(content_type: Option<&[u8]>) -> bool {
     let rest = content_type.and_then(|kind| kind.strip_prefix(CONTENT_TYPE));
     let rest = rest.map(|rest| rest.strip_prefix(PROTO).unwrap_or(rest));
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b';' | b' ')))
 }
 
-/// What stands in the body of an answer to what is no gRPC.
+/// Body of the answer to a request that is not gRPC.
 const NO_CALL: &[u8] = b"This port speaks gRPC: POST with content-type application/grpc.\n";
 
-/// Refuses a request; one that is no gRPC at all, once the client has sent all of it.
+/// Refuses a request. One that is not gRPC is answered only after the client has sent all of it.
 pub(super) fn refuse(link: &Rc<Link>, refusal: Refusal, stream: CallStream) {
     link.server.counts.calls_failed.add_one();
     let is_foreign = matches!(refusal, Refusal::Foreign(_));
@@ -80,7 +80,7 @@ pub(super) fn refuse(link: &Rc<Link>, refusal: Refusal, stream: CallStream) {
     let Some(waiting) = waiting else { return answer(link, &refusal, &stream) };
     let link = Rc::clone(link);
     drop(spawn_local(async move {
-        // A client that is gone hears nothing.
+        // If the client has gone, no answer is sent.
         if let Ok(Ok(())) = timeout(ARRIVAL_TIMEOUT, stream.until_end()).await {
             answer(&link, &refusal, &stream);
         }
@@ -89,7 +89,7 @@ pub(super) fn refuse(link: &Rc<Link>, refusal: Refusal, stream: CallStream) {
 }
 
 fn answer(link: &Link, refusal: &Refusal, stream: &CallStream) {
-    // Fails when the client has gone, and then nobody waits for the refusal.
+    // Fails only if the client has gone; the refusal is not needed then.
     let _ = match refusal {
         Refusal::Grpc(status) => {
             let fields = status.fields();

@@ -1,5 +1,5 @@
-//! What ends a call's waiting: the deadline that the client gave, the time that a message may take to
-//! arrive, and the stop of the thread.
+//! Ends of a call's waiting: the client's deadline, the timeout for the arrival of a message, and
+//! the stop of the thread.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ pub(super) struct Over {
     listener: Listener,
     deadline: Option<Instant>,
     sleep: Option<Pin<Box<Sleep>>>,
-    /// Runs while a message arrives.
+    /// Timeout of the message that is arriving.
     arrival: Option<Pin<Box<Sleep>>>,
 }
 
@@ -27,7 +27,7 @@ impl Over {
         Self { listener, deadline, sleep: None, arrival: None }
     }
 
-    /// Ready with the status when the deadline has passed or the thread stops.
+    /// Ready with the status if the deadline or the timeout has passed, or the thread stops.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
         if self.listener.has_begun(cx) {
             return Poll::Ready(Status::new(Code::Unavailable, "the server is stopping"));
@@ -40,7 +40,7 @@ impl Over {
         self.poll_deadline(cx)
     }
 
-    /// The rest of a message is awaited, for some time from now on if it was not yet.
+    /// Starts the timeout for the rest of a message, unless it runs already.
     pub(super) fn expect_arrival(&mut self) {
         self.arrival.get_or_insert_with(|| Box::pin(sleep(ARRIVAL_TIMEOUT)));
     }
@@ -56,7 +56,7 @@ impl Over {
         sleep.as_mut().poll(cx).map(|()| late())
     }
 
-    /// An outcome, if it comes in time.
+    /// Waits for an outcome, up to the deadline.
     pub(super) async fn within_deadline(
         &mut self,
         mut outcome: Pin<Box<dyn Future<Output = Outcome>>>,

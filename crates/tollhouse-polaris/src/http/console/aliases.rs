@@ -1,4 +1,4 @@
-//! Aliases in the console.
+//! Console calls for aliases.
 
 use super::services::{check_name, labels_of};
 use super::{Found, List, Plan, Write, page_of};
@@ -21,7 +21,7 @@ pub(in crate::http) static DELETE: Write = Write::whole(MESSAGE, response::ALIAS
 pub(in crate::http) static LIST: List =
     List { keys: &["alias", "alias_namespace", "service", "namespace", "owner", "id"], find };
 
-/// The alias' own name; its namespace is that of the service if it gives none.
+/// Returns the alias' own name; its namespace defaults to that of the service.
 fn key_of(alias: &v1::ServiceAlias) -> Result<ServiceKey, Failure> {
     let name = check_name(alias.alias.as_deref(), Code::InvalidServiceAlias)?;
     let namespace = alias.alias_namespace.as_deref().filter(|namespace| !namespace.is_empty());
@@ -30,7 +30,8 @@ fn key_of(alias: &v1::ServiceAlias) -> Result<ServiceKey, Failure> {
     Ok(ServiceKey::new(namespace, name))
 }
 
-/// The name by which an alias is changed or deleted: its own namespace is at fault where it is no name.
+/// Returns the name of an alias to change or delete. An invalid namespace gets the code for the
+/// alias' namespace.
 fn known_key_of(alias: &v1::ServiceAlias) -> Result<ServiceKey, Failure> {
     key_of(alias).map_err(|failure| match failure.code {
         Code::InvalidNamespaceName => Code::InvalidNamespaceWithAlias.into(),
@@ -38,7 +39,7 @@ fn known_key_of(alias: &v1::ServiceAlias) -> Result<ServiceKey, Failure> {
     })
 }
 
-/// What people write about an alias.
+/// Checks the lengths of an alias' texts.
 fn check_texts(alias: &v1::ServiceAlias) -> Result<(), Failure> {
     let texts = [
         (&alias.comment, Code::InvalidServiceAliasComment),
@@ -59,7 +60,7 @@ fn decode(item: &[u8]) -> Result<v1::ServiceAlias, Failure> {
 
 fn read(state: &State, item: &[u8]) -> Result<Alias, Failure> {
     let alias = decode(item)?;
-    // Names that are numbers of another protocol of Polaris' are given out by nobody here.
+    // CL5 SIDs, the numeric names of an older protocol, are not supported.
     if alias.r#type == v1::AliasType::Cl5sid as i32 {
         return Err(Code::InvalidNamespaceWithAlias.into());
     }
@@ -101,7 +102,7 @@ fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
         return Err(Code::NotFoundServiceAlias.into());
     }
     let sent = decode(item)?;
-    // What the item does not speak of stays.
+    // Fields that the item omits stay as they are.
     let change = AliasChange {
         target: Some(alias.target),
         comment: sent.comment,
@@ -113,7 +114,7 @@ fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
 
 fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let key = known_key_of(&decode(item)?)?;
-    // What is gone already was deleted well.
+    // Deleting a missing object succeeds.
     if state.alias(key.borrowed()).is_none() {
         return Ok(Plan::commands(Vec::new()));
     }

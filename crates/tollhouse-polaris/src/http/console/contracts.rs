@@ -1,4 +1,4 @@
-//! Service contracts in the console: listed and deleted; clients write them.
+//! Console calls for service contracts: list and delete; clients write them.
 
 use super::{Found, List, Plan, Write, any_of, page_of};
 use crate::code::Code;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tollhouse_registry::{Command, State};
 
 const MESSAGE: &str = "v1.ServiceContract";
-/// Room for the id, the revision and both times.
+/// Extra capacity for the id, the revision and both times.
 const SERVER_FIELDS_BYTES: usize = 128;
 
 pub(in crate::http) static DELETE: Write = Write::whole(MESSAGE, response::CONTRACT, plan_delete);
@@ -25,7 +25,7 @@ fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let contract = v1::ServiceContract::decode(item).map_err(|_| Code::ParseException)?;
     match state.contract(&id_of(&contract)?) {
         Some(known) => Ok(Plan::command(Command::DeleteContract(Arc::clone(&known.id)))),
-        // What is gone already was deleted well.
+        // Deleting a missing object succeeds.
         None => Ok(Plan::commands(Vec::new())),
     }
 }

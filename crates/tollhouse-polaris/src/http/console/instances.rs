@@ -1,4 +1,4 @@
-//! Instances in the console: also edited and isolated there, which clients do not do.
+//! Console calls for instances, including edits and isolation, which clients do not do.
 
 use super::services::has_labels;
 use super::{Found, Get, List, Plan, Write};
@@ -17,7 +17,7 @@ use tollhouse_registry::{
 };
 
 const MESSAGE: &str = "v1.Instance";
-/// The label in which the console sees when an instance last beat, if it asks for that.
+/// Metadata key under which the console gets the last heartbeat, if it asks for it.
 const LAST_HEARTBEAT_LABEL: &str = "last-heartbeat-timestamp";
 
 pub(in crate::http) static CREATE: Write = Write::whole(MESSAGE, response::INSTANCE, plan_create);
@@ -51,7 +51,7 @@ pub(in crate::http) static LIST: List = List {
     ],
     find,
 };
-/// The filters that look at single instances.
+/// Filters that apply to single instances.
 const INSTANCE_KEYS: [&str; 16] = [
     "id",
     "host",
@@ -73,14 +73,14 @@ const INSTANCE_KEYS: [&str; 16] = [
 pub(in crate::http) static COUNT: List = List { keys: &[], find: count };
 pub(in crate::http) static LABELS: Get = Get { keys: &["service", "namespace"], find: find_labels };
 
-/// Reads an item; what is no text is no item.
+/// Decodes an item; fails if a text is not UTF-8.
 fn read(item: &[u8]) -> Result<InstanceRequest<'_>, Failure> {
     InstanceRequest::parse(item)
         .map_err(|error| Failure::with(Code::ParseException, error.to_string()))
 }
 
-/// The checks of a registration, in the order in which Polaris makes them, so that a list can be
-/// refused before anything of it is done.
+/// Checks an instance in the order of Polaris, so that a list is refused before anything is
+/// written.
 fn check(request: &InstanceRequest<'_>) -> Result<(), Failure> {
     check_labels(request)?;
     registration::check_lengths(request)?;
@@ -101,7 +101,7 @@ fn check_labels(request: &InstanceRequest<'_>) -> Result<(), Failure> {
     if too_many || too_long { Err(Code::InvalidMetadata.into()) } else { Ok(()) }
 }
 
-/// The id that an item names, or that follows from the address in it.
+/// Returns the explicit id of an item, or the one derived from its address.
 fn id_of(request: &InstanceRequest<'_>) -> Result<String, Failure> {
     match request.id {
         Some("") => Err(Code::InvalidInstanceID.into()),
@@ -149,7 +149,7 @@ fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     Ok(Plan::command(Command::UpdateInstance(id, Box::new(change_of(&request)))))
 }
 
-/// Everything that the item speaks of.
+/// Returns a change of all fields that the item contains.
 fn change_of(request: &InstanceRequest<'_>) -> InstanceChange {
     let speaks_of_health =
         request.health_check.is_some() || request.enable_health_check == Some(false);
@@ -172,7 +172,7 @@ fn plan_delete(_: &State, item: &[u8]) -> Result<Plan, Failure> {
     Ok(Plan::command(Command::Deregister(id.into())))
 }
 
-/// All instances of the service and the host that an item names, whatever their ports.
+/// Returns all instances of an item's service and host, on any port.
 fn instances_of_host<'a>(
     state: &'a State,
     request: &InstanceRequest<'_>,
@@ -201,7 +201,8 @@ fn plan_isolate_host(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     if found.is_empty() {
         return Err(Code::NotFoundInstance.into());
     }
-    // Those that are as they should be would be refused: nothing of them changes.
+    // Instances that already have this isolation are skipped, because a change without effect is
+    // refused.
     let changed = found.into_iter().filter(|instance| instance.isolated != isolated);
     let commands: Vec<Command> = changed
         .map(|instance| {
@@ -215,7 +216,7 @@ fn plan_isolate_host(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     Ok(Plan::commands(commands))
 }
 
-/// What an instance must be like to be shown.
+/// Filter of the instance list.
 struct Filter<'a> {
     query: &'a Query,
     labels: Vec<(&'a str, &'a str)>,
@@ -237,7 +238,7 @@ impl<'a> Filter<'a> {
             port: query.number("port")?,
             weight: query.number("weight")?,
             priority: query.number("priority")?,
-            // As in Polaris, the newer of the two names decides.
+            // If both names are given, the newer one decides, as in Polaris.
             healthy: match query.flag("healthy")? {
                 None => query.flag("health_status")?,
                 healthy => healthy,
@@ -246,7 +247,7 @@ impl<'a> Filter<'a> {
         })
     }
 
-    /// The services to look through, in their order.
+    /// Returns the services to search, sorted.
     fn services<'s>(&self, state: &'s State) -> Vec<&'s ServiceView> {
         let (namespace, name) = (self.query.get("namespace"), self.query.get("service"));
         if let (Some(namespace), Some(name)) = (namespace, name)
@@ -265,7 +266,7 @@ impl<'a> Filter<'a> {
         found
     }
 
-    /// Whether every instance of these services is shown.
+    /// Whether all instances of the selected services match.
     fn allows_all(&self) -> bool {
         !INSTANCE_KEYS.iter().any(|key| self.query.get(key).is_some())
     }
@@ -292,7 +293,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// Region, zone and campus; empty where they are unknown.
+/// Returns region, zone and campus; empty if unknown.
 fn place_of(instance: &Instance) -> [&str; 3] {
     let location = instance.location.as_ref();
     location.map_or([""; 3], |it| [&*it.region, &*it.zone, &*it.campus])
@@ -330,12 +331,13 @@ fn count(state: &State, _: &Query) -> Result<Found, Failure> {
     Ok(Found { amount, size: 0, fields: Vec::new() })
 }
 
-/// Every label of a service's instances, with all values it has, and what rules may name like labels.
+/// Returns all labels of a service's instances with all their values, and the fields that rules can
+/// use like labels.
 fn find_labels(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
     let name = query.required("service", Code::InvalidServiceName)?;
     let namespace = query.required("namespace", Code::InvalidNamespaceName)?;
     let found = state.resolve(ServiceRef { namespace, name }).ok_or(Code::NotFoundService)?;
-    // Sorted, so that two answers about one state are the same bytes.
+    // Sorted, so that equal states give equal bytes.
     let mut labels: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for instance in found.view.instances() {
         let metadata: &Metadata = &instance.metadata;

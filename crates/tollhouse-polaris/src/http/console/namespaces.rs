@@ -1,4 +1,4 @@
-//! Namespaces in the console.
+//! Console calls for namespaces.
 
 use super::services::TOKEN_BYTES;
 use super::{Found, Get, List, Plan, Write, page_of};
@@ -62,7 +62,7 @@ fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
 
 fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let namespace = read(item)?;
-    // What is gone already was deleted well.
+    // Deleting a missing object succeeds.
     let Ok(name) = known(state, &namespace) else {
         return Ok(Plan::commands(Vec::new()));
     };

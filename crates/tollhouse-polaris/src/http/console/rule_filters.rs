@@ -1,5 +1,5 @@
-//! Filters that look into a rule: its method, its labels, its level and its description. Rules are decoded for them
-//! alone, and only where one is given.
+//! Filters on the contents of rules: method, labels, level and description. A rule is decoded only
+//! if such a filter is given.
 
 use prost::Message;
 use tollhouse_registry::{Rule, RuleKind};
@@ -8,10 +8,10 @@ use crate::http::query::{Query, allows};
 use crate::rules::rule_message;
 use crate::v1;
 
-/// Between the levels of one value.
+/// Separator between levels in one filter value.
 const LIST_SEPARATOR: char = ',';
 
-/// Parts of a rule that filters compare.
+/// Fields of a rule that filters compare.
 #[derive(Default)]
 struct Parts {
     method: String,
@@ -20,7 +20,7 @@ struct Parts {
     labels: Vec<String>,
 }
 
-/// Whether a rule is as these filters of a query say.
+/// Whether a rule matches these filters of a query.
 pub(super) fn fit(rule: &Rule, query: &Query) -> bool {
     let method = query.get("dstMethod").or_else(|| query.get("method"));
     let [labels, level, description] = ["labels", "level", "description"].map(|key| query.get(key));
@@ -36,7 +36,7 @@ pub(super) fn fit(rule: &Rule, query: &Query) -> bool {
 }
 
 impl Parts {
-    /// A rule of another kind has none of them.
+    /// Decodes the fields; they stay empty for other kinds of rules.
     fn from_rule(rule: &Rule) -> Self {
         let message = &rule_message(rule)[..];
         match rule.kind {

@@ -1,4 +1,5 @@
-//! Governance rules in the console: one set of functions for all kinds, one table a kind.
+//! Console calls for governance rules: one set of functions for all kinds, one table entry per
+//! kind.
 
 use super::rule_filters;
 use super::{Found, List, Plan, Write, any_of, page_of};
@@ -14,10 +15,10 @@ use tollhouse_registry::{Command, Outcome, Rule, RuleKind, State};
 const RATE_LIMITS: u32 = 10;
 /// Field of `v1.BatchQueryResponse` for routing of the first generation.
 const ROUTINGS: u32 = 8;
-/// Field of `v1.BatchQueryResponse` for everything else.
+/// Field of `v1.BatchQueryResponse` for all other kinds.
 const DATA: u32 = 22;
 
-/// The calls for rules of one kind.
+/// Calls for the rules of one kind.
 pub(in crate::http) struct Calls {
     pub(in crate::http) create: Write,
     pub(in crate::http) update: Write,
@@ -62,7 +63,8 @@ calls! {
     FAULT_INJECTIONS: FaultInjection, "v1.FaultInjection", response::DATA;
 }
 
-/// Filters of rules. Consoles send those of any kind with an empty value, so one list serves all.
+/// Filters of rules. The list is the same for all kinds, because consoles send filters of other
+/// kinds with an empty value.
 const KEYS: &[&str] = &[
     "id",
     "name",
@@ -90,7 +92,8 @@ const KEYS: &[&str] = &[
     "order_type",
 ];
 
-/// The kinds that the calls for `kind` reach: routing nearby is written and listed with routing.
+/// Returns the kinds that the calls for `kind` handle: nearby routing is written and listed with
+/// routing.
 fn kinds_of(kind: RuleKind) -> &'static [RuleKind] {
     match kind {
         RuleKind::RoutingV1 => &[RuleKind::RoutingV1],
@@ -131,7 +134,7 @@ fn plan_update(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failu
     if before.kind == rule.kind {
         return Ok(Plan::command(Command::UpdateRule(Box::new(rule))).answering(echo_of));
     }
-    // It was routing nearby and is not any more, or the other way round.
+    // The rule changes between routing and nearby routing, which are different kinds here.
     let delete = Command::DeleteRule(before.kind, Arc::clone(&before.id));
     Ok(Plan::commands(vec![delete, Command::CreateRule(Box::new(rule))]).answering(echo_of))
 }
@@ -141,7 +144,7 @@ fn plan_delete(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failu
     match known(kind, state, &id) {
         Ok(rule) => Ok(Plan::command(Command::DeleteRule(rule.kind, Arc::clone(&rule.id)))),
         Err(failure) if failure.code == layout_of(kind).bad_id => Err(failure),
-        // What is gone already was deleted well.
+        // Deleting a missing object succeeds.
         Err(_) => Ok(Plan::commands(Vec::new())),
     }
 }
@@ -153,7 +156,7 @@ fn plan_enable(kind: RuleKind, state: &State, item: &[u8]) -> Result<Plan, Failu
     Ok(Plan::command(enable).answering(echo_of))
 }
 
-/// The id that an item names; of a rule without one, that of its service.
+/// Returns the id of an item; for kinds without explicit ids it is derived from the service.
 fn id_in(kind: RuleKind, item: &[u8]) -> Result<String, Failure> {
     match kind {
         RuleKind::RoutingV1 | RuleKind::TrafficMirroring | RuleKind::FaultInjection => {
@@ -163,7 +166,7 @@ fn id_in(kind: RuleKind, item: &[u8]) -> Result<String, Failure> {
     }
 }
 
-/// The rule as it now stands. Kinds without a field of their own come in an `Any`.
+/// Returns the rule after the command. Kinds without their own field are wrapped in an `Any`.
 fn echo_of(outcome: &Outcome) -> Option<Vec<u8>> {
     let Outcome::Rule(rule) = outcome else {
         return None;

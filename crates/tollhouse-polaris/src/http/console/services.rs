@@ -1,4 +1,4 @@
-//! Services in the console.
+//! Console calls for services.
 
 use super::{Found, Get, List, Plan, Write, page_of};
 use crate::access::random_digits;
@@ -17,12 +17,12 @@ use tollhouse_registry::{
     ServiceView, State, is_namespace_name, is_service_name,
 };
 
-/// Bytes of a token: 32 digits.
+/// Random bytes of a token, which has 32 hex digits.
 pub(super) const TOKEN_BYTES: usize = 16;
 
 const MESSAGE: &str = "v1.Service";
 
-/// Kinds of rules that belong to one service, and the code for a service that cannot go for them.
+/// Kinds of rules that prevent the deletion of their service, with the code of the refusal.
 const OWN_RULES: [(RuleKind, Code); 2] = [
     (RuleKind::RoutingV1, Code::ServiceExistedRoutings),
     (RuleKind::RateLimit, Code::ServiceExistedRateLimits),
@@ -59,7 +59,7 @@ pub(in crate::http) static COUNT: List = List { keys: KEYS, find: count };
 pub(in crate::http) static GET_TOKEN: Get = Get { keys: &["name", "namespace"], find: find_token };
 pub(in crate::http) static GET_OWNER: Get = Get { keys: &["name", "namespace"], find: find_owner };
 
-/// A name that must be there; which letters it may have is the registry's to say.
+/// Checks that a name is present and valid.
 pub(super) fn check_name(name: Option<&str>, code: Code) -> Result<&str, Failure> {
     let is_good = match code {
         Code::InvalidNamespaceName => is_namespace_name,
@@ -68,7 +68,7 @@ pub(super) fn check_name(name: Option<&str>, code: Code) -> Result<&str, Failure
     name.filter(|name| is_good(name)).ok_or_else(|| code.into())
 }
 
-/// Labels as the registry keeps them.
+/// Converts labels to metadata.
 pub(super) fn labels_of(labels: &HashMap<String, String>) -> Metadata {
     labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect()
 }
@@ -80,7 +80,7 @@ fn read(item: &[u8]) -> Result<(ServiceKey, v1::Service), Failure> {
     Ok((ServiceKey::new(namespace, name), service))
 }
 
-/// What is asked to change; what is not given stays as it is.
+/// Returns a change of all fields that the item contains; others stay as they are.
 fn change_of(service: v1::Service) -> ServiceChange {
     let details = DetailsChange {
         ports: service.ports,
@@ -105,7 +105,7 @@ fn plan_create(state: &State, item: &[u8]) -> Result<Plan, Failure> {
         return Err(Code::ExistedResource.into());
     }
     let mut change = change_of(service);
-    // Who creates a service by hand and names no owner wants none.
+    // A service created by the console without owners has none, rather than the default owner.
     change.details.owners.get_or_insert_default();
     Ok(Plan::command(Command::CreateService(key, Box::new(change))).answering(with_token))
 }
@@ -118,11 +118,11 @@ fn plan_update(state: &State, item: &[u8]) -> Result<Plan, Failure> {
 
 fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let (key, _) = read(item)?;
-    // What is gone already was deleted well.
+    // Deleting a missing object succeeds.
     if state.service(key.borrowed()).is_none() {
         return Ok(Plan::commands(Vec::new()));
     }
-    // Rules that are for this service alone would be left without anybody to obey them.
+    // Rules for this service alone would become useless.
     for (kind, code) in OWN_RULES {
         let rules = state.rules_for(kind, key.borrowed()).rules;
         if rules.iter().any(|rule| rule.targets.contains(&key)) {
@@ -159,7 +159,7 @@ fn with_token(outcome: &Outcome) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The service that a query names.
+/// Returns the service that a query names.
 fn named<'a>(state: &'a State, query: &Query) -> Result<&'a Arc<ServiceView>, Failure> {
     let name = query.required("name", Code::InvalidServiceName)?;
     let namespace = query.required("namespace", Code::InvalidNamespaceName)?;
@@ -187,7 +187,7 @@ fn one_text(view: &ServiceView, number: u32, text: &str) -> Vec<u8> {
     out
 }
 
-/// What a service must be like to be shown.
+/// Filter of the service list.
 struct Filter<'a> {
     query: &'a Query,
     labels: Vec<(&'a str, &'a str)>,
@@ -227,7 +227,7 @@ impl<'a> Filter<'a> {
             && self.allows_instances(view)
     }
 
-    /// Whether there is an instance that all filters for instances fit.
+    /// Whether at least one instance matches all filters for instances.
     fn allows_instances(&self, view: &ServiceView) -> bool {
         let host = self.query.get("host");
         if host.is_none() && self.port.is_none() && self.instance_labels.is_empty() {
@@ -241,7 +241,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// Whether all of these labels are there.
+/// Whether an object has all these labels.
 pub(super) fn has_labels(labels: &Metadata, wanted: &[(&str, &str)]) -> bool {
     wanted.iter().all(|(key, value)| labels.get(*key).is_some_and(|given| **given == **value))
 }
@@ -260,7 +260,7 @@ fn find(state: &State, query: &Query) -> Result<Found, Failure> {
     )
 }
 
-/// Every service on one page: for lists to choose from.
+/// Returns all services on one page, for selection lists.
 fn find_all(state: &State, query: &Query) -> Result<Found, Failure> {
     let (name, namespace) = (query.get("name"), query.get("namespace"));
     let mut found: Vec<&ServiceKey> = state

@@ -1,15 +1,15 @@
-//! Waits for several things at once, so that what they write is made durable in one go.
+//! Concurrent waiting for several futures, so that their writes share a commit.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// What all of `futures` come to, in their order. They are begun in that order too.
+/// Runs all futures concurrently. They start in order, and their outputs have the same order.
 pub(super) async fn all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     let mut waiting: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
     let mut outputs: Vec<Option<F::Output>> = waiting.iter().map(|_| None).collect();
     poll_fn(move |cx| {
-        // A list is short (100): asking all again at each wake-up is cheaper than more wakers.
+        // At most 100 futures: polling all at each wake-up is cheaper than separate wakers.
         for (future, output) in waiting.iter_mut().zip(&mut outputs) {
             if output.is_none()
                 && let Poll::Ready(ready) = future.as_mut().poll(cx)

@@ -1,20 +1,20 @@
-//! Passes over JSON beside its schema, and keeps nothing: whether the names that stand for enums are known.
+//! Check of enum names: walks JSON along its schema, and stores nothing.
 
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// The type of a message that another holds.
+/// Key of the type of a message in an `Any`.
 const TYPE_KEY: &str = "@type";
-/// A message that may hold one of any type.
+/// Full name of the message that contains a message of any type.
 const ANY: &str = "google.protobuf.Any";
 
-/// What stands at a place of the text, or at each place of a list there.
+/// Expected type of a value, or of each item of a list.
 #[derive(Clone)]
 pub(super) enum KnownNames {
     Message(MessageDescriptor),
     Enum(EnumDescriptor),
-    /// An object whose values are all of this.
+    /// An object whose values all have this type.
     Map(Box<Self>),
     Other,
 }
@@ -32,7 +32,7 @@ impl KnownNames {
     }
 }
 
-/// The field that a member of an object stands for, in either spelling.
+/// Returns the field of an object's key, in either spelling.
 fn field_of(message: &MessageDescriptor, key: &str) -> Option<FieldDescriptor> {
     message.get_field_by_json_name(key).or_else(|| message.get_field_by_name(key))
 }
@@ -58,7 +58,7 @@ impl<'de> Visitor<'de> for KnownNames {
     fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
         match self {
             Self::Enum(names) if names.get_value_by_name(text).is_none() => {
-                Err(E::custom(format_args!("{text:?} is no {}", names.name())))
+                Err(E::custom(format_args!("{text:?} is not a {}", names.name())))
             }
             _ => Ok(()),
         }
@@ -101,7 +101,8 @@ impl<'de> Visitor<'de> for KnownNames {
             Self::Enum(_) | Self::Other => return IgnoredAny.visit_map(members).map(|_| ()),
         };
         while let Some(key) = members.next_key::<String>()? {
-            // The type stands before the rest, as every encoder writes it; a message that says it later is only read.
+            // Every encoder writes the type before the other members. If it comes later, these
+            // members are not checked.
             if key == TYPE_KEY && message.full_name() == ANY {
                 let url: String = members.next_value()?;
                 let name = url.rsplit('/').next().unwrap_or_default();

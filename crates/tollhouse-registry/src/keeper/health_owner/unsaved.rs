@@ -1,4 +1,4 @@
-//! Instances whose health has changed since it was made durable, longest first.
+//! Instances with an unsaved change of health, oldest first.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,31 +8,31 @@ use hashbrown::HashSet;
 use crate::clock::milliseconds;
 use crate::limits::{COMMANDS_BATCHED_MAX, HEALTH_SAVED_AFTER, HEALTH_SAVED_INTERVAL};
 
-/// See the module. Each is there once, however often its health changes: what counts is how it stands
-/// when it is written.
+/// Queue of unsaved changes. Each instance is queued once, however often its health changes,
+/// because its state at the time of saving is written.
 #[derive(Debug, Default)]
 pub(super) struct Unsaved {
     queue: VecDeque<(Arc<str>, u64)>,
     ids: HashSet<Arc<str>>,
-    /// When something is written next, at the earliest.
+    /// Earliest time of the next save.
     due_at_ms: u64,
 }
 
 impl Unsaved {
-    /// The health of an instance has changed.
+    /// Queues an instance whose health has changed.
     pub(super) fn push(&mut self, id: &Arc<str>, now_ms: u64) {
         if self.ids.insert(Arc::clone(id)) {
             self.queue.push_back((Arc::clone(id), now_ms));
         }
     }
 
-    /// When some have waited long enough; `None` while none wait.
+    /// Returns the time of the next save; `None` if the queue is empty.
     pub(super) fn next_due_ms(&self) -> Option<u64> {
         let (_, since_ms) = self.queue.front()?;
         Some((since_ms + milliseconds(HEALTH_SAVED_AFTER)).max(self.due_at_ms))
     }
 
-    /// Takes out those that have waited long enough, as many as go into one commit.
+    /// Takes out the instances whose change is old enough, at most as many as fit into one commit.
     pub(super) fn due(&mut self, now_ms: u64) -> Vec<Arc<str>> {
         if now_ms < self.due_at_ms {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! `tollhouse bench compare`: two results beside each other.
+//! `tollhouse bench compare`: compares two results.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use tollhouse_load::report::compare::{compare, text};
 
 use super::terminal;
 
-/// Exit code when something became worse.
+/// Exit code if a figure became worse.
 const WORSE: u8 = 1;
 
 /// Arguments of `bench compare`.
@@ -31,7 +31,7 @@ pub struct CompareArguments {
 /// Prints the comparison.
 ///
 /// # Errors
-/// A file cannot be used.
+/// If a file cannot be read or is not a result.
 pub fn run(arguments: &CompareArguments) -> Result<ExitCode, BenchError> {
     let before = report::load(&arguments.before)?;
     let after = report::load(&arguments.after)?;
@@ -56,7 +56,7 @@ pub fn run(arguments: &CompareArguments) -> Result<ExitCode, BenchError> {
     Ok(if is_worse { ExitCode::from(WORSE) } else { ExitCode::SUCCESS })
 }
 
-/// `5%` or `5` as a share.
+/// Parses `5%` or `5` as a share.
 fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
     let percent = number.ok().filter(|percent| percent.is_finite() && *percent >= 0.0);

@@ -20,84 +20,87 @@ use tollhouse_load::result::CaseResult;
 use super::interrupt;
 use super::terminal::{self, NOT_MEASURED};
 
-/// Lines of progress that are kept come so often; on a terminal one line is written over instead.
+/// Interval between progress lines when standard error is not a terminal; on a terminal one line is
+/// overwritten.
 const LINE_EVERY: Duration = Duration::from_secs(5);
-/// Clears the rest of a line on a terminal.
+/// Escape sequence that clears the rest of a line.
 const CLEAR: &str = "\x1b[K";
 
 /// Arguments of `bench connections`.
 #[derive(Debug, Args)]
 #[command(after_help = options::EXAMPLES)]
 pub struct ConnectionsArguments {
-    /// What to connect to: host:port, or a URL (https:// speaks TLS). Without it, with --serve, both
-    /// ends are here.
+    /// Target: host:port, or a URL (https:// for TLS). Without a target, --serve starts both ends
+    /// here.
     #[arg(value_name = "TARGET")]
     target: Option<String>,
-    /// Start the other end here too, in processes of its own.
+    /// Start the other end here too, in separate processes.
     #[arg(long, conflicts_with = "target")]
     serve: bool,
-    /// Be only the other end, for connections from other machines: ADDRESS:PORT of the first port.
+    /// Run only the other end, for connections from other machines: ADDRESS:PORT of the first port.
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["target", "serve"])]
     listen: Option<std::net::SocketAddr>,
-    /// How many connections.
+    /// Number of connections.
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 10_000)]
     connections: u64,
-    /// How many are opened a second.
+    /// Connections opened per second.
     #[arg(short, long, value_name = "NUMBER", default_value_t = 5_000.0)]
     rate: f64,
-    /// How long they are held once all are open.
+    /// Time for which all connections are held once they are open.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     hold: Duration,
-    /// How many ports, from the first: 1 of a target; of our own 100, or as many as leave 10,000
-    /// connections to each.
+    /// Number of ports, from the first: 1 for a target; with --serve 100, or as many as keep 10,000
+    /// connections or fewer on each.
     #[arg(long, value_name = "NUMBER")]
     ports: Option<u16>,
-    /// The first port of --serve; by default the system chooses all of them.
+    /// First port of --serve; by default the system chooses all ports.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     base_port: u16,
-    /// Where connections come from: a number of loopback addresses, or addresses of this machine with
-    /// commas between. By default as many loopback addresses as the number of ports makes necessary.
+    /// Source addresses: a number of loopback addresses, or addresses of this machine separated by
+    /// commas. By default as many loopback addresses as the number of ports requires.
     #[arg(long, value_name = "NUMBER|ADDRESSES", value_parser = options::sources)]
     sources: Option<Sources>,
-    /// A sign of life on every connection so often: a GET to an http target, otherwise a byte that is
-    /// to come back.
+    /// Interval between pings on every connection: a GET to an http target, otherwise a byte that
+    /// must be echoed.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     ping: Option<Duration>,
-    /// What the sign of life is.
+    /// Kind of ping.
     #[arg(long, value_enum, value_name = "KIND", requires = "ping")]
     ping_with: Option<options::PingWith>,
     /// Speak TLS with --serve or --listen, with a certificate made at the start.
     #[arg(long, conflicts_with = "target")]
     tls: bool,
-    /// Take any certificate of a target.
+    /// Accept any certificate of a target.
     #[arg(short = 'k', long)]
     insecure: bool,
     /// PEM file of the authorities to trust instead of the system's.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// How long opening one, or the answer to a sign of life, may take.
+    /// Timeout of opening a connection, and of the answer to a ping.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     timeout: Duration,
-    /// Processes that hold; by default as many as the limit of descriptors makes necessary.
+    /// Number of processes that hold connections; by default as many as the limit of descriptors
+    /// requires.
     #[arg(long, value_name = "NUMBER")]
     processes: Option<u64>,
-    /// Only print what this needs of the machine against what it allows, with the commands that help.
+    /// Only compare the needs of this run with the limits of the machine, and print the commands
+    /// that raise them.
     #[arg(long)]
     preflight: bool,
     /// Write the result to a file that `tollhouse bench report` reads.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Be one of the processes of a run.
+    /// Run as one of the processes of a run.
     #[arg(long, hide = true, value_name = "ROLE")]
     part: Option<String>,
 }
 
-/// Carries it out.
+/// Opens and holds the connections, and prints the result.
 ///
 /// # Errors
-/// What keeps it from being measured.
+/// If nothing can be measured.
 pub fn run(arguments: &ConnectionsArguments) -> Result<ExitCode, BenchError> {
-    // What the processes run that this command starts for itself.
+    // The processes that this command starts run this branch.
     if arguments.part.is_some() {
         return part();
     }
@@ -128,10 +131,10 @@ pub fn run(arguments: &ConnectionsArguments) -> Result<ExitCode, BenchError> {
     Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// One of the processes of a run: told what to do by its standard input.
+/// Runs one process of a run, as its standard input demands.
 fn part() -> Result<ExitCode, BenchError> {
     let done = serve_part(std::io::stdin(), std::io::stdout().lock());
-    // The coordinator has been told and says it.
+    // The coordinator has the error, and reports it.
     Ok(done.map_or(ExitCode::from(NOT_MEASURED), |()| ExitCode::SUCCESS))
 }
 
@@ -142,7 +145,7 @@ fn preflight(plan: &Plan) -> Result<ExitCode, BenchError> {
     Ok(if is_enough { ExitCode::SUCCESS } else { ExitCode::from(NOT_MEASURED) })
 }
 
-/// The other end alone, until Ctrl-C.
+/// Runs the other end alone, until Ctrl-C.
 fn listen(
     arguments: &ConnectionsArguments,
     address: std::net::SocketAddr,
@@ -164,7 +167,7 @@ fn listen(
     served.map(|()| ExitCode::SUCCESS)
 }
 
-/// This program, as a process of a run.
+/// Returns how to start this program as a process of a run.
 fn launcher() -> Result<Launcher, BenchError> {
     let path = std::env::current_exe()
         .map_err(|error| BenchError::System { doing: "finding this program".into(), error })?;
@@ -195,7 +198,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     tollhouse_stdx::fine_duration::parse(text)
 }
 
-/// Shows how it goes on standard error: one line that is written over, or a line now and then.
+/// Progress on standard error: one overwritten line on a terminal, else an occasional line.
 #[derive(Default)]
 struct Ticker {
     shown: Option<Instant>,
@@ -209,7 +212,7 @@ impl Ticker {
     fn show_text(&mut self, text: &str) {
         let mut to = std::io::stderr();
         let now = Instant::now();
-        // What cannot be shown is not missed: the result says all of it.
+        // Ignored, because the result contains everything.
         let _ = if to.is_terminal() {
             write!(to, "\r{text}{CLEAR}")
         } else if self.shown.is_none_or(|shown| now.duration_since(shown) >= LINE_EVERY) {
@@ -221,7 +224,7 @@ impl Ticker {
         let _ = to.flush();
     }
 
-    /// The result begins on a line of its own.
+    /// Clears the progress line, so that the result starts on an empty line.
     fn end(&mut self) {
         let mut to = std::io::stderr();
         if to.is_terminal() {

@@ -1,4 +1,4 @@
-//! `tollhouse bench wrk`, `wrk2`, `ab` and `ghz`: hands the words over to the tool's dialect.
+//! `tollhouse bench wrk`, `wrk2`, `ab` and `ghz`: passes the words to the tool's dialect.
 
 use std::io;
 use std::process::ExitCode;
@@ -14,18 +14,18 @@ use super::measure::command_line;
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub struct DialectArguments {
-    /// The tool's own options, and what it measures; -h lists them.
+    /// The tool's own options and its target; -h lists them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS AND TARGET")]
     words: Vec<String>,
 }
 
-/// What a dialect does with its words.
+/// Entry point of a dialect.
 type Command = fn(&[String], &mut Process<'_>) -> Result<(), BenchError>;
 
-/// Measures as the tool does, and prints what the tool prints.
+/// Measures as the tool does, and prints in its format.
 ///
 /// # Errors
-/// The command line is not understood, or nothing could be measured.
+/// If the command line is invalid, or nothing can be measured.
 pub fn run(command: Command, arguments: &DialectArguments) -> Result<ExitCode, BenchError> {
     let mut process = Process {
         stdout: &mut io::stdout(),

@@ -1,4 +1,4 @@
-//! `tollhouse bench grpc`: gRPC calls from a command line. ghz's own spelling is `tollhouse bench ghz`.
+//! `tollhouse bench grpc`: measures gRPC calls. `tollhouse bench ghz` has ghz's own options.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use super::tls::TlsArguments;
 /// Arguments of `bench grpc`.
 #[derive(Debug, Args)]
 pub struct GrpcArguments {
-    /// What to measure: HOST:PORT, or grpc://HOST:PORT; grpcs:// with TLS.
+    /// Target: HOST:PORT, or grpc://HOST:PORT; grpcs:// with TLS.
     target: String,
     #[command(flatten)]
     call: CallArguments,
@@ -39,35 +39,35 @@ struct CallArguments {
     /// The method: `package.Service.Method` or `package.Service/Method`.
     #[arg(long, value_name = "METHOD")]
     call: String,
-    /// Its .proto file; without it and --protoset, the server is asked (reflection).
+    /// The method's .proto file; without it and --protoset, the server is asked (reflection).
     #[arg(long, value_name = "FILE", conflicts_with = "protoset")]
     proto: Option<PathBuf>,
     /// A compiled descriptor set.
     #[arg(long, value_name = "FILE")]
     protoset: Option<PathBuf>,
-    /// Where imports of --proto are looked for; may be repeated.
+    /// Folder in which imports of --proto are searched; may be repeated.
     #[arg(long, value_name = "FOLDER")]
     import_path: Vec<PathBuf>,
     /// The message as JSON: an object, or a list of them (in turns, or the messages of a stream); `@FILE`
     /// reads a file. Templates such as `{{.RequestNumber}}` are filled in.
     #[arg(long, value_name = "JSON|@FILE", conflicts_with = "binary")]
     data: Option<String>,
-    /// A file of one encoded message.
+    /// File with one encoded message.
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
     /// Metadata; may be repeated.
     #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = super::http::parse_header)]
     metadata: Vec<(String, String)>,
-    /// The `:authority` to send.
+    /// Value of `:authority`.
     #[arg(long, value_name = "NAME")]
     authority: Option<String>,
-    /// How long to wait between messages of a stream.
+    /// Pause between messages of a stream.
     #[arg(long, value_name = "TIME", value_parser = fine_duration::parse)]
     stream_interval: Option<Duration>,
-    /// Cancel a streaming call after this long.
+    /// Cancel a streaming call after this time.
     #[arg(long, value_name = "TIME", value_parser = fine_duration::parse)]
     stream_duration: Option<Duration>,
-    /// End a streaming call after so many messages.
+    /// End a streaming call after this number of messages.
     #[arg(long, value_name = "COUNT")]
     stream_messages: Option<u64>,
     /// Send and accept gzip.
@@ -78,7 +78,7 @@ struct CallArguments {
 /// Measures the call.
 ///
 /// # Errors
-/// What kept it from being measured.
+/// If the call cannot be measured.
 pub fn run(arguments: &GrpcArguments) -> Result<ExitCode, BenchError> {
     let mut plan = Plan::from_case(arguments.case());
     arguments.session.complete(&mut plan);

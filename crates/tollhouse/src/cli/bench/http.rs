@@ -1,4 +1,4 @@
-//! `tollhouse bench http`: requests of HTTP/1.1 and HTTP/2 from a command line.
+//! `tollhouse bench http`: measures HTTP/1.1 and HTTP/2 requests.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use super::tls::TlsArguments;
 /// Arguments of `bench http`.
 #[derive(Debug, Args)]
 pub struct HttpArguments {
-    /// What to measure: http://, https:// or h2c:// (HTTP/2 without TLS).
+    /// Target: http://, https:// or h2c:// (HTTP/2 without TLS).
     url: String,
     #[command(flatten)]
     request: RequestArguments,
@@ -47,11 +47,11 @@ struct RequestArguments {
     /// The body: as written, or `@FILE`.
     #[arg(short, long, value_name = "TEXT|@FILE")]
     body: Option<String>,
-    /// Fill `{{.RequestNumber}}`, `{{randomInt 1 100}}` and the like in, anew for every request, in path,
+    /// Fill in `{{.RequestNumber}}`, `{{randomInt 1 100}}` and the like for every request, in path,
     /// header values and body.
     #[arg(long)]
     template: bool,
-    /// Take turns over the lines of a file, `[METHOD] URL [WEIGHT]` each.
+    /// Use the lines of a file in turn, each `[METHOD] URL [WEIGHT]`.
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
     /// Basic authentication.
@@ -65,36 +65,36 @@ struct RequestArguments {
     http2: bool,
 }
 
-/// Where connections go, when not to the URL's host.
+/// Address to connect to, if not the URL's host.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Place")]
 #[group(multiple = false)]
 struct PlaceArguments {
-    /// Connect here, whatever the URL says.
+    /// Connect to this address instead of the URL's.
     #[arg(long, value_name = "HOST:PORT")]
     connect_to: Option<String>,
     /// Connect to a Unix socket.
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// Ask this proxy, for targets without TLS.
+    /// Send requests through this proxy, for targets without TLS.
     #[arg(short = 'x', long, value_name = "HOST:PORT")]
     proxy: Option<String>,
 }
 
-/// What counts as success.
+/// Conditions for an answer to count as success.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Checks (an answer that fails one is a failure)")]
 struct CheckArguments {
-    /// Statuses that are a success [default: 100 to 399].
+    /// Statuses that count as success [default: 100 to 399].
     #[arg(long, value_name = "STATUS,…", value_delimiter = ',')]
     expect_status: Vec<u16>,
-    /// The exact length of the body.
+    /// Exact length of the body.
     #[arg(long, value_name = "BYTES")]
     expect_bytes: Option<u64>,
-    /// The body must be as long as the first one.
+    /// Require all bodies to be as long as the first one.
     #[arg(long)]
     expect_same_length: bool,
-    /// Text that the body must hold.
+    /// Text that the body must contain.
     #[arg(long, value_name = "TEXT")]
     expect_text: Option<String>,
     /// A regular expression that the body must match.
@@ -108,7 +108,7 @@ struct CheckArguments {
 /// Measures the URL.
 ///
 /// # Errors
-/// What kept it from being measured.
+/// If the URL cannot be measured.
 pub fn run(arguments: &HttpArguments) -> Result<ExitCode, BenchError> {
     let mut plan = Plan::from_case(arguments.case()?);
     arguments.session.complete(&mut plan);
@@ -193,13 +193,13 @@ impl CheckArguments {
     }
 }
 
-/// A header line as curl takes it; no value at all is an empty one.
+/// Parses a header line as curl does; an empty value is allowed.
 pub(super) fn parse_header(line: &str) -> Result<(String, String), String> {
     let (name, value) = line.split_once(':').ok_or("write `Name: value`")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// `/pointer=value`; what is no JSON is text.
+/// Parses `/pointer=value`; a value that is not JSON is a text.
 fn parse_expected_json(text: &str) -> Result<(String, serde_json::Value), String> {
     let (pointer, value) = text.split_once('=').ok_or("write /POINTER=VALUE, such as /code=200")?;
     let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());

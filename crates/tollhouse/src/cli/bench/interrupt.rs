@@ -1,24 +1,25 @@
-//! Ctrl-C ends a measurement early and lets it report; a second one ends the program at once.
+//! Interrupts: the first Ctrl-C ends a measurement early and lets it report, the second ends the
+//! program.
 
 use std::io;
 
 use tollhouse_load::error::BenchError;
 use tollhouse_load::run::Stop;
 
-/// What a shell shows for a program that Ctrl-C ended.
+/// Exit code that shells show for a program ended by Ctrl-C.
 const INTERRUPTED: i32 = 130;
 
-/// What Ctrl-C, or SIGTERM, stops from now on.
+/// Returns a stop signal that Ctrl-C or SIGTERM sets.
 ///
 /// # Errors
-/// When signals cannot be waited for.
+/// If signal handlers cannot be installed.
 pub fn stop_on_interrupt() -> Result<Stop, BenchError> {
     let stop = Stop::default();
     let stopped = stop.clone();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let listening = runtime.and_then(|runtime| {
         let mut signals = {
-            // The handlers are in place when this returns, not when the thread gets its first turn.
+            // Installs the handlers before the function returns, not when the thread first runs.
             let _guard = runtime.enter();
             Signals::new()?
         };
@@ -37,7 +38,7 @@ pub fn stop_on_interrupt() -> Result<Stop, BenchError> {
     }
 }
 
-/// The signals that ask for the end.
+/// Signals that end a measurement.
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,

@@ -1,4 +1,4 @@
-//! How much load, in which rhythm, for how long: the same for every protocol.
+//! Options on amount, pace and duration of the load, common to all protocols.
 
 use std::time::Duration;
 
@@ -7,83 +7,85 @@ use tollhouse_load::case::{AtEnd, Load};
 use tollhouse_load::pace::{Burst, Pace, Ramp, Steps};
 use tollhouse_stdx::fine_duration;
 
-/// The warm-up of a load that time ends, when nothing is said: connections are open and caches filled
-/// after it. A number of requests has none, so that exactly so many are sent.
+/// Default warm-up of a load with a duration, in which connections open and caches fill. A load
+/// with a number of requests has no warm-up, so that exactly that many are sent.
 const WARM_UP_DEFAULT: Duration = Duration::from_secs(1);
 
-/// Arguments that say what the load is.
+/// Options of the load.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub struct LoadArguments {
-    /// Connections in all.
+    /// Total number of connections.
     #[arg(short, long, value_name = "COUNT", default_value_t = 50)]
     connections: usize,
-    /// Requests under way on one connection, for HTTP/2 and gRPC.
+    /// Concurrent requests per connection, for HTTP/2 and gRPC.
     #[arg(short = 'm', long, value_name = "COUNT", default_value_t = 1)]
     streams: usize,
-    /// Threads; by default one a core.
+    /// Number of threads; one per core by default.
     #[arg(short = 't', long, value_name = "COUNT")]
     workers: Option<usize>,
-    /// How many requests are measured; with --duration, whichever bound is reached first ends it.
+    /// Number of measured requests; with --duration, the limit that is reached first ends the
+    /// measurement.
     #[arg(short = 'n', long, value_name = "COUNT")]
     requests: Option<u64>,
-    /// How long is measured [default: 10s, unless --requests is given].
+    /// Measured time [default: 10s, unless --requests is given].
     #[arg(short, long, value_name = "TIME", value_parser = fine_duration::parse)]
     duration: Option<Duration>,
     /// Load before anything is recorded [default: 1s, and none for --requests].
     #[arg(long, value_name = "TIME", value_parser = fine_duration::parse)]
     warm_up: Option<Duration>,
-    /// The longest a request may take before it has failed.
+    /// Time after which a request counts as failed.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = fine_duration::parse)]
     timeout: Duration,
     /// Open a new connection for every request.
     #[arg(long)]
     no_keep_alive: bool,
-    /// What happens to requests under way at the end: `auto` waits for them when there is a rate.
+    /// Handling of unfinished requests at the end: `auto` waits for them if there is a rate.
     #[arg(long, value_enum, default_value_t = End::Auto)]
     at_end: End,
-    /// Go on although nothing succeeds, instead of giving up after 3 seconds.
+    /// Continue even if nothing succeeds, instead of giving up after 3 seconds.
     #[arg(long)]
     persistent: bool,
     #[command(flatten)]
     pace: PaceArguments,
 }
 
-/// The rhythm; without any, a connection sends as soon as it has its answer.
+/// Options of the pace; without one, a connection sends as soon as it has its answer.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Rhythm (without one, as fast as answers come: a closed loop)")]
 #[group(multiple = false)]
 struct PaceArguments {
-    /// Requests a second in all, evenly: an open loop, whose latency counts from when a request is due.
+    /// Total requests per second, evenly spaced: an open loop, whose latency counts from when a
+    /// request is due.
     #[arg(short, long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<f64>,
     /// A staircase of rates, such as `1000:500:5000:10s`.
     #[arg(long, value_name = "START:STEP:END:TIME", value_parser = parse_steps)]
     steps: Option<Steps>,
-    /// A straight line between two rates, such as `0:5000:1m`; the last one then holds.
+    /// A linear change between two rates, such as `0:5000:1m`; the last rate then holds.
     #[arg(long, value_name = "FROM:TO:TIME", value_parser = parse_ramp)]
     ramp: Option<Ramp>,
-    /// So many requests at once, every so often, such as `500:1s`.
+    /// A number of requests at once per interval, such as `500:1s`.
     #[arg(long, value_name = "COUNT:TIME", value_parser = parse_burst)]
     burst: Option<Burst>,
-    /// A pause after each answer.
+    /// Pause after each answer.
     #[arg(long, value_name = "TIME", value_parser = fine_duration::parse)]
     think: Option<Duration>,
 }
 
-/// What happens to requests under way at the end.
+/// Handling of unfinished requests at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum End {
-    /// Abandoned in a closed loop, waited for in an open one.
+    /// Abandoned in a closed loop, awaited in an open one.
     Auto,
     /// Abandoned; they are counted as unfinished.
     Abandon,
-    /// Waited for, at most the time-out.
+    /// Awaited, up to the timeout.
     Wait,
 }
 
 impl LoadArguments {
-    /// The load as the generator knows it.
+    /// Converts the options to the load.
     pub fn load(&self) -> Load {
         let is_timed = self.requests.is_none() || self.duration.is_some();
         let warm_up = if is_timed { WARM_UP_DEFAULT } else { Duration::ZERO };
@@ -119,7 +121,7 @@ impl PaceArguments {
     }
 }
 
-/// A rate such as `500`, `20k`, `1.5k`.
+/// Parses a rate such as `500`, `20k`, `1.5k`.
 fn parse_rate(text: &str) -> Result<f64, String> {
     let (number, unit) = match text.strip_suffix(['k', 'K']) {
         Some(number) => (number, 1e3),

@@ -1,4 +1,4 @@
-//! Measures a plan for a command: progress on the way, files and text at the end, and the exit code.
+//! Measurement of a plan for a command: progress, result files and text, exit code.
 
 use std::process::ExitCode;
 
@@ -12,23 +12,23 @@ use super::output::OutputArguments;
 use super::progress::{Watcher, watcher};
 use super::terminal;
 
-/// Exit code when a threshold is missed.
+/// Exit code if a threshold is missed.
 const MISSED: u8 = 1;
 
-/// Measures a plan, writes what was asked for, and says how it went.
+/// Measures a plan, writes the requested files, and prints the result.
 ///
 /// # Errors
-/// When nothing, or not everything, could be measured.
+/// If anything could not be measured.
 pub fn measure(plan: &Plan, outputs: &OutputArguments) -> Result<ExitCode, BenchError> {
     measure_by(outputs, |options, watcher| {
         session::run(plan, options, &mut |event| watcher.show(&event))
     })
 }
 
-/// The same for a session that is carried out otherwise.
+/// Measures with `carry_out`, writes the requested files, and prints the result.
 ///
 /// # Errors
-/// When nothing, or not everything, could be measured.
+/// If anything could not be measured.
 pub fn measure_by(
     outputs: &OutputArguments,
     carry_out: impl FnOnce(&Options, &mut Watcher) -> Result<Session, BenchError>,
@@ -56,13 +56,13 @@ pub fn measure_by(
     }
 }
 
-/// The command that repeats this: the program's name, and the words as they were given.
+/// Returns the command line that repeats the measurement.
 pub(super) fn command_line() -> Vec<String> {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     std::iter::once("tollhouse".to_owned()).chain(words).collect()
 }
 
-/// Every threshold that is missed, with the case and what was measured.
+/// Iterates over the missed thresholds, each with its case and the measured value.
 fn missed(report: &Report) -> impl Iterator<Item = String> {
     report.results.iter().flat_map(|result| {
         let lines = result.missed_thresholds.iter();
@@ -70,7 +70,7 @@ fn missed(report: &Report) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether all thresholds are met.
+/// Returns the exit code: [`MISSED`] if any threshold is missed.
 fn exit_code(report: &Report) -> ExitCode {
     if missed(report).next().is_some() { ExitCode::from(MISSED) } else { ExitCode::SUCCESS }
 }

@@ -1,4 +1,4 @@
-//! `tollhouse bench websocket` and `tollhouse bench tcp`: a message out, its echo back.
+//! `tollhouse bench websocket` and `tollhouse bench tcp`: measure echoed messages.
 
 use std::process::ExitCode;
 
@@ -15,9 +15,9 @@ use super::tls::TlsArguments;
 /// Arguments of `bench websocket`.
 #[derive(Debug, Args)]
 pub struct WebSocketArguments {
-    /// What to measure: ws:// or wss://.
+    /// Target: ws:// or wss://.
     url: String,
-    /// The message that the server is to send back [default: a short text].
+    /// Message that the server must echo [default: a short text].
     #[arg(long, value_name = "TEXT", default_value_t)]
     message: String,
     #[command(flatten)]
@@ -33,9 +33,9 @@ pub struct WebSocketArguments {
 /// Arguments of `bench tcp`.
 #[derive(Debug, Args)]
 pub struct TcpArguments {
-    /// What to measure: HOST:PORT.
+    /// Target: HOST:PORT.
     address: String,
-    /// Bytes that the server is to send back; without any, connections are opened and closed.
+    /// Bytes that the server must echo; without any, connections are opened and closed.
     #[arg(long, value_name = "TEXT", default_value_t)]
     message: String,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub struct TcpArguments {
 /// Measures a WebSocket server.
 ///
 /// # Errors
-/// What kept it from being measured.
+/// If the server cannot be measured.
 pub fn run_websocket(arguments: &WebSocketArguments) -> Result<ExitCode, BenchError> {
     let mut case = Case::new(&arguments.url);
     case.protocol = Some(Protocol::WebSocket);
@@ -64,7 +64,7 @@ pub fn run_websocket(arguments: &WebSocketArguments) -> Result<ExitCode, BenchEr
 /// Measures a TCP server.
 ///
 /// # Errors
-/// What kept it from being measured.
+/// If the server cannot be measured.
 pub fn run_tcp(arguments: &TcpArguments) -> Result<ExitCode, BenchError> {
     let address = arguments.address.trim_start_matches("tcp://");
     let mut case = Case::new(format!("tcp://{address}"));

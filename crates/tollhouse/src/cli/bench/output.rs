@@ -1,4 +1,4 @@
-//! What a command does with what it measured: files, text, how much is said on the way.
+//! Output of a measurement: result files, text, amount of progress.
 
 use std::path::{Path, PathBuf};
 
@@ -12,28 +12,28 @@ use tollhouse_load::resource::Watched;
 
 use super::terminal;
 
-/// Arguments about what is watched and judged, for commands that make their plan themselves.
+/// Options on watched processes and thresholds, for commands that make their own plan.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Session")]
 pub struct SessionArguments {
-    /// What the report calls the case.
+    /// Name of the case in the report.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// How often to measure; three runs or more tell a difference from chance.
+    /// Number of runs; three or more tell a difference from chance.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(REPEAT_MAX)))]
     repeat: u32,
-    /// Watch a process: `pid:123`, `port:9080` or `command:nginx`, with `ROLE=` before it when it is not
-    /// the target; may be repeated.
+    /// Watch a process: `pid:123`, `port:9080` or `command:nginx`, prefixed with `ROLE=` if it is
+    /// not the target; may be repeated.
     #[arg(long, value_name = "[ROLE=]PROCESS", value_parser = parse_watched)]
     watch: Vec<Watched>,
-    /// What must hold, such as 'p99 < 50ms', 'failure_rate < 1%', 'goodput > 20000'; otherwise the exit
-    /// code is 1; may be repeated.
+    /// Condition that must hold, such as 'p99 < 50ms', 'failure_rate < 1%', 'goodput > 20000', or
+    /// the exit code is 1; may be repeated.
     #[arg(long, value_name = "CONDITION")]
     threshold: Vec<Threshold>,
 }
 
 impl SessionArguments {
-    /// Completes a plan of one case.
+    /// Adds the options to a plan of one case.
     pub fn complete(&self, plan: &mut Plan) {
         plan.repeat = self.repeat;
         plan.watch.clone_from(&self.watch);
@@ -47,38 +47,39 @@ impl SessionArguments {
     }
 }
 
-/// A process to watch; the target when no role is said.
+/// Parses a process to watch; the default role is the target.
 fn parse_watched(text: &str) -> Result<Watched, String> {
     let is_bare = ["pid:", "port:", "command:"].iter().any(|kind| text.starts_with(kind));
     if is_bare { format!("target={text}").parse() } else { text.parse() }
 }
 
-/// Arguments about where results go.
+/// Options on result files.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArguments {
-    /// Keep everything as JSON, for `bench report` and `bench compare`; written after every case.
+    /// Write the whole result as JSON, for `bench report` and `bench compare`; updated after every
+    /// case.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a page with charts, for people.
+    /// Write an HTML page with charts.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write the percentile distribution (HdrHistogram's .hgrm; one file a case).
+    /// Write the percentile distribution (HdrHistogram's .hgrm; one file per case).
     #[arg(long, value_name = "FILE")]
     hgrm: Option<PathBuf>,
-    /// Write one line a case, for spreadsheets.
+    /// Write one line per case, for spreadsheets.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Write Prometheus' text format.
     #[arg(long, value_name = "FILE")]
     prometheus: Option<PathBuf>,
-    /// Say nothing but what went wrong: no progress, no text.
+    /// Print only errors: no progress, no text.
     #[arg(short, long)]
     quiet: bool,
 }
 
 impl OutputArguments {
-    /// The same, for commands whose results are worth a file whether one is named or not.
+    /// Adds default JSON and HTML files, for commands whose results are always kept.
     #[must_use]
     pub fn with_defaults(&self, stem: &str) -> Self {
         let mut outputs = self.clone();
@@ -87,10 +88,10 @@ impl OutputArguments {
         outputs
     }
 
-    /// Says where results went.
+    /// Prints the names of the written files.
     ///
     /// # Errors
-    /// When standard output is closed.
+    /// If standard output is closed.
     pub fn print_written_files(&self) -> Result<(), BenchError> {
         if self.quiet {
             return Ok(());
@@ -100,29 +101,28 @@ impl OutputArguments {
         terminal::print(&format!("\nwritten: {}\n", names.collect::<Vec<_>>().join(", ")))
     }
 
-    /// Whether nothing is said.
     pub fn is_quiet(&self) -> bool {
         self.quiet
     }
 
-    /// Where the JSON goes.
+    /// Returns the path of the JSON file.
     pub fn json(&self) -> Option<&Path> {
         self.json.as_deref()
     }
 
-    /// Refuses files that cannot be written before hours are spent on what goes into them.
+    /// Checks that all files can be written, before hours are spent on measuring.
     ///
     /// # Errors
-    /// The first file whose folder is not there.
+    /// The first file whose folder does not exist.
     pub fn check(&self) -> Result<(), BenchError> {
         let files = [&self.json, &self.html, &self.hgrm, &self.csv, &self.prometheus];
         files.into_iter().flatten().try_for_each(|path| file::check_writable(path))
     }
 
-    /// Writes every file that was asked for.
+    /// Writes all requested files.
     ///
     /// # Errors
-    /// The first that cannot be written.
+    /// The first file that cannot be written.
     pub fn write(&self, report: &Report) -> Result<(), BenchError> {
         if let Some(path) = &self.json {
             report::save(report, path)?;
@@ -146,7 +146,7 @@ impl OutputArguments {
     }
 }
 
-/// The file of one of several cases: `page.hgrm`, or `page-1.hgrm`, `page-2.hgrm`, ….
+/// Returns the file of one of several cases: `page.hgrm`, or `page-1.hgrm`, `page-2.hgrm`, ….
 fn numbered(path: &Path, index: usize, count: usize) -> PathBuf {
     if count == 1 {
         return path.to_owned();

@@ -1,17 +1,17 @@
-//! Which kind of progress suits standard error: a block on a terminal, lines elsewhere.
+//! Progress display for standard error: a block on a terminal, else lines.
 
 use std::io::{IsTerminal, Stderr, stderr};
 
 use tollhouse_load::live::{Live, Mode, Size};
 use tollhouse_load::report::paint::Paint;
 
-/// A terminal that does not tell its size is taken for one of this.
+/// Assumed size of a terminal that does not report its size.
 const SIZE_DEFAULT: Size = Size { columns: 80, rows: 24 };
 
-/// What shows a session on standard error.
+/// Display of a session on standard error.
 pub type Watcher = Live<Stderr>;
 
-/// A watcher that suits standard error; nothing is shown to those who want it quiet.
+/// Creates the display that suits standard error; with `is_quiet` it shows nothing.
 pub fn watcher(is_quiet: bool) -> Watcher {
     let variable = |name: &str| std::env::var(name).ok();
     let (no_color, term) = (variable("NO_COLOR"), variable("TERM"));

@@ -1,4 +1,4 @@
-//! `tollhouse bench report`: prints a result that was kept, or one that others published.
+//! `tollhouse bench report`: prints a saved result, or a published report.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,36 +14,36 @@ use super::terminal;
 /// Arguments of `bench report`.
 #[derive(Debug, Args)]
 pub struct ReportArguments {
-    /// A result, as `--json` wrote it.
+    /// Result file, as `--json` wrote it.
     #[arg(value_name = "RESULT.json", required_unless_present = "published")]
     file: Option<PathBuf>,
-    /// A report that others published, instead of a file.
+    /// A published report, instead of a file.
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
     published: Option<Published>,
     /// Write to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// How [default: by the file's extension, else as text].
+    /// Output format [default: by the file's extension, else text].
     #[arg(short, long, value_enum)]
     format: Option<Format>,
-    /// Only the cases whose name or subject has this text in it.
+    /// Only the cases whose name or subject contains this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Every case in full, not a table of them.
+    /// Print every case in full instead of a table.
     #[arg(long)]
     full: bool,
 }
 
-/// How a report is written.
+/// Output format of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For a terminal.
     Text,
     /// A page with charts.
     Html,
-    /// Everything there is.
+    /// The whole result.
     Json,
-    /// One line a case.
+    /// One line per case.
     Csv,
     /// The percentile distributions.
     Hgrm,
@@ -51,25 +51,25 @@ enum Format {
     Prometheus,
 }
 
-/// A report that others published.
+/// A report published by another project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Published {
     /// Apache ShenYu 2.6.0.
     Shenyu,
-    /// Its English edition.
+    /// Apache ShenYu 2.6.0, English edition.
     ShenyuEnglish,
     /// ngxway's 14 cases.
     Ngxway,
     /// API7 Gateway's 8 cases.
     Api7,
-    /// Polaris, four operations on five sizes.
+    /// Polaris: four operations on five sizes.
     Polaris,
 }
 
-/// Prints the report; the rules of honesty judge it anew, since a file may be older than they are.
+/// Prints the report.
 ///
 /// # Errors
-/// The file cannot be used, or the output not be written.
+/// If the file cannot be read or is not a result, or the output cannot be written.
 pub fn run(arguments: &ReportArguments) -> Result<ExitCode, BenchError> {
     let mut report = match (&arguments.file, arguments.published) {
         (Some(file), _) => report::load(file)?,
@@ -83,7 +83,8 @@ pub fn run(arguments: &ReportArguments) -> Result<ExitCode, BenchError> {
     if let Some(text) = &arguments.only {
         keep_only(&mut report, text)?;
     }
-    // A file may be older than the rules, or have been written by somebody who left them out.
+    // The warnings are computed again, because the file may be older than the rules or lack
+    // warnings.
     report.warnings = honesty::evaluate(&report);
     let format = arguments.format.unwrap_or_else(|| by_extension(arguments.output.as_deref()));
     let Some(path) = &arguments.output else {

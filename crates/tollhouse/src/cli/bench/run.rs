@@ -1,4 +1,4 @@
-//! `tollhouse bench run`: measures what a plan file says.
+//! `tollhouse bench run`: measures a plan file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,10 +17,10 @@ pub struct RunArguments {
     /// The plan: cases in YAML, with defaults and matrices.
     #[arg(value_name = "PLAN.yaml")]
     plan: PathBuf,
-    /// Measure only the cases whose name or subject has this text in it.
+    /// Measure only the cases whose name or subject contains this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Judge the plan and list its cases; measure nothing.
+    /// Check the plan and list its cases without measuring.
     #[arg(long)]
     check: bool,
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub struct RunArguments {
 /// Measures the plan.
 ///
 /// # Errors
-/// What is wrong with it, or what kept it from being measured.
+/// If the plan is invalid or cannot be measured.
 pub fn run(arguments: &RunArguments) -> Result<ExitCode, BenchError> {
     let mut plan = Plan::load(&arguments.plan)?;
     if let Some(text) = &arguments.only {

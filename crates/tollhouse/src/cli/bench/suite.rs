@@ -1,4 +1,4 @@
-//! `tollhouse bench suite`: a published report, measured again with one command.
+//! `tollhouse bench suite`: repeats a published measurement with one command.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use tollhouse_load::suite::{self, Length, Look, Options, Peer, Suite};
 use super::measure::measure_by;
 use super::output::OutputArguments;
 
-/// Shown below the options.
+/// Text below the options.
 const EXAMPLES: &str = "\
 Suites:
   shenyu       an upstream of 20 ms and 2 KB: directly, and through gateways with 600 to 1200 connections
@@ -36,30 +36,32 @@ did not; 2 nothing could be measured.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SuiteArguments {
-    /// Which: shenyu, ngxway, api7, polaris, connections or proxy.
+    /// Suite: shenyu, ngxway, api7, polaris, connections or proxy.
     #[arg(value_name = "NAME")]
     suite: Suite,
-    /// Minutes: to see that it works, and about where the figures lie.
+    /// Measure for minutes only: a check that it works, with approximate figures.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// As many requests, or as long, as the published runs, in three repetitions. Otherwise less of it.
+    /// Use the number of requests or the duration of the published runs, in three repetitions; less
+    /// by default.
     #[arg(long)]
     full: bool,
-    /// Seconds: to see that everything starts and ends.
+    /// Measure for seconds only: a check that everything starts and ends.
     #[arg(long, hide = true, conflicts_with_all = ["quick", "full"])]
     glance: bool,
-    /// Run the same beside these: nginx, haproxy, shenyu (its gateway 2.4.3, assembled by Maven, as shipped
-    /// and with keep-alive), or NAME=URL for a gateway that runs already and leads to --upstream-port.
+    /// Also measure these peers: nginx, haproxy, shenyu (its gateway 2.4.3, assembled by Maven, as
+    /// shipped and with keep-alive), or NAME=URL for a running gateway that leads to
+    /// --upstream-port.
     #[arg(long, value_name = "PEERS", value_delimiter = ',')]
     peers: Vec<Peer>,
-    /// Where the upstream listens, for a peer that leads to it already; otherwise a free port.
+    /// Port of the upstream, for a peer that already leads to it; a free port by default.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     upstream_port: Option<u16>,
-    /// The registry to measure, for polaris; otherwise one is started.
+    /// Registry to measure, for polaris; by default one is started.
     #[arg(long, value_name = "HOST:PORT")]
     target: Option<String>,
-    /// A command to be the direct baseline instead of the mock; `{port}` in it is where it must
-    /// listen.
+    /// Command to run as the direct baseline instead of the mock; `{port}` in it is the port to
+    /// listen on.
     #[arg(long, value_name = "COMMAND")]
     baseline: Option<String>,
     #[command(flatten)]
@@ -69,7 +71,7 @@ pub struct SuiteArguments {
 /// Measures the suite.
 ///
 /// # Errors
-/// When something does not start, or nothing could be measured.
+/// If a process does not start, or nothing can be measured.
 pub fn run(arguments: &SuiteArguments) -> Result<ExitCode, BenchError> {
     let outputs = arguments.outputs.with_defaults(arguments.suite.name());
     let program = std::env::current_exe()

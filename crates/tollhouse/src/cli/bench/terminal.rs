@@ -1,14 +1,15 @@
-//! What all commands of `bench` do with a terminal, and the exit code that is theirs.
+//! Terminal functions and the exit code that all `bench` commands share.
 
 use tollhouse_load::error::BenchError;
 use tollhouse_load::report::paint::Paint;
 
 use crate::cli::{problems, stdout};
 
-/// Exit code when nothing could be measured: bad input, an unusable target, limits of the machine.
+/// Exit code if nothing could be measured: invalid input, an unusable target, limits of the
+/// machine.
 pub const NOT_MEASURED: u8 = 2;
 
-/// How text for people is painted on standard output.
+/// Returns how text on standard output is coloured.
 pub(super) fn paint() -> Paint {
     problems::paint(&std::io::stdout())
 }
@@ -16,7 +17,7 @@ pub(super) fn paint() -> Paint {
 /// Prints to standard output.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If standard output cannot be written.
 pub(super) fn print(text: &str) -> Result<(), BenchError> {
     stdout::print(text)
         .map_err(|error| BenchError::System { doing: "writing to standard output".into(), error })

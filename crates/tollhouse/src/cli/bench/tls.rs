@@ -1,4 +1,4 @@
-//! How the generator does TLS.
+//! TLS options of the load generator.
 
 use std::path::PathBuf;
 
@@ -9,25 +9,25 @@ use tollhouse_load::case::TlsOptions;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "TLS")]
 pub struct TlsArguments {
-    /// Take any certificate.
+    /// Accept any certificate.
     #[arg(short = 'k', long)]
     insecure: bool,
     /// Trust these authorities (PEM) instead of the system's.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Show this certificate (PEM).
+    /// Client certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
     /// The key of --cert (PEM).
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Ask for and verify this name instead of the target's host.
+    /// Request and verify this name instead of the target's host.
     #[arg(long, value_name = "NAME")]
     server_name: Option<String>,
 }
 
 impl TlsArguments {
-    /// The options as the generator knows them.
+    /// Converts the options for the generator.
     pub fn options(&self) -> TlsOptions {
         TlsOptions {
             insecure: self.insecure,

@@ -1,7 +1,7 @@
-//! Tells bootstrap files from files of resources by the keys at their top.
+//! Distinction of bootstrap files and resource files by their top-level keys.
 //!
-//! Only keys are looked at, so that a file is told even where it cannot be parsed: the parser's
-//! message is then about the right kind of file.
+//! Only keys are compared, so that a file with a syntax error is recognised too, and the parser's
+//! message is about the right kind of file.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use tollhouse_model::Kind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileKind {
-    /// What the process is told once.
+    /// Settings of the process.
     Bootstrap,
-    /// Routes, services, upstreams and their like.
+    /// Routes, services, upstreams and similar objects.
     Resources,
 }
 
-/// What the file at `path` is by its text: whichever it has more keys of. A tie, such as a file
-/// without any known key, is resources when it closes as such a file does.
+/// Returns the kind with more keys in the file. In a tie, such as a file without known keys, the
+/// file counts as resources if it ends like one.
 pub(super) fn guess(path: &Path, text: &str) -> FileKind {
     let keys = match serde_json::from_str(text) {
         Ok(serde_json::Value::Object(fields)) => fields.keys().cloned().collect(),
@@ -36,18 +36,19 @@ pub(super) fn guess(path: &Path, text: &str) -> FileKind {
 }
 
 fn is_list(key: &str) -> bool {
-    // Settings for ShenYu's objects stand under the same name in a bootstrap file: such a tie is ended as others.
+    // The bootstrap has a section of the same name, with settings for ShenYu; a tie is decided as
+    // for other files.
     Kind::from_list_name(key).is_some() || NOT_SERVED.contains(&key) || key == SHENYU_SECTION
 }
 
-/// The first parts of all bootstrap keys.
+/// Returns the top-level parts of all bootstrap keys.
 fn bootstrap_sections() -> Vec<String> {
     let Ok(defaults) = Bootstrap::parse(None, &|_| None, &[]) else { return Vec::new() };
     let first = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
     defaults.sources().map(|(name, _)| first(name)).collect()
 }
 
-/// Keys that begin a line of YAML.
+/// Returns the keys at the beginning of YAML lines.
 fn keys_of_lines(text: &str) -> Vec<String> {
     let key = |line: &str| {
         let (key, _) = line.split_once(':')?;

@@ -1,7 +1,7 @@
-//! What objects name that is not there: services, upstreams, plugin configs, plugins, nodes.
+//! References to missing objects: services, upstreams, plugin configs, plugins, nodes.
 //!
-//! All of it is a warning: the objects serve, as they do in APISIX, and the requests that need
-//! what is missing are refused, or pass without it.
+//! All problems are warnings: the objects serve, as in APISIX, and requests that need the missing
+//! object are refused, or pass without it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,36 +15,36 @@ use tollhouse_stdx::nearest;
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_transcode::{Definition, Protos};
 
-/// The ids of a document, by kind.
+/// Index of a document's objects, by kind.
 #[derive(Debug, Default)]
 pub(super) struct References {
     ids: BTreeMap<Kind, Vec<Id>>,
-    /// Kinds whose list cannot be told: nothing is said about names into them.
+    /// Kinds whose list is unreadable; references to them are not checked.
     unknown: Vec<Kind>,
-    /// Services that name no upstream.
+    /// Services without an upstream.
     bare_services: Vec<Id>,
-    /// What plugins are told for all of their confs, by name.
+    /// Metadata of plugins, by plugin name.
     metadata: BTreeMap<String, Value>,
-    /// The definitions of gRPC services that compile.
+    /// Valid definitions of gRPC services.
     protos: Protos,
-    /// Which ssl objects serve a host's name.
+    /// Ssl objects by the host names that they serve.
     owners: BTreeMap<String, Vec<Id>>,
 }
 
-/// The plugin whose confs name definitions of gRPC services.
+/// Plugin whose confs refer to definitions of gRPC services.
 const TRANSCODE: &str = "grpc-transcode";
 
-/// One name that is followed.
+/// A reference to check.
 struct Name<'a> {
     kind: Kind,
     id: Option<&'a Id>,
     field: &'a str,
     code: ErrorCode,
-    /// Who needs what is named.
+    /// Traffic that needs the referenced object.
     asked_by: AskedBy,
 }
 
-/// What passes an object.
+/// Kind of traffic that an object handles.
 #[derive(Debug, Clone, Copy)]
 enum AskedBy {
     Requests,
@@ -52,7 +52,7 @@ enum AskedBy {
 }
 
 impl AskedBy {
-    /// What becomes of it.
+    /// Returns the consequence for the traffic, as text.
     fn outcome(self, code: ErrorCode) -> String {
         match self {
             Self::Requests => format!("its requests are answered {} ({code})", code.status()),
@@ -62,7 +62,7 @@ impl AskedBy {
 }
 
 impl References {
-    /// The ids of `document`; objects with errors of their own count as there.
+    /// Indexes a document; invalid objects count as existing.
     pub(super) fn from_document(document: &Document) -> Self {
         let mut ids: BTreeMap<Kind, Vec<Id>> = BTreeMap::new();
         for item in &document.items {
@@ -71,7 +71,7 @@ impl References {
         for withheld in &document.withheld {
             ids.entry(withheld.kind).or_default().push(withheld.id.clone());
         }
-        // Sorted once for the search by halves that every reference makes.
+        // Sorted once, because every reference needs a binary search.
         ids.values_mut().for_each(|ids| ids.sort());
         let services = document.items.iter().filter(|item| item.kind == Kind::Service);
         let bare = services.filter(|item| item.value().is_ok_and(|value| is_bare(&value)));
@@ -98,17 +98,15 @@ impl References {
         Self { ids, unknown, bare_services, metadata: metadata.collect(), protos, owners }
     }
 
-    /// What plugins are told for all of their confs, by name.
     pub(super) fn metadata(&self) -> &BTreeMap<String, Value> {
         &self.metadata
     }
 
-    /// The definitions of gRPC services.
     pub(super) fn protos(&self) -> &Protos {
         &self.protos
     }
 
-    /// Whether the definition, service and method are there that a plugin transcodes to.
+    /// Checks that the definition, service and method exist that a plugin transcodes to.
     pub(super) fn transcoding(&self, plugins: &PluginSet, path: &str, problems: &mut Problems) {
         let Some(conf) = plugins.get(TRANSCODE).filter(|conf| !conf.meta.disable) else { return };
         let text = |name: &str| conf.conf.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -119,7 +117,7 @@ impl References {
         let path = format!("{path}.plugins.{TRANSCODE}");
         let ids = self.ids.get(&Kind::Proto).map(Vec::as_slice).unwrap_or_default();
         if ids.binary_search(&id).is_err() {
-            // A list that cannot be read has its problem, and does not make every reference into it another.
+            // An unreadable list is a problem already; references to it would only repeat it.
             if !self.unknown.contains(&Kind::Proto) {
                 let mut hint = "its requests pass on as they are".to_owned();
                 if let Some(near) = nearest(id.as_str(), ids.iter().map(Id::as_str)) {
@@ -140,7 +138,8 @@ impl References {
         }
     }
 
-    /// What a route names. Of the ways to an upstream only the one that counts is followed.
+    /// Checks the references of a route. Of several ways to name an upstream only the effective one
+    /// is checked.
     pub(super) fn route(&self, route: &Route, path: &str, problems: &mut Problems) {
         let service = Name {
             kind: Kind::Service,
@@ -166,7 +165,7 @@ impl References {
         }
     }
 
-    /// What a stream route names.
+    /// Checks the references of a stream route.
     pub(super) fn stream_route(&self, route: &StreamRoute, path: &str, problems: &mut Problems) {
         let service = Name {
             kind: Kind::Service,
@@ -195,18 +194,18 @@ impl References {
         names_none && route.service_id.as_ref().is_none_or(is_bare)
     }
 
-    /// What a service names.
+    /// Checks the references of a service.
     pub(super) fn service(&self, service: &Service, path: &str, problems: &mut Problems) {
         let asked_by = AskedBy::Requests;
         self.upstream_of((&service.upstream, &service.upstream_id), asked_by, path, problems);
     }
 
-    /// Whether an upstream has any node to send to.
+    /// Checks that an upstream has a usable node.
     pub(super) fn upstream(&self, upstream: &Upstream, path: &str, problems: &mut Problems) {
         check_nodes(upstream, AskedBy::Requests, path, problems);
     }
 
-    /// Whether another object serves one of the names of an ssl object.
+    /// Warns if another ssl object serves one of the names.
     pub(super) fn ssl(&self, id: &Id, value: &Value, path: &str, problems: &mut Problems) {
         for name in served_names(value) {
             let owners = self.owners.get(&name).map(Vec::as_slice).unwrap_or_default();
@@ -218,7 +217,7 @@ impl References {
         }
     }
 
-    /// An inline upstream hides the id beside it.
+    /// Checks an inline upstream; it takes precedence over an id.
     fn upstream_of(
         &self,
         (inline, id): (&Option<Arc<Upstream>>, &Option<Id>),
@@ -255,7 +254,7 @@ impl References {
     }
 }
 
-/// The names whose clients are shown the certificate of an ssl object, each once.
+/// Returns the unique host names that an ssl object serves.
 fn served_names(ssl: &Value) -> Vec<String> {
     let is_off = ssl.get("status").and_then(Value::as_i64) == Some(0);
     let is_for_nodes = ssl.get("type").and_then(Value::as_str) == Some("client");
@@ -275,7 +274,7 @@ fn is_bare(service: &Value) -> bool {
     service.get("upstream").is_none() && service.get("upstream_id").is_none()
 }
 
-/// Whether an upstream has any node to send to.
+/// Warns if an upstream has no node with a weight above 0.
 fn check_nodes(upstream: &Upstream, asked_by: AskedBy, path: &str, problems: &mut Problems) {
     if upstream.discovery.is_some() || upstream.nodes.iter().any(|node| node.weight > 0) {
         return;

@@ -1,4 +1,4 @@
-//! The report of `check` as text: problems below the file they are in, a summary line for each.
+//! The report of `check` as text: the problems of each file, then a summary line.
 
 use std::fmt::Write;
 
@@ -10,10 +10,10 @@ use super::count;
 use super::resources::Checked;
 use crate::cli::problems;
 
-/// Problems printed for one file: more are not read by anybody, and are counted all the same.
+/// Maximum number of problems printed per file; further ones are only counted.
 const PROBLEMS_SHOWN_MAX: usize = 1_000;
 
-/// The report on all files.
+/// Report on all files.
 #[derive(Debug)]
 pub(super) struct Report {
     text: String,
@@ -22,12 +22,10 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Nothing yet.
     pub(super) fn new(paint: Paint) -> Self {
         Self { text: String::new(), has_errors: false, paint }
     }
 
-    /// What to print.
     pub(super) fn text(&self) -> String {
         self.text.clone()
     }
@@ -37,17 +35,17 @@ impl Report {
         self.has_errors
     }
 
-    /// A file that could not be read at all.
+    /// Adds a file that could not be read.
     pub(super) fn unreadable(&mut self, name: &str, problem: Problem) {
         self.file(name, "", &Problems::from_iter([problem]), "");
     }
 
-    /// A bootstrap file.
+    /// Adds a bootstrap file.
     pub(super) fn bootstrap(&mut self, name: &str, problems: &Problems) {
         self.file(name, " (bootstrap)", problems, "");
     }
 
-    /// A file of resources.
+    /// Adds a resource file.
     pub(super) fn resources(&mut self, name: &str, checked: &Checked) {
         let mut counts = String::new();
         for (kind, count) in &checked.counts {
@@ -59,7 +57,7 @@ impl Report {
         self.file(name, " (resources)", &checked.problems, &counts);
     }
 
-    /// Every effective key with its source.
+    /// Adds every effective key with its source.
     pub(super) fn keys(&mut self, loaded: &Loaded) {
         for line in loaded.describe().lines() {
             writeln!(self.text, "  {line}").expect(STRING);
@@ -109,7 +107,7 @@ fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// A count, painted where it is not zero.
+/// Formats a count, coloured unless it is zero.
 fn counted(count: usize, noun: &str, paint: impl Fn(String) -> String) -> String {
     let text = plural(count, noun);
     if count == 0 { text } else { paint(text) }

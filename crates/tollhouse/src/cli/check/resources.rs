@@ -1,4 +1,4 @@
-//! Checks a document of resources: each object by the model, then what they name of each other.
+//! Check of a resource document: each object by the model, then references between them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -19,30 +19,30 @@ use tollhouse_transcode::Definition;
 use super::Environment;
 use super::references::References;
 
-/// The last line of a whole document in YAML.
+/// Last line of a complete YAML document.
 const END: &str = "#END";
 
-/// What was found in a document.
+/// Result of checking a document.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// Objects of each kind, bad ones included.
+    /// Number of objects by kind, invalid ones included.
     pub(super) counts: BTreeMap<Kind, usize>,
-    /// ShenYu's objects, which are compiled as a whole.
+    /// ShenYu's objects, which are compiled together.
     pub(super) shenyu: Vec<ShenyuItem>,
-    /// Stream routes: the place of each, and its `server_port`.
+    /// Path and `server_port` of each stream route.
     pub(super) stream_routes: Vec<(String, Option<u16>)>,
-    /// Everything that is wrong, in the order of the document.
+    /// All problems, in document order.
     pub(super) problems: Problems,
 }
 
-/// Environment and settings of the gateway that is to serve a document.
+/// Environment and settings of the gateway that will serve a document.
 #[derive(Clone, Copy)]
 pub(super) struct Surrounding<'a> {
     /// Variables that the file's text may contain as `${{NAME}}`.
     pub(super) environment: Environment<'a>,
     /// Variables that objects may refer to as `$env://NAME`.
     pub(super) listed: Environment<'a>,
-    /// Plugins that may be passed over.
+    /// Plugins that may be unknown.
     pub(super) skipped_plugins: &'a [String],
 }
 
@@ -53,7 +53,8 @@ pub(super) fn check(text: &str, format: Format, surrounding: Surrounding<'_>) ->
         Ok(document) => return check_document(document, skipped_plugins, listed),
         Err(problems) => problems,
     };
-    // What lacks its last line is checked as if it had it: one fault hides no other.
+    // A document without its last line is checked as if it had one, so that this error does not
+    // hide others.
     let ended = match format {
         Format::Yaml => declarative::parse(&format!("{text}\n{END}\n"), format, environment),
         Format::Json => Err(problems.clone()),
@@ -94,8 +95,8 @@ fn check_document(
     Checked { counts, shenyu, stream_routes: stream_routes.collect(), problems }
 }
 
-/// What is wrong with a document; names in it may lead to anything in `all`. Without an environment, what
-/// refers to it is not looked at.
+/// Checks a document; its references may point to any object in `all`. Without an environment,
+/// references to variables are not checked.
 pub(super) fn check_beside(
     document: &Document,
     all: &Document,
@@ -108,7 +109,7 @@ pub(super) fn check_beside(
     for item in &document.items {
         problems.extend(item_problems(item, &references, &services, environment));
     }
-    // What is wrong with these has been said: here, what becomes of their requests.
+    // Their problems are reported already; this adds the consequence for their requests.
     for withheld in &document.withheld {
         let notice = refusal_notice(withheld.kind, &withheld.id, &withheld.rest(), &withheld.path);
         problems.extend(notice.into_iter().collect());
@@ -126,7 +127,8 @@ fn item_problems(
         Ok(value) => value,
         Err(problem) => return Problems::from_iter([problem]),
     };
-    // What cannot be unsealed is no conf that a plugin could check; its one problem says so.
+    // Sealed plugin confs that cannot be opened are not checked by the plugin; one problem reports
+    // it.
     match validation::unopened_beside_plugins(&value, &item.path) {
         Some(problem) => {
             let notice = refusal_notice(item.kind, &item.id, &value, &item.path);
@@ -213,7 +215,7 @@ fn object_problems(
     }
 }
 
-/// What is wrong with a definition of gRPC services.
+/// Checks a definition of gRPC services.
 fn proto_problems(id: Id, value: &Value, path: &str) -> Problems {
     let (proto, mut problems) = Proto::parse(id, value, path);
     let compiled = proto.map_or(Ok(()), |proto| Definition::compile(&proto.content).map(drop));
@@ -223,9 +225,9 @@ fn proto_problems(id: Id, value: &Value, path: &str) -> Problems {
     problems
 }
 
-/// What is wrong with a certificate, and with its names beside those of others. Certificates and keys in the
-/// environment are read as the gateway reads them; that of the machine that checks may be another one, so that
-/// those that are not there are a warning.
+/// Checks a certificate and its names. References to the environment are resolved as in the
+/// gateway, but missing variables are only warnings, because the environment of the checking
+/// machine may differ.
 fn ssl_problems(
     item: &Item,
     mut value: Value,
@@ -237,7 +239,7 @@ fn ssl_problems(
         let source = EnvironmentSource::new(environment);
         for missing in resolve_in(&mut value, Some(&source)) {
             let reference = SecretRef::parse(&missing.reference);
-            // Who keeps other secrets is not asked from here.
+            // Other secret managers are not contacted from here.
             if !matches!(reference, Some(SecretRef::Environment { .. })) {
                 continue;
             }
@@ -254,14 +256,14 @@ fn ssl_problems(
     problems
 }
 
-/// What is wrong with the plugins of an object.
+/// Checks the plugins of an object.
 fn plugin_problems(
     plugins: &PluginSet,
     role: Role,
     item: &Item,
     (references, services): (&References, &Arc<Services>),
 ) -> Problems {
-    // Its schemas are compiled once for all objects.
+    // Static, so that the schemas are compiled once.
     static CATALOGUE: LazyLock<Arc<Catalogue>> =
         LazyLock::new(tollhouse_control::plugins::catalogue);
     let surroundings = Surroundings {

@@ -1,4 +1,4 @@
-//! What a request that matches nothing came nearest to.
+//! The routes that nearly match a request without a match.
 
 use std::fmt::Write;
 
@@ -9,21 +9,21 @@ use tollhouse_stdx::nearest;
 
 use super::offline::Offline;
 
-/// Routes listed: the nearest few are what one looks for.
+/// Maximum number of routes listed.
 const ROUTES_SHOWN_MAX: usize = 5;
 
-/// Patterns compared with the path in search of a misspelling; comparing is quadratic in their
-/// length.
+/// Maximum number of patterns compared with the path to find a misspelling; a comparison is
+/// quadratic in their length.
 const PATTERNS_COMPARED_MAX: usize = 10_000;
 
-/// Says which routes came nearest, and what would let them match. `everything` is the
-/// configuration in the revealing view.
+/// Formats the nearest routes, and the condition that each fails. `everything` is the configuration
+/// in the revealing view.
 pub(super) fn text(everything: &Offline, question: &Question) -> String {
     let mut near = candidates(&everything.snapshot, question);
     if near.is_empty() {
         return other_path(everything, question);
     }
-    // Stable, so that routes alike stay in the order tried.
+    // The sort is stable, so that equal routes keep the order in which they are tried.
     near.sort_by_key(|candidate| distance(everything, candidate));
     let mut text = String::from("\nnearest\n");
     for candidate in near.iter().take(ROUTES_SHOWN_MAX) {
@@ -54,7 +54,8 @@ fn is_held_back_by_nothing(candidate: &Candidate) -> bool {
     matches!(candidate.verdict.loss, None | Some(Loss::Later))
 }
 
-/// Conditions are checked in one order, so the later one failed, the more had held.
+/// Returns the distance of a candidate. Conditions are checked in a fixed order, so that a later
+/// failure means more conditions held.
 fn distance(everything: &Offline, candidate: &Candidate) -> u8 {
     let own = match candidate.verdict.loss {
         None | Some(Loss::Later) => 0,
@@ -68,7 +69,7 @@ fn distance(everything: &Offline, candidate: &Candidate) -> u8 {
     if switched_off { own + 6 } else { own }
 }
 
-/// No route has this path: one that differs by its last slash, or by a letter.
+/// Formats a route whose path differs by a final slash or by spelling, if no route has this path.
 fn other_path(everything: &Offline, question: &Question) -> String {
     let mut toggled = question.path.clone();
     if toggled.len() > 1 && toggled.ends_with(b"/") {

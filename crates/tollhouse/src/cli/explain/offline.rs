@@ -1,4 +1,4 @@
-//! A configuration compiled as for serving, without anything that serves.
+//! A configuration compiled as for serving, without serving it.
 
 use std::sync::Arc;
 
@@ -15,37 +15,36 @@ use tollhouse_router::Mode;
 
 use super::Loaded;
 
-/// How the configuration is looked at.
+/// View of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
     /// As the data plane serves it.
     AsServed,
-    /// With routes that are switched off, and hosts as a condition among the others: it tells
-    /// what keeps a route from matching.
+    /// With disabled routes enabled, and hosts checked as an ordinary condition, to show what
+    /// prevents a match.
     Revealing,
 }
 
-/// The compiled configuration.
 #[derive(Debug)]
 pub(super) struct Offline {
-    /// Holds the global rules and the problems of single objects.
+    /// Compiler with the global rules and the problems of single objects.
     pub(super) compiler: Compiler,
-    /// What a core would serve from.
+    /// Snapshot that a core would serve.
     pub(super) snapshot: Arc<Snapshot>,
-    /// Ports on which connections for stream routes arrive.
+    /// Ports with a listener for stream routes.
     pub(super) listened: ListenedPorts,
-    /// Routes switched on for this view only.
+    /// Routes enabled for this view only.
     pub(super) switched_off: Vec<Id>,
     /// All routes of the document, in its order.
     routes: Vec<Id>,
 }
 
 impl Offline {
-    /// Compiles a document; names of nodes stay unresolved.
+    /// Compiles a document without resolving the names of nodes.
     pub(super) fn compile(loaded: &Loaded, runtime: &Handle, view: View) -> Self {
         let document = &loaded.document;
         let mut settings = loaded.settings.clone();
-        // Without hosts in the index, those that lose by their host come up as candidates too.
+        // Without hosts in the index, routes of other hosts become candidates too.
         if view == View::Revealing && settings.router_mode == Mode::HostUri {
             settings.router_mode = Mode::Uri;
         }
@@ -68,14 +67,14 @@ impl Offline {
         Self { compiler, snapshot, listened, switched_off, routes }
     }
 
-    /// The path patterns of all routes, with the route each belongs to.
+    /// Iterates over the path patterns of all routes, with their route.
     pub(super) fn patterns(&self) -> impl Iterator<Item = (&Id, &str)> {
         let entries = self.routes.iter().filter_map(|id| self.snapshot.router.get(id));
         entries.flat_map(|entry| entry.route.uris.iter().map(|uri| (&entry.route.id, uri.as_str())))
     }
 }
 
-/// A compiler that asks nothing of the network.
+/// Creates a compiler that does not use the network.
 fn compiler(settings: &Settings, skipped_plugins: &[String], runtime: &Handle) -> Compiler {
     let resolver =
         Resolver::with_source(Arc::new(NoNames), ResolverSettings::default(), runtime.clone());
@@ -83,22 +82,22 @@ fn compiler(settings: &Settings, skipped_plugins: &[String], runtime: &Handle) -
     Compiler::new(settings, resolver, tollhouse_control::plugins::catalogue(), services)
 }
 
-/// What is wrong with objects of ShenYu's, as a gateway of these settings would find it.
+/// Returns the problems of ShenYu's objects under these settings.
 ///
 /// # Errors
-/// When there is no runtime to be had.
+/// If no runtime can be created.
 pub fn problems_of_shenyu(
     items: &[ShenyuItem],
     (settings, skipped_plugins): (&Settings, &[String]),
 ) -> std::io::Result<Problems> {
-    // Nodes want a runtime to refresh names on; this one never runs.
+    // Nodes need a runtime for name resolution; this one never runs.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let mut compiler = compiler(settings, skipped_plugins, runtime.handle());
     compiler.apply(replace_shenyu(items));
     Ok(compiler.shenyu_problems().clone())
 }
 
-/// Turns `status: 0` of a route round; whose, where there is something to turn.
+/// Enables a route with `status: 0`; returns its id if it was disabled.
 fn switch_on(change: &mut Change) -> Option<Id> {
     let Change::Upsert { kind: Kind::Route, id, value: Ok(value), .. } = change else {
         return None;
@@ -108,7 +107,7 @@ fn switch_on(change: &mut Change) -> Option<Id> {
     Some(id.clone())
 }
 
-/// Knows no name: nothing may be asked of the network here.
+/// Resolver without names, because the network must not be used.
 struct NoNames;
 
 impl Source for NoNames {

@@ -1,4 +1,4 @@
-//! A decision as text, to be read at a glance.
+//! Formatting of a decision as text.
 
 use std::fmt::Write;
 
@@ -13,35 +13,35 @@ use tollhouse_telemetry::ErrorCode;
 
 use super::render_shenyu;
 
-/// Candidates listed; thousands may share one path.
+/// Maximum number of candidates listed; thousands may share one path.
 const CANDIDATES_SHOWN_MAX: usize = 20;
 
-/// Nodes listed of one upstream.
+/// Maximum number of nodes listed per upstream.
 const NODES_SHOWN_MAX: usize = 50;
 
-/// Width of the column of labels.
+/// Width of the label column.
 const LABEL_CHARS: usize = 12;
 
-/// Lines of a label and a text.
+/// Page of lines, each with a label and a text.
 #[derive(Default)]
 pub(super) struct Page {
     text: String,
 }
 
 impl Page {
-    /// Adds a line; an empty label goes on with the one above.
+    /// Adds a line; an empty label continues the line above.
     pub(super) fn line(&mut self, label: &str, text: &str) {
         writeln!(self.text, "{label:LABEL_CHARS$}{text}").expect("writing to a string cannot fail");
     }
 
-    /// Adds a line without a label, and without the blanks at its end.
+    /// Adds a line without a label, without trailing blanks.
     pub(super) fn plain(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
 }
 
-/// A request that is answered before any route is looked for.
+/// Formats a request that is refused before a route is looked up.
 pub(super) fn refusal(refused: &Refused) -> String {
     let mut page = Page::default();
     match refused {
@@ -52,7 +52,7 @@ pub(super) fn refusal(refused: &Refused) -> String {
     page.text
 }
 
-/// The decision on a request.
+/// Formats the decision on a request.
 pub(super) fn decision(question: &Question, decision: &Decision) -> String {
     let mut page = Page::default();
     request(&mut page, question);
@@ -120,12 +120,12 @@ fn plugins(page: &mut Page, decision: &Decision, entry: &RouteEntry) {
     }
 }
 
-/// The plugins of global rules.
+/// Returns lines for the plugins of global rules.
 fn global_plugins(decision: &Decision) -> Vec<String> {
     decision.globals.steps().iter().map(|step| line(step, "global rules")).collect()
 }
 
-/// A plugin with its priority, its phases, and the object that brings it.
+/// Formats a plugin with its priority, its phases, and its owner.
 fn line(step: &PluginStep, owner: &str) -> String {
     if let Some(code) = step.refuses_with {
         let name = step.name();
@@ -151,7 +151,7 @@ fn upstream(
     if let Some(discovery) = &conf.discovery {
         page.line("", &format!("{}; {}", discovered(discovery), host_rule(conf)));
     }
-    // A command line does not see the registry; the process that serves does.
+    // The registry's state is known only to the serving process.
     if matches!(conf.discovery, Some(Discovery::Registry(_))) {
         let path = "/v1/discovery/registry";
         page.line("", &format!("how many these are now, and why: GET {path} of its control API"));
@@ -173,7 +173,7 @@ fn upstream(
     }
 }
 
-/// Who knows the nodes, and which of them serve.
+/// Formats the discovery: its source, and the filter on instances.
 fn discovered(discovery: &Discovery) -> String {
     let service = match discovery {
         Discovery::Dns { service_name } => {
@@ -274,7 +274,8 @@ fn candidates(page: &mut Page, candidates: &[Candidate]) {
     page.text.push_str("\ncandidates, in the order tried\n");
     let listed = &candidates[..candidates.len().min(CANDIDATES_SHOWN_MAX)];
     let width = |text: &dyn Fn(&Candidate) -> usize| listed.iter().map(text).max().unwrap_or(0);
-    // Widths over what is listed alone, or a long id that is cut would stretch the table.
+    // Only listed candidates count for the width, because a long id that is not listed would
+    // stretch the table.
     let id_chars = width(&|candidate| candidate.verdict.id.as_str().chars().count());
     let uri_chars = width(&|candidate| candidate.verdict.uri.chars().count());
     for (index, candidate) in listed.iter().enumerate() {

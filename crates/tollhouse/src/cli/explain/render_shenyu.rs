@@ -1,4 +1,4 @@
-//! The way of a request through ShenYu's plugins as text.
+//! Formatting of a request's way through ShenYu's plugins.
 
 use tollhouse_control::explain::{ByShenyu, lossy};
 use tollhouse_shenyu::matching::{Candidate, Standing};
@@ -7,10 +7,10 @@ use tollhouse_shenyu_gateway::{Course, CourseEnd, CourseStep, Effect};
 
 use super::render::Page;
 
-/// Selectors, or rules, listed of one plugin; there may be thousands.
+/// Maximum number of selectors or rules listed per plugin; there may be thousands.
 const LISTED_MAX: usize = 10;
 
-/// Who has the request, what each plugin does with it, and where it ends.
+/// Adds why ShenYu's plugins handle the request, the effect of each plugin, and the end of the way.
 pub(super) fn way(page: &mut Page, shenyu: &ByShenyu, global_plugins: &[String]) {
     let course = &shenyu.course;
     let why = match (shenyu.comes_first, shenyu.is_known()) {
@@ -40,7 +40,7 @@ pub(super) fn way(page: &mut Page, shenyu: &ByShenyu, global_plugins: &[String])
     }
 }
 
-/// How the selectors of each plugin stood, and the rules of the one that won.
+/// Adds the selectors of each plugin, and the rules of the selector that won.
 pub(super) fn choices(page: &mut Page, course: &Course) {
     for step in &course.steps {
         let plugin = lossy(step.plugin.as_bytes());
@@ -52,7 +52,7 @@ pub(super) fn choices(page: &mut Page, course: &Course) {
     }
 }
 
-/// Nothing takes the request, and nothing comes of that.
+/// Whether a plugin neither takes the request nor has an effect on it.
 fn is_idle(step: &CourseStep) -> bool {
     step.effect == Effect::Passes && winner(&step.choice.selectors).is_none()
 }
@@ -108,7 +108,7 @@ fn list(page: &mut Page, title: &str, candidates: &[Candidate]) {
     page.plain("");
     page.plain(&format!("{title}, the nearest first"));
     let mut nearest: Vec<&Candidate> = candidates.iter().collect();
-    // Stable, so that those alike stay in the order of choice.
+    // The sort is stable, so that equal candidates keep their order.
     nearest.sort_by_key(|candidate| distance(candidate.standing));
     let listed = &nearest[..nearest.len().min(LISTED_MAX)];
     let width = listed.iter().map(|it| named(it).chars().count()).max().unwrap_or_default();
@@ -124,7 +124,7 @@ fn list(page: &mut Page, title: &str, candidates: &[Candidate]) {
     }
 }
 
-/// The later a condition failed, the more had held.
+/// Returns the distance of a candidate: a later failed condition means that more conditions held.
 fn distance(standing: Standing) -> usize {
     match standing {
         Standing::Won => 0,
@@ -150,7 +150,7 @@ fn reason(candidate: &Candidate) -> String {
     }
 }
 
-/// Such as `header x-app = shop`.
+/// Formats a condition, such as `header x-app = shop`.
 fn in_words(condition: &Condition) -> String {
     let name = condition.param_name.as_deref().filter(|name| !matches!(*name, "" | "/"));
     let parts = [

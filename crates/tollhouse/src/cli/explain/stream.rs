@@ -1,7 +1,7 @@
-//! Which stream route takes a connection below HTTP, and what keeps it from the others.
+//! The stream route that takes a connection below HTTP, and the reasons against the others.
 //!
-//! The route is found by the data plane's own table. Why others are not taken is said by their
-//! conditions, in the order in which a reader would look at them.
+//! The data plane's own table finds the route. The other routes are explained by their conditions,
+//! in the order in which a reader would check them.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,19 +15,19 @@ use tollhouse_telemetry::ErrorCode;
 
 use super::offline::Offline;
 
-/// Routes listed that do not take it; a file may have thousands.
+/// Maximum number of other routes listed; a file may have thousands.
 const ROUTES_SHOWN_MAX: usize = 20;
 
 const STRING: &str = "writing to a string cannot fail";
 
-/// The decision as text, and whether a route takes the connection.
+/// Returns the decision as text, and whether a route takes the connection.
 pub(super) fn answer(
     asked: &BelowHttp<'_>,
     client: IpAddr,
     document: &Document,
     offline: &Offline,
 ) -> (String, bool) {
-    // A name stands for whatever it leads to: addresses are a condition of their own.
+    // A name matches any address, because addresses are a separate condition.
     let local = asked.host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     let name = asked.host.to_ascii_lowercase();
     let has_name = asked.scheme == "tls" && asked.host.parse::<IpAddr>().is_err();
@@ -102,7 +102,7 @@ fn write_others(
     }
 }
 
-/// The first condition that keeps a route from taking the connection.
+/// Returns the first condition that a route fails.
 fn reason(route: &StreamRoute, arrival: &Arrival<'_>) -> String {
     if let Some(port) = route.server_port.filter(|port| *port != arrival.local.port()) {
         return format!("server_port is {port}");
@@ -121,7 +121,7 @@ fn reason(route: &StreamRoute, arrival: &Arrival<'_>) -> String {
     }
 }
 
-/// Whether a condition on names holds for a name.
+/// Whether an SNI condition covers a name.
 fn covers(sni: &str, name: Option<&str>) -> bool {
     let Some(name) = name else { return false };
     match sni.strip_prefix('*') {

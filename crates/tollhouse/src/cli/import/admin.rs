@@ -1,6 +1,6 @@
-//! An Admin API as the place where objects are: read by its lists, written by PUT and DELETE.
+//! An Admin API as the target of an import: read by lists, written by PUT and DELETE.
 //!
-//! Any server of the dialect will do, an APISIX too.
+//! Any server with this API works, including APISIX.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ use crate::cli::admin_client::{AdminClient, refusal};
 use crate::cli::objects::{Object, Objects};
 use tollhouse_control::secrets;
 
-/// Where the Admin API has its resources.
+/// Path of the resources.
 const BASE: &str = "/apisix/admin";
 
-/// An Admin API, connected to.
+/// Connection to an Admin API.
 pub(super) struct AdminApi {
     client: AdminClient,
     keyring: Option<Keyring>,
 }
 
 impl AdminApi {
-    /// Takes the address apart; connects with the first request.
+    /// Parses the address; the first request opens the connection.
     pub(super) fn open(
         url: &str,
         key: Option<&str>,
@@ -37,12 +37,12 @@ impl AdminApi {
         Ok(Self { client, keyring: secrets::keyring_if_any(bootstrap)? })
     }
 
-    /// What people call it.
+    /// Returns the target's name for messages.
     pub(super) fn name(&self) -> String {
         format!("http://{}{BASE}", self.client.authority())
     }
 
-    /// The keys of the data directory on this machine, if it has any.
+    /// Returns the keyring of the data directory on this machine, if it has one.
     pub(super) fn keyring(&self) -> Option<&Keyring> {
         self.keyring.as_ref()
     }
@@ -66,7 +66,8 @@ impl AdminApi {
 
     fn add_list(&mut self, found: &mut Objects, kind: Kind, path: &str) -> anyhow::Result<()> {
         let (status, body) = self.client.ask("GET", path, Bytes::new())?;
-        // Of credentials this means none; of a kind, that the server does not serve it.
+        // For credentials, 404 means an empty list; for a kind, that the server does not support
+        // it.
         if status == StatusCode::NOT_FOUND || (kind == Kind::StreamRoute && !status.is_success()) {
             return Ok(());
         }
@@ -74,12 +75,12 @@ impl AdminApi {
             bail!("failed to read {path}: {}", refusal(status, &body));
         }
         let list: List = serde_json::from_slice(&body)
-            .with_context(|| format!("failed to read {path}: the answer is no list of objects"))?;
+            .with_context(|| format!("failed to read {path}: the answer is not a list"))?;
         found.extend(list.objects(kind));
         Ok(())
     }
 
-    /// Makes the changes, one after the other.
+    /// Makes the changes one by one.
     pub(super) fn apply(&mut self, changes: &[Change]) -> anyhow::Result<()> {
         for (written, change) in changes.iter().enumerate() {
             self.make(change).with_context(|| {
@@ -96,7 +97,7 @@ impl AdminApi {
             None => ("DELETE", Bytes::new()),
         };
         let (status, answer) = self.client.ask(method, &path, body)?;
-        // Credentials go with their consumer.
+        // Credentials are deleted with their consumer.
         let is_gone = method == "DELETE" && status == StatusCode::NOT_FOUND;
         if !status.is_success() && !is_gone {
             bail!("failed to {method} {path}: {}", refusal(status, &answer));
@@ -112,7 +113,7 @@ fn path_of(kind: Kind, id: &Id) -> String {
     }
 }
 
-/// The object as PUT takes it: times are the server's, and the path names it.
+/// Returns the body of a PUT: without the id, which is in the path; the server sets the times.
 fn body_of(kind: Kind, object: &Object) -> Bytes {
     let mut value = object.value.clone();
     if let Value::Object(fields) = &mut value
@@ -123,7 +124,7 @@ fn body_of(kind: Kind, object: &Object) -> Bytes {
     value.to_string().into()
 }
 
-/// The answer to the question for a list.
+/// Answer to a list request.
 struct List(Vec<(String, Map<String, Value>)>);
 
 impl<'de> serde::Deserialize<'de> for List {
@@ -135,7 +136,7 @@ impl<'de> serde::Deserialize<'de> for List {
         };
         match answer.get("list") {
             Some(Value::Array(entries)) => Ok(Self(entries.iter().filter_map(entry).collect())),
-            // Servers whose language has one type for both write an empty list so.
+            // An empty list, as servers in languages with one type for lists and objects write it.
             Some(Value::Object(fields)) if fields.is_empty() => Ok(Self(Vec::new())),
             _ => Err(serde::de::Error::custom("no list")),
         }
@@ -143,7 +144,7 @@ impl<'de> serde::Deserialize<'de> for List {
 }
 
 impl List {
-    /// The objects of a kind, told by the ends of their keys.
+    /// Iterates over the objects of a kind; ids are taken from the keys.
     fn objects(self, kind: Kind) -> impl Iterator<Item = ((Kind, Id), Object)> {
         let infix = match kind {
             Kind::Credential => "/consumers/".to_owned(),

@@ -1,5 +1,5 @@
-//! `tollhouse import ngxway`: the routes and upstreams of an ngxway, which are two files of nginx's. They are carried in the
-//! shape that ngxway has them in; of everything else it is said what it was and why it was left.
+//! `tollhouse import ngxway`: imports the routes and upstreams of an ngxway from two nginx files.
+//! Only the forms that ngxway writes are carried over; everything else is reported with the reason.
 
 mod access;
 mod cache;
@@ -18,7 +18,7 @@ use self::carry::Carried;
 use crate::cli::check;
 use crate::cli::configuration::Configuration;
 
-/// The files, in the order in which they are read.
+/// Files in reading order.
 const FILES: [&str; 2] = ["upstream.conf", "vhosts.conf"];
 
 /// Arguments of `import ngxway`.
@@ -26,10 +26,11 @@ const FILES: [&str; 2] = ["upstream.conf", "vhosts.conf"];
 pub struct NgxwayArguments {
     #[command(flatten)]
     pub(super) configuration: Configuration,
-    /// The folder with upstream.conf and vhosts.conf, which is ngxway's conf/vhosts; or conf, or ngxway's own folder.
+    /// Folder with upstream.conf and vhosts.conf, which is ngxway's conf/vhosts; conf or ngxway's
+    /// own folder work too.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Print what would change, and change nothing.
+    /// Print the changes without making them.
     #[arg(long)]
     pub(super) dry_run: bool,
     /// Do not ask before writing.
@@ -39,15 +40,15 @@ pub struct NgxwayArguments {
 
 /// Result of reading ngxway's files.
 pub(super) struct Import {
-    /// The folder.
+    /// Path of the folder.
     pub(super) name: String,
-    /// The document, or what is wrong with it.
+    /// The document, or its problems.
     pub(super) document: Result<Document, Problems>,
-    /// Routes that are switched off, since what protected them is not carried.
+    /// Routes that are switched off because their protection is not carried over.
     pub(super) unprotected: Vec<String>,
 }
 
-/// Reads the files; what was left is told on the standard error.
+/// Reads the files; prints what is not carried over on standard error.
 pub(super) fn read(arguments: &NgxwayArguments) -> anyhow::Result<Import> {
     let folder = find(&arguments.folder)?;
     let mut carried = Carried::default();
@@ -73,7 +74,7 @@ pub(super) fn read(arguments: &NgxwayArguments) -> anyhow::Result<Import> {
     Ok(Import { name: folder.display().to_string(), document, unprotected })
 }
 
-/// The folder with the files: the one that is named, or the one where ngxway has it below that.
+/// Returns the folder with the files: the given one, or ngxway's usual place below it.
 fn find(named: &Path) -> anyhow::Result<PathBuf> {
     let places = ["", "vhosts", "conf/vhosts"].map(|below| named.join(below));
     let found = places.iter().find(|place| FILES.iter().all(|file| place.join(file).is_file()));
@@ -83,11 +84,11 @@ fn find(named: &Path) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// A file that is included: where it is said to be, or where it is in the folder that is imported.
+/// Reads an included file, from its path or from the imported folder.
 fn read_included(folder: &Path, path: &str) -> Option<String> {
     let in_conf = path.rsplit_once("/conf/").map_or(path, |(_, below)| below);
     let in_conf = folder.parent().map(|conf| conf.join(in_conf.trim_start_matches('/')));
-    // An ngxway that is imported from a copy names the place where it runs.
+    // An imported copy of ngxway still has the paths of the original.
     let places = [in_conf, Some(PathBuf::from(path))];
     places.into_iter().flatten().find_map(|place| check::read(&place).ok())
 }
@@ -104,7 +105,7 @@ mod tests {
         carried
     }
 
-    /// A list of ngxway's.
+    /// A list file of ngxway.
     fn included(path: &str) -> Option<String> {
         (path == "/dist/conf/nginx/blacklist.conf").then(|| "deny 10.0.0.9;\n".to_owned())
     }
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(api["plugins"]["proxy-cache"]["cache_method"], json!(["GET", "HEAD"]));
         assert_eq!(api["plugins"]["gzip"], json!({}));
         assert_eq!(routes[1]["plugins"]["fault-injection"]["abort"]["http_status"], 410);
-        // Unless it is told otherwise, nginx names the node to it.
+        // By default nginx sends the name of the node.
         let rewrite = json!({"host": "10.0.0.1:81", "regex_uri": ["^/old/(.*)", "/new/$1"]});
         assert_eq!(routes[2]["plugins"]["proxy-rewrite"], rewrite);
         assert_eq!(routes[2]["upstream"]["nodes"][0]["port"], 81);
@@ -198,7 +199,7 @@ mod tests {
         }
     }
 
-    /// The location that ngxway is shipped with, in short.
+    /// Shortened form of the location that ngxway is shipped with.
     const SHIPPED: &str = "server { listen 8090; location /api/ { proxy_cache my_cache; \
         proxy_cache_key \"$scheme$request_method$host$request_uri\"; proxy_cache_valid 200 100m; \
         proxy_cache_valid 404 1m; proxy_cache_methods GET HEAD; proxy_pass http://api_host;\n \

@@ -1,6 +1,6 @@
-//! A plan as people read it: an object a line, with the fields that change below it.
+//! Formatting of a plan: one line per object, with the changed fields below it.
 //!
-//! Secrets are stars on both sides; that one changes can be seen, what it is cannot.
+//! Secrets are masked on both sides, so that a change is visible but its values are not.
 
 use std::fmt::Write;
 
@@ -11,14 +11,14 @@ use tollhouse_model::Kind;
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::problem::excerpt;
 
-/// Changes printed; more are not read by anybody, and are counted all the same.
+/// Maximum number of changes printed; further ones are only counted.
 const CHANGES_SHOWN_MAX: usize = 500;
 
 const STRING: &str = "writing to a string cannot fail";
 
-/// The whole plan, and how much of everything there is.
+/// Formats the whole plan, with a summary.
 pub(super) fn plan(plan: &Plan, paint: Paint) -> anyhow::Result<String> {
-    // Nobody has this key: whatever it changes in an object is a secret.
+    // A new random key, known only here: every value that it changes in an object is a secret.
     let keyring = Keyring::generate()?;
     let mut text = String::new();
     for change in plan.changes.iter().take(CHANGES_SHOWN_MAX) {
@@ -58,7 +58,7 @@ fn add_change(text: &mut String, change: &Change, paint: Paint, keyring: &Keyrin
     let catalogue = tollhouse_control::plugins::catalogue();
     let before = transfer::masked(kind, &old.value, &catalogue, keyring);
     let after = transfer::masked(kind, &new.value, &catalogue, keyring);
-    // Found in what is stored and printed masked: a secret that changed is named, and not disclosed.
+    // Compared unmasked and printed masked, so that a changed secret is named without its value.
     for path in changed_fields(&old.value, &new.value) {
         let name = path.join(".");
         match (at(&before, &path), at(&after, &path)) {
@@ -82,7 +82,7 @@ fn at<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, name| value.get(name))
 }
 
-/// A sign in its colour.
+/// Returns a sign in its colour.
 fn painted(paint: Paint, sign: char) -> String {
     match sign {
         '+' => paint.good(sign),

@@ -1,7 +1,7 @@
-//! Where an import writes: into the configured store, or through an Admin API.
+//! Targets of an import: the configured store, or an Admin API.
 //!
-//! The store of a data directory is held from before it is compared until all is written, so that nothing
-//! comes between. To an etcd others may write at the same time (`whole.rs`), and through an Admin API too.
+//! The store of a data directory is locked from before the comparison until everything is written.
+//! An etcd (`whole.rs`) and an Admin API may be written by others at the same time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,18 +22,18 @@ use tollhouse_control::feed::import_marker::ImportMarker;
 use tollhouse_control::secrets;
 use tollhouse_store::Batches;
 
-/// Where objects are.
+/// Target of an import.
 pub(super) enum Target {
-    /// In the configured store.
+    /// The configured store, opened for writing.
     Store(OwnStore),
-    /// In a store that is looked at only: nothing will be written.
+    /// A store that is only read, for `--dry-run`.
     Looked(Looked),
-    /// Behind an Admin API.
+    /// An Admin API.
     Admin(AdminApi),
 }
 
 impl Target {
-    /// What the arguments ask for.
+    /// Opens the target of the arguments.
     pub(super) fn open(arguments: &ImportArguments, bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         if let Some(url) = &arguments.admin {
             let key = arguments.admin_key.as_deref();
@@ -45,7 +45,7 @@ impl Target {
         Ok(Self::Store(OwnStore::open(bootstrap)?))
     }
 
-    /// The objects that are there, with secrets in the clear where they can be.
+    /// Returns the stored objects, with secrets unsealed where possible.
     pub(super) fn objects(&mut self) -> anyhow::Result<Objects> {
         match self {
             Self::Store(store) => store.objects(),
@@ -54,7 +54,7 @@ impl Target {
         }
     }
 
-    /// The keys that secrets in documents may be encrypted with.
+    /// Returns the keyring for secrets in documents.
     pub(super) fn keyring(&self) -> Option<&Keyring> {
         match self {
             Self::Store(store) => Some(&store.open.keyring),
@@ -63,7 +63,7 @@ impl Target {
         }
     }
 
-    /// Whether private keys of certificates can be compared.
+    /// Returns whether private keys of certificates can be compared.
     pub(super) fn hides_private_keys(&self) -> PrivateKeys {
         match self {
             Self::Store(_) | Self::Looked(_) => PrivateKeys::Seen,
@@ -71,7 +71,8 @@ impl Target {
         }
     }
 
-    /// Makes the changes; gives the keys back that others have changed meanwhile, which are left as they are.
+    /// Makes the changes. Returns the keys that others have changed meanwhile, which are left as
+    /// they are.
     pub(super) fn apply(&mut self, changes: &[Change]) -> anyhow::Result<Vec<Box<str>>> {
         match self {
             Self::Store(store) => store.apply(changes),
@@ -80,7 +81,7 @@ impl Target {
         }
     }
 
-    /// What people call it.
+    /// Returns the target's name for messages.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Store(store) => store.name.clone(),
@@ -90,13 +91,13 @@ impl Target {
     }
 }
 
-/// A store that is written.
+/// A store opened for writing.
 pub(super) struct OwnStore {
     name: String,
     prefix: String,
     open: OpenStore,
     is_shared: bool,
-    /// Of when the objects are that were read last.
+    /// Revision at which the objects were last read.
     read_at: Revision,
 }
 
@@ -131,7 +132,8 @@ impl OwnStore {
         Ok(Vec::new())
     }
 
-    /// As few transactions as the store's limits allow: one, but for very large documents.
+    /// Writes in as few transactions as the store's limits allow: one, except for very large
+    /// documents.
     fn write(&self, operations: Vec<Operation>) -> anyhow::Result<()> {
         let all = operations.len();
         let mut batches = Batches::new(self.open.store().limits());
@@ -166,7 +168,7 @@ impl OwnStore {
     }
 }
 
-/// A store, as it was when somebody looked.
+/// A store opened for reading.
 pub(super) struct Looked {
     bootstrap: Box<Bootstrap>,
     keyring: Option<Keyring>,
@@ -184,7 +186,7 @@ impl Looked {
         let prefix = objects::prefix(&self.bootstrap);
         match configured_store::read(&self.bootstrap) {
             Ok(listing) => Ok(objects_of(&listing, prefix, self.keyring.as_ref())),
-            // An import makes the store where there is none.
+            // An import creates a missing store.
             Err(error) if matches!(error.downcast_ref(), Some(StoreError::Missing { .. })) => {
                 Ok(Objects::new())
             }

@@ -1,6 +1,5 @@
-//! An import into a store that others read and write meanwhile: many commits, which gateways take for one, and in
-//! which nobody's change is written over that was made after objects were compared. What is to be written is
-//! decided elsewhere.
+//! Import into a store that others read and write meanwhile: several commits, which gateways apply
+//! as one. Objects that were changed after the comparison are not overwritten.
 
 use std::time::{Duration, Instant};
 
@@ -12,26 +11,27 @@ use tollhouse_store::{
 
 use crate::cli::configured_store::OpenStore;
 
-/// Operations in a commit: below what etcd takes unless told otherwise, with room for the conditions of the
-/// whole, which count too.
+/// Maximum number of operations per commit: below etcd's default limit, with room for the
+/// conditions, which count too.
 const OPERATIONS_MAX: usize = 100;
 
-/// How often the lease is renewed: several times before it ends.
+/// Interval between renewals of the lease, several within its duration.
 const RENEWAL: Duration = Duration::from_secs(5);
 
 const OTHER: &str = "another import is under way, or was broken off less than half a minute ago; nothing was \
                      written";
 
-/// See the module.
+/// An import in progress; see the module.
 pub(super) struct WholeImport<'a> {
     pub(super) open: &'a OpenStore,
     pub(super) marker: ImportMarker,
-    /// Of when the objects are that were compared.
+    /// Revision at which the objects were compared.
     pub(super) compared_at: Revision,
 }
 
 impl WholeImport<'_> {
-    /// Writes all; gives the keys back that somebody has changed since, which are left as they are.
+    /// Writes all operations. Returns the keys that others have changed since the comparison, which
+    /// are left as they are.
     pub(super) fn write(&self, operations: Vec<Operation>) -> anyhow::Result<Vec<Box<str>>> {
         let limits = self.open.store().limits();
         let limits = Limits { operations_max: limits.operations_max.min(OPERATIONS_MAX), ..limits };
@@ -40,7 +40,7 @@ impl WholeImport<'_> {
         operations.into_iter().for_each(|operation| batches.add(operation));
         let mut batches = batches.finish();
         let mut left = Vec::new();
-        // One commit needs no marker: it is there as a whole or not at all.
+        // A single commit is atomic and needs no marker.
         if batches.len() <= 1 {
             let only = batches.pop().unwrap_or_default();
             self.commit(only, |it| self.marker.alone(it), &mut left)
@@ -87,7 +87,7 @@ impl WholeImport<'_> {
         Ok(())
     }
 
-    /// Commits, without what somebody has changed since it was compared.
+    /// Commits a batch, without the keys that others have changed since the comparison.
     fn commit(
         &self,
         mut batch: Transaction,

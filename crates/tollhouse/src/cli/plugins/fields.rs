@@ -1,36 +1,35 @@
-//! The fields that a schema describes, one after the other, in words.
+//! Description of a schema's fields in words.
 
 use serde_json::{Map, Value};
 
-/// How deep fields are told apart; what lies deeper is the business of what describes it.
+/// Maximum depth of listed fields; deeper ones are described by the field that contains them.
 const DEPTH_MAX: usize = 5;
 
 pub(in crate::cli) struct Field {
-    /// Its path from the conf: `rules[].count`.
+    /// Path within the conf: `rules[].count`.
     pub(in crate::cli) name: String,
-    /// The types it may have.
+    /// Accepted types.
     pub(in crate::cli) takes: String,
-    /// Whether it must be given.
+    /// Whether the field is required, and its default.
     pub(in crate::cli) presence: Presence,
-    /// The rules its value must satisfy, in words; empty when there are none.
+    /// Constraints on the value, in words; empty without constraints.
     pub(in crate::cli) bounds: String,
-    /// What it means.
     pub(in crate::cli) description: String,
 }
 
-/// What it means that a field is not given.
+/// Meaning of an absent field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cli) enum Presence {
     /// The conf is refused.
     Required,
-    /// It has this value, as JSON.
+    /// Default value, as JSON.
     Default(String),
-    /// It has none.
+    /// No default value.
     Optional,
 }
 
 impl Field {
-    /// All but name and description, in words.
+    /// Iterates over the facts other than name and description.
     pub(in crate::cli) fn facts(&self) -> impl Iterator<Item = &str> {
         let presence = match &self.presence {
             Presence::Required => "required",
@@ -43,7 +42,7 @@ impl Field {
     }
 }
 
-/// The fields of an object that a schema describes, those below them included.
+/// Returns the fields of an object schema, including nested ones.
 pub(in crate::cli) fn from_schema(schema: &Value) -> Vec<Field> {
     let mut fields = Vec::new();
     add_properties(&mut fields, schema, "", 0);
@@ -51,7 +50,7 @@ pub(in crate::cli) fn from_schema(schema: &Value) -> Vec<Field> {
     fields
 }
 
-/// The fields that another field's value brings along, such as those of a policy.
+/// Adds the fields that depend on the value of another field, such as those of a policy.
 fn add_conditional(fields: &mut Vec<Field>, schema: &Value) {
     let own = fields.len();
     let mut rest = Some(schema);
@@ -74,7 +73,7 @@ fn add_conditional(fields: &mut Vec<Field>, schema: &Value) {
     }
 }
 
-/// What must be the case for a branch: `policy` is `"redis"`.
+/// Formats the condition of a branch: `policy` is `"redis"`.
 fn condition_of(condition: &Value) -> String {
     let properties = condition.get("properties").and_then(Value::as_object);
     let words = properties.into_iter().flatten().map(|(name, rules)| {
@@ -114,7 +113,7 @@ fn add_properties(fields: &mut Vec<Field>, schema: &Value, path: &str, depth: us
     }
 }
 
-/// The fields of what a field holds: of an object, of the items of a list, of alternatives.
+/// Adds the nested fields of a field: of an object, of the items of a list, of alternatives.
 fn add_below(fields: &mut Vec<Field>, property: &Value, name: &str, depth: usize) {
     add_properties(fields, property, name, depth);
     if let Some(items) = property.get("items") {
@@ -142,7 +141,7 @@ fn add_below(fields: &mut Vec<Field>, property: &Value, name: &str, depth: usize
     }
 }
 
-/// The types that a value may have.
+/// Returns the accepted types of a value.
 fn takes(schema: &Value) -> String {
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
         let of = takes(items);
@@ -177,7 +176,7 @@ fn type_word(name: &str) -> &str {
     }
 }
 
-/// What a value must satisfy, in words.
+/// Returns the constraints on a value, in words.
 fn bounds(schema: &Value) -> Vec<String> {
     let Some(rules) = schema.as_object() else { return Vec::new() };
     let mut found = Vec::new();
@@ -213,7 +212,7 @@ fn range(rules: &Map<String, Value>, [least, most]: [&str; 2], unit: &str) -> Op
     Some(format!("{words} {unit}").trim_end().to_owned())
 }
 
-/// What a schema says of fields together: which of them must be given.
+/// Returns the constraints on several fields together: which of them must be given.
 pub(in crate::cli) fn alternatives(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for (keyword, words) in [("anyOf", "At least one"), ("oneOf", "Exactly one")] {

@@ -1,7 +1,6 @@
-//! The plugins of APISIX's catalogue: the names that configurations may bring along.
+//! Plugins of APISIX's catalogue, which configurations may contain.
 //!
-//! A plugin of this list that the build has is served, and described by itself; of the others only
-//! this is known.
+//! A plugin that this build serves describes itself; of the others only the data here is known.
 
 /// Name, priority and category, by descending priority.
 pub(super) const KNOWN: &[(&str, i32, &str)] = &[

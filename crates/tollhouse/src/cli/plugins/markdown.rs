@@ -1,4 +1,4 @@
-//! The pages of the reference about plugins, in Markdown.
+//! Plugin pages of the reference, in Markdown.
 
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ that only logs, traces or encodes is passed over. `tollhouse plugins NAME` print
 | --- | --- | --- | --- | --- |
 ";
 
-/// The page that lists all plugins.
+/// Returns the page that lists all plugins.
 pub fn index() -> String {
     let mut text = String::from(OPENING);
     for plugin in listed() {
@@ -37,7 +37,7 @@ pub fn index() -> String {
     text
 }
 
-/// The page of one plugin; `None` when it is not served.
+/// Returns the page of one plugin; `None` if it is not served.
 pub fn page(name: &str) -> Option<String> {
     page::build(name).map(|page| render(&page))
 }
@@ -84,7 +84,7 @@ fn add_field(text: &mut String, field: &Field) {
         field.bounds.clone(),
         field.description.clone(),
     ];
-    // A bar would end its cell, also inside of code.
+    // A bar would end the cell, even within code.
     let cells = cells.map(|cell| cell.replace('|', "\\|"));
     writeln!(text, "| {} |", cells.join(" | ")).expect(STRING);
 }

@@ -1,22 +1,21 @@
-//! A plugin's manual page, apart from how it is written: what the module doc says and what the
-//! schemas say, in the order of reading.
+//! Contents of a plugin's manual page, independent of its format: the module doc and the schemas,
+//! in reading order.
 
 use tollhouse_plugin::{PluginType, RunPolicy};
 
 use super::fields::{self, Field};
 use super::{category_name, phases_of};
 
-/// The heading that fields stand before.
+/// Headings that follow the fields.
 const AFTER_FIELDS: [&str; 3] = ["Answers", "Metrics", "Notes"];
 
 pub(super) struct Page {
-    /// The plugin's name.
     pub(super) name: &'static str,
-    /// What it does.
+    /// Introduction.
     pub(super) opening: String,
-    /// The example.
+    /// Sections before the fields, such as the example.
     pub(super) before_fields: Vec<Section>,
-    /// What it is told: by routes, by consumers, once for all.
+    /// Tables of fields: of routes, of consumers, of plugin metadata.
     pub(super) tables: Vec<Table>,
     /// Answers, metrics, notes.
     pub(super) after_fields: Vec<Section>,
@@ -27,21 +26,21 @@ pub(super) struct Page {
     judges_path: bool,
 }
 
-/// A part of the module doc.
+/// A section of the module doc.
 pub(super) struct Section {
     pub(super) heading: String,
     pub(super) body: String,
 }
 
-/// What a schema says.
+/// Fields of one schema.
 pub(super) struct Table {
     pub(super) heading: &'static str,
     pub(super) fields: Vec<Field>,
-    /// What holds for several fields together.
+    /// Constraints on several fields together.
     pub(super) notes: Vec<String>,
 }
 
-/// The page of a plugin that is served.
+/// Builds the page of a served plugin.
 pub(super) fn build(name: &str) -> Option<Page> {
     let catalogue = tollhouse_control::plugins::catalogue();
     let plugin = catalogue.get(name)?;
@@ -64,7 +63,7 @@ pub(super) fn build(name: &str) -> Option<Page> {
 }
 
 impl Page {
-    /// What is known without reading further, a line each.
+    /// Returns the main facts, one per line.
     pub(super) fn facts(&self) -> Vec<String> {
         let phases = match self.phases.as_str() {
             "" => "works outside of requests".to_owned(),
@@ -82,7 +81,7 @@ impl Page {
     }
 }
 
-/// The module doc, taken apart at its headings.
+/// Splits the module doc at its headings.
 fn sections(source: &str) -> (String, Vec<Section>) {
     let lines = source.lines().take_while(|line| line.starts_with("//!"));
     let lines = lines.map(|line| line.trim_start_matches("//!"));
@@ -118,7 +117,7 @@ fn tables(plugin: &PluginType) -> Vec<Table> {
         let fields = fields::from_schema(schema);
         let mut notes = fields::alternatives(schema);
         if fields.is_empty() {
-            notes.push("There are none.".to_owned());
+            notes.push("No fields.".to_owned());
         }
         if !encrypted.is_empty() {
             let names: Vec<String> = encrypted.iter().map(|name| format!("`{name}`")).collect();

@@ -16,15 +16,15 @@ use crate::cli::stdout;
 pub struct DeregisterArguments {
     #[command(flatten)]
     gateway: Gateway,
-    /// The id of the instance; or, with HOST:PORT, its service.
+    /// Id of the instance; or, with HOST:PORT, its service.
     #[arg(value_name = "ID|NAMESPACE/SERVICE")]
     what: String,
-    /// Where the instance listens.
+    /// Address of the instance.
     #[arg(value_name = "HOST:PORT")]
     address: Option<Address>,
 }
 
-/// Removes it.
+/// Removes the instance, or all instances at the address.
 pub fn run(arguments: &DeregisterArguments) -> anyhow::Result<ExitCode> {
     let bootstrap = match arguments.gateway.load() {
         Ok(bootstrap) => bootstrap,
@@ -42,7 +42,7 @@ pub fn run(arguments: &DeregisterArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The ids of who listens there; more than one only where somebody gave ids by hand.
+/// Returns the ids of the instances at an address; several are possible only with explicit ids.
 fn find(remote: &mut Remote, service: &str, address: &Address) -> anyhow::Result<Vec<String>> {
     let service: ServiceName = service.parse().map_err(anyhow::Error::msg)?;
     let query = format!("host={}&port={}", segment(&address.host), address.port);

@@ -1,6 +1,6 @@
-//! `tollhouse registry doctor`: what is wrong with the registry, and what helps.
+//! `tollhouse registry doctor`: reports problems of the registry, with remedies.
 //!
-//! Here the facts are gathered and the findings printed; `doctor/examine.rs` judges, and
+//! This file gathers the facts and prints the findings; `doctor/examine.rs` judges, and
 //! `doctor/probe.rs` tries the listeners.
 
 mod examine;
@@ -36,7 +36,7 @@ pub struct DoctorArguments {
     json: bool,
 }
 
-/// Examines, prints, and says by its exit code whether something is wrong.
+/// Prints the findings; the exit code tells whether there is a problem.
 pub fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
     let bootstrap = match arguments.gateway.load() {
         Ok(bootstrap) => bootstrap,
@@ -81,7 +81,8 @@ fn read<T: DeserializeOwned>(remote: &mut Remote, path: &str) -> anyhow::Result<
     read.with_context(|| format!("the list of {path} cannot be read"))
 }
 
-/// Where the listeners are tried: what the gateway says, seen from here.
+/// Returns the addresses of the listeners as seen from here: those that the gateway reports, else
+/// the configured ones.
 fn addresses(status: &Status, host: &str, bootstrap: &Bootstrap) -> (Vec<String>, Vec<String>) {
     let from_here = |said: &[String], configured: &[std::net::SocketAddr]| -> Vec<String> {
         if said.is_empty() {
@@ -102,7 +103,8 @@ fn addresses(status: &Status, host: &str, bootstrap: &Bootstrap) -> (Vec<String>
     (from_here(&[], &listen.registry_grpc), from_here(&[], &listen.registry_http))
 }
 
-/// How far the registry's clock is ahead of the one here; what the exchange took is in its favour.
+/// Returns how far the registry's clock is ahead of the local one; the duration of the exchange is
+/// not held against it.
 fn ahead(theirs_ms: u64, asked_at_ms: u64, answered_at_ms: u64) -> i64 {
     let difference = |from: u64, to: u64| {
         i64::try_from(to).unwrap_or(i64::MAX) - i64::try_from(from).unwrap_or(i64::MAX)
@@ -142,7 +144,7 @@ fn render(facts: &Facts, findings: &[Finding]) -> String {
         }
     }
     text.push_str(&render_findings(findings));
-    // Names come from clients, who must not be able to steer the terminal of who looks.
+    // Names come from clients, which must not be able to control the terminal.
     printable_lines(&text)
 }
 

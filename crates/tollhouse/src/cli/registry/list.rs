@@ -17,16 +17,16 @@ use crate::cli::stdout;
 pub struct ListArguments {
     #[command(flatten)]
     gateway: Gateway,
-    /// List the instances of this service, or alias, instead of services.
+    /// List the instances of this service or alias instead of services.
     #[arg(value_name = "NAMESPACE/SERVICE")]
     service: Option<ServiceName>,
-    /// Only what is in this namespace.
+    /// Only services or instances of this namespace.
     #[arg(long, value_name = "NAMESPACE", conflicts_with = "service")]
     namespace: Option<String>,
     /// List the instances of all services.
     #[arg(long, conflicts_with = "service")]
     instances: bool,
-    /// Only instances that are unhealthy, or services that have some.
+    /// Only unhealthy instances, or services with unhealthy instances.
     #[arg(long)]
     unhealthy: bool,
     /// Print the objects of the Admin API as a JSON array.
@@ -34,7 +34,7 @@ pub struct ListArguments {
     json: bool,
 }
 
-/// Prints what there is.
+/// Prints the list.
 pub fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     let bootstrap = match arguments.gateway.load() {
         Ok(bootstrap) => bootstrap,
@@ -54,7 +54,7 @@ pub fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     };
     let found = remote.list(&path, &query)?;
     if lists_instances {
-        // Ages are told by the registry's clock; the one here may differ.
+        // Ages are computed with the registry's clock, because the local one may differ.
         let now_ms = remote.get("GET", "status", None)?["now_ms"].as_u64().unwrap_or_default();
         return show(arguments, &found, |instances| instance_table(instances, now_ms));
     }

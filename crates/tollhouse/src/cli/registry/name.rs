@@ -1,4 +1,4 @@
-//! Names of services and addresses of instances as they are typed.
+//! Names of services and addresses of instances on the command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,9 +6,7 @@ use std::str::FromStr;
 /// A service: `NAMESPACE/NAME`, or a name in the namespace `default`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceName {
-    /// The namespace.
     pub namespace: String,
-    /// The name in it.
     pub name: String,
 }
 
@@ -16,7 +14,7 @@ impl FromStr for ServiceName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // A name may have slashes of its own.
+        // A name may contain slashes.
         let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
         if namespace.is_empty() || name.is_empty() {
             return Err("expected NAMESPACE/NAME or NAME".to_owned());
@@ -32,18 +30,17 @@ impl fmt::Display for ServiceName {
 }
 
 impl ServiceName {
-    /// Where the Admin API has it.
+    /// Returns the path of the service in the Admin API.
     pub fn path(&self) -> String {
         format!("services/{}/{}", segment(&self.namespace), segment(&self.name))
     }
 }
 
-/// Where an instance listens: `HOST:PORT`.
+/// Address of an instance: `HOST:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// A name or address; without brackets.
+    /// Name or address, without brackets.
     pub host: String,
-    /// The port.
     pub port: u16,
 }
 
@@ -63,13 +60,13 @@ impl FromStr for Address {
     }
 }
 
-/// A pair of metadata: `KEY=VALUE`.
+/// Parses a pair of metadata: `KEY=VALUE`.
 pub fn pair(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// A text as one segment of a path.
+/// Escapes a text as one segment of a path.
 pub fn segment(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

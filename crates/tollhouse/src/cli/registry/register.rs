@@ -15,7 +15,7 @@ use crate::cli::admin_client::refusal;
 use crate::cli::gateway::Gateway;
 use crate::cli::stdout;
 
-/// Seconds between heartbeats where nobody says.
+/// Default interval between heartbeats in seconds.
 const TTL_SECONDS_DEFAULT: u8 = 5;
 
 /// Arguments of `register`.
@@ -23,36 +23,36 @@ const TTL_SECONDS_DEFAULT: u8 = 5;
 pub struct RegisterArguments {
     #[command(flatten)]
     gateway: Gateway,
-    /// The service; it is created if it is not there.
+    /// Service of the instance; created if missing.
     #[arg(value_name = "NAMESPACE/SERVICE")]
     service: ServiceName,
-    /// Where the instance listens.
+    /// Address of the instance.
     #[arg(value_name = "HOST:PORT")]
     address: Address,
-    /// Its id; made of service and address when not given, as clients do it.
+    /// Id of the instance; by default derived from service and address, as clients do it.
     #[arg(long)]
     id: Option<String>,
-    /// Its share of the traffic; 0 gets none [default: 100].
+    /// Share of the traffic; 0 gets none [default: 100].
     #[arg(long)]
     weight: Option<u16>,
-    /// Seconds between heartbeats, 1 to 60; after three times as long without one it counts as
-    /// unhealthy. Without this (and without --heartbeat) its health is not checked.
+    /// Seconds between heartbeats, 1 to 60; after three times as long without one the instance
+    /// counts as unhealthy. Without this and without --heartbeat its health is not checked.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u8).range(1..=60))]
     ttl: Option<u8>,
     /// A pair of metadata; may be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     metadata: Vec<(String, String)>,
-    /// Its version.
+    /// Version of the instance.
     #[arg(long = "instance-version", visible_alias = "version", value_name = "VERSION")]
     instance_version: Option<String>,
-    /// What it speaks, such as `http` or `grpc`.
+    /// Protocol of the instance, such as `http` or `grpc`.
     #[arg(long)]
     protocol: Option<String>,
-    /// Keep traffic from it for now.
+    /// Keep traffic away from the instance.
     #[arg(long)]
     isolated: bool,
-    /// Stay, and send heartbeats until Ctrl-C; then deregister it. The TTL is 5 seconds unless --ttl
-    /// says otherwise.
+    /// Keep running and send heartbeats until Ctrl-C; then deregister the instance. The default TTL
+    /// is then 5 seconds.
     #[arg(long)]
     heartbeat: bool,
     /// Print the instance as JSON.
@@ -61,12 +61,12 @@ pub struct RegisterArguments {
 }
 
 impl RegisterArguments {
-    /// Seconds between heartbeats; none where health is not checked.
+    /// Returns the interval between heartbeats in seconds; `None` if health is not checked.
     fn ttl_seconds(&self) -> Option<u8> {
         self.ttl.or(self.heartbeat.then_some(TTL_SECONDS_DEFAULT))
     }
 
-    /// The instance as the Admin API takes it.
+    /// Returns the body for the Admin API.
     fn body(&self) -> Value {
         let mut fields = Map::new();
         let mut put = |name: &str, value: Option<Value>| {
@@ -88,14 +88,14 @@ impl RegisterArguments {
     }
 }
 
-/// Registers, and stays if asked to.
+/// Registers the instance; with `--heartbeat`, sends heartbeats until a signal.
 pub fn run(arguments: &RegisterArguments) -> anyhow::Result<ExitCode> {
     let bootstrap = match arguments.gateway.load() {
         Ok(bootstrap) => bootstrap,
         Err(code) => return Ok(code),
     };
     let mut remote = Remote::open(&arguments.gateway, &bootstrap)?;
-    // Before it is registered: a signal must not leave it behind.
+    // Installed before the registration, because a signal must not leave the instance behind.
     let mut signals = Signals::new(&remote)?;
     let id = register(&mut remote, arguments)?;
     let Some(ttl) = arguments.ttl_seconds().filter(|_| arguments.heartbeat) else {
@@ -110,7 +110,7 @@ pub fn run(arguments: &RegisterArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Registers and tells; gives the id.
+/// Registers the instance, prints it, and returns its id.
 fn register(remote: &mut Remote, arguments: &RegisterArguments) -> anyhow::Result<String> {
     let instance = remote.get("POST", "instances", Some(&arguments.body()))?;
     let Some(id) = instance["id"].as_str() else {
@@ -125,7 +125,8 @@ fn register(remote: &mut Remote, arguments: &RegisterArguments) -> anyhow::Resul
     Ok(id.to_owned())
 }
 
-/// One heartbeat. What goes wrong is told, and tried again with the next: a gateway may be restarting.
+/// Sends a heartbeat. A failure is printed and the next heartbeat tries again, because the gateway
+/// may be restarting.
 fn beat(remote: &mut Remote, arguments: &RegisterArguments, id: &str) {
     let path = format!("instances/{}/heartbeat", segment(id));
     let done = match remote.ask("POST", &path, Some(&json!({}))) {
@@ -142,7 +143,7 @@ fn beat(remote: &mut Remote, arguments: &RegisterArguments, id: &str) {
     }
 }
 
-/// The signals that ask for the end.
+/// Signals that end the command.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -158,7 +159,7 @@ impl Signals {
         })
     }
 
-    /// Waits; tells whether one came.
+    /// Waits up to `time`. Returns whether a signal came.
     fn come_within(&mut self, remote: &Remote, time: Duration) -> bool {
         remote.runtime().block_on(async {
             tokio::select! {

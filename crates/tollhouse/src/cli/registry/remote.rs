@@ -1,4 +1,4 @@
-//! The registry behind an Admin API.
+//! Client of the registry behind an Admin API.
 
 use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
@@ -11,39 +11,39 @@ use tollhouse_config::Bootstrap;
 use crate::cli::admin_client::{AdminClient, refusal};
 use crate::cli::gateway::{Gateway, other_ways};
 
-/// Where the Admin API has the registry's objects.
+/// Path of the registry's objects.
 const BASE: &str = "/registry/v1";
 
-/// Objects asked for at a time: the most the API gives.
+/// Objects per page: the maximum of the API.
 const PAGE_SIZE: usize = 5_000;
 
-/// A way to the registry.
+/// Connection to the registry.
 pub struct Remote {
     client: AdminClient,
     ways: String,
 }
 
 impl Remote {
-    /// The one of a gateway; connects with the first request.
+    /// Creates a client for a gateway; the first request opens the connection.
     ///
     /// # Errors
-    /// Its Admin API is off, or speaks TLS.
+    /// If the Admin API is off, or uses TLS.
     pub fn open(gateway: &Gateway, bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         Ok(Self { client: gateway.client(bootstrap)?, ways: other_ways(bootstrap) })
     }
 
-    /// What it runs on.
+    /// Returns the runtime that the client's IO runs on.
     pub fn runtime(&self) -> &Runtime {
         self.client.runtime()
     }
 
-    /// The host of the Admin API, without the port.
+    /// Returns the host of the Admin API, without the port.
     pub fn host(&self) -> &str {
         let authority = self.client.authority();
         authority.rsplit_once(':').map_or(authority, |(host, _)| host)
     }
 
-    /// One exchange; the status is left to the caller.
+    /// Sends a request; the caller checks the status.
     pub fn ask(
         &mut self,
         method: &str,
@@ -58,7 +58,7 @@ impl Remote {
         })
     }
 
-    /// One exchange that must succeed.
+    /// Sends a request that must succeed.
     pub fn get(&mut self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
         let (status, answer) = self.ask(method, path, body)?;
         if !status.is_success() {
@@ -68,10 +68,10 @@ impl Remote {
             return Ok(Value::Null);
         }
         serde_json::from_slice(&answer)
-            .with_context(|| format!("the answer to {path} is no JSON; is that a Tollhouse?"))
+            .with_context(|| format!("the answer to {path} is not JSON; is that a Tollhouse?"))
     }
 
-    /// All pages of a list. `query` may be empty.
+    /// Returns all pages of a list. `query` may be empty.
     pub fn list(&mut self, path: &str, query: &str) -> anyhow::Result<Vec<Value>> {
         let mut all = Vec::new();
         for page in 1.. {
@@ -80,7 +80,7 @@ impl Remote {
             let mut answer = self.get("GET", &path, None)?;
             let total = answer.get("total").and_then(Value::as_u64).unwrap_or_default();
             let Some(Value::Array(list)) = answer.get_mut("list").map(Value::take) else {
-                bail!("the answer to {path} is no list; is that a Tollhouse?");
+                bail!("the answer to {path} is not a list; is that a Tollhouse?");
             };
             let is_last = list.len() < PAGE_SIZE;
             all.extend(list);
@@ -91,7 +91,7 @@ impl Remote {
         Ok(all)
     }
 
-    /// Opens a watch.
+    /// Opens a stream of changes.
     pub fn open_stream(&self, path: &str) -> anyhow::Result<(StatusCode, Incoming)> {
         self.client.open_stream(&format!("{BASE}/{path}"))
     }

@@ -1,25 +1,26 @@
-//! Tables for terminals: columns as wide as their widest cell, long cells cut, numbers to the right.
+//! Tables for terminals: columns as wide as their widest cell, long cells truncated, numbers
+//! right-aligned.
 
 use tollhouse_control::terminal::steers;
 
-/// Characters of a cell that are shown; a table with longer ones is wider than any screen.
+/// Maximum length of a cell; longer ones would make the table wider than a screen.
 const CELL_CHARS_MAX: usize = 48;
 
-/// Where a column's text stands.
+/// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     Left,
     Right,
 }
 
-/// A table in the making.
+/// Table under construction.
 pub struct Table {
     aligns: Vec<Align>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table of these columns.
+    /// Creates a table with these columns.
     pub fn new(columns: &[(&str, Align)]) -> Self {
         let heading = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
         Self { aligns: columns.iter().map(|(_, align)| *align).collect(), rows: vec![heading] }
@@ -31,7 +32,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(shown).collect());
     }
 
-    /// The table as text.
+    /// Formats the table.
     pub fn render(&self) -> String {
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
@@ -54,7 +55,7 @@ impl Table {
     }
 }
 
-/// Control characters of names and metadata must not reach a terminal.
+/// Truncates a cell, and replaces control characters, which must not reach a terminal.
 fn cut(cell: String) -> String {
     let printable = |c: char| if steers(c) { '?' } else { c };
     if cell.chars().count() <= CELL_CHARS_MAX {
@@ -65,7 +66,7 @@ fn cut(cell: String) -> String {
     short
 }
 
-/// How long ago something was, in its largest unit.
+/// Formats the age of an event, in its largest unit.
 pub fn ago(now_ms: u64, then_ms: u64) -> String {
     let seconds = now_ms.saturating_sub(then_ms) / 1_000;
     match seconds {

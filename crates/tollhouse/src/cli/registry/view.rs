@@ -1,10 +1,9 @@
-//! The registry's objects as the commands read them; what they do not need is left out.
+//! The registry's objects with the fields that the commands need.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// A service.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Service {
@@ -15,7 +14,7 @@ pub struct Service {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Instances as they are counted.
+/// Numbers of instances.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Counted {
@@ -25,7 +24,6 @@ pub struct Counted {
     pub isolated: u32,
 }
 
-/// A service's mass expiry.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct MassExpiry {
@@ -33,7 +31,6 @@ pub struct MassExpiry {
     pub kept: u32,
 }
 
-/// An instance.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Instance {
@@ -53,7 +50,7 @@ pub struct Instance {
     pub create_time: u64,
 }
 
-/// The heartbeats of an instance.
+/// Heartbeats of an instance.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Beaten {
@@ -61,7 +58,6 @@ pub struct Beaten {
     pub count: u64,
 }
 
-/// An alias.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Alias {
@@ -70,7 +66,7 @@ pub struct Alias {
     pub target: Name,
 }
 
-/// The name of a service.
+/// Full name of a service.
 #[derive(Debug, Clone, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(default)]
 pub struct Name {
@@ -78,7 +74,7 @@ pub struct Name {
     pub name: String,
 }
 
-/// The registry as a whole.
+/// Status of the registry.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Status {
@@ -90,7 +86,7 @@ pub struct Status {
     pub counted: Counters,
 }
 
-/// Where it listens.
+/// Listener addresses.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Listeners {
@@ -98,7 +94,7 @@ pub struct Listeners {
     pub http: Vec<String>,
 }
 
-/// What was counted since the start.
+/// Counters since the start.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Counters {
@@ -107,7 +103,7 @@ pub struct Counters {
 }
 
 impl Instance {
-    /// One word for its state.
+    /// Returns the state in one word.
     pub fn state(&self) -> &'static str {
         match (self.isolated, self.healthy) {
             (true, _) => "isolated",
@@ -116,7 +112,7 @@ impl Instance {
         }
     }
 
-    /// Host and port.
+    /// Returns host and port.
     pub fn address(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -125,7 +121,7 @@ impl Instance {
         }
     }
 
-    /// Its metadata on one line.
+    /// Returns the metadata on one line.
     pub fn labels(&self) -> String {
         let pairs: Vec<String> =
             self.metadata.iter().map(|(key, value)| format!("{key}={value}")).collect();

@@ -16,8 +16,8 @@ use crate::cli::admin_client::refusal;
 use crate::cli::gateway::Gateway;
 use crate::cli::stdout;
 
-/// Longest line taken, in bytes: an instance with all the metadata it may have takes 1.6 MB where each
-/// character is written as an escape.
+/// Maximum length of a line in bytes: an instance with the maximum of metadata takes 1.6 MB if each
+/// character is escaped.
 const LINE_BYTES_MAX: usize = 4 << 20;
 
 /// Arguments of `watch`.
@@ -25,15 +25,15 @@ const LINE_BYTES_MAX: usize = 4 << 20;
 pub struct WatchArguments {
     #[command(flatten)]
     gateway: Gateway,
-    /// The service, or alias. One that is not there yet is waited for.
+    /// Service or alias; one that does not exist yet is awaited.
     #[arg(value_name = "NAMESPACE/SERVICE")]
     service: ServiceName,
-    /// Print the lines of the Admin API as they are.
+    /// Print the unchanged lines of the Admin API.
     #[arg(long)]
     json: bool,
 }
 
-/// Prints what there is, then what changes.
+/// Prints the instances, then every change.
 pub fn run(arguments: &WatchArguments) -> anyhow::Result<ExitCode> {
     let bootstrap = match arguments.gateway.load() {
         Ok(bootstrap) => bootstrap,
@@ -61,7 +61,7 @@ async fn follow(arguments: &WatchArguments, mut body: Incoming) -> anyhow::Resul
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.context("the watch was cut off")?.into_data() else { continue };
         pending.extend_from_slice(&data);
-        // Frames end anywhere; only whole lines are read.
+        // A frame may end within a line; only complete lines are decoded.
         let Some(end) = pending.iter().rposition(|byte| *byte == b'\n') else {
             if pending.len() > LINE_BYTES_MAX {
                 bail!("a line of the watch is longer than {LINE_BYTES_MAX} bytes");
@@ -70,7 +70,7 @@ async fn follow(arguments: &WatchArguments, mut body: Incoming) -> anyhow::Resul
         };
         let rest = pending.split_off(end + 1);
         let whole = std::mem::replace(&mut pending, rest);
-        let text = String::from_utf8(whole).context("the watch is no text")?;
+        let text = String::from_utf8(whole).context("the stream of changes is not UTF-8")?;
         let mut shown = String::new();
         for line in text.lines() {
             if arguments.json {
@@ -86,14 +86,14 @@ async fn follow(arguments: &WatchArguments, mut body: Incoming) -> anyhow::Resul
     Ok(())
 }
 
-/// A line for people; `None` where there is nothing to tell them. `known` is whether the service was
-/// there when it was last told.
+/// Formats a line; `None` if there is nothing to print. `known` is whether the service existed at
+/// the last report.
 fn rendered(
     line: &str,
     service: &ServiceName,
     known: &mut Option<bool>,
 ) -> anyhow::Result<Option<String>> {
-    let value: Value = serde_json::from_str(line).context("the watch is no JSON")?;
+    let value: Value = serde_json::from_str(line).context("the stream of changes is not JSON")?;
     let sign = match value["type"].as_str() {
         Some("added") => '+',
         Some("changed") => '~',
@@ -114,7 +114,7 @@ fn rendered(
     Ok(Some(printable(&text)))
 }
 
-/// That a service is or is not there is worth a line when it is news.
+/// Reports whether the service exists, if that has changed.
 fn synced(value: &Value, service: &ServiceName, known: &mut Option<bool>) -> Option<String> {
     let exists = value["exists"].as_bool().unwrap_or_default();
     let before = known.replace(exists);
@@ -124,7 +124,7 @@ fn synced(value: &Value, service: &ServiceName, known: &mut Option<bool>) -> Opt
             let noun = if total == 1 { "instance" } else { "instances" };
             Some(format!("= {total} {noun} of {service}"))
         }
-        (None, false) => Some(format!("= there is no {service} yet")),
+        (None, false) => Some(format!("= {service} does not exist yet")),
         (Some(true), false) => Some(format!("= {service} was deleted")),
         (Some(_), _) => None,
     }

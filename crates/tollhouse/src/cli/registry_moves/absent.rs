@@ -1,5 +1,5 @@
-//! Objects that the registry has and the source of an import does not: those of earlier imports that the source has
-//! deleted since, and those that were registered here.
+//! Objects that the registry has and the source of an import does not: imported earlier and deleted
+//! from the source since, or registered here.
 
 use std::collections::HashSet;
 
@@ -9,25 +9,26 @@ use tollhouse_registry::Object;
 
 use super::tally::Named;
 
-/// See the module.
+/// Handling of such objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absent {
-    /// They are of no interest: a file may hold a part of a registry.
+    /// Ignored, because a file may contain a part of a registry.
     Ignored,
-    /// They are named.
+    /// Listed in the output.
     Named,
-    /// They are removed.
+    /// Removed.
     Removed,
 }
 
-/// All that is registered and could come from a Polaris, what stands under names before the names.
+/// Registered objects that a Polaris could have, with referring objects before those that they
+/// refer to.
 pub struct Registered(Vec<(String, Object)>);
 
 impl Registered {
-    /// Reads the store of the configuration, which another process may have open.
+    /// Reads the configured store, which another process may use meanwhile.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the store cannot be read.
     pub fn read(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         let mut stored = StoredEntries::open(bootstrap)?;
         let mut objects = Vec::new();
@@ -37,7 +38,7 @@ impl Registered {
                 break;
             }
             for entry in page {
-                // What this version cannot read is not its to remove.
+                // Entries that this version cannot decode are not removed.
                 let Ok(object) = Object::from_entry(&entry.key, &entry.value) else { continue };
                 if place(&object).is_some() {
                     objects.push((entry.key.to_string(), object));
@@ -48,15 +49,15 @@ impl Registered {
         Ok(Self(objects))
     }
 
-    /// Those whose keys are not among `keys`.
+    /// Returns the objects whose keys are not in `keys`.
     pub fn without(self, keys: &HashSet<String>) -> Vec<Object> {
         let absent = self.0.into_iter().filter(|(key, _)| !keys.contains(key));
         absent.map(|(_, object)| object).collect()
     }
 }
 
-/// The place of a kind in the order of removal; `None` for those that an import of a Polaris never brings, and for
-/// namespaces, in which something else may have been registered.
+/// Returns the place of a kind in the order of removal; `None` for contracts, which an import from
+/// a Polaris never brings, and for namespaces, which may contain other objects.
 fn place(object: &Object) -> Option<u8> {
     match object {
         Object::Instance(_) => Some(0),
@@ -67,7 +68,7 @@ fn place(object: &Object) -> Option<u8> {
     }
 }
 
-/// The first of them in lines; empty without any.
+/// Formats the first objects as lines; empty without objects.
 pub fn text(absent: &[Object], head: &str) -> String {
     let mut named = Named::default();
     for object in absent {

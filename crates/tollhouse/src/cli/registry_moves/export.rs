@@ -1,5 +1,6 @@
-//! `tollhouse export registry`: what is registered as one file, as of one revision, while gateways run or not. A
-//! backup of a registry that nodes share is the same file, with what says which cluster's it is.
+//! `tollhouse export registry`: writes the registry to one file, at one revision, whether or not
+//! gateways run. The backup of a registry that nodes share has the same format, and also the keys
+//! that identify its cluster.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -22,19 +23,19 @@ use crate::cli::{problems, stdout};
 pub struct ExportArguments {
     #[command(flatten)]
     configuration: Configuration,
-    /// Where the file goes, replacing what is there; the standard output when not given. It holds the tokens of
-    /// services and namespaces, and only this user may read it.
+    /// File for the export; an existing file is replaced. Standard output by default. The file
+    /// contains tokens of services and namespaces and is readable by this user only.
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
-/// Only the owner may read what holds tokens.
+/// Mode of the file: it contains tokens, so only its owner may read it.
 const FILE_MODE: u32 = 0o600;
 
 /// Writes the file.
 ///
 /// # Errors
-/// The store cannot be read, or the file not be written.
+/// If the store cannot be read, or the file cannot be written.
 pub fn export(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
     let loaded = match problems::load(&arguments.configuration) {
         Ok(loaded) => loaded,
@@ -55,10 +56,10 @@ pub fn export(arguments: &ExportArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Copies a registry that nodes share to a file that must not be there yet; what there is to say about it.
+/// Copies a registry that nodes share to a new file, and returns the line to print.
 ///
 /// # Errors
-/// The store cannot be read, or the file is there or cannot be written.
+/// If the store cannot be read, or the file exists or cannot be written.
 pub fn back_up(bootstrap: &Bootstrap, path: &Path) -> anyhow::Result<String> {
     let name = offline::name(bootstrap);
     if path.exists() {
@@ -68,8 +69,8 @@ pub fn back_up(bootstrap: &Bootstrap, path: &Path) -> anyhow::Result<String> {
     Ok(format!("{}: {count} entries of the registry in {name}\n", path.display()))
 }
 
-/// What a backup has besides: which cluster's it is, so that its nodes know a restored database again. What nodes
-/// say of themselves from second to second is left behind.
+/// Whether a backup contains an entry: registered objects, and the keys that identify the cluster,
+/// so that its nodes recognise a restored database. Short-lived entries of nodes are left out.
 fn is_backed_up(entry: &Entry) -> bool {
     offline::is_registered(entry)
         || (entry.key.starts_with("/tollhouse/") && entry.expires_at_ms.is_none())
@@ -93,7 +94,7 @@ fn write<W: Write>(
     }
 }
 
-/// Puts a whole new file in the place of an old one; how many entries it has.
+/// Replaces a file atomically, and returns the number of entries written.
 fn replace(
     path: &Path,
     fill: impl FnOnce(BufWriter<File>) -> anyhow::Result<(BufWriter<File>, u64)>,
@@ -110,7 +111,7 @@ fn replace(
         Ok(count)
     });
     if written.is_err() {
-        // It is incomplete, and the error that counts is the one above.
+        // Ignored, because the first error is the one to report.
         let _ = fs::remove_file(&unfinished);
     }
     written.with_context(|| format!("failed to write {}", path.display()))

@@ -1,5 +1,5 @@
-//! A registry as a file: JSON, one object a line, as the registry's store has them. The first line says which
-//! format it is, the last how many objects there are, so that half a file is not taken for a whole one.
+//! File format of a registry: JSON, one object per line, as in the registry's store. The first line
+//! names the format, the last has the number of objects, so that a truncated file is detected.
 
 use std::io::{BufRead, Read, Write};
 
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollhouse_store::{Entry, limits};
 
-/// The format that this version writes, and the newest that it reads.
+/// Format version that this build writes, and the newest that it reads.
 pub const FORMAT: u64 = 1;
 
-/// Bytes of the longest line: the largest value that a store takes, in base64, with its key.
+/// Maximum length of a line: the largest value of a store in base64, with its key.
 const LINE_BYTES_MAX: usize = 2 * limits::VALUE_BYTES_MAX;
 
-/// What a line has: a key and its value.
+/// Key and value of a line.
 pub type KeyValue = (Box<str>, Vec<u8>);
 
 /// The first line.
@@ -23,10 +23,10 @@ pub type KeyValue = (Box<str>, Vec<u8>);
 struct First {
     #[serde(rename = "tollhouse-registry")]
     format: u64,
-    /// Who wrote it, for people.
+    /// Version of the program that wrote the file, for information.
     #[serde(default)]
     version: String,
-    /// The revision of the store that all of it is of, for people.
+    /// Revision of the store, for information.
     #[serde(default)]
     revision: u64,
 }
@@ -37,7 +37,7 @@ struct Last {
     end: u64,
 }
 
-/// A line between them: a value that is JSON, as it is read, or any bytes.
+/// A line in between: a JSON value, or base64 for other bytes.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
     key: Box<str>,
@@ -47,52 +47,49 @@ struct Line {
     base64: Option<String>,
 }
 
-/// Why a file cannot be read.
+/// Reason for which a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It has another beginning.
-    #[error(
-        "it is no registry's file: its first line is not that of one. tollhouse export registry writes one"
-    )]
+    /// The first line is not that of an export.
+    #[error("not a registry export: unexpected first line. tollhouse export registry writes one")]
     Foreign,
-    /// A newer version wrote it.
+    /// A newer version wrote the file.
     #[error(
         "it has format {0}, of a newer version; this one reads up to {FORMAT}. Use that version, or export the \
          registry with this one"
     )]
     Newer(u64),
-    /// A line is none.
+    /// A line is malformed.
     #[error("line {line} cannot be read: {reason}")]
     Line {
-        /// Which, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong with it.
         reason: String,
     },
-    /// The end is missing.
+    /// The last line is missing.
     #[error("it is incomplete: its last line is missing. Copy or write it again")]
     Incomplete,
     /// Lines are missing, or were added.
     #[error("it says that it has {said} objects and has {found}; its last line counts them")]
     Count {
-        /// By its last line.
+        /// Number in the last line.
         said: u64,
-        /// As counted.
+        /// Number of lines found.
         found: u64,
     },
-    /// It cannot be read.
+    /// Reading failed.
     #[error("{0}")]
     Unreadable(#[from] std::io::Error),
 }
 
-/// Writes a file, an object after the other.
+/// Writer of a file.
 pub struct Writer<W: Write> {
     out: W,
     count: u64,
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins it.
+    /// Writes the first line.
     pub fn new(mut out: W, revision: u64) -> std::io::Result<Self> {
         let first =
             First { format: FORMAT, version: env!("CARGO_PKG_VERSION").to_owned(), revision };
@@ -101,14 +98,14 @@ impl<W: Write> Writer<W> {
         Ok(Self { out, count: 0 })
     }
 
-    /// Adds an entry of a store.
+    /// Writes an entry of a store.
     pub fn write(&mut self, entry: &Entry) -> std::io::Result<()> {
         self.out.write_all(line(&entry.key, &entry.value)?.as_bytes())?;
         self.count += 1;
         Ok(())
     }
 
-    /// Ends it; how many objects it has.
+    /// Writes the last line, and returns the number of objects.
     pub fn finish(mut self) -> std::io::Result<(W, u64)> {
         serde_json::to_writer(&mut self.out, &Last { end: self.count })?;
         self.out.write_all(b"\n")?;
@@ -117,10 +114,10 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// The line of a key and its value.
+/// Formats a key and its value as a line.
 pub fn line(key: &str, value: &[u8]) -> std::io::Result<String> {
     let json: Option<Value> = serde_json::from_slice(value).ok();
-    // What would not be read back byte by byte is no text for people.
+    // JSON that would not be reproduced byte by byte is written as base64.
     let json = json.filter(|json| {
         !json.is_null() && serde_json::to_vec(json).is_ok_and(|bytes| bytes == value)
     });
@@ -129,7 +126,7 @@ pub fn line(key: &str, value: &[u8]) -> std::io::Result<String> {
     Ok(serde_json::to_string(&line)? + "\n")
 }
 
-/// Reads a file, an object after the other.
+/// Reader of a file.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
@@ -140,7 +137,7 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Begins; refuses what is no such file.
+    /// Reads and checks the first line.
     pub fn new(input: R) -> Result<Self, FileError> {
         let mut reader = Self { input, line: 0, count: 0, text: Vec::new(), is_over: false };
         if !reader.next_line()? {
@@ -153,7 +150,7 @@ impl<R: BufRead> Reader<R> {
         Ok(reader)
     }
 
-    /// The next key and value; none at the end, which must be there.
+    /// Returns the next key and value; `None` after the last line, which must be present.
     pub fn next_entry(&mut self) -> Result<Option<KeyValue>, FileError> {
         if self.is_over {
             return Ok(None);
@@ -174,7 +171,7 @@ impl<R: BufRead> Reader<R> {
         Ok(Some((key, value)))
     }
 
-    /// The line that was read last, from 1.
+    /// Returns the number of the last line read, from 1.
     pub fn line(&self) -> u64 {
         self.line
     }
@@ -183,7 +180,7 @@ impl<R: BufRead> Reader<R> {
         FileError::Line { line: self.line, reason: reason.to_string() }
     }
 
-    /// Reads a line that is not blank; `false` at the end.
+    /// Reads the next line that is not blank. Returns `false` at the end.
     fn next_line(&mut self) -> Result<bool, FileError> {
         loop {
             self.text.clear();
@@ -202,7 +199,7 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// Why a line is none.
+/// Reason for which a line is malformed.
 #[derive(Debug, thiserror::Error)]
 enum LineError {
     #[error("it is longer than any object")]
@@ -257,7 +254,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_whatever_the_bytes_are() {
-        // Every length, and bytes that are JSON, text, or neither: by a fixed series of numbers.
+        // Every length, with bytes that are JSON, text or neither, from a fixed series of numbers.
         let mut seed = 0x2545_f491_u32;
         let mut next = || {
             seed ^= seed << 13;
@@ -283,8 +280,8 @@ mod tests {
         let text = String::from_utf8(whole.clone()).expect("it is text");
         let lines: Vec<&str> = text.lines().collect();
         let table = [
-            (String::new(), "no registry's file"),
-            ("routes: []\n".to_owned(), "no registry's file"),
+            (String::new(), "not a registry export"),
+            ("routes: []\n".to_owned(), "not a registry export"),
             (text.replace("registry\":1", "registry\":2"), "has format 2, of a newer version"),
             (lines[..3].join("\n"), "it is incomplete"),
             (format!("{}\n{}\n{}\n", lines[0], lines[1], lines[3]), "2 objects and has 1"),

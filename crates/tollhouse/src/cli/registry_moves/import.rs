@@ -1,5 +1,6 @@
-//! `tollhouse import registry` and `tollhouse import polaris`: objects of a file or of a Polaris become objects of the
-//! registry. What would change is counted and agreed to first; what is there already is passed over.
+//! `tollhouse import registry` and `tollhouse import polaris`: write objects of a file or of a
+//! Polaris to the registry. The changes are counted and confirmed first; objects that exist
+//! unchanged are skipped.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,12 +21,12 @@ use crate::cli::configuration::Configuration;
 use crate::cli::import::agreed;
 use crate::cli::{problems, stdout};
 
-/// What both have in common.
+/// Arguments common to both commands.
 #[derive(Debug, Args)]
 struct Common {
     #[command(flatten)]
     configuration: Configuration,
-    /// Print what would change, and change nothing.
+    /// Print the changes without making them.
     #[arg(long, conflicts_with = "admin")]
     dry_run: bool,
     /// Do not ask before writing.
@@ -35,7 +36,7 @@ struct Common {
     /// registry's store.
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
-    /// Key for the Admin API; the configured one, or the one in the data directory, when not given.
+    /// Key for the Admin API; by default the configured one, or the one in the data directory.
     #[arg(long, value_name = "KEY", requires = "admin", hide_env_values = true)]
     admin_key: Option<String>,
 }
@@ -49,12 +50,13 @@ const EXIT: &str = "Exit code: 0 when everything is there afterwards; 1 when som
 pub struct FileArguments {
     #[command(flatten)]
     common: Common,
-    /// What `tollhouse export registry` wrote.
+    /// File that `tollhouse export registry` wrote.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
-/// Arguments of `import polaris`. The database is only read, as of one instant; its servers may run meanwhile.
+/// Arguments of `import polaris`. The database is only read, at one instant; its servers may run
+/// meanwhile.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT)]
 pub struct PolarisArguments {
@@ -62,16 +64,16 @@ pub struct PolarisArguments {
     common: Common,
     #[command(flatten)]
     database: DatabaseArguments,
-    /// Remove the instances, services, aliases and rules that the registry has and the Polaris does not, those that
-    /// were registered here included. Without it they are named.
+    /// Remove the instances, services, aliases and rules that the registry has and the Polaris does
+    /// not, including those registered here. Without it they are listed.
     #[arg(long, conflicts_with = "admin")]
     prune: bool,
 }
 
-/// Takes over a file.
+/// Imports a file.
 ///
 /// # Errors
-/// It cannot be read, or the registry not be written.
+/// If the file cannot be read, or the registry cannot be written.
 pub fn import_file(arguments: &FileArguments) -> anyhow::Result<ExitCode> {
     let loaded = match problems::load(&arguments.common.configuration) {
         Ok(loaded) => loaded,
@@ -82,10 +84,10 @@ pub fn import_file(arguments: &FileArguments) -> anyhow::Result<ExitCode> {
     carry_out(&Import { common, bootstrap, absent: Absent::Ignored }, &mut source)
 }
 
-/// Takes over a Polaris.
+/// Imports from a Polaris.
 ///
 /// # Errors
-/// Its database cannot be read, or the registry not be written.
+/// If its database cannot be read, or the registry cannot be written.
 pub fn import_polaris(arguments: &PolarisArguments) -> anyhow::Result<ExitCode> {
     let loaded = match problems::load(&arguments.common.configuration) {
         Ok(loaded) => loaded,
@@ -97,14 +99,14 @@ pub fn import_polaris(arguments: &PolarisArguments) -> anyhow::Result<ExitCode> 
     carry_out(&Import { common, bootstrap, absent }, &mut source)
 }
 
-/// An import into the registry of the configuration itself.
+/// An import into the configured registry.
 struct Import<'a> {
     common: &'a Common,
     bootstrap: &'a Bootstrap,
     absent: Absent,
 }
 
-/// What an import is about to do.
+/// Planned changes of an import.
 struct Planned {
     tally: Tally,
     only_here: Vec<Object>,
@@ -137,8 +139,8 @@ impl Import<'_> {
         Ok(Planned { tally, only_here })
     }
 
-    /// Whether what only the registry has is removed. Never beside faults: an object of the source that cannot be
-    /// read is not one that it has deleted.
+    /// Whether objects that only the registry has are removed. Never if anything else was left out,
+    /// because an object of the source that cannot be read was not deleted there.
     fn removes(&self, planned: &Planned) -> bool {
         self.absent == Absent::Removed
             && !planned.tally.has_faults()
@@ -171,7 +173,7 @@ impl Import<'_> {
         }
         let written = opened.write(source)?;
         let (count, place) = (written.writes(), offline::name(self.bootstrap));
-        // Where other nodes write at the same time, something else may have come of it.
+        // Other nodes may write at the same time, so that the result can differ from the plan.
         let is_as_planned = written == planned.tally;
         let differs = if is_as_planned { "" } else { "; of what was said above, this changed:\n" };
         stdout::print(&format!("{count} objects written to {place}{differs}\n"))?;

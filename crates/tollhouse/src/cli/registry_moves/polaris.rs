@@ -1,5 +1,5 @@
-//! The database of a Polaris: one snapshot, so that servers may go on writing, in pages.
-//! What its rows mean is known to the crate of that protocol.
+//! Source of an import: the database of a Polaris, read in pages from one snapshot, so that its
+//! servers may go on writing. The crate `tollhouse-polaris` interprets the rows.
 
 use std::collections::VecDeque;
 
@@ -12,34 +12,34 @@ use tollhouse_sql::{Snapshot, SqlOptions};
 
 use super::source::{Item, LeftOut, Source};
 
-/// Rows of a page: with all the metadata that they may have some 60 MB, as a rule some hundred kilobytes.
+/// Rows per page: usually some hundred kilobytes, some 60 MB with the maximum of metadata.
 const PAGE_ROWS: usize = 256;
 
-/// How long one query may take: services are few, and instances are read by their primary key.
+/// Timeout of one query; instances are read by primary key, and other rows are few.
 const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// How the database of these settings is reached.
+/// Returns the connection options for these settings.
 pub fn options(settings: &RegistryStore) -> anyhow::Result<SqlOptions> {
     let options = database::options_from_settings(settings).context("--database")?;
     let options = options.context("--database: it names no database")?;
     Ok(SqlOptions { timeout: TIMEOUT, ..options })
 }
 
-/// See the module.
+/// Source of an import; see the module.
 pub struct PolarisSource {
     runtime: Runtime,
     snapshot: Snapshot,
     name: String,
     known: Columns,
-    /// Which part is read, and the key of its last row that was.
+    /// Index of the part being read; the next field is the key of its last row read.
     part: usize,
     after: Option<String>,
-    /// What is said about the database as a whole, with the first page.
+    /// Notes on the whole database, returned as the first page.
     notes: VecDeque<LeftOut>,
 }
 
 impl PolarisSource {
-    /// Connects, and looks whether it is Polaris'.
+    /// Connects, and checks that the database is one of Polaris.
     pub fn open(settings: &RegistryStore) -> anyhow::Result<Self> {
         let options = options(settings)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -48,12 +48,13 @@ impl PolarisSource {
         for row in runtime.block_on(snapshot.rows(Columns::QUERY.to_owned()))? {
             known.add_row(row);
         }
-        // Some parts came with later versions of Polaris: of one that is not there nothing is missing.
+        // Later versions of Polaris added some parts; if one is absent, its columns are not
+        // missing.
         let there = PARTS.iter().filter(|part| part.is_there(&known));
         let missing: Vec<String> = there.flat_map(|part| part.missing(&known)).collect();
         if !missing.is_empty() {
             bail!(
-                "{} is no database of Polaris 1.12 or later: it has no {}; look at the name of the database, or make \
+                "{} is not a database of Polaris 1.12 or later: it has no {}; check the name of the database, or make \
                  its tables with the script that comes with your Polaris",
                 options.database,
                 missing.join(", ")
@@ -66,7 +67,7 @@ impl PolarisSource {
         Ok(source)
     }
 
-    /// Counts what has no place here.
+    /// Counts the rows of tables that are not imported.
     fn take_notes(&mut self) -> anyhow::Result<()> {
         for (table, condition, what) in NOT_TAKEN {
             if !self.known.has_table(table) {
@@ -91,12 +92,12 @@ impl PolarisSource {
         Ok(rows.into_iter().map(|values| Row::new(names, values)).collect())
     }
 
-    /// The tables and columns that it has.
+    /// Returns the tables and columns of the database.
     pub fn columns(&self) -> &Columns {
         &self.known
     }
 
-    /// The next rows, with those that belong to them; none at the end.
+    /// Returns the next page of rows with their details; `None` at the end.
     pub fn next_rows(&mut self) -> anyhow::Result<Option<Rows>> {
         while let Some(part) = PARTS.get(self.part).copied() {
             if part.is_there(&self.known) {
@@ -125,11 +126,10 @@ impl PolarisSource {
 
 /// A page of rows.
 pub struct Rows {
-    /// What they are.
+    /// Kind of objects.
     pub part: &'static Part,
-    /// The rows.
     pub rows: Vec<Row>,
-    /// Those of another table that belong to them.
+    /// Rows of another table that belong to them.
     pub details: Vec<Row>,
 }
 

@@ -1,4 +1,4 @@
-//! Which database of a Polaris a command is about, and how it is reached.
+//! Arguments that locate the database of a Polaris.
 
 use std::path::PathBuf;
 
@@ -6,29 +6,31 @@ use anyhow::{Context, bail};
 use clap::Args;
 use tollhouse_config::bootstrap::{RegistryStore, Secret};
 
-/// See the module.
+/// Location of the database.
 #[derive(Debug, Args)]
 pub struct DatabaseArguments {
-    /// The database of a Polaris 1.12 or later: `mysql://user@host:3306/polaris_server`. Its servers may run meanwhile.
+    /// Database of a Polaris 1.12 or later: `mysql://user@host:3306/polaris_server`. Its servers
+    /// may run meanwhile.
     #[arg(long, value_name = "URL")]
     database: String,
-    /// A file with the password of its user: a password on the command line shows in the list of processes.
+    /// File with the password of the database user; a password on the command line would be visible
+    /// in the list of processes.
     #[arg(long, value_name = "FILE")]
     database_password_file: Option<PathBuf>,
     /// Connect with TLS, and check the database's certificate.
     #[arg(long)]
     database_tls: bool,
-    /// Authorities for that, PEM, beside those that browsers know.
+    /// Additional authorities for that, PEM, beside those that browsers trust.
     #[arg(long, value_name = "FILE", requires = "database_tls")]
     database_ca: Option<PathBuf>,
 }
 
 impl DatabaseArguments {
-    /// The same as settings of a store.
+    /// Converts the arguments to settings of a store.
     pub fn settings(&self) -> anyhow::Result<RegistryStore> {
         let mut url = self.database.clone();
         if let Some(file) = &self.database_password_file {
-            // Not repeated: a reader may have typed the password itself.
+            // The file name is not printed, because the user may have typed the password instead.
             let text = std::fs::read_to_string(file)
                 .context("--database-password-file: the file cannot be read")?;
             url = with_password(&url, text.trim_end_matches(['\r', '\n']))?;
@@ -42,7 +44,7 @@ impl DatabaseArguments {
     }
 }
 
-/// The URL with a password behind its user.
+/// Inserts a password into a URL, after the user.
 fn with_password(url: &str, password: &str) -> anyhow::Result<String> {
     let Some((login, rest)) = url.rsplit_once('@') else {
         bail!("--database: the URL names no user");

@@ -1,5 +1,6 @@
-//! `tollhouse export polaris`: what is registered goes into the database of a Polaris, in one transaction. What would
-//! change is counted and agreed to first; rows that were changed there later than here are left alone.
+//! `tollhouse export polaris`: writes the registry to the database of a Polaris, in one
+//! transaction. The changes are counted and confirmed first; rows that changed later in the
+//! database are left alone.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,11 +24,11 @@ use crate::cli::configuration::Configuration;
 use crate::cli::import::agreed;
 use crate::cli::{problems, stdout};
 
-/// How long a change may take before its rows get a later time: Polaris' servers look for changes of the last five
-/// seconds, older versions of the last ten.
+/// Duration of a transaction after which its rows get a later time, because Polaris' servers look
+/// for changes of the last five seconds, older versions of the last ten.
 const CHANGE_SECONDS: Duration = Duration::from_secs(2);
 
-/// Objects that only the database has and that are named; the rest are counted.
+/// Maximum number of listed objects that only the database has; further ones are counted.
 const NAMED_MAX: usize = 20;
 
 const EXIT: &str = "Exit code: 0 when the database has everything afterwards; 1 when something was left out that should \
@@ -41,21 +42,21 @@ pub struct PolarisExportArguments {
     configuration: Configuration,
     #[command(flatten)]
     database: DatabaseArguments,
-    /// Print what would change, and change nothing.
+    /// Print the changes without making them.
     #[arg(long)]
     dry_run: bool,
     /// Do not ask before writing.
     #[arg(short, long)]
     yes: bool,
-    /// Replace what was changed in the database later than here, too.
+    /// Also replace rows that changed later in the database than here.
     #[arg(long)]
     overwrite: bool,
-    /// Mark as deleted what the database has and the registry does not.
+    /// Mark objects as deleted that the database has and the registry does not.
     #[arg(long)]
     prune: bool,
 }
 
-/// What is to be done, and what is said about it.
+/// Planned changes, with their summary.
 struct Planned {
     name: String,
     tally: Tally,
@@ -63,10 +64,10 @@ struct Planned {
     changes: Changes,
 }
 
-/// Writes into the database.
+/// Writes to the database.
 ///
 /// # Errors
-/// The store or the database cannot be read, or the database not be written.
+/// If the store or the database cannot be read, or the database cannot be written.
 pub fn export_polaris(arguments: &PolarisExportArguments) -> anyhow::Result<ExitCode> {
     let loaded = match problems::load(&arguments.configuration) {
         Ok(loaded) => loaded,
@@ -136,7 +137,7 @@ fn plan(
     Ok(Planned { name: polaris.name(), tally, only_there, changes: plan.into_changes() })
 }
 
-/// All that is registered, names before what stands under them.
+/// Returns all registered objects, each after the objects that it refers to.
 fn objects(bootstrap: &Bootstrap, tally: &mut Tally) -> anyhow::Result<Vec<Object>> {
     let mut stored = StoredEntries::open(bootstrap)?;
     let mut parts: [Vec<Object>; KEY_PREFIXES.len()] = Default::default();
@@ -149,7 +150,7 @@ fn objects(bootstrap: &Bootstrap, tally: &mut Tally) -> anyhow::Result<Vec<Objec
             let part = KEY_PREFIXES.iter().position(|prefix| entry.key.starts_with(prefix));
             match Object::from_entry(&entry.key, &entry.value) {
                 Ok(object) => parts[part.unwrap_or_default()].push(object),
-                // What nodes tell each other is no object of any registry.
+                // Internal keys of nodes are not objects of a registry.
                 Err(ForeignEntry::Key) => {}
                 Err(foreign) => tally.leave_out(&LeftOut {
                     what: entry.key.to_string(),
@@ -173,7 +174,7 @@ fn text(planned: &Planned, is_pruned: bool) -> String {
     let kinds: Vec<_> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     let what_becomes =
         if is_pruned { "marked as deleted" } else { "left as they are; --prune deletes them" };
-    // Writing to a string does not fail.
+    // Writing to a string never fails.
     let _ = writeln!(text, "only in the database, {what_becomes}: {}", kinds.join(", "));
     for it in planned.only_there.iter().take(NAMED_MAX) {
         let _ = writeln!(text, "  {} {}", it.kind, it.name);
@@ -185,7 +186,7 @@ fn text(planned: &Planned, is_pruned: bool) -> String {
     text
 }
 
-/// Makes all changes or none; what whoever runs servers should know besides.
+/// Makes all changes in one transaction, and returns a hint for the operator of the servers.
 fn write(options: &SqlOptions, changes: &Changes) -> anyhow::Result<&'static str> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -214,7 +215,7 @@ async fn run(exchange: &mut Exchange, statements: &[Statement]) -> anyhow::Resul
     let found = exchange.run(&texts).await.context("nothing was written")?;
     let is_as_seen = |(statement, found): (&Statement, &u64)| !statement.finds_one || *found == 1;
     if !statements.iter().zip(&found).all(is_as_seen) {
-        bail!("nothing was written: somebody changed the database meanwhile; repeat the export");
+        bail!("nothing was written: the database was changed meanwhile; repeat the export");
     }
     Ok(())
 }

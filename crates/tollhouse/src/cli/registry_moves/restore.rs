@@ -1,5 +1,5 @@
-//! `tollhouse restore`: the backup of a registry that nodes share, back into an empty database. What somebody
-//! registered there is never replaced: that is what `import registry` is for.
+//! `tollhouse restore`: writes the backup of a registry that nodes share to an empty database.
+//! Objects that exist there are never replaced; `import registry` does that.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -28,22 +28,23 @@ use crate::cli::{problems, stdout};
 pub struct RestoreArguments {
     #[command(flatten)]
     configuration: Configuration,
-    /// What `tollhouse backup` wrote of the registry: FILE.registry.
+    /// File that `tollhouse backup` wrote of the registry: FILE.registry.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
-/// The key that says that a restoration is under way: one that was broken off may be repeated.
+/// Key that marks a restoration in progress, so that an interrupted one can be repeated.
 const UNDER_WAY: &str = "/restoring";
 
-/// Entries of a commit, and their bytes: far below what a store takes.
+/// Maximum number of entries per commit; the next constant is the limit in bytes. Both are far
+/// below the store's limits.
 const COMMIT_ENTRIES_MAX: usize = 512;
 const COMMIT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Writes the file into the database.
+/// Writes the file to the database.
 ///
 /// # Errors
-/// The database is not empty, or cannot be written; or the file cannot be read.
+/// If the database is not empty or cannot be written, or the file cannot be read.
 pub fn restore(arguments: &RestoreArguments) -> anyhow::Result<ExitCode> {
     let loaded = match problems::load(&arguments.configuration) {
         Ok(loaded) => loaded,
@@ -56,7 +57,7 @@ pub fn restore(arguments: &RestoreArguments) -> anyhow::Result<ExitCode> {
             offline::folder(bootstrap).display()
         );
     };
-    // To its end before anything is written: half a file is none.
+    // Read to its end before anything is written, so that a truncated file is detected.
     let mut whole = open(&arguments.file)?;
     while whole.next_entry().with_context(|| unreadable(&arguments.file))?.is_some() {}
     let count = write(bootstrap, &options, &arguments.file)?;
@@ -92,7 +93,7 @@ fn write(bootstrap: &Bootstrap, options: &SqlOptions, path: &Path) -> anyhow::Re
             bytes = 0;
         }
     }
-    // With the last of it goes the note that it is under way.
+    // The last commit removes the mark of the restoration.
     target.commit(batch.delete(UNDER_WAY))?;
     Ok(count)
 }
@@ -104,7 +105,7 @@ struct Target {
 }
 
 impl Target {
-    /// Refuses a database that holds something already, unless that is a part of what is restored.
+    /// Marks the restoration. Refuses a database that is not empty, unless it is marked already.
     fn begin(&self) -> anyhow::Result<()> {
         let first = self.runtime.block_on(self.store.list_page("", "", 1))?.entries.pop();
         let is_under_way = self.runtime.block_on(self.store.get(UNDER_WAY))?.is_some();
@@ -124,7 +125,7 @@ impl Target {
         match self.runtime.block_on(self.store.commit(begin)) {
             Ok(_) => Ok(()),
             Err(StoreError::Conflict { .. }) => {
-                bail!("somebody else restores {} just now", self.name)
+                bail!("another restoration to {} is in progress", self.name)
             }
             Err(error) => Err(error.into()),
         }

@@ -1,5 +1,4 @@
-//! Where objects come from, a page after the other, as often as asked for.
-//! Where they go to, and what is done to them there, is not known here.
+//! Sources of objects, read in pages, as often as needed.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -10,57 +9,56 @@ use tollhouse_registry::{ForeignEntry, KEY_PREFIXES, Object};
 
 use super::file::Reader;
 
-/// Objects of a page: enough that they are committed together.
+/// Objects per page, which are committed together.
 const PAGE_OBJECTS: usize = 256;
 
-/// Something that was found.
+/// An element of a page.
 pub enum Item {
-    /// An object.
     Object(Object),
-    /// What is not taken over.
+    /// An element that is not imported.
     LeftOut(LeftOut),
 }
 
-/// What is not taken over, and why.
+/// An element that is not imported, and the reason.
 pub struct LeftOut {
-    /// What people call it.
+    /// Name of the element for messages.
     pub what: String,
-    /// The reason.
     pub reason: String,
-    /// Whether it was to be expected: nobody has to do anything about it.
+    /// Whether the case is normal and needs no action.
     pub is_expected: bool,
 }
 
-/// See the module.
+/// Source of objects; see the module.
 pub trait Source {
-    /// What people call it.
+    /// Returns the source's name for messages.
     fn name(&self) -> String;
 
-    /// Begins with the first page again.
+    /// Starts again with the first page.
     fn rewind(&mut self) -> anyhow::Result<()>;
 
-    /// The next page; empty at the end.
+    /// Returns the next page; empty at the end.
     fn next_page(&mut self) -> anyhow::Result<Vec<Item>>;
 }
 
-/// A file. It is read once for each kind of object, so that names come before what stands under them whatever
-/// order its lines are in.
+/// File as a source. It is read once per kind of object, so that an object comes after the objects
+/// that it refers to, whatever the order of lines.
 pub struct FileSource {
     path: PathBuf,
     reader: Reader<BufReader<File>>,
-    /// Which kind is read.
+    /// Index of the kind being read.
     part: usize,
 }
 
 impl FileSource {
-    /// Opens it, and reads it to its end: half a file is not taken for a whole one.
+    /// Opens the file, and reads it to its end, so that a truncated file is detected.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let mut reader = open(path)?;
         while reader.next_entry().with_context(|| unreadable(path))?.is_some() {}
         Ok(Self { path: path.to_owned(), reader: open(path)?, part: 0 })
     }
 
-    /// The object of an entry, if it is of the part that is read; what is none is told with the first part.
+    /// Converts an entry if it belongs to the current kind; foreign entries are reported with the
+    /// first kind.
     fn item(&self, key: &str, value: &[u8]) -> Option<Item> {
         let place = KEY_PREFIXES.iter().position(|prefix| key.starts_with(prefix));
         if place.unwrap_or_default() != self.part {
@@ -70,7 +68,7 @@ impl FileSource {
             Ok(object) => Item::Object(object),
             Err(foreign) => Item::LeftOut(LeftOut {
                 what: format!("line {} ({key})", self.reader.line()),
-                // What nodes tell each other is no object of any registry.
+                // Internal keys of nodes are not objects of a registry.
                 is_expected: foreign == ForeignEntry::Key,
                 reason: foreign.to_string(),
             }),

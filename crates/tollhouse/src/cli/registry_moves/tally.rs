@@ -1,5 +1,4 @@
-//! What becomes of objects, counted by kind, with the first of those that are left out.
-//! It counts what others decide.
+//! Summary of an import: effects counted by kind, with the first objects that are left out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,10 +7,10 @@ use tollhouse_registry::Effect;
 
 use super::source::LeftOut;
 
-/// Objects that are left out and named; the rest are counted.
+/// Maximum number of listed objects that are left out; further ones are counted.
 const NAMED_MAX: usize = 50;
 
-/// See the module.
+/// Counted effects; see the module.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     kinds: BTreeMap<&'static str, [u64; 3]>,
@@ -19,7 +18,7 @@ pub struct Tally {
     notes: Named,
 }
 
-/// The first lines of a list, and the number of all.
+/// First lines of a list, and the number of all.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
     lines: Vec<String>,
@@ -38,7 +37,7 @@ impl Named {
         if self.count == 0 {
             return;
         }
-        // Writing to a string does not fail.
+        // Writing to a string never fails.
         let _ = writeln!(text, "{head}:");
         for line in &self.lines {
             let _ = writeln!(text, "  {line}");
@@ -51,7 +50,7 @@ impl Named {
 }
 
 impl Tally {
-    /// Counts what was done with an object.
+    /// Counts the effect on an object.
     pub fn add(&mut self, kind: &'static str, effect: Effect) {
         let place = match effect {
             Effect::Created => 0,
@@ -61,24 +60,24 @@ impl Tally {
         self.kinds.entry(kind).or_default()[place] += 1;
     }
 
-    /// Counts what is left out.
+    /// Counts an object that is left out.
     pub fn leave_out(&mut self, left_out: &LeftOut) {
         let LeftOut { what, reason, is_expected } = left_out;
         let named = if *is_expected { &mut self.notes } else { &mut self.faults };
         named.add(format!("{what}: {reason}"));
     }
 
-    /// How many objects are, or were, written.
+    /// Returns the number of objects that are, or were, written.
     pub fn writes(&self) -> u64 {
         self.kinds.values().map(|[created, changed, _]| created + changed).sum()
     }
 
-    /// Whether something is left out that somebody should look at.
+    /// Whether anything is left out that needs attention.
     pub fn has_faults(&self) -> bool {
         self.faults.count > 0
     }
 
-    /// All of it in lines.
+    /// Formats the summary.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (kind, [created, changed, unchanged]) in &self.kinds {

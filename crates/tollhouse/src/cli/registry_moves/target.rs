@@ -1,5 +1,5 @@
-//! Where objects go: into the registry that the configuration names, opened for it, or into one that runs, through
-//! its Admin API.
+//! Targets of an import: the configured registry, opened for writing, or a running one through its
+//! Admin API.
 
 use std::collections::HashSet;
 
@@ -19,26 +19,26 @@ use super::tally::Tally;
 use crate::cli::admin_client::{AdminClient, refusal};
 use crate::cli::gateway::way_through;
 
-/// What was written when something ended it, for whoever has to go on.
+/// Hint after an interrupted import.
 const REPEAT: &str =
     "repeat the import once the reason is gone: what is there already is passed over";
 
-/// Bytes of objects in one call to an Admin API: less than it takes.
+/// Maximum size of a call to an Admin API in bytes, below the API's own limit.
 const CALL_BYTES_MAX: usize = 1_200_000;
 
-/// Outcome of a rehearsal.
+/// Result of a rehearsal.
 #[derive(Default)]
 pub struct Rehearsed {
-    /// What would become of the objects.
+    /// Effects on the objects.
     pub tally: Tally,
-    /// The keys of all of them.
+    /// Keys of all objects of the source.
     pub keys: HashSet<String>,
 }
 
-/// What would become of all objects, put into a copy of a registry in memory.
+/// Puts all objects into a copy of a registry in memory, to count the effects.
 ///
 /// # Errors
-/// The source cannot be read.
+/// If the source cannot be read.
 pub fn rehearse(source: &mut dyn Source, mut rehearsal: Rehearsal) -> anyhow::Result<Rehearsed> {
     let Rehearsed { mut tally, mut keys } = Rehearsed::default();
     source.rewind()?;
@@ -60,10 +60,11 @@ pub fn rehearse(source: &mut dyn Source, mut rehearsal: Rehearsal) -> anyhow::Re
     }
 }
 
-/// What the configured registry holds, without opening it: for a rehearsal beside one that runs.
+/// Copies the configured registry without opening it for writing, for a rehearsal while it may be
+/// in use.
 ///
 /// # Errors
-/// It cannot be read.
+/// If the store cannot be read.
 pub fn look(bootstrap: &Bootstrap) -> anyhow::Result<Rehearsal> {
     let mut stored = StoredEntries::open(bootstrap)?;
     let mut entries = Vec::new();
@@ -87,14 +88,14 @@ fn count(tally: &mut Tally, kind: &'static str, name: String, outcome: Result<Ef
     }
 }
 
-/// A registry that was opened for this.
+/// A registry opened for the import.
 pub struct Opened {
     pub registry: OfflineRegistry,
     runtime: Runtime,
 }
 
 impl Opened {
-    /// Opens the registry of the configuration.
+    /// Opens the configured registry.
     pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         let registry = OfflineRegistry::open(bootstrap).map_err(|error| {
             let is_in_use =
@@ -108,7 +109,7 @@ impl Opened {
         Ok(Self { registry, runtime })
     }
 
-    /// Puts all objects.
+    /// Writes all objects.
     pub fn write(&self, source: &mut dyn Source) -> anyhow::Result<Tally> {
         let mut tally = Tally::default();
         source.rewind()?;
@@ -122,10 +123,10 @@ impl Opened {
         }
     }
 
-    /// Removes objects, each after those before it; returns how many were still there.
+    /// Removes objects in their order. Returns how many still existed.
     ///
     /// # Errors
-    /// If the registry refuses one.
+    /// If the registry refuses a removal.
     pub fn remove(&self, objects: &[Object]) -> anyhow::Result<u64> {
         let mut removed = 0;
         for object in objects {
@@ -142,7 +143,7 @@ impl Opened {
         Ok(removed)
     }
 
-    /// Puts the objects of a page together, so that they share commits.
+    /// Writes the objects of a page concurrently, so that they share commits.
     fn write_page(&self, page: Vec<Item>, tally: &mut Tally) -> anyhow::Result<()> {
         let mut waiting = Vec::with_capacity(page.len());
         for item in page {
@@ -160,7 +161,7 @@ impl Opened {
             let outcome = match self.runtime.block_on(put)? {
                 Ok(Outcome::Put(effect)) => Ok(effect),
                 Ok(_) | Err(Refusal::NoChange) => Ok(Effect::Unchanged),
-                // Nothing that follows can be written either.
+                // After these refusals nothing else can be written either.
                 Err(refusal @ (Refusal::Store(_) | Refusal::Closed | Refusal::Busy)) => {
                     return Err(refusal.into());
                 }
@@ -172,7 +173,7 @@ impl Opened {
     }
 }
 
-/// What an Admin API answers to objects that were put.
+/// Answer of the Admin API to written objects.
 #[derive(Debug, Deserialize)]
 struct PutAnswer {
     effects: Vec<EffectAnswer>,
@@ -184,10 +185,10 @@ struct EffectAnswer {
     reason: Option<String>,
 }
 
-/// Puts all objects through an Admin API.
+/// Writes all objects through an Admin API.
 ///
 /// # Errors
-/// The source cannot be read, or the API does not answer or refuses.
+/// If the source cannot be read, or the API does not answer or refuses.
 pub fn write_through(client: &mut AdminClient, source: &mut dyn Source) -> anyhow::Result<Tally> {
     let mut tally = Tally::default();
     source.rewind()?;
@@ -247,7 +248,7 @@ fn ask(
     }
     let outcome: PutAnswer = serde_json::from_slice(&answer)
         .context("the answer to /registry/v1/objects cannot be read")?;
-    // Effects are told apart by their place alone, so that one too few would be counted for the wrong objects.
+    // Effects are matched to objects by position, so that their number must be equal.
     if outcome.effects.len() != sent.len() {
         bail!(
             "{} objects were sent, and the answer is about {}",

@@ -1,4 +1,4 @@
-//! An admin of ShenYu's that runs: what it exports, or else what it has for gateways that poll.
+//! Client of a running ShenYu admin: its export, or else the data for gateways that poll.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use tollhouse_shenyu::Kind;
 use super::Taken;
 use crate::cli::admin_client::AdminClient;
 
-/// What ShenYu's admin begins with.
+/// Initial password of ShenYu's admin.
 const FIRST_PASSWORD: &str = "123456";
 
-/// Which a zip begins with.
+/// First bytes of a zip file.
 const ZIP: &[u8] = b"PK";
 
-/// An admin that has let us in.
+/// A session with an admin.
 pub(super) struct Remote {
     client: AdminClient,
 }
@@ -34,10 +34,10 @@ impl Remote {
         let mut client = AdminClient::anonymous(url)?;
         let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         let (name, password) = (encode(user), encode(&password));
-        // Every release has this one; a request line is not logged here.
+        // Every release has this call; a request line is not logged here.
         let path = format!("/platform/login?userName={name}&password={password}");
         let (status, body) = client.ask("GET", &path, Bytes::new()).map_err(|error| {
-            // The path in it has the password.
+            // The full error would contain the path with the password.
             anyhow::anyhow!("failed to log in at {url}: {}", error.root_cause())
         })?;
         let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -49,7 +49,7 @@ impl Remote {
         Ok(Self { client })
     }
 
-    /// Its export; where it has none, what gateways poll.
+    /// Returns the admin's export, or the data for gateways that poll if it has no export.
     pub(super) fn take(mut self, namespace: Option<&str>) -> anyhow::Result<Taken> {
         let (status, body) = self.client.ask("GET", "/configs/export", Bytes::new())?;
         if status.is_success() && body.starts_with(ZIP) {

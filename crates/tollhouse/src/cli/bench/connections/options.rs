@@ -1,4 +1,4 @@
-//! The options of `bench connections` as a plan.
+//! Conversion of the options of `bench connections` to a plan.
 
 use clap::ValueEnum;
 use tollhouse_load::case::TlsOptions;
@@ -6,13 +6,13 @@ use tollhouse_load::connections::{End, Listen, Ping, Plan, Sources};
 
 use super::ConnectionsArguments;
 
-/// Ports of our own other end when nothing is said, as c1000k has them.
+/// Default number of ports of the other end, as in c1000k.
 const PORTS_OWN: u16 = 100;
-/// A port belongs to one process: no more connections than this come to each, unless told otherwise, so
-/// that the usual limits of descriptors suffice.
+/// Default maximum number of connections per port. One process serves a port, so that the usual
+/// limits of descriptors suffice.
 const CONNECTIONS_A_PORT: u64 = 10_000;
 
-/// Shown below the options.
+/// Text below the options.
 pub const EXAMPLES: &str = "\
 Examples:
   tollhouse bench connections --serve -n 100000            both ends here
@@ -24,17 +24,17 @@ Examples:
 
 Exit codes: 0 all were held to the end; 1 some were not; 2 nothing could be measured.";
 
-/// What a sign of life is.
+/// Kind of ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PingWith {
-    /// A byte that comes back.
+    /// A byte that must be echoed.
     Byte,
     /// A GET request.
     Http,
 }
 
 impl ConnectionsArguments {
-    /// What is asked for.
+    /// Converts the options to a plan.
     pub(super) fn plan(&self) -> Plan {
         let end = match &self.target {
             Some(url) => End::Given { url: url.clone(), ports: self.ports.unwrap_or(1) },
@@ -62,13 +62,13 @@ impl ConnectionsArguments {
         }
     }
 
-    /// How many ports our own other end has.
+    /// Returns the number of ports of the other end.
     pub(super) fn ports_own(&self) -> u16 {
         let needed = self.connections.div_ceil(CONNECTIONS_A_PORT);
         self.ports.unwrap_or(u16::try_from(needed).unwrap_or(u16::MAX).max(PORTS_OWN))
     }
 
-    /// A target that speaks HTTP gets requests, unless told otherwise.
+    /// Whether pings are GET requests: by default for every target that is not `tcp:`.
     fn pings_http(&self) -> bool {
         match (self.ping_with, &self.target) {
             (Some(with), _) => with == PingWith::Http,
@@ -78,7 +78,7 @@ impl ConnectionsArguments {
     }
 }
 
-/// Reads `4` or `10.0.0.7,10.0.0.8`.
+/// Parses `4` or `10.0.0.7,10.0.0.8`.
 pub fn sources(text: &str) -> Result<Sources, String> {
     if let Ok(count) = text.parse() {
         return Ok(Sources::Loopback(count));

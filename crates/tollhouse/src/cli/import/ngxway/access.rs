@@ -1,11 +1,11 @@
-//! Access control in nginx's directives. Lists of addresses are carried. Everything else that protects is not, and has
-//! to be reported.
+//! Access control in nginx's directives. Address lists are carried over; any other protection is
+//! reported.
 
 use serde_json::{Value, json};
 
 use super::syntax::Directive;
 
-/// Directives that let some requests in and not others.
+/// Directives that refuse some requests.
 const PROTECTING: &[&str] = &[
     "auth_basic",
     "auth_jwt",
@@ -23,10 +23,10 @@ const PROTECTING: &[&str] = &[
     "valid_referers",
 ];
 
-/// Programs that may refuse a request.
+/// Prefixes of Lua directives, which may refuse a request.
 const PROGRAMS: &[&str] = &["access_by_lua", "rewrite_by_lua", "server_rewrite_by_lua"];
 
-/// The directive that protects, in this one or within it; `None` if none does.
+/// Returns the first protecting directive in this one or within it.
 pub(super) fn protection(directive: &Directive) -> Option<&Directive> {
     let name = directive.name.as_str();
     let refuses = |inner: &Directive| {
@@ -43,7 +43,7 @@ pub(super) fn protection(directive: &Directive) -> Option<&Directive> {
     }
 }
 
-/// `allow` and `deny` of one level, in their order; the first that matches decides.
+/// `allow` and `deny` directives of one level, in order; the first match decides.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AddressRules(Vec<(Verdict, String)>);
 
@@ -53,12 +53,12 @@ enum Verdict {
     Deny,
 }
 
-/// Rules that no plugin has in this order.
+/// Error for rules whose order no plugin can express.
 #[derive(Debug)]
 pub(super) struct Mixed;
 
 impl AddressRules {
-    /// Takes a directive; `false` if it is another.
+    /// Takes an `allow` or `deny` directive. Returns whether it was one.
     pub(super) fn take(&mut self, directive: &Directive) -> bool {
         let verdict = match directive.name.as_str() {
             "allow" => Verdict::Allow,
@@ -73,7 +73,7 @@ impl AddressRules {
         self.0.is_empty()
     }
 
-    /// The plugin `ip-restriction` that does the same; `None` if all may come.
+    /// Returns an equivalent `ip-restriction` plugin; `None` if all addresses are allowed.
     pub(super) fn plugin(&self) -> Result<Option<Value>, Mixed> {
         let end = self.0.iter().position(|(_, address)| address == "all");
         let (before, last) = match end {
@@ -88,7 +88,7 @@ impl AddressRules {
         Ok(match (last, addresses.is_empty()) {
             (Verdict::Allow, true) => None,
             (Verdict::Allow, false) => Some(json!({"blacklist": addresses})),
-            // The plugin takes no empty list.
+            // The plugin does not accept an empty list.
             (Verdict::Deny, true) => Some(json!({"blacklist": ["0.0.0.0/0", "::/0"]})),
             (Verdict::Deny, false) => Some(json!({"whitelist": addresses})),
         })

@@ -1,14 +1,14 @@
-//! Cache directives of nginx, converted for the plugin `proxy-cache`.
+//! Conversion of nginx's cache directives to the plugin `proxy-cache`.
 
 use super::carry::seconds;
 
-/// How long an answer is kept where nothing is said of it.
+/// Default time to live, in seconds.
 const DEFAULT_SECONDS: u64 = 300;
 
-/// Statuses that a time without any is for.
+/// Statuses of a `proxy_cache_valid` without statuses.
 const DEFAULT_STATUSES: [u16; 3] = [200, 301, 302];
 
-/// Statuses and times of `proxy_cache_valid`. The plugin has one time for all.
+/// Statuses and times of `proxy_cache_valid`. The plugin supports one time for all statuses.
 #[derive(Debug, Default)]
 pub(super) struct CacheTimes {
     statuses: Vec<u16>,
@@ -19,7 +19,7 @@ impl CacheTimes {
     /// Takes the arguments of one directive.
     ///
     /// # Errors
-    /// Why it is not carried.
+    /// The reason for which the directive is not carried over.
     pub(super) fn take(&mut self, arguments: &[String]) -> Result<(), String> {
         let (time, statuses) = arguments.split_last().ok_or("expected a time")?;
         let seconds = seconds(time).ok_or("expected a time such as 10m")?;
@@ -31,7 +31,7 @@ impl CacheTimes {
                 .collect::<Result<_, _>>()
                 .map_err(|_| "only statuses such as 200 are carried".to_owned())?,
         };
-        // Whole seconds, and one at least.
+        // The plugin takes whole seconds, at least one.
         let seconds = seconds.max(1.0) as u64;
         let kept = *self.seconds.get_or_insert(seconds);
         if kept != seconds {
@@ -43,7 +43,7 @@ impl CacheTimes {
         Ok(())
     }
 
-    /// The statuses that are kept, and the seconds.
+    /// Returns the cached statuses and the time to live in seconds.
     pub(super) fn settings(&self) -> (Vec<u16>, u64) {
         let mut statuses = self.statuses.clone();
         if statuses.is_empty() {
@@ -55,14 +55,14 @@ impl CacheTimes {
     }
 }
 
-/// The parts of `proxy_cache_key`, texts and variables; `None` if the plugin cannot have one of them.
+/// Splits `proxy_cache_key` into texts and variables; `None` if the plugin does not support a part.
 pub(super) fn key(text: &str) -> Option<Vec<String>> {
     let (mut parts, mut rest) = (Vec::new(), text);
     while !rest.is_empty() {
         let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let Some(behind) = rest.strip_prefix('$') else {
             let end = rest.find('$').unwrap_or(rest.len());
-            // The plugin takes no shorter ones.
+            // The plugin does not accept shorter texts.
             if rest[..end].chars().count() < 2 {
                 return None;
             }

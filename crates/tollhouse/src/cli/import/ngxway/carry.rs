@@ -1,4 +1,4 @@
-//! What becomes of ngxway's routes and upstreams, and what of them cannot become anything here, with the reason.
+//! Conversion of ngxway's routes and upstreams, and the list of what cannot be carried over.
 
 use serde_json::{Map, Value, json};
 
@@ -6,21 +6,22 @@ use super::access::{AddressRules, protection};
 use super::cache::{self, CacheTimes};
 use super::syntax::{self, Directive};
 
-/// Reads a file that another includes; `None` if it cannot be found.
+/// Reads an included file; `None` if it cannot be found.
 pub(super) type Included<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What was made of the files.
+/// Result of the conversion.
 #[derive(Default)]
 pub(super) struct Carried {
     pub(super) routes: Vec<Value>,
     pub(super) upstreams: Vec<Value>,
-    /// What was not carried, each with its place: `vhosts.conf:12: …`.
+    /// Directives that are not carried over, each with its place and reason: `vhosts.conf:12: …`.
     pub(super) left: Vec<String>,
-    /// Routes that are switched off because what protected them was not carried, each with its paths and the reason.
+    /// Routes that are switched off because their protection is not carried over, each with its
+    /// paths and the reason.
     pub(super) unprotected: Vec<String>,
 }
 
-/// Why a location is protected by something that is not carried.
+/// Place of a protection that is not carried over.
 type Reason = Option<String>;
 
 /// Settings that the locations of a server share.
@@ -32,7 +33,7 @@ struct Server {
     protection: Reason,
 }
 
-/// Directives that say what holds here anyway, or what has no meaning here.
+/// Directives that are already the behaviour here, or have no meaning here.
 const IMPLIED: &[&str] = &[
     "charset",
     "proxy_buffering",
@@ -47,7 +48,7 @@ const IMPLIED: &[&str] = &[
     "tcp_nodelay",
 ];
 
-/// Directives that are not carried: why, and what to use.
+/// Directives that are not carried over, each with the reason or an alternative.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("access_by_lua_block", PROTECTION),
     ("access_by_lua_file", PROTECTION),
@@ -71,7 +72,7 @@ const PROTECTION: &str = "the firewall and the signature check of ngxway protect
     the route is switched off: add uri-blocker, ua-restriction and an authentication plugin, then set its status to 1";
 
 impl Carried {
-    /// Takes the directives of a file.
+    /// Converts the directives of a file.
     pub(super) fn take(&mut self, file: &str, directives: &[Directive], included: Included<'_>) {
         for directive in directives {
             match directive.name.as_str() {
@@ -122,7 +123,7 @@ impl Carried {
         self.upstreams.push(made);
     }
 
-    /// A node of an upstream; `None` where it takes no requests.
+    /// Converts a node of an upstream; `None` if it takes no requests.
     fn node(&mut self, file: &str, directive: &Directive) -> Option<Value> {
         let Some((host, port)) = address(directive.argument(), 80) else {
             self.say(file, directive, "expected a host, with a port or without");
@@ -133,7 +134,7 @@ impl Carried {
             match option.split_once('=') {
                 Some(("weight", weight)) => match weight.parse::<u32>() {
                     Ok(weight) => node["weight"] = json!(weight),
-                    Err(_) => self.say(file, directive, "the weight is no number"),
+                    Err(_) => self.say(file, directive, "the weight is not a number"),
                 },
                 Some(("max_fails" | "fail_timeout", _)) => {
                     let reason =
@@ -161,7 +162,7 @@ impl Carried {
                     let listens = format!("set listen.http to this address: {}", inner.argument());
                     self.say(file, inner, &listens);
                 }
-                // The first of nginx's servers answers for names that none has.
+                // nginx's first server answers for names that no server has.
                 "server_name" => server.hosts.extend(inner.arguments.iter().cloned()),
                 "gzip" if inner.argument() == "on" => {
                     server.plugins.insert("gzip".to_owned(), json!({}));
@@ -189,7 +190,7 @@ impl Carried {
         }
     }
 
-    /// Takes a directive that holds for all locations of a server.
+    /// Converts a directive that applies to all locations of a server.
     fn take_server(&mut self, file: &str, inner: &Directive, server: &mut Server) {
         if server.addresses.take(inner) {
             return;
@@ -200,7 +201,8 @@ impl Carried {
         self.leave(file, inner);
     }
 
-    /// Takes the directives of a file that a server includes. One that cannot be read may be a list of addresses.
+    /// Converts the directives of an included file. An unreadable file may be an address list, so
+    /// that the server counts as protected.
     fn include(
         &mut self,
         file: &str,
@@ -225,7 +227,7 @@ impl Carried {
         }
     }
 
-    /// The route of a location, and why it must not serve as it is.
+    /// Converts a location to a route, with the place of a protection that is not carried over.
     fn location(
         &mut self,
         file: &str,
@@ -249,7 +251,7 @@ impl Carried {
         for inner in location.inner() {
             self.within(file, inner, (&mut made, prefix));
         }
-        // A level that has rules of its own has not those of the level above.
+        // A level with rules does not inherit those of the level above.
         let own = std::mem::take(&mut made.addresses);
         let rules = if own.is_empty() { &server.addresses } else { &own };
         match rules.plugin() {
@@ -292,7 +294,7 @@ impl Carried {
             "proxy_pass" => match target(inner.argument()) {
                 Some((target, host, path)) => {
                     made.target = Some(target);
-                    // What nginx says to nodes unless it is told otherwise.
+                    // Default `Host` of nginx's requests to nodes.
                     made.host.get_or_insert(host);
                     made.path = path.map(|path| {
                         let pattern = format!("^{}(.*)", escaped(prefix));
@@ -351,7 +353,7 @@ impl Carried {
                 }
                 if let Some(found) = protection(inner) {
                     made.protection.get_or_insert_with(|| place(file, found));
-                    // Named by its own line, and not by that of the block around it.
+                    // Reported with its own line, not that of the enclosing block.
                     return self.leave(file, found);
                 }
                 self.leave(file, inner);
@@ -360,20 +362,20 @@ impl Carried {
     }
 }
 
-/// The place of a directive, and its name.
+/// Returns the place of a directive, and its name.
 fn place(file: &str, directive: &Directive) -> String {
     format!("{file}:{} {}", directive.line, directive.name)
 }
 
 #[derive(Default)]
 struct Location {
-    /// Reason of an access check that is not carried.
+    /// Place of an access check that is not carried over.
     protection: Reason,
     addresses: AddressRules,
     target: Option<Target>,
     timeout: Map<String, Value>,
     headers: Map<String, Value>,
-    /// What nodes are told as `Host`, unless the client's is passed on.
+    /// `Host` for nodes, unless the client's is passed on.
     host: Option<String>,
     passes_host: bool,
     path: Option<Value>,
@@ -390,7 +392,7 @@ enum Target {
 }
 
 impl Location {
-    /// The route to a target.
+    /// Builds the route to a target.
     fn route(mut self, target: Target, uris: Vec<String>) -> Value {
         let mut route = json!({"uris": uris});
         match target {
@@ -422,7 +424,7 @@ impl Location {
         route
     }
 
-    /// Adds the cache that the directives of the location describe together.
+    /// Adds the `proxy-cache` plugin that the location's directives describe.
     fn finish_cache(&mut self) {
         if !self.caches {
             return;
@@ -441,12 +443,12 @@ impl Location {
     fn header(&mut self, arguments: &[String]) {
         let [name, value] = arguments else { return };
         match (name.to_ascii_lowercase().as_str(), value.as_str()) {
-            // So it is here anyway.
+            // Already the behaviour here.
             ("connection", _)
             | ("x-real-ip", "$remote_addr")
             | ("x-forwarded-for", "$proxy_add_x_forwarded_for") => {}
             ("host", "$host" | "$http_host") => self.passes_host = true,
-            // So nginx does by itself.
+            // Default behaviour of nginx.
             ("host", "$proxy_host") => {}
             ("host", value) => self.host = Some(value.to_owned()),
             _ => drop(self.headers.insert(name.clone(), json!(value))),
@@ -454,7 +456,7 @@ impl Location {
     }
 }
 
-/// Where requests go, the host in it, and the path that takes the place of the location's.
+/// Parses the argument of `proxy_pass`: target, host, and the path that replaces the location's.
 fn target(text: &str) -> Option<(Target, String, Option<String>)> {
     let (scheme, rest) = text.split_once("://")?;
     let default_port = match scheme {
@@ -469,7 +471,7 @@ fn target(text: &str) -> Option<(Target, String, Option<String>)> {
     if authority.is_empty() || authority.contains('$') {
         return None;
     }
-    // A name without a port and a dot is the one of an upstream.
+    // A name without a port and a dot refers to an upstream.
     if scheme == "http" && !authority.contains([':', '.']) && authority != "localhost" {
         return Some((Target::Named(authority.to_owned()), authority.to_owned(), path));
     }
@@ -479,13 +481,14 @@ fn target(text: &str) -> Option<(Target, String, Option<String>)> {
     Some((Target::Node(upstream), authority.to_owned(), path))
 }
 
-/// Whether proxy-rewrite accepts a text as `Host`. Names of upstreams often have an underscore, which it refuses.
+/// Whether proxy-rewrite accepts a text as `Host`. Names of upstreams often have an underscore,
+/// which it refuses.
 fn is_host(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.:".contains(&byte))
 }
 
-/// Host and port of `host`, `host:port` or `[v6]:port`.
+/// Parses `host`, `host:port` or `[v6]:port`.
 fn address(text: &str, default_port: u16) -> Option<(String, u16)> {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && !port.contains(']') => {
@@ -499,7 +502,7 @@ fn address(text: &str, default_port: u16) -> Option<(String, u16)> {
     (!host.is_empty() && host.chars().all(is_name)).then(|| (host.to_owned(), port))
 }
 
-/// Seconds of nginx's `10`, `10s`, `500ms`, `1m`.
+/// Parses nginx's `10`, `10s`, `500ms`, `1m` as seconds.
 pub(super) fn seconds(text: &str) -> Option<f64> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let number: f64 = digits.parse().ok()?;
@@ -513,7 +516,7 @@ pub(super) fn seconds(text: &str) -> Option<f64> {
     (number > 0.0).then_some(number * unit)
 }
 
-/// A path in which no letter is special to a pattern.
+/// Escapes a path for a regular expression.
 fn escaped(path: &str) -> String {
     let special = |letter: char| !(letter.is_ascii_alphanumeric() || "/_-".contains(letter));
     path.chars()

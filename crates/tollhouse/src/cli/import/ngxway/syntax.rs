@@ -1,26 +1,27 @@
-//! The files of ngxway as directives: names, arguments, blocks and lines. What they mean is not known here.
+//! Parsing of ngxway's files into directives: names, arguments, blocks and lines, without
+//! interpretation.
 
-/// Blocks within blocks: these files have two.
+/// Maximum nesting of blocks; these files have two levels.
 const DEPTH_MAX: usize = 16;
 
-/// One directive.
+/// A directive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Directive {
-    /// Its line, from 1.
+    /// Line number, from 1.
     pub(super) line: usize,
     pub(super) name: String,
     pub(super) arguments: Vec<String>,
-    /// What is in its braces; `None` where it ends in a semicolon.
+    /// Contents of the braces; `None` if the directive ends with a semicolon.
     pub(super) block: Option<Vec<Directive>>,
 }
 
 impl Directive {
-    /// The first argument; empty where there is none.
+    /// Returns the first argument, or an empty text.
     pub(super) fn argument(&self) -> &str {
         self.arguments.first().map(String::as_str).unwrap_or_default()
     }
 
-    /// The directives in its block.
+    /// Returns the directives of the block.
     pub(super) fn inner(&self) -> &[Self] {
         self.block.as_deref().unwrap_or_default()
     }
@@ -34,12 +35,12 @@ enum Token {
     End,
 }
 
-/// Why a file cannot be read, and the line.
+/// Line number and reason of a syntax error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {0}: {1}")]
 pub(super) struct SyntaxError(pub(super) usize, pub(super) &'static str);
 
-/// Reads a file.
+/// Parses a file.
 pub(super) fn parse(text: &str) -> Result<Vec<Directive>, SyntaxError> {
     let mut reader = Reader { rest: text, line: 1 };
     reader.directives(0)
@@ -91,7 +92,7 @@ impl Reader<'_> {
             return Err(SyntaxError(self.line, "too many blocks within each other"));
         }
         if name.ends_with("_by_lua_block") {
-            // It is a program, in which only braces are looked for.
+            // A program, in which only braces are counted.
             self.skip_program()?;
             return Ok(Vec::new());
         }
@@ -151,7 +152,7 @@ impl Reader<'_> {
             }
             letter => {
                 let mut word = String::from(letter);
-                // `${name}` is a variable, and no block.
+                // `${name}` is a variable, not a block.
                 let mut is_named = letter == '$';
                 while let Some(letter) = self.rest.chars().next() {
                     let is_brace =

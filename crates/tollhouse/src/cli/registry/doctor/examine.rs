@@ -1,4 +1,4 @@
-//! What the facts say about the registry's health. No IO: facts in, findings out, each with a remedy.
+//! Judgement of the registry's health from gathered facts, without IO; each finding has a remedy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,26 +8,26 @@ use super::super::table::ago;
 use super::super::view::{Alias, Instance, Service, Status};
 use super::probe::Probe;
 
-/// Difference of clocks that nobody notices; beyond, the times in lists mislead.
+/// Tolerated difference of clocks in milliseconds; beyond it, the times in lists mislead.
 const CLOCK_DIFFERENCE_MS_MAX: i64 = 1_000;
 
-/// Mean time of a commit above which registrations are slow for want of a better disk.
+/// Mean commit time in microseconds above which the disk slows registrations down.
 const COMMIT_US_MAX: u64 = 20_000;
 
-/// Commits that say something about a disk.
+/// Minimum number of commits for a judgement of the disk.
 const COMMITS_MIN: u64 = 10;
 
-/// Beats from which a rate can be told.
+/// Minimum number of heartbeats for a judgement of their rate.
 const BEATS_MIN: u64 = 3;
 
-/// Times the agreed interval from which beats are too slow: the second of three is late already. The first one of a
-/// fresh instance comes when an interval is over, and no sooner.
+/// Multiple of the agreed interval from which heartbeats count as too slow: every second heartbeat
+/// is late then. The first heartbeat of a new instance comes after one interval.
 const SLOWNESS_MAX: f64 = 1.5;
 
-/// Examples told of many; the rest is counted.
+/// Maximum number of examples per finding; further ones are only counted.
 const EXAMPLES_MAX: usize = 3;
 
-/// What is known.
+/// Facts to judge.
 #[derive(Debug, Default)]
 pub struct Facts {
     pub status: Status,
@@ -35,11 +35,11 @@ pub struct Facts {
     pub instances: Vec<Instance>,
     pub aliases: Vec<Alias>,
     pub probes: Vec<Probe>,
-    /// How far the registry's clock is ahead of the one here.
+    /// Milliseconds by which the registry's clock is ahead of the local one.
     pub clock_ahead_ms: i64,
 }
 
-/// Everything that is found, the worst first.
+/// Returns all findings, the worst first.
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let mut found = Vec::new();
     listeners(facts, &mut found);
@@ -78,7 +78,7 @@ fn services(facts: &Facts, found: &mut Vec<Finding>) {
                           internal-service-protectthreshold";
             found.push(Finding::new(Severity::Problem, what, remedy));
         }
-        // Isolated on purpose, so that a lack of healthy ones is not said on top of it.
+        // The isolation is intended, so that missing healthy instances are not reported too.
         if counted.total > 0 && counted.isolated == counted.total {
             let what = format!("{name} gets no traffic: all of its instances are isolated");
             let remedy = "set isolated to false for some, by PATCH of the Admin API";
@@ -92,7 +92,7 @@ fn services(facts: &Facts, found: &mut Vec<Finding>) {
     }
 }
 
-/// One finding a service and kind, however many instances it is about.
+/// Adds one finding per service and kind, however many instances it affects.
 fn instances(facts: &Facts, found: &mut Vec<Finding>) {
     let mut ailing: BTreeMap<(Ailment, String), Vec<&Instance>> = BTreeMap::new();
     for instance in &facts.instances {
@@ -111,7 +111,7 @@ fn instances(facts: &Facts, found: &mut Vec<Finding>) {
     }
 }
 
-/// What may be wrong with an instance.
+/// Possible problem of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Ailment {
     Unhealthy,
@@ -123,7 +123,7 @@ enum Ailment {
 
 impl Ailment {
     fn find_all(instance: &Instance, status: &Status) -> Vec<Self> {
-        // What was taken out may well be silent.
+        // An isolated instance may be silent.
         if instance.isolated {
             return vec![Self::Isolated];
         }
@@ -155,7 +155,7 @@ impl Ailment {
         found
     }
 
-    /// Of so many instances.
+    /// Returns severity, description and remedy for this number of instances.
     fn words(self, count: usize) -> (Severity, &'static str, &'static str) {
         let of = |one: &'static str, many: &'static str| if count == 1 { one } else { many };
         match self {
@@ -184,13 +184,14 @@ impl Ailment {
             Self::Unchecked => (
                 Severity::Note,
                 "without health check",
-                "nobody notices when they die; register them with a TTL and send heartbeats",
+                "their failure is not noticed; register them with a TTL and send heartbeats",
             ),
         }
     }
 }
 
-/// One address in one service under two ids gets twice its share, and one of them outlives it.
+/// Reports addresses with several ids in one service: such an instance gets several shares of
+/// traffic, and one of its ids outlives it.
 fn doubles(facts: &Facts, found: &mut Vec<Finding>) {
     let mut ids: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
     for instance in &facts.instances {
@@ -296,7 +297,7 @@ mod tests {
                 Some((Severity::Warning, "1 has a TTL and has never sent a heartbeat: host-a:80")),
             ),
             (Instance { last_beat: None, create_time: NOW_MS / 1_000 - 4, ..instance("a") }, None),
-            // Its first heartbeat is just due, or under way.
+            // The first heartbeat is due just now.
             (Instance { last_beat: None, create_time: NOW_MS / 1_000 - 7, ..instance("a") }, None),
             (
                 Instance { last_beat: None, create_time: NOW_MS / 1_000 - 8, ..instance("a") },

@@ -1,33 +1,32 @@
-//! Tries a listener as a client would: does it speak what it should?
+//! Probe of a listener as a client would use it.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// How long a listener may take.
+/// Timeout of a probe.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// What a client of HTTP/2 begins with: the preface and settings that change nothing.
+/// First bytes of an HTTP/2 client: the preface, and settings without changes.
 const HTTP2_OPENING: &[u8] =
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
 
-/// Bytes of the head of a frame of HTTP/2, and where its kind stands.
+/// Length of an HTTP/2 frame header, and the offset of the frame type in it.
 const HTTP2_HEAD_BYTES: usize = 9;
 const HTTP2_KIND_AT: usize = 3;
 const HTTP2_SETTINGS: u8 = 4;
 
-/// A listener that was tried.
+/// Result of probing a listener.
 #[derive(Debug)]
 pub struct Probe {
-    /// What was tried.
+    /// Protocol that was probed.
     pub what: &'static str,
-    /// Where.
     pub address: String,
-    /// How long it took to answer, or what went wrong.
+    /// Time until the answer, or the reason of the failure.
     pub outcome: Result<Duration, String>,
 }
 
-/// Tries gRPC: its server must greet with the settings of HTTP/2.
+/// Probes gRPC: the server must send HTTP/2 settings.
 pub fn grpc(address: &str) -> Probe {
     let greeted = |stream: &mut TcpStream| {
         stream.write_all(HTTP2_OPENING)?;
@@ -38,7 +37,7 @@ pub fn grpc(address: &str) -> Probe {
     Probe { what: "gRPC", address: address.to_owned(), outcome: timed(address, greeted) }
 }
 
-/// Tries HTTP: its root must answer 200.
+/// Probes HTTP: `/` must answer 200.
 pub fn http(address: &str) -> Probe {
     let answered = |stream: &mut TcpStream| {
         let head = format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

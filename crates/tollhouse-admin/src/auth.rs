@@ -30,10 +30,10 @@ pub(crate) fn is_allowed(options: &Options, peer: SocketAddr) -> bool {
     options.allow.is_empty() || options.allow.iter().any(|network| network.contains(&address))
 }
 
-/// Refuses requests that a website may have made through a browser: those under a host name that
-/// may resolve to this machine only by the website's doing, and those with a foreign origin. If
-/// keys are required, only console paths are checked, and only without a key in the header and
-/// without TLS, because a website knows no key and has no certificate for such a name.
+/// Refuses requests that a website may have made through a browser: a website can resolve its own
+/// host name to this machine (DNS rebinding), and can send requests that carry its origin. If keys
+/// are required, only console paths are checked, and only calls without a valid key in the header
+/// and without TLS: a website knows no key, and has no certificate for its name here.
 pub(crate) fn check_browser(options: &Options, call: &Call) -> Result<(), Reply> {
     let is_keyed = options.key_check == KeyCheck::Required;
     if is_keyed && (!is_for_browsers(call) || is_encrypted(options) || shows_key(options, call)) {

@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// Never ends; counts what was taken of it.
+    /// An endless body that counts the bytes taken from it.
     struct Endless<'c>(&'c mut usize);
 
     impl Body for Endless<'_> {

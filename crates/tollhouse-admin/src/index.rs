@@ -532,7 +532,7 @@ mod tests {
             (known.count("routes"), known.exists("upstreams/1"), known.changes().len())
         };
         assert_eq!(counts(&index), (objects, true, 0));
-        // One goes before anybody has asked, one comes, and neither is told twice.
+        // One row is deleted before the first query and one is added; neither counts twice.
         let (gone, _) = row(1);
         let change = put(Transaction::new().delete(gone), row(rows));
         index.expect(store.commit(change).await.expect("memory").revision);

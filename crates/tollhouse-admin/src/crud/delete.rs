@@ -65,7 +65,7 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
         };
         match committed? {
             Attempt::Committed(committed) => return Ok(committed),
-            // A guarded deletion repeats only while references to the object change, which
+            // An object that can be referred to counts as an ordinary failed attempt, which
             // `ATTEMPTS_MAX` limits.
             Attempt::Changed(changed) if *changed == *key && !request.is_guarded() => {
                 attempts.overtaken(&key).await?;

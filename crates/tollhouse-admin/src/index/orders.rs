@@ -50,7 +50,8 @@ struct Order {
     /// Last object of the collection that was added; `None` before the first.
     made_to: Option<Creation>,
     is_whole: bool,
-    /// Time of the last request, as a request number.
+    /// Number of the last request for this view; the view with the smallest number is dropped
+    /// first.
     asked: u64,
 }
 

@@ -288,7 +288,7 @@ impl InstanceIn {
         }
     }
 
-    /// The change of an existing instance; its address cannot change.
+    /// Converts the body into a change of an existing instance; refuses a new address.
     pub(super) fn change(self) -> Result<InstanceChange, Reply> {
         let fixed = [
             ("namespace", self.namespace.is_some()),

@@ -43,10 +43,10 @@ pub(crate) enum Owner {
     Stream,
 }
 
-/// The resource whose objects contain the id of their parent.
+/// The resource whose objects contain the id of their parent, a service.
 pub(super) const GRAPHQL_COST_DECORATIONS: &str = "graphql_cost_decorations";
 
-/// The field with that id.
+/// The field with the id of the parent service.
 pub(super) const SERVICE: &str = "service_id";
 
 /// Verbs that only some resources support.

@@ -21,9 +21,9 @@ use crate::limits::{CONNECTIONS_MAX, HEAD_TIME_MAX};
 /// Time for pending requests after the listener was told to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Serves until `stop` completes; pending requests then have [`DRAIN_TIME_MAX`] to finish. The
-/// number of concurrent connections is limited by `connections_max` and [`CONNECTIONS_MAX`]. Peers
-/// outside the allow list are refused without using these connections.
+/// Serves until `stop` completes; pending requests then have a few seconds to finish. The number of
+/// concurrent connections is limited by `connections_max` and [`CONNECTIONS_MAX`]. Peers outside
+/// the allow list are refused without using these connections.
 pub async fn serve(
     listener: TcpListener,
     api: AdminApi,

@@ -1,8 +1,8 @@
-//! Writes routes and consumers through the Admin API over loopback and tells how fast that went.
+//! Measures how fast routes and consumers are written through the Admin API over loopback.
 //!
-//! `load [OBJECTS] [CLIENTS] [DIRECTORY]`: so many routes and so many consumers, by so many clients
-//! at once, into a store in the directory, or in memory where there is none. Server and clients
-//! have a thread each; the figure includes both.
+//! `load [OBJECTS] [CLIENTS] [DIRECTORY]`: number of routes and of consumers, number of concurrent
+//! clients, and directory of the store. Without a directory the store is in memory. Server and
+//! clients each have a thread; the figure includes both.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -120,7 +120,7 @@ async fn client(
         );
         stream.write_all(format!("{head}{body}").as_bytes()).await?;
         let mut received = 0;
-        // Answers end with the one line feed that follows a closing brace.
+        // Answers end with a line feed after the closing brace.
         while !buffer[..received].ends_with(b"}\n") {
             let count = stream.read(&mut buffer[received..]).await?;
             received += count;

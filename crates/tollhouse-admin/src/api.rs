@@ -1,4 +1,4 @@
-//! The Admin API as a whole: made of its parts once, then asked request by request.
+//! The Admin API: created once from its parts, then called with each request.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,37 +13,37 @@ use crate::dispatch;
 use crate::reply::{Reply, WireResponse};
 use crate::sign_in::ended;
 
-/// The Admin API. Cheap to clone; all clones are one.
+/// The Admin API. Cheap to clone; all clones share one state.
 #[derive(Clone)]
 pub struct AdminApi(Arc<Admin>);
 
 impl AdminApi {
-    /// Makes it, which reads all objects of the store once.
+    /// Creates the API. Reads all objects of the store once.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// If the store cannot be read.
     pub async fn open(parts: Parts) -> Result<Self, StoreError> {
         Ok(Self(Arc::new(Admin::open(parts).await?)))
     }
 
-    /// Whether the allow list has this peer.
+    /// Whether the allow list contains this peer.
     pub(crate) fn admits(&self, peer: SocketAddr) -> bool {
         auth::is_allowed(&self.0.parts.options, peer)
     }
 
-    /// Ends what would otherwise go on for as long as its client likes.
+    /// Ends the registry's open watches, which would otherwise last as long as their clients want.
     pub(crate) fn end_watches(&self) {
         if let Some(registry) = &self.0.parts.registry {
             registry.end_watches();
         }
     }
 
-    /// Refuses a request before anybody looks at it.
+    /// Response that refuses a request before it is processed.
     pub(crate) fn refuse(&self, reply: Reply) -> WireResponse {
         self.0.wire(reply)
     }
 
-    /// Answers a request. A write is answered once it is durable.
+    /// Handles a request. A write is answered once it is durable.
     pub async fn handle<B>(&self, request: hyper::Request<B>, peer: SocketAddr) -> WireResponse
     where
         B: Body,

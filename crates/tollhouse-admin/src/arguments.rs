@@ -1,15 +1,16 @@
-//! The arguments of a query, decoded; the first of a name counts.
+//! Query arguments, decoded. If a name occurs several times, the first one counts.
 
 use percent_encoding::percent_decode_str;
 
 use crate::limits::ARGUMENTS_MAX;
 
-/// The arguments of a query.
+/// Decoded query arguments.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arguments(Vec<(String, String)>);
 
 impl Arguments {
-    /// Takes a query apart; nothing is too broken for it.
+    /// Parses a query string. Invalid escapes are replaced, never refused; arguments beyond
+    /// `ARGUMENTS_MAX` are ignored.
     pub(crate) fn parse(query: &str) -> Self {
         let parts = query.split('&').filter(|part| !part.is_empty());
         let pairs = parts.take(ARGUMENTS_MAX).map(|part| {
@@ -19,18 +20,18 @@ impl Arguments {
         Self(pairs.collect())
     }
 
-    /// The value of that name.
+    /// First value with this name.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(candidate, _)| candidate == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// All of them.
+    /// All arguments, in order.
     pub(crate) fn to_pairs(&self) -> Vec<(String, String)> {
         self.0.clone()
     }
 
-    /// Whether the value of that name is exactly this.
+    /// Whether the first value with this name equals `value`.
     pub(crate) fn is(&self, name: &str, value: &str) -> bool {
         self.get(name) == Some(value)
     }

@@ -1,8 +1,8 @@
-//! The audit: one event for each write, sign-in, sign-out, export and refused key, with its actor, and without any value
-//! that was written. Events go to a sink outside of the store: a caller that writes objects can push rows out of the list of
-//! changes, and not these.
+//! Audit events: one for each write, sign-in, sign-out, export and refused key, with the caller but
+//! without written values. Events go to a sink outside the store, because a caller who writes many
+//! objects can push rows out of the list of changes, but not events out of the sink.
 //!
-//! The one place is [`note`], through which every answer passes. Where events are kept is the sink's business.
+//! Every answer passes through [`note`]. The sink decides where events are stored.
 
 use std::net::IpAddr;
 
@@ -22,22 +22,22 @@ const PATH_BYTES_MAX: usize = 512;
 /// Kind of an audited call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuditDeed {
-    /// A call that changes something: objects, the registry, or the process.
+    /// A call that changes objects, the registry, or the process.
     Write,
-    /// A browser was signed in.
+    /// A browser signed in.
     SignIn,
-    /// A browser was signed out.
+    /// A browser signed out.
     SignOut,
-    /// Objects were exported, secrets sealed.
+    /// An export with sealed secrets.
     Export,
-    /// Objects were exported with their secrets in the clear.
+    /// An export with secrets in plain text.
     Reveal,
-    /// A wrong key was brought, or typed into the sign-in.
+    /// A wrong key in a request or at the sign-in.
     RefusedKey,
 }
 
 impl AuditDeed {
-    /// As in the audit's lines.
+    /// Name in the audit log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Write => "write",
@@ -50,32 +50,31 @@ impl AuditDeed {
     }
 }
 
-/// An event.
+/// An audit event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEvent {
-    /// Kind of the call, also where it was refused.
+    /// Kind of the call, even if the call was refused.
     pub deed: AuditDeed,
-    /// Name of the caller's key; none where no key is asked for, or it is wrong.
+    /// Name of the caller's key; `None` if no key is required or the key is wrong.
     pub actor: Option<String>,
-    /// Address of the caller.
     pub peer: IpAddr,
-    /// Method of HTTP.
+    /// HTTP method.
     pub method: String,
-    /// Path without its query, cut where it is long.
+    /// Path without query, cut to `PATH_BYTES_MAX`.
     pub path: String,
-    /// Status of the answer; below 400 the deed was done.
+    /// Status of the answer; the action was done if it is below 400.
     pub status: u16,
-    /// Revision of the commit, where the answer names one.
+    /// Revision of the commit, if the answer contains one.
     pub revision: Option<u64>,
 }
 
-/// Keeps events.
+/// Storage of audit events.
 pub trait AuditSink: Send + Sync {
-    /// Keeps one. Must not wait.
+    /// Stores an event. Must not block.
     fn keep(&self, event: &AuditEvent);
 }
 
-/// Tells the sink of an answer, if it is one to be told.
+/// Sends an event to the sink if the call is of an audited kind.
 pub(crate) fn note(admin: &Admin, call: &Call, reply: &Reply) {
     let Some(sink) = &admin.parts.audit else { return };
     let Some(deed) = deed_of(admin, call, reply) else { return };
@@ -119,11 +118,11 @@ fn deed_of(admin: &Admin, call: &Call, reply: &Reply) -> Option<AuditDeed> {
             let reveals = call.arguments.is("reveal_secrets", "true");
             Some(if reveals { AuditDeed::Reveal } else { AuditDeed::Export })
         }
-        // Questions, though they are sent by POST.
+        // These only ask a question, although their method is POST.
         (["validate" | "explain", ..] | ["certificates", _, "check"], _) => None,
         (["import"], _) if call.arguments.is("dry_run", "true") => None,
         _ if is_read => None,
-        // Strangers without a key are refused before anything, and are told by the metrics alone.
+        // Strangers without any key appear in the metrics only.
         _ if options.key_check == KeyCheck::Required && auth::caller(options, call).is_none() => {
             None
         }

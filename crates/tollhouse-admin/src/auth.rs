@@ -1,4 +1,4 @@
-//! Who may call: the allow list of addresses, keys, and what a role allows.
+//! Access control: allow list of addresses, keys, and permissions of roles.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,15 +13,15 @@ use crate::prefix;
 use crate::reply::Reply;
 use crate::session::{self, Sessions};
 
-/// The header in which a call shows its key.
+/// Header that carries a key.
 const KEY_HEADER: &str = "x-api-key";
 
-/// Refuses peers that the allow list does not have, with a page as a web server does.
+/// Refuses peers outside the allow list, with an HTML page as nginx does.
 pub(crate) fn check_peer(options: &Options, peer: SocketAddr) -> Result<(), Reply> {
     if is_allowed(options, peer) { Ok(()) } else { Err(Reply::page(StatusCode::FORBIDDEN)) }
 }
 
-/// Whether the allow list has a peer.
+/// Whether the allow list contains a peer; an empty list allows all.
 pub(crate) fn is_allowed(options: &Options, peer: SocketAddr) -> bool {
     let address = match peer.ip() {
         IpAddr::V6(address) => address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4),
@@ -30,15 +30,17 @@ pub(crate) fn is_allowed(options: &Options, peer: SocketAddr) -> bool {
     options.allow.is_empty() || options.allow.iter().any(|network| network.contains(&address))
 }
 
-/// Refuses calls that a page of some website may have a browser make: those that come under a name which that
-/// website may have had resolved to this machine, and those that say where they come from. Where keys are needed
-/// they are for the console alone: whoever shows a key is known, and over TLS a name has to have a certificate.
+/// Refuses requests that a website may have made through a browser: a website can resolve its own
+/// host name to this machine (DNS rebinding), and can send requests that carry its origin. If keys
+/// are required, only console paths are checked, and only calls without a valid key in the header
+/// and without TLS: a website knows no key, and has no certificate for its name here.
 pub(crate) fn check_browser(options: &Options, call: &Call) -> Result<(), Reply> {
     let is_keyed = options.key_check == KeyCheck::Required;
     if is_keyed && (!is_for_browsers(call) || is_encrypted(options) || shows_key(options, call)) {
         return Ok(());
     }
-    // What is no text is no name of this machine either.
+    // A header that is not text is replaced by an invalid host name, so that the request is
+    // refused.
     let text = |name| call.headers.get(name).map(|value| value.to_str().unwrap_or(".."));
     if !options.hosts.may_be_a_websites(text(HOST).unwrap_or_default(), text(ORIGIN)) {
         return Ok(());
@@ -51,7 +53,7 @@ pub(crate) fn check_browser(options: &Options, call: &Call) -> Result<(), Reply>
     Err(Reply::refusal(StatusCode::FORBIDDEN, text))
 }
 
-/// Whether a call is for the console, which people open in browsers.
+/// Whether the path belongs to the console, which is used in browsers.
 fn is_for_browsers(call: &Call) -> bool {
     let is_below = |prefix: &[&str]| call.segments_after(prefix).is_some();
     call.segments.is_empty() || is_below(&prefix::UI) || is_below(&prefix::CONSOLE)
@@ -61,12 +63,12 @@ fn is_encrypted(options: &Options) -> bool {
     options.sessions.as_ref().is_some_and(Sessions::is_encrypted)
 }
 
-/// Whether a call has a right key in its header, which no page can put there that does not know it.
+/// Whether the call has a valid key in its header. A website cannot send one without knowing it.
 fn shows_key(options: &Options, call: &Call) -> bool {
     call.header(KEY_HEADER).is_some_and(|key| find(&options.keys, key).is_some())
 }
 
-/// Refuses calls without a key that allows them.
+/// Refuses calls whose key does not permit the method.
 pub(crate) fn check_key(options: &Options, call: &Call) -> Result<(), Reply> {
     if options.key_check == KeyCheck::Off {
         return Ok(());
@@ -74,7 +76,7 @@ pub(crate) fn check_key(options: &Options, call: &Call) -> Result<(), Reply> {
     authorise(options, call).map(drop).map_err(refusal)
 }
 
-/// Refuses calls without a key, for paths that change nothing whatever their method.
+/// Refuses calls without a valid key, for paths that change nothing whatever the method.
 pub(crate) fn check_reader(options: &Options, call: &Call) -> Result<(), Reply> {
     if options.key_check == KeyCheck::Off {
         return Ok(());
@@ -82,7 +84,7 @@ pub(crate) fn check_reader(options: &Options, call: &Call) -> Result<(), Reply> 
     identify(options, call).map(drop).map_err(refusal)
 }
 
-/// Refuses calls that concern the process to all but administrators.
+/// Refuses callers other than administrators, for calls that concern the process.
 pub(crate) fn check_administrator(options: &Options, call: &Call) -> Result<(), Reply> {
     check_reader(options, call)?;
     match caller_role(options, call) {
@@ -96,13 +98,13 @@ fn refusal(description: &str) -> Reply {
     Reply::json(StatusCode::UNAUTHORIZED, &body)
 }
 
-/// As whom a caller reads objects that have secrets. A page is read by whoever passes by, and its texts are copied: in
-/// the console's they stay sealed, whoever is signed in.
+/// Role that decides how secrets are shown. For the console's own pages this is always `Viewer`, so
+/// that secrets stay sealed, because screens are seen by others and their texts are copied.
 pub(crate) fn reader_role(options: &Options, call: &Call) -> Role {
     if session::is_own_page(call) { Role::Viewer } else { caller_role(options, call) }
 }
 
-/// What a caller is whom [`check_reader`] has let in, whatever the method.
+/// Role of a caller that [`check_reader`] has admitted, whatever the method.
 pub(crate) fn caller_role(options: &Options, call: &Call) -> Role {
     match options.key_check {
         KeyCheck::Off => Role::Admin,
@@ -110,12 +112,12 @@ pub(crate) fn caller_role(options: &Options, call: &Call) -> Role {
     }
 }
 
-/// Whose key a call has or is signed in with.
+/// Key that the call carries or is signed in with.
 pub(crate) fn caller<'o>(options: &'o Options, call: &Call) -> Option<&'o AdminKey> {
     identify(options, call).ok()
 }
 
-/// The key of this text. Every key is compared in full: how long it takes says nothing about any of them.
+/// Finds a key. Every key is compared in full, so that the time reveals nothing about the keys.
 pub(crate) fn find<'k>(keys: &'k [AdminKey], presented: &str) -> Option<&'k AdminKey> {
     let mut found = None;
     for candidate in keys {
@@ -126,7 +128,7 @@ pub(crate) fn find<'k>(keys: &'k [AdminKey], presented: &str) -> Option<&'k Admi
     found
 }
 
-/// Seconds since 1970.
+/// Current time in seconds since 1970.
 pub(crate) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
@@ -148,18 +150,19 @@ fn identify<'o>(options: &'o Options, call: &Call) -> Result<&'o AdminKey, &'sta
     signed_in.ok_or("missing apikey")
 }
 
-/// Whether a call brings a key, right or wrong, and so is not made by a signed-in browser.
+/// Whether a call carries a key, valid or not, rather than a session of a browser.
 pub(crate) fn shows_any_key(call: &Call) -> bool {
     presented(call).is_some()
 }
 
-/// Whether a call brings a wrong key.
+/// Whether a call carries an invalid key.
 pub(crate) fn shows_wrong_key(options: &Options, call: &Call) -> bool {
     options.key_check == KeyCheck::Required
         && presented(call).is_some_and(|key| find(&options.keys, key).is_none())
 }
 
-/// The key of a call. A cookie does not count for a write, because browsers send it along with the forms of other sites.
+/// The key in a call: argument, header, or for GET also a cookie. A cookie is ignored for writes,
+/// because browsers send it with forms of other sites too.
 fn presented(call: &Call) -> Option<&str> {
     let header = || call.header(KEY_HEADER).or_else(|| call.header("x_api_key"));
     let cookie = || call.cookie("x_api_key").filter(|_| call.method == Method::GET);
@@ -168,6 +171,6 @@ fn presented(call: &Call) -> Option<&str> {
 
 fn same(expected: &[u8], presented: &[u8]) -> bool {
     let differences = expected.iter().zip(presented).fold(0, |sum, (a, b)| sum | (a ^ b));
-    // An empty key would let everybody in who sends an empty header.
+    // An empty configured key matches nothing; otherwise an empty header would grant access.
     !expected.is_empty() && expected.len() == presented.len() && differences == 0
 }

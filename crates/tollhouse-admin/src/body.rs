@@ -1,4 +1,4 @@
-//! Bodies of requests: read within a bound, and decoded whatever their content type says.
+//! Request bodies: read within a size limit, and decoded as JSON whatever their content type.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::reply::Reply;
 mod decode_error;
 mod raw_text;
 
-/// A body as it arrives, whatever carries it.
+/// Body of a request, over HTTP or in memory.
 pub(crate) trait RequestBody:
     Body<Error: std::error::Error + Send + Sync + 'static>
 {
@@ -26,7 +26,7 @@ pub(crate) async fn read<B>(body: B, bytes_max: usize) -> Result<Bytes, Reply>
 where
     B: RequestBody,
 {
-    // A length that is announced is refused before anything is read.
+    // An announced length above the limit is refused before reading.
     let announced = body.size_hint().lower();
     if announced > bytes_max as u64 {
         return Err(too_large(announced, bytes_max));
@@ -38,12 +38,12 @@ where
             Err(too_large(bytes_max as u64 + 1, bytes_max))
         }
         Ok(Err(error)) => Err(invalid(&error.to_string())),
-        Err(_) => Err(invalid(&format!("nothing came for {}", seconds(BODY_TIME_MAX)))),
+        Err(_) => Err(invalid(&format!("no data came for {}", seconds(BODY_TIME_MAX)))),
     }
 }
 
-/// Reads a body that nothing asks for to its end, so that its connection serves on, and keeps nothing of it. One of more
-/// than `BODY_BYTES_MAX` bytes, or that takes too long, is left where it is: the connection ends behind the answer.
+/// Reads and discards an unused body, so that its connection can serve further requests. Stops
+/// after `BODY_BYTES_MAX` bytes or at the timeout; the connection then ends after the answer.
 pub(crate) async fn discard<B: Body>(body: B) {
     let mut body = pin!(body);
     let mut left = BODY_BYTES_MAX;
@@ -59,7 +59,7 @@ pub(crate) async fn discard<B: Body>(body: B) {
     let _ = tokio::time::timeout(BODY_TIME_MAX, reading).await;
 }
 
-/// Decodes a body; `None` where there is none.
+/// Decodes a JSON body; `None` if it is empty.
 pub(crate) fn decode(body: &[u8]) -> Result<Option<Value>, Reply> {
     if body.is_empty() {
         return Ok(None);
@@ -71,8 +71,8 @@ pub(crate) fn decode(body: &[u8]) -> Result<Option<Value>, Reply> {
     if let Some(reason) = decode_error::describe(body) {
         return Err(undecodable(&reason, body));
     }
-    // What the grammar has nothing against is written with raw line ends in its texts, as clients
-    // paste sources of other languages.
+    // The text may still contain raw line ends inside strings, as clients send when they paste
+    // source code.
     let read = raw_text::escape(body).map(|escaped| serde_json::from_slice(&escaped));
     match read {
         Some(Ok(value)) => Ok(Some(value)),
@@ -81,7 +81,8 @@ pub(crate) fn decode(body: &[u8]) -> Result<Option<Value>, Reply> {
     }
 }
 
-/// A body that is not a document, given back so that its sender recognises it.
+/// Error answer for a body that is not JSON, with the start of the body so that its sender
+/// recognises it.
 pub(crate) fn undecodable(reason: &str, body: &[u8]) -> Reply {
     let echo = &body[..body.len().min(ECHO_BYTES_MAX)];
     let text = format!("invalid request body: {reason}");
@@ -89,7 +90,7 @@ pub(crate) fn undecodable(reason: &str, body: &[u8]) -> Reply {
     Reply::json(hyper::StatusCode::BAD_REQUEST, &body)
 }
 
-/// `invalid request body: …`.
+/// Error answer `invalid request body: …`.
 pub(crate) fn invalid(reason: &str) -> Reply {
     Reply::bad(format!("invalid request body: {reason}"))
 }
@@ -111,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// Never ends; counts what was taken of it.
+    /// An endless body that counts the bytes taken from it.
     struct Endless<'c>(&'c mut usize);
 
     impl Body for Endless<'_> {

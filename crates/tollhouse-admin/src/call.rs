@@ -1,4 +1,4 @@
-//! A request as the rest of the crate sees it: taken apart, its body not yet read.
+//! A request after parsing, without its body.
 
 use std::net::SocketAddr;
 
@@ -8,24 +8,24 @@ use percent_encoding::percent_decode_str;
 
 use crate::arguments::Arguments;
 
-/// A request, taken apart.
+/// A parsed request.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub method: Method,
-    /// The segments of the path, decoded; empty ones do not count.
+    /// Decoded path segments; empty ones are dropped.
     pub segments: Vec<String>,
-    /// The same where an escaped slash is part of its segment, as in names of the registry.
+    /// Decoded path segments in which an escaped slash does not separate, as in registry names.
     pub whole_segments: Vec<String>,
-    /// The query's arguments.
+    /// Query arguments.
     pub arguments: Arguments,
     pub headers: HeaderMap,
-    /// Who calls.
+    /// Address of the caller.
     pub peer: SocketAddr,
 }
 
 impl Call {
     pub(crate) fn new(method: Method, uri: &Uri, headers: HeaderMap, peer: SocketAddr) -> Self {
-        // Decoded before it is taken apart, so that an escaped slash is one too.
+        // Decoded before splitting, so that an escaped slash separates segments too.
         let path = percent_decode_str(uri.path()).decode_utf8_lossy();
         let whole = uri.path().split('/');
         let whole = whole.map(|it| percent_decode_str(it).decode_utf8_lossy().into_owned());
@@ -39,12 +39,11 @@ impl Call {
         }
     }
 
-    /// A header, if it is text.
+    /// Value of a header; `None` if it is missing or not text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The value of a cookie.
     pub(crate) fn cookie(&self, name: &str) -> Option<&str> {
         let lines = self.headers.get_all(COOKIE).iter();
         let mut pairs =
@@ -55,7 +54,7 @@ impl Call {
         })
     }
 
-    /// The segments after these, if the path begins so.
+    /// Segments after the prefix `start`; `None` if the path has another prefix.
     pub(crate) fn segments_after(&self, start: &[&str]) -> Option<&[String]> {
         let begins = self.segments.len() >= start.len()
             && self.segments.iter().zip(start).all(|(segment, expected)| segment == expected);
@@ -63,8 +62,8 @@ impl Call {
     }
 }
 
-/// The segments that name something: `.` is where one is, `..` leads up (RFC 3986 §5.2.4), as in the
-/// server that APISIX stands on. Nothing leads above the root.
+/// Resolves `.` and `..` segments (RFC 3986 §5.2.4) as nginx does for APISIX, and drops empty ones.
+/// Nothing leads above the root.
 fn without_dots(segments: impl Iterator<Item = String>) -> Vec<String> {
     let mut kept = Vec::new();
     for segment in segments {

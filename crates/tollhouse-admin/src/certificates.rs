@@ -1,5 +1,5 @@
-//! `/tollhouse/v1/certificates`: certificates that renew themselves, and what responders say of all that are
-//! served, how that stands and why.
+//! `/tollhouse/v1/certificates`: state of ACME certificates, and expiry and OCSP state of all
+//! served certificates.
 
 pub(crate) mod source;
 
@@ -11,7 +11,7 @@ use crate::call::Call;
 use crate::context::Admin;
 use crate::reply::Reply;
 
-/// Answers a call below [`prefix::OWN`](crate::prefix::OWN).
+/// Handles a call below [`prefix::OWN`](crate::prefix::OWN).
 pub(crate) async fn answer(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
     auth::check_key(&admin.parts.options, call)?;
     let segments: Vec<&str> = call.whole_segments.iter().skip(2).map(String::as_str).collect();

@@ -1,5 +1,6 @@
-//! Rows about writes that go elsewhere than into the store of objects: to the registry, or to a document in memory. They
-//! follow their write, since no commit holds both; what the store of objects itself takes has its row in its own commit.
+//! Change rows for writes outside the store of objects: to the registry, or to a document in
+//! memory. The row is written after the change, because one commit cannot contain both. A write to
+//! the store of objects has its row in its own commit.
 
 use std::time::Duration;
 
@@ -9,20 +10,20 @@ use tollhouse_store::{Operation, Transaction};
 
 use crate::context::Admin;
 
-/// Longest wait for a row to be kept: a store that is well answers within milliseconds.
+/// Timeout for storing a row; a healthy store needs milliseconds.
 const KEEP_MAX: Duration = Duration::from_secs(1);
 
-/// Random bytes in the name of a row: several gateways write in one millisecond.
+/// Random bytes in a row's name, because several gateways may write in the same millisecond.
 const NAME_BYTES: usize = 4;
 
-/// Keeps a row. What it tells of has happened: where it cannot be kept, the log says so.
+/// Stores a row. The change has already happened, so that a failure is only logged.
 pub(crate) async fn keep(admin: &Admin, row: ChangeRow) {
     let path = row.path.clone();
     let limits = admin.parts.store.limits();
-    // JSON within JSON: each quote of an object is escaped, which at worst doubles it.
+    // A quote in embedded JSON is escaped, which at worst doubles the size.
     let row = row.within(limits.value_bytes_max / 2);
     let Some(suffix) = suffix() else {
-        tracing::warn!(path, "a change is not in the list of changes: there are no random numbers");
+        tracing::warn!(path, "a change has no row: no random numbers are available");
         return;
     };
     let name = change_row::key_of(row.at_ms, &suffix);
@@ -30,7 +31,7 @@ pub(crate) async fn keep(admin: &Admin, row: ChangeRow) {
         admin.key_of(&format!("{}{name}", change_row::FOLDER)),
         row.to_text(),
     ));
-    // Whoever wrote elsewhere does not wait for a store that is away.
+    // The caller's write went elsewhere and must not wait for an unreachable store.
     match tokio::time::timeout(KEEP_MAX, admin.parts.store.commit(transaction)).await {
         Ok(Ok(committed)) => admin.index.expect(committed.revision),
         Ok(Err(error)) => tracing::warn!(path, %error, "a change is not in the list of changes"),
@@ -38,7 +39,7 @@ pub(crate) async fn keep(admin: &Admin, row: ChangeRow) {
     }
 }
 
-/// A transaction that makes room for one more row.
+/// Transaction that deletes old rows to make room for a new one.
 pub(crate) fn room(admin: &Admin) -> Transaction {
     let folder = change_row::FOLDER;
     let gone = admin.index.known().changes().let_go();
@@ -46,14 +47,15 @@ pub(crate) fn room(admin: &Admin) -> Transaction {
     gone.into_iter().fold(Transaction::new(), delete)
 }
 
-/// What tells rows of one millisecond apart.
+/// Random suffix that distinguishes rows of the same millisecond; `None` if no random numbers are
+/// available.
 pub(crate) fn suffix() -> Option<String> {
     let mut random = [0; NAME_BYTES];
     rand::fill(&mut random).ok()?;
     Some(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Now, in milliseconds of Unix time.
+/// Current time in milliseconds since 1970.
 pub(crate) fn now_ms() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)

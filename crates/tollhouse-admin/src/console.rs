@@ -1,6 +1,7 @@
-//! `/console/v1`: what the console shows and no other API of the gateway says, useful to `curl` as well.
+//! `/console/v1`: data for the console that no other API provides; also usable with `curl`.
 //!
-//! What the process knows comes through [`ConsoleSource`](source::ConsoleSource); what lies in the store is read here.
+//! Data about the process comes from [`ConsoleSource`](source::ConsoleSource); data in the store is
+//! read here.
 
 use hyper::header::{CACHE_CONTROL, HeaderValue};
 use hyper::{Method, StatusCode};
@@ -34,10 +35,11 @@ mod validation;
 
 use self::source::{Question, RatedKind, RequestFilter};
 
-/// Largest question of an explanation, in bytes: a head of the greatest size and a body that routes look into.
+/// Largest body of an `explain` request, in bytes: room for the largest head, and for a body that
+/// routes examine.
 const QUESTION_BYTES_MAX: usize = 256 * 1024;
 
-/// Collections whose numbers an overview has.
+/// Collections that the overview counts.
 const COUNTED: [&str; 12] = [
     "routes",
     "services",
@@ -53,7 +55,7 @@ const COUNTED: [&str; 12] = [
     "secrets",
 ];
 
-/// Answers a call below [`prefix::CONSOLE`](crate::prefix::CONSOLE).
+/// Handles a call below [`prefix::CONSOLE`](crate::prefix::CONSOLE).
 pub(crate) async fn answer<B>(admin: &Admin, call: &Call, body: B) -> Result<Reply, Reply>
 where
     B: RequestBody,
@@ -80,7 +82,7 @@ where
 {
     auth::check_reader(&admin.parts.options, call)?;
     let source = || admin.console();
-    // These read their bodies themselves, each within a bound of its own.
+    // These calls read their own bodies, each with its own limit.
     if let ["log" | "doctor" | "reload" | "bench", ..] = segments {
         return process::answer(admin, call, segments, body).await;
     }
@@ -130,14 +132,15 @@ where
         }
         (["validate", kind, id @ ..], &Method::POST) if id.len() < 2 => {
             let body = body::read(body, BODY_BYTES_MAX).await?;
-            // Answers tell whose credentials are taken, which only callers learn who may write.
+            // Requires permission to write, because the answer reveals whether credentials are in
+            // use.
             auth::check_key(&admin.parts.options, call)?;
             let id = id.first().copied().unwrap_or_default();
             validation::answer(admin, call, &format!("{kind}/{id}"), &body).await?
         }
         (known, _) if is_known(known) => {
             body::discard(body).await;
-            let text = "this is asked with another method; see /apisix/admin/openapi.json";
+            let text = "use another method; see /apisix/admin/openapi.json";
             return Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text));
         }
         _ => return Err(Reply::refusal(StatusCode::NOT_FOUND, "not found")),
@@ -145,7 +148,7 @@ where
     Ok(Reply::json(StatusCode::OK, &value))
 }
 
-/// What a call asks of recent requests.
+/// Filter of recent requests from query arguments.
 fn filter_of(call: &Call) -> RequestFilter {
     let own = |name: &str| {
         let value = call.arguments.get(name).filter(|value| !value.is_empty());
@@ -159,7 +162,7 @@ fn filter_of(call: &Call) -> RequestFilter {
     }
 }
 
-/// Whether something is answered at a path, by some method.
+/// Whether the path exists with another method.
 fn is_known(segments: &[&str]) -> bool {
     matches!(
         segments,
@@ -186,7 +189,7 @@ fn is_known(segments: &[&str]) -> bool {
     )
 }
 
-/// What lies in the store and in the registry, if that is what is asked for.
+/// Handles calls about the store and the registry; `None` for other paths.
 async fn stored(admin: &Admin, call: &Call, segments: &[&str]) -> Result<Option<Value>, Reply> {
     if call.method != Method::GET {
         return Ok(None);
@@ -208,7 +211,7 @@ async fn stored(admin: &Admin, call: &Call, segments: &[&str]) -> Result<Option<
     }))
 }
 
-/// What the process says, with what lies in the store and in the registry.
+/// Adds counts of objects and registry entries to the process's overview.
 async fn overview(admin: &Admin, mut value: Value) -> Result<Value, Reply> {
     admin.index.catch_up().await?;
     let known = admin.index.known();

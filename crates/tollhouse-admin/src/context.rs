@@ -1,4 +1,4 @@
-//! What answers every call: the parts of an Admin API, and what it knows of the store. Knows no paths.
+//! Shared state of an Admin API: its parts, its options and its index of the store.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -24,64 +24,63 @@ use crate::reply::{Reply, WireResponse};
 use crate::shenyu::ShenyuSource;
 use crate::sign_in::wrong_keys::WrongKeys;
 
-/// What an Admin API is made of.
+/// Parts that an Admin API is created from.
 pub struct Parts {
-    /// Where objects live. In [`Mode::Standalone`] one in memory, which stays empty.
+    /// Store of objects. In [`Mode::Standalone`] an in-memory store that stays empty.
     pub store: Arc<dyn Store>,
-    /// Up to which revision of the store the data plane serves, or up to which document in [`Mode::Standalone`]; a write
-    /// is then answered once it does.
+    /// Revision in service at the data plane, or number of the document in [`Mode::Standalone`]. If
+    /// set, writes are answered only once they are in service.
     pub in_service: Option<InService>,
-    /// All plugins.
+    /// Enabled plugins.
     pub catalogue: Arc<Catalogue>,
-    /// What plugins know of the process when their confs are checked.
+    /// Services that plugins may use when their configurations are checked.
     pub services: Arc<Services>,
-    /// What seals secrets at rest.
+    /// Keyring for secrets in the store.
     pub keyring: Arc<Keyring>,
-    /// The service registry; without one its paths are answered 404.
+    /// The service registry; without it, its paths are answered with 404.
     pub registry: Option<RegistryPart>,
-    /// Certificates that renew themselves, where there are any.
+    /// State of ACME certificates, if they are on.
     pub certificates: Option<Arc<dyn CertificateSource>>,
-    /// What responders say of the certificates that are served.
+    /// OCSP state of served certificates.
     pub staples: Option<Arc<dyn StapleSource>>,
-    /// What the process knows of itself, for the console.
+    /// Data about the process, for the console.
     pub console: Option<Arc<dyn ConsoleSource>>,
-    /// Who keeps ShenYu's objects, where anybody may.
+    /// ShenYu's objects, if they are on.
     pub shenyu: Option<Arc<dyn ShenyuSource>>,
     /// Destination of audit events, if an audit is kept.
     pub audit: Option<Arc<dyn AuditSink>>,
-    /// The rest.
     pub options: Options,
 }
 
-/// An Admin API, without the paths that lead to it.
+/// State of an Admin API; routing is in `dispatch`.
 pub(crate) struct Admin {
     pub(crate) parts: Parts,
     pub(crate) index: Index,
-    /// The one document, in [`Mode::Standalone`].
+    /// The current document, in [`Mode::Standalone`].
     pub(crate) document: Option<CurrentDocument>,
-    /// Who has tried wrong keys to sign in.
+    /// Peers with failed sign-ins.
     pub(crate) failures: FailedLogins,
-    /// Wrong keys that calls have brought.
+    /// Peers that sent wrong keys.
     pub(crate) wrong_keys: WrongKeys,
-    /// Who has tried to write what was refused.
+    /// Recently refused writes.
     pub(crate) refused: Refused,
-    /// Taken while two measurements are compared.
+    /// Limits comparisons of load tests to one at a time.
     pub(crate) comparison: Semaphore,
-    /// Where calls wait for their turn at an object.
+    /// Queues of calls that write the same object.
     turns: Turns,
 }
 
-/// Queues of objects, by their keys.
+/// Queues by hash of the object's key.
 struct Turns {
     queues: [Mutex<()>; TURNS],
     hasher: RandomState,
 }
 
 impl Admin {
-    /// Makes it, which reads all objects of the store once.
+    /// Creates the state. Reads all objects of the store once.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// If the store cannot be read.
     pub(crate) async fn open(parts: Parts) -> Result<Self, StoreError> {
         let (catalogue, keyring) = (Arc::clone(&parts.catalogue), Arc::clone(&parts.keyring));
         let inspect =
@@ -107,8 +106,8 @@ impl Admin {
         })
     }
 
-    /// An answer as it goes out. Its `Server` is APISIX's whatever the gateway is called elsewhere:
-    /// clients of this API ask for the version.
+    /// The reply as an HTTP response. The `Server` header always names APISIX, because clients of
+    /// this API check its version.
     pub(crate) fn wire(&self, reply: Reply) -> WireResponse {
         let mut response = reply.into_wire(self.parts.services.brand);
         if let Ok(token) = HeaderValue::from_str(&self.parts.options.server_token.0) {
@@ -117,28 +116,29 @@ impl Admin {
         response
     }
 
-    /// Who knows how the process is doing.
+    /// Data about the process.
     ///
     /// # Errors
-    /// Nobody does yet.
+    /// If none is available yet.
     pub(crate) fn console(&self) -> Result<&dyn ConsoleSource, Reply> {
         let source = self.parts.console.as_deref();
         source.ok_or_else(|| Reply::unavailable("nothing is in service yet"))
     }
 
-    /// The key of a path: `/apisix/routes/1` of `routes/1`.
+    /// Store key of a path: `/apisix/routes/1` for `routes/1`.
     pub(crate) fn key_of(&self, path: &str) -> String {
         format!("{}/{path}", self.parts.options.key_prefix)
     }
 
-    /// Waits until nobody else of this process has the turn at the object of this key; first come, first served.
+    /// Waits for the turn to write the object with this key, first come, first served. Only calls
+    /// of this process are queued; keys with equal hashes share a queue.
     pub(crate) async fn turn(&self, key: &str) -> MutexGuard<'_, ()> {
         let Turns { queues, hasher } = &self.turns;
         let queue = hasher.hash_one(key) % queues.len() as u64;
         queues[usize::try_from(queue).unwrap_or_default()].lock().await
     }
 
-    /// The key that changes whenever something is written that names the object of this path.
+    /// Key of the guard that changes whenever an object with a reference to `path` is written.
     pub(crate) fn guard_key(&self, path: &str) -> String {
         self.key_of(&format!("{OWN_KEYS}guard/{path}"))
     }

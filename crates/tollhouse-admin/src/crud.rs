@@ -1,6 +1,6 @@
-//! What all resources have in common: objects are read, listed, written, patched and deleted.
+//! Create, read, list, update, patch and delete for all resources.
 //!
-//! Here: which verb leads to which file. What several of them do stands in `request`, `checks` and `guards`.
+//! This module dispatches by method. Shared parts are in `request`, `checks` and `guards`.
 
 use hyper::{Method, StatusCode};
 
@@ -26,11 +26,11 @@ mod write;
 pub(crate) use record::way_of;
 pub(crate) use request::Request;
 
-/// Does what a call about objects asks for.
+/// Handles a call about objects.
 pub(crate) async fn run(admin: &Admin, request: Request<'_>) -> Result<Reply, Reply> {
     let resource = request.resource;
     let value = body::decode(&request.body)?;
-    // Refused whatever the verb makes of it.
+    // An invalid `ttl` is refused for every method.
     request.ttl()?;
     match request.call.method {
         Method::POST if !resource.has(Verb::Post) => return Err(unsupported("POST", resource)),

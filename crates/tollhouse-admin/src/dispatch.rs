@@ -1,5 +1,5 @@
-//! From a path to what answers it. Paths that nobody registered get a web server's page, and no key
-//! is asked for them; everything else is behind the key.
+//! Routing of requests by path. Unknown paths get an HTML 404 page without a check of the key; all
+//! other paths require a key.
 
 use bytes::Bytes;
 use hyper::header::{
@@ -31,14 +31,14 @@ use crate::standalone;
 use crate::ui;
 use crate::validate;
 
-/// Says which dialect an answer is in.
+/// Header that names the response format.
 const API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
 
-/// Methods with which anything is registered.
+/// Methods that have handlers.
 const METHODS: [Method; 5] =
     [Method::GET, Method::PUT, Method::POST, Method::DELETE, Method::PATCH];
 
-/// Answers a request.
+/// Handles a request.
 pub(crate) async fn answer<B>(admin: &Admin, call: &Call, body: B) -> WireResponse
 where
     B: RequestBody,
@@ -84,8 +84,8 @@ where
         None => return Err(not_registered()),
     };
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    // Before the key is asked for: browsers send none with a preflight. The console is of one
-    // origin with its page and needs none.
+    // Handled before the check of the key, because browsers send none with a preflight. The console
+    // has the same origin as its page and needs no CORS.
     if call.method == Method::OPTIONS && admin.parts.options.cors == Cors::On && !is_console {
         return Ok(preflight());
     }
@@ -107,8 +107,7 @@ where
     if segments.is_empty() || !METHODS.contains(&call.method) {
         return Err(not_registered());
     }
-    // From here on everything is for those with a key; what came before has its own way of asking,
-    // or is for everybody.
+    // All paths below require a key; those above check it themselves or are public.
     auth::check_key(&admin.parts.options, call)?;
     match (segments.as_slice(), &call.method) {
         (["configs", "validate"], &Method::POST) => {
@@ -134,7 +133,7 @@ where
     }
 }
 
-/// Everything that answers in one of the two dialects.
+/// Handles the paths whose answers have one of two versions of the format.
 async fn documents_and_objects(
     admin: &Admin,
     call: &Call,
@@ -164,14 +163,14 @@ async fn documents_and_objects(
     }
 }
 
-/// Finds the resource of a path, and what the path says about its objects.
+/// Resource, object id and other facts in a path.
 fn locate<'c>(
     admin: &Admin,
     call: &'c Call,
     segments: &[&str],
 ) -> Result<crud::Request<'c>, Reply> {
     let (name, rest) = segments.split_first().map_or(("", [].as_slice()), |(n, r)| (*n, r));
-    // Comes first because the reference answers so whatever follows the name.
+    // Checked first, because APISIX answers this whatever follows the name.
     if name == "stream_routes" && admin.parts.options.stream_mode == StreamMode::Off {
         return Err(Reply::bad("stream mode is disabled, can not add stream routes"));
     }
@@ -198,7 +197,7 @@ fn locate<'c>(
     Ok(crud::Request { resource, parent, id, sub_path, call, body: Bytes::new() })
 }
 
-/// The resource of that name whose objects lie below those of `above`.
+/// The resource `name` whose objects are children of `above`.
 fn child_of(above: &Resource, name: &str) -> Option<&'static Resource> {
     resource::find(name).filter(|child| child.layout == Layout::Child(above.name))
 }
@@ -222,7 +221,8 @@ fn with_cors(admin: &Admin, call: &Call, reply: Reply) -> Reply {
     let prefixes = [prefix::APISIX, prefix::REGISTRY, prefix::OWN];
     let is_api = prefixes.iter().any(|prefix| call.segments_after(prefix).is_some());
     let options = &admin.parts.options;
-    // Where nobody needs a key, the browser's own rule is what keeps other websites out.
+    // Without keys, CORS stays off, because the same-origin policy of browsers is then the only
+    // protection.
     let is_guarded = options.key_check == KeyCheck::Required;
     if options.cors == Cors::Off || !is_api || !is_guarded {
         return reply;

@@ -1,4 +1,4 @@
-//! The document of a gateway without a store: what it holds, and who keeps the newest.
+//! The current document of a gateway without a store.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,57 +10,57 @@ use tollhouse_store::Revision;
 use crate::object::Fields;
 use crate::reply::Reply;
 
-/// By which clients say what they send, and the API what it has.
+/// Header and field with the digest of a document.
 pub(crate) const DIGEST: &str = "X-Digest";
 const LAST_MODIFIED: &str = "X-Last-Modified";
 const DIGEST_HEADER: HeaderName = HeaderName::from_static("x-digest");
 const LAST_MODIFIED_HEADER: HeaderName = HeaderName::from_static("x-last-modified");
 
-/// A document that was accepted.
+/// An accepted document.
 #[derive(Clone, PartialEq)]
 pub struct Document {
-    /// Its lists, each with its version: `routes` and `routes_conf_version`, and so on.
+    /// Lists of objects, each with its version: `routes` and `routes_conf_version`, and so on.
     pub fields: Map<String, Value>,
-    /// By which an equal one is recognised.
+    /// Digest that the client sent, to recognise an equal document.
     pub digest: String,
-    /// When it came, in seconds of Unix time.
+    /// Time of acceptance, in seconds of Unix time.
     pub last_modified_s: i64,
 }
 
-// Documents hold credentials and private keys.
+// Documents hold credentials and private keys, which are not printed.
 impl fmt::Debug for Document {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Document({}, {} fields, ***)", self.digest, self.fields.len())
     }
 }
 
-/// Takes documents that were accepted.
+/// Receiver of accepted documents.
 pub trait DocumentSink: Send + Sync + fmt::Debug {
-    /// Takes one, and says which it is by a number that rises; it must not wait.
+    /// Accepts a document, and returns its number, which rises. Must not block.
     fn accept(&self, document: &Document) -> Revision;
 }
 
-/// The newest document that was accepted, if any was.
+/// The current document, if there is one.
 pub(crate) struct CurrentDocument {
     sink: Arc<dyn DocumentSink>,
     current: Mutex<Option<Document>>,
 }
 
 impl CurrentDocument {
-    /// None yet.
     pub(crate) fn new(sink: Arc<dyn DocumentSink>) -> Self {
         Self { sink, current: Mutex::new(None) }
     }
 
-    /// The document, for as long as nobody replaces it. Not to be held while waiting.
+    /// Locks the current document. Do not hold the lock across an await.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Document>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces it by what is made of it, and hands that on: the answer, and which document it is.
+    /// Replaces the document by the result of `make`, and passes it to the sink. Returns the reply
+    /// and the document's number.
     ///
     /// # Errors
-    /// It is refused.
+    /// If `make` refuses.
     pub(crate) fn replace(
         &self,
         make: impl FnOnce(Option<&Document>) -> Result<Document, Reply>,
@@ -73,7 +73,7 @@ impl CurrentDocument {
         Ok((reply, revision))
     }
 
-    /// An answer about it.
+    /// Adds the headers of the current document to a reply.
     pub(crate) fn label(&self, reply: Reply) -> Reply {
         match &*self.lock() {
             Some(document) => document.label(reply),
@@ -83,7 +83,7 @@ impl CurrentDocument {
 }
 
 impl Document {
-    /// Its lists as they are answered, with what it is recognised by.
+    /// Lists, digest and time, as fields of an answer.
     pub(crate) fn to_fields(&self) -> Fields {
         let mut fields = self.fields.clone();
         fields.insert(LAST_MODIFIED.into(), self.last_modified_s.into());
@@ -91,7 +91,7 @@ impl Document {
         fields
     }
 
-    /// An answer about it.
+    /// Adds the document's headers to a reply.
     pub(crate) fn label(&self, reply: Reply) -> Reply {
         let reply = reply.with(LAST_MODIFIED_HEADER, HeaderValue::from(self.last_modified_s));
         match HeaderValue::from_str(&self.digest) {

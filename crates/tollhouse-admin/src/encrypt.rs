@@ -1,5 +1,5 @@
-//! Secrets on their way into the store and out of it, and what never leaves again. Which fields those
-//! are is said by `tollhouse_plugin::sealing`.
+//! Sealing of secrets before storage, opening for callers who may see them, and removal of fields
+//! that are never returned. `tollhouse_plugin::sealing` defines which fields are secret.
 
 use serde_json::Value;
 use tollhouse_config::store_keys::parse_store_key;
@@ -12,27 +12,27 @@ use crate::context::Parts;
 use crate::options::Role;
 use crate::reply::Reply;
 
-/// The object at a path of the store, whatever its value; `None` where no objects lie.
+/// Kind and id of the object at a path; `None` if it is not an object's path.
 fn object_at(path: &str) -> Option<(Kind, Id)> {
     parse_store_key("", &format!("/{path}"))
 }
 
-/// Seals what must not lie open in the store. No secret is sealed twice to the same text, so that one which stood there
-/// before is taken over as it was: an object that is written back differs in nothing that nobody has changed.
+/// Seals all secrets of an object. Sealing is randomised, so that unchanged secrets keep their
+/// previous sealed text; an object that is written back unchanged then stays identical.
 pub(crate) fn seal_over(path: &str, value: &mut Value, before: Option<Value>, parts: &Parts) {
     let Some((kind, id)) = object_at(path) else { return };
     let at = ObjectRef::new(kind, id.as_str());
     let plain = value.clone();
     let sealing = sealing::seal(at, value, &parts.catalogue, &parts.keyring);
     let Some(mut before) = before.filter(|_| sealing.changed > 0) else { return };
-    // What an older key has sealed is sealed anew.
+    // Values under an older key are sealed again with the newest key.
     sealing::reseal(at, &mut before, &parts.catalogue, &parts.keyring);
     let mut opened = before.clone();
     open_all(at, &mut opened, parts);
     take_over(value, &plain, &before, &opened);
 }
 
-/// Puts the former text of each secret that is the same. As deep as objects are, which is bounded
+/// Restores the previous sealed text of unchanged secrets. Recursive; the depth is bounded
 /// (`limits::DEPTH_MAX`).
 fn take_over(sealed: &mut Value, plain: &Value, before: &Value, opened: &Value) {
     match (sealed, plain, before, opened) {
@@ -67,7 +67,7 @@ fn take_over(sealed: &mut Value, plain: &Value, before: &Value, opened: &Value) 
     }
 }
 
-/// The object with all its secrets in the clear, which is for comparisons alone.
+/// The object with all secrets in plain text, for comparisons only.
 pub(crate) fn opened(path: &str, value: &Value, parts: &Parts) -> Value {
     let mut opened = value.clone();
     if let Some((kind, id)) = object_at(path) {
@@ -88,11 +88,12 @@ pub(crate) struct Author<'a> {
     pub(crate) before: Option<&'a Entry>,
 }
 
-/// Opens an object that a caller writes, in which values may be as answers show them.
+/// Opens the sealed values in an object that a caller writes; answers may have shown them sealed.
 ///
 /// # Errors
-/// A value is sealed and no key opens it, since its text would be taken for the secret; or the caller may not read
-/// the secret, and it was sealed elsewhere or would be sent elsewhere.
+/// If no key opens a sealed value, because its text would be taken for the secret. Also if the
+/// caller may not see secrets, and a sealed value comes from another place or would be sent to
+/// another address.
 pub(crate) fn open_written(
     path: &str,
     value: &mut Value,
@@ -105,9 +106,10 @@ pub(crate) fn open_written(
     open_stored(path, value, parts)
 }
 
-/// Why a hidden value in a written object does not count. It counts, for callers who may not read it, only in the
-/// object and field in which it is stored, and while the fields that decide where it is sent are as they were:
-/// otherwise it could be sent to the caller's own server.
+/// Reason why a sealed value in a written object is not accepted. For callers who may not see
+/// secrets, it is valid only in the object and field in which it is stored, and only while the
+/// fields that determine its destination are unchanged. Otherwise a caller could have it sent to a
+/// server of their choice.
 fn refused_value(path: &str, value: &Value, author: &Author<'_>, parts: &Parts) -> Option<String> {
     match author.role {
         Role::Admin => return None,
@@ -136,17 +138,17 @@ fn refused_value(path: &str, value: &Value, author: &Author<'_>, parts: &Parts) 
     })
 }
 
-/// Opens an object as the store has it.
+/// Opens the sealed values of a stored object.
 ///
 /// # Errors
-/// A value is sealed and no key opens it: its text would be taken for the secret.
+/// If no key opens a sealed value, because its text would be taken for the secret.
 pub(crate) fn open_stored(path: &str, value: &mut Value, parts: &Parts) -> Result<(), Reply> {
     let Some((kind, id)) = object_at(path) else { return Ok(()) };
     let at = ObjectRef::new(kind, id.as_str());
     let unopened =
         sealing::unseal(at, value, &parts.catalogue, &parts.keyring, PrivateKeys::Opened);
     let marked = |it: &Unopened| it.certainty == Certainty::Marked;
-    // Certificates are checked with their keys, in words of their own.
+    // Certificates have their own check of the private key, with its own error text.
     match unopened.into_iter().find(marked).filter(|_| kind != Kind::Ssl) {
         Some(Unopened { field, .. }) => Err(Reply::bad(format!(
             "failed to open the sealed value of \"{field}\": it counts only in the object and field it was sealed \
@@ -156,8 +158,8 @@ pub(crate) fn open_stored(path: &str, value: &mut Value, parts: &Parts) -> Resul
     }
 }
 
-/// An object that is read: secrets in the clear for those who may write them, sealed for others;
-/// private keys for nobody.
+/// The object for a reader: secrets are in plain text for administrators, and sealed for others.
+/// Private keys are removed for all.
 pub(crate) fn reveal(path: &str, value: &mut Value, parts: &Parts, role: Role) {
     let Some((kind, id)) = object_at(path) else { return };
     let at = ObjectRef::new(kind, id.as_str());
@@ -170,12 +172,12 @@ pub(crate) fn reveal(path: &str, value: &mut Value, parts: &Parts, role: Role) {
     strip(kind, value);
 }
 
-/// Seals what a viewer must not read.
+/// Seals the secrets that a viewer must not see.
 pub(crate) fn hide(at: ObjectRef<'_>, value: &mut Value, parts: &Parts) {
     sealing::seal(at, value, &parts.catalogue, &parts.keyring);
 }
 
-/// Takes out what is never given back.
+/// Removes fields that are never returned.
 fn strip(kind: Kind, value: &mut Value) {
     if kind == Kind::Ssl
         && let Value::Object(fields) = value

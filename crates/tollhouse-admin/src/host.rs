@@ -1,11 +1,12 @@
-//! What a listener asks of a request's `Host` before anybody looks at the rest.
+//! Check of the `Host` header, before any other processing.
 
 use hyper::header::HOST;
 use hyper::{Request, StatusCode, Version};
 
 use crate::reply::Reply;
 
-/// Refuses what HTTP/1.1 forbids: no name, or several (RFC 9112 §3.2).
+/// Refuses a request with a missing or repeated `Host` header, as HTTP/1.1 requires (RFC 9112
+/// §3.2).
 pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Reply> {
     let count = request.headers().get_all(HOST).iter().count();
     let is_optional = request.version() == Version::HTTP_10;

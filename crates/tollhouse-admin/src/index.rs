@@ -1,9 +1,9 @@
-//! What checks and lists need to know of objects without reading the store: which exist, who names
-//! whom, whose credentials are whose, and what lists are filtered and ordered by.
+//! In-memory index of objects for checks and lists: existing objects, references, credentials, and
+//! the fields for filters and sorting. It avoids reading the store.
 //!
-//! It is built of a listing once and follows the store's commits from then on: whoever asks first
-//! lets it catch up, so nothing runs when nothing is asked. Answers are as of the last commit of
-//! this process at least. Each question costs a look-up, however many objects there are.
+//! The index is built from a listing once, then follows the store's commits. It catches up when it
+//! is queried, so that an idle gateway does no work. A query sees at least the last commit of this
+//! process. Each query costs one lookup, however many objects exist.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,28 +30,27 @@ use self::collections::{Collections, Creation, collections_of};
 use self::facts::{Facts, GLOBAL_RULES, Identity};
 use self::orders::{Ordered, Orders, SortBy};
 
-/// Makes facts of a value; the path is without the key prefix: `routes/1`.
+/// Extracts the facts of a value. The path has no prefix: `routes/1`.
 pub(crate) type Inspect = dyn Fn(&str, &[u8]) -> Facts + Send + Sync;
 
-/// The index over a store.
 pub(crate) struct Index {
     store: Arc<dyn Store>,
-    /// `/apisix/`.
+    /// Key prefix with slashes, such as `/apisix/`.
     prefix: String,
     inspect: Box<Inspect>,
-    /// Whoever holds it lets the index catch up.
+    /// Held while the index catches up.
     following: tokio::sync::Mutex<Following>,
     known: Mutex<Known>,
-    /// The newest commit of this process.
+    /// Newest commit of this process.
     expected: AtomicU64,
 }
 
-/// How far the store is followed.
+/// Progress of following the store.
 struct Following {
     watch: Watch,
-    /// The row about a write up to which rows are known; `None` once all are. A start does without them: there are some
-    /// thousand, with what objects were, and nobody asks for them before the first call. Whoever asks and gives up
-    /// meanwhile leaves the rest to the next one.
+    /// Last change row that has been read; `None` once all have. Rows are read on the first query
+    /// instead of at the start, because there may be thousands with complete objects. A query that
+    /// is cancelled meanwhile leaves the rest to the next.
     rows_after: Option<String>,
 }
 
@@ -61,26 +60,26 @@ impl Following {
     }
 }
 
-/// What is known of all objects.
+/// Facts about all objects.
 #[derive(Default)]
 pub(crate) struct Known {
-    /// Up to where the store's commits are known.
+    /// Revision up to which commits are known.
     revision: Revision,
-    /// Where objects were changed last.
+    /// Revision of the last change of an object.
     objects_revision: Revision,
     objects: HashMap<Box<str>, Object>,
     collections: Collections,
-    /// Collections in other orders.
+    /// Collections in other sort orders.
     orders: Orders,
     users: HashMap<Box<str>, BTreeSet<User>>,
     owners: HashMap<Identity, BTreeSet<Box<str>>>,
-    /// Which global rules have a plugin.
+    /// Global rules that contain a plugin, by plugin.
     rules: HashMap<Box<str>, BTreeSet<Box<str>>>,
-    /// How many objects have a plugin.
+    /// Number of objects that contain a plugin.
     plugin_uses: HashMap<Box<str>, usize>,
-    /// What is kept of writes.
+    /// Summaries of the change rows.
     changes: Changes,
-    /// Sign-ins whose owners have signed out, by their ends.
+    /// Signed-out sessions, by expiry.
     ended: BTreeSet<SignInId>,
 }
 
@@ -97,10 +96,10 @@ impl Object {
     }
 }
 
-/// An object that names another: its collection's rank, how, and its path.
+/// A referring object: rank of its collection, kind of reference, and path.
 type User = (u8, Place, Box<str>);
 
-/// Collections in the order in which they are asked whether they use an object.
+/// Order in which collections are searched for references to an object.
 const RANKS: [&str; 8] = [
     "routes",
     "services",
@@ -112,18 +111,18 @@ const RANKS: [&str; 8] = [
     "upstreams",
 ];
 
-/// Longest wait for the store to pass on what it has: a shared one may be away. A commit comes back within
-/// milliseconds as a rule, and whoever calls is to hear soon that it does not.
+/// Timeout for catching up, because a shared store may be unreachable. A commit normally arrives
+/// within milliseconds.
 const CATCH_UP_MAX: Duration = Duration::from_secs(2);
 
-/// Rows about writes that are read at once: with what objects were, each has some hundred bytes to 256 KiB.
+/// Change rows per read; a row has between a few hundred bytes and 256 KiB.
 const ROWS_PER_PAGE: usize = 200;
 
-/// What the gateway itself keeps under the prefix, which are no objects.
+/// Prefix of the gateway's internal keys, which are not objects.
 pub(crate) const OWN_KEYS: &str = "tollhouse/";
 
 impl Index {
-    /// Of all that the store holds under the prefix.
+    /// Builds the index from all keys under the prefix.
     pub(crate) async fn open(
         store: Arc<dyn Store>,
         prefix: String,
@@ -136,15 +135,15 @@ impl Index {
         Ok(Self { store, prefix, inspect, following, known: Mutex::new(known), expected })
     }
 
-    /// Notes a commit of this process: who looks from now on wants to see it.
+    /// Records a commit of this process, which later queries must see.
     pub(crate) fn expect(&self, revision: Revision) {
         self.expected.fetch_max(revision.0, Ordering::AcqRel);
     }
 
-    /// Makes known what was committed, this process's own commits included.
+    /// Applies all new commits, including those of this process.
     ///
     /// # Errors
-    /// The store cannot be read, or is silent about what this process has committed.
+    /// If the store cannot be read, or does not deliver a commit of this process in time.
     pub(crate) async fn catch_up(&self) -> Result<(), StoreError> {
         let caught_up = tokio::time::timeout(CATCH_UP_MAX, self.read_to_expected()).await;
         caught_up.unwrap_or_else(|_| {
@@ -172,19 +171,19 @@ impl Index {
                     self.lock().apply(&changes, &self.prefix, &*self.inspect);
                 }
                 WatchEvent::Progress(revision) => self.lock().revision = revision,
-                // What is known stands, and reads go on for as long as the store answers them.
+                // The index stays as it is; reads go on as long as the store answers them.
                 WatchEvent::Lost(Lost::Closed) => return Ok(()),
                 WatchEvent::Lost(
                     Lost::Compacted { .. } | Lost::Rewound { .. } | Lost::Unavailable { .. },
                 ) => {
                     let committed = self.expected.load(Ordering::Acquire);
                     let known = read_all(&*self.store, &self.prefix, &*self.inspect).await?;
-                    // A listing has every commit that was confirmed before it was asked for. Where its revision is
-                    // lower all the same, the store was restored from a copy, and those commits are no more: whoever
-                    // waited for them would wait for as many new ones.
+                    // A listing contains every commit confirmed before it. If its revision is lower
+                    // all the same, the store was restored from a backup and those commits are
+                    // lost. Waiting for them would mean waiting for as many new commits.
                     if known.revision.0 < committed {
                         let (lower, order) = (known.revision.0, Ordering::Relaxed);
-                        // It fails where somebody has committed meanwhile, which is waited for.
+                        // Fails if another commit was made meanwhile, which is then awaited.
                         let _ = self.expected.compare_exchange(committed, lower, order, order);
                     }
                     expected = expected.min(known.revision);
@@ -195,8 +194,9 @@ impl Index {
         }
     }
 
-    /// Reads the rows about writes, where that was not done yet. Commits that these pages show already are taken in after
-    /// them, so that what they took away does not come back. A store that is away keeps nobody from what is known.
+    /// Reads the change rows that are still missing. Commits that the pages already contain are
+    /// applied afterwards, so that deleted rows do not reappear. If the store cannot be read, the
+    /// rows read so far are used.
     async fn read_changes(&self, following: &mut Following) {
         while let Some(after) = &mut following.rows_after {
             let folder = format!("{}{}", self.prefix, change_row::FOLDER);
@@ -216,7 +216,7 @@ impl Index {
         }
     }
 
-    /// What was known when it last caught up. Not to be held while waiting.
+    /// The index as of the last catch-up. Do not hold the lock across an await.
     pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
         self.lock()
     }
@@ -226,8 +226,8 @@ impl Index {
     }
 }
 
-/// Everything but the rows about writes, as of the revision of the first page at least: whoever follows the commits from
-/// there meets what later pages show once more, and ends at the same.
+/// Reads everything except change rows. Later pages may contain newer objects than the first;
+/// replaying the commits since the first page gives the same result.
 async fn read_all(store: &dyn Store, prefix: &str, inspect: &Inspect) -> Result<Known, StoreError> {
     let mut known = Known::default();
     let mut after = String::new();
@@ -239,7 +239,7 @@ async fn read_all(store: &dyn Store, prefix: &str, inspect: &Inspect) -> Result<
             (known.revision, known.objects_revision) = (revision, revision);
         }
         let Some(last) = entries.last() else { return Ok(known) };
-        // Behind the last of them: no key is greater and begins so.
+        // Skips the change rows: no key with this prefix is greater.
         after = match last.key.starts_with(&rows) {
             true => format!("{rows}{}", char::MAX),
             false => last.key.to_string(),
@@ -251,8 +251,8 @@ async fn read_all(store: &dyn Store, prefix: &str, inspect: &Inspect) -> Result<
     }
 }
 
-/// Whether an entry is an object: APISIX marks its folders with keys of their own, and gateways that
-/// share a store take what has no value for deleted.
+/// Whether an entry is an object. APISIX has marker keys for folders, and treats keys without a
+/// value as deleted.
 pub(crate) fn holds_object(key: &str, value: &[u8]) -> bool {
     !key.ends_with('/') && !value.is_empty()
 }
@@ -294,7 +294,7 @@ impl Known {
         self.insert(path, inspect(path, &entry.value), versions);
     }
 
-    /// Takes an object in, which was created and changed at these revisions.
+    /// Adds an object with its revisions of creation and last change.
     pub(crate) fn insert(
         &mut self,
         path: &str,
@@ -321,17 +321,17 @@ impl Known {
         self.objects.insert(path.into(), object);
     }
 
-    /// Whether a sign-in has ended.
+    /// Whether a session was signed out.
     pub(crate) fn has_ended(&self, id: &SignInId) -> bool {
         self.ended.contains(id)
     }
 
-    /// The ended sign-in that makes room for another one, where as many are kept.
+    /// The signed-out session to remove, if at least `count` are stored.
     pub(crate) fn oldest_ended_beyond(&self, count: usize) -> Option<&SignInId> {
         self.ended.first().filter(|_| self.ended.len() >= count)
     }
 
-    /// Takes out what was deleted at a path, whatever it was.
+    /// Removes the object, change row or session at a path.
     fn forget(&mut self, path: &str) {
         if let Some(name) = path.strip_prefix(change_row::FOLDER) {
             self.changes.remove(name);
@@ -366,53 +366,51 @@ impl Known {
         }
     }
 
-    /// Up to where the store's commits are known.
+    /// Revision up to which commits are known.
     pub(crate) fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// The last commit that put an object or took one away; rows and guards are none.
+    /// Revision of the last commit that changed an object; change rows and guards do not count.
     pub(crate) fn objects_revision(&self) -> Revision {
         self.objects_revision
     }
 
-    /// The paths of all objects, in no defined order.
+    /// Paths of all objects, in no particular order.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.objects.keys().map(|path| &**path)
     }
 
-    /// The rows about writes.
     pub(crate) fn changes(&self) -> &Changes {
         &self.changes
     }
 
-    /// The objects that name the one of this path, each once.
+    /// Objects that refer to the object at `path`. An object that refers to it both by a field and
+    /// by a plugin appears twice.
     pub(crate) fn users_of(&self, path: &str) -> impl Iterator<Item = &str> {
         let users = self.users.get(path).into_iter().flatten();
         users.map(|(_, _, user)| &**user)
     }
 
-    /// How many objects have this plugin.
+    /// Number of objects that contain this plugin.
     pub(crate) fn uses_of_plugin(&self, name: &str) -> usize {
         self.plugin_uses.get(name).copied().unwrap_or_default()
     }
 
-    /// Whether there is an object of this path.
     pub(crate) fn exists(&self, path: &str) -> bool {
         self.objects.contains_key(path)
     }
 
-    /// What is known of one object.
     pub(crate) fn facts(&self, path: &str) -> Option<&Facts> {
         self.objects.get(path).map(|object| &object.facts)
     }
 
-    /// How many objects a collection has.
+    /// Number of objects in a collection.
     pub(crate) fn count(&self, collection: &str) -> usize {
         self.collections.count(collection)
     }
 
-    /// The objects of a collection by creation, those after one of them or all.
+    /// Objects of a collection in order of creation, optionally only those after `last`.
     pub(crate) fn created_after<'k>(
         &'k self,
         collection: &str,
@@ -421,7 +419,8 @@ impl Known {
         self.collections.after(collection, last)
     }
 
-    /// Makes a part of an order, of so many objects; whether it is whole.
+    /// Builds the next part of a sort order, of at most `objects_max` objects. Returns whether the
+    /// order is complete.
     pub(crate) fn make_order(&mut self, collection: &str, by: SortBy, objects_max: usize) -> bool {
         let Err(made_to) = self.orders.progress(collection, by) else { return true };
         let part = self.collections.after(collection, made_to.as_ref()).take(objects_max);
@@ -435,7 +434,8 @@ impl Known {
         is_whole
     }
 
-    /// The paths of a collection in an order that was made, those behind a place or all; each with its place.
+    /// Paths of a collection in a complete sort order, optionally only those after `last`, each
+    /// with its position.
     pub(crate) fn in_order<'k>(
         &'k self,
         (collection, by): (&str, SortBy),
@@ -445,7 +445,7 @@ impl Known {
         self.orders.after((collection, by), last, is_descending)
     }
 
-    /// The first object of these collections that names the one of this path.
+    /// The first object in these collections that refers to the object at `path`.
     pub(crate) fn user_of(&self, path: &str, collections: &[&str]) -> Option<(Place, &str)> {
         let users = self.users.get(path)?;
         let mut found = users.iter().filter(|(_, _, user)| {
@@ -454,13 +454,13 @@ impl Known {
         found.next().map(|(_, place, user)| (*place, &**user))
     }
 
-    /// An object other than `path` that has this identity.
+    /// Another object than `path` with this identity.
     pub(crate) fn other_owner(&self, identity: &Identity, path: &str) -> Option<&str> {
         let owners = self.owners.get(identity)?;
         owners.iter().map(|owner| &**owner).find(|owner| *owner != path)
     }
 
-    /// A global rule other than `path` that has this plugin.
+    /// Another global rule than `path` with this plugin.
     pub(crate) fn other_rule(&self, plugin: &str, path: &str) -> Option<&str> {
         let rules = self.rules.get(plugin)?;
         let other = rules.iter().find(|rule| ***rule != *path)?;
@@ -468,7 +468,7 @@ impl Known {
     }
 }
 
-/// Takes a value out of the set of a key; a set that is empty then goes too.
+/// Removes a value from a key's set, and the set if it becomes empty.
 fn take<K, V>(map: &mut HashMap<K, BTreeSet<V>>, key: &K, value: &V)
 where
     K: std::hash::Hash + Eq,
@@ -482,7 +482,7 @@ where
     }
 }
 
-/// Where the collection of a path stands among those that are asked.
+/// Rank of a path's collection in [`RANKS`].
 fn rank_of(path: &str) -> u8 {
     let collection = path.split('/').next().unwrap_or_default();
     let rank = RANKS.iter().position(|name| *name == collection);
@@ -532,7 +532,7 @@ mod tests {
             (known.count("routes"), known.exists("upstreams/1"), known.changes().len())
         };
         assert_eq!(counts(&index), (objects, true, 0));
-        // One goes before anybody has asked, one comes, and neither is told twice.
+        // One row is deleted before the first query and one is added; neither counts twice.
         let (gone, _) = row(1);
         let change = put(Transaction::new().delete(gone), row(rows));
         index.expect(store.commit(change).await.expect("memory").revision);

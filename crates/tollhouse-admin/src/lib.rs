@@ -1,9 +1,9 @@
-//! The Admin API in APISIX's dialect: objects are written, read and deleted over HTTP, and live in
-//! the configuration store.
+//! APISIX-compatible Admin API: reads, writes and deletes the objects of the configuration store
+//! over HTTP.
 //!
-//! [`AdminApi`] answers requests, [`serve`] puts it behind a listener. What a data plane makes of the
-//! objects is not known in this crate: the data plane follows the store. Objects of the service registry live in
-//! that registry, and have paths of their own.
+//! [`AdminApi`] handles requests, and [`serve`] runs it on a listener. The data plane is
+//! independent of this crate: it follows the store. Objects of the service registry are kept in the
+//! registry and have separate paths.
 
 #![forbid(unsafe_code)]
 
@@ -67,12 +67,12 @@ pub use serve::serve;
 pub use session::{Encryption, Sessions};
 pub use shenyu::{ShenyuCall, ShenyuChange, ShenyuFuture, ShenyuSource};
 
-/// The OpenAPI document of the Admin API, as `GET /apisix/admin/openapi.json` gives it.
+/// OpenAPI document of the Admin API, as returned by `GET /apisix/admin/openapi.json`.
 pub fn openapi_document() -> serde_json::Value {
     openapi::document()
 }
 
-/// The objects that the value of an object names, as `upstreams/1`; some perhaps twice.
+/// Paths of the objects that a value refers to, such as `upstreams/1`; may contain duplicates.
 pub fn named_objects(value: &serde_json::Value) -> Vec<String> {
     references::find(value).into_iter().map(|found| found.target).collect()
 }

@@ -1,54 +1,54 @@
-//! The bounds of the Admin API and the reason of each.
+//! Limits of the Admin API, with their reasons.
 
 use std::time::Duration;
 
-/// Largest body of a request, in bytes: what etcd takes, so that every object can move there.
+/// Largest request body in bytes: the limit of etcd, so that every object can be moved there.
 pub const BODY_BYTES_MAX: usize = 1_572_864;
 
-/// Largest document that is replaced or validated as a whole, in bytes: some 50,000 objects. Larger
-/// configurations belong in a store, which takes them object by object.
+/// Largest document that is replaced or validated as a whole, in bytes: about 50,000 objects.
+/// Larger configurations need a store, which accepts single objects.
 pub const DOCUMENT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Most of a refused body that is given back, in bytes: enough to recognise it by.
+/// Bytes of a refused body that the answer contains, so that its sender recognises it.
 pub const ECHO_BYTES_MAX: usize = 64 * 1024;
 
-/// Objects handled before others get their turn: some milliseconds of work.
+/// Objects that are processed before yielding to other tasks: a few milliseconds of work.
 pub const OBJECTS_PER_TURN: usize = 512;
 
-/// Most connections at a time: programs use a few, and each costs a buffer.
+/// Limit of concurrent connections: programs use few, and each needs a buffer.
 pub const CONNECTIONS_MAX: usize = 1024;
 
-/// Most watches of the registry at a time: a quarter of the connections, so that the rest of the API
-/// stays reachable whatever is watched.
+/// Limit of concurrent registry watches: a quarter of the connections, so that the API stays
+/// reachable.
 pub const WATCHES_MAX: usize = CONNECTIONS_MAX / 4;
 
-/// How long the head of a request may take, and how long a connection may idle between two.
+/// Timeout for a request head, and idle timeout of a connection.
 pub const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// How long a body may take: the largest one over a slow line.
+/// Timeout for a request body: enough for the largest one over a slow connection.
 pub const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Most arguments of a query that are looked at: the API knows ten.
+/// Limit of query arguments that are parsed; the API uses about ten.
 pub const ARGUMENTS_MAX: usize = 100;
 
-/// Deepest object that a patch may make, in levels: below what JSON text may have when it is read
+/// Deepest object that a patch may create, in levels; less than the limit for JSON that is read
 /// back.
 pub const DEPTH_MAX: usize = 100;
 
-/// How often a write is checked anew when others come between its check and its commit. Who loses that often
-/// meets a flood, and had better wait.
+/// Limit of attempts of a write when objects that it depends on keep changing. More would not help
+/// under such load.
 pub const ATTEMPTS_MAX: usize = 5;
 
-/// How often the same object may be written by others in between: as many as wait at a time for one object at worst,
-/// each of which lets one go first.
+/// Limit of attempts that fail because other calls wrote the same object: as many as may wait for
+/// one object, because each failed attempt means that another write succeeded.
 pub const OVERTAKEN_MAX: usize = 1024;
 
-/// For how long that is put up with: clients wait longer for an answer.
+/// Total time for such attempts; clients wait longer for an answer.
 pub const OVERTAKEN_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Longest wait for a turn at an object: as long as the store may take to say what it has.
+/// Timeout for the turn at an object; as long as catching up with the store may take.
 pub const TURN_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Queues of those who wait for their turn at an object. Two objects may share one, which costs whoever waits in it a
-/// little.
+/// Number of queues for turns at objects. Objects may share a queue, which only delays their writes
+/// a little.
 pub const TURNS: usize = 64;

@@ -1,19 +1,18 @@
-//! Small questions about JSON objects that the whole crate asks.
+//! Helpers for JSON objects.
 
 use serde_json::{Map, Value};
 use tollhouse_model::REVISION_FIELDS;
 
-/// The fields of an object.
 pub(crate) type Fields = Map<String, Value>;
 
-/// Takes out what says how often an object was written: a client may send it, and the store counts itself.
+/// Removes the revision fields: clients may send them, but the store assigns them.
 pub(crate) fn drop_revisions(fields: &mut Fields) {
     for name in REVISION_FIELDS {
         fields.shift_remove(name);
     }
 }
 
-/// An id as text, whether it was written as text or as a number.
+/// An id as text, from a JSON string or number.
 pub(crate) fn id_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -27,15 +26,15 @@ pub(crate) fn id_text(value: &Value) -> Option<String> {
     }
 }
 
-/// The id under that name in an object.
+/// The id in the field `name`.
 pub(crate) fn id_of(value: &Value, name: &str) -> Option<String> {
     value.get(name).and_then(id_text)
 }
 
-/// What messages call the type of a value.
+/// Type name of a value in error messages: those of Lua, as in APISIX.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
-        // What decodes `null` in the messages' own language has no type for it.
+        // lua-cjson decodes `null` as light userdata.
         Value::Null => "userdata",
         Value::Bool(_) => "boolean",
         Value::Number(_) => "number",

@@ -1,4 +1,4 @@
-//! The OpenAPI document, made of the list of resources and the schemas of their objects.
+//! OpenAPI document, generated from the list of resources and the schemas of their objects.
 
 use std::sync::LazyLock;
 
@@ -8,8 +8,7 @@ use tollhouse_model::schema;
 
 use crate::resource::{self, Layout, Resource, Verb, graphql_cost_decorations, secrets};
 
-/// The document as it is answered: made at the first call and kept, since making it takes milliseconds and it never
-/// changes while the process runs.
+/// The document as text. Generated at the first call, which takes milliseconds, and then kept.
 pub(crate) fn text() -> Bytes {
     static TEXT: LazyLock<Bytes> = LazyLock::new(|| format!("{}\n", document()).into());
     TEXT.clone()
@@ -45,7 +44,7 @@ pub(crate) fn document() -> Value {
     })
 }
 
-/// Where a resource's objects are, as a template with its parameters.
+/// Path template of a resource's collection, with its parameters.
 fn places(resource: &Resource) -> (String, Vec<&'static str>) {
     match resource.layout {
         Layout::Child(above) => {
@@ -65,7 +64,7 @@ fn add_resource(paths: &mut Map<String, Value>, resource: &Resource) {
     if resource.has(Verb::Post) {
         list.insert("post".into(), write_operation(resource, "Create", &parameters));
     }
-    // Only these may be written without an id in the path.
+    // Consumers can be written without an id in the path.
     if resource.layout == Layout::Username {
         list.insert("put".into(), write_operation(resource, "Write", &parameters));
     }
@@ -123,9 +122,9 @@ fn list_operation(resource: &Resource, parameters: &[&str]) -> Value {
         "required": ["list", "total"],
     });
     let mut responses = failures(&["400", "401"]);
-    responses["200"] = response("What there is.", &value);
+    responses["200"] = response("The objects.", &value);
     if matches!(resource.layout, Layout::Child(_)) {
-        responses["404"] = response("There is none.", &error());
+        responses["404"] = response("The collection is empty.", &error());
     }
     operation(resource, "List", &parameters, responses)
 }
@@ -142,9 +141,9 @@ fn write_operation(resource: &Resource, verb: &str, parameters: &[&str]) -> Valu
     let mut responses = failures(&["400", "401", "404"]);
     if verb != "Create" {
         responses["412"] = changed_since();
-        responses["200"] = response("It replaced another.", &stored());
+        responses["200"] = response("Replaced.", &stored());
     }
-    responses["201"] = response("It is new.", &stored());
+    responses["201"] = response("Created.", &stored());
     let mut operation = operation(resource, verb, &parameters, responses);
     if !parameters.contains(&"id") && verb == "Write" {
         operation["operationId"] = format!("write_named_{}", resource.name).into();
@@ -160,7 +159,7 @@ fn patch_operation(resource: &Resource, parameters: &[&str]) -> Value {
         parameters.iter().copied().chain(write_parameters("Patch").iter().copied()).collect();
     let mut responses = failures(&["400", "401", "404", "503"]);
     responses["412"] = changed_since();
-    responses["200"] = response("It is changed.", &stored());
+    responses["200"] = response("Changed.", &stored());
     let mut operation = operation(resource, "Patch", &parameters, responses);
     operation["requestBody"] = body(&json!({"type": "object"}));
     operation
@@ -174,12 +173,13 @@ fn delete_operation(resource: &Resource, parameters: &[&str]) -> Value {
         "required": ["deleted", "key"],
     });
     let mut responses = failures(&["400", "401", "404"]);
-    responses["200"] = response("It is gone.", &value);
+    responses["200"] = response("Deleted.", &value);
     responses["412"] = changed_since();
     operation(resource, "Delete", &parameters, responses)
 }
 
-/// The parameters of a write beside its place. What is created has no former state to ask for.
+/// Parameters of a write, besides those in the path. A creation has no `If-Match`, because there is
+/// no earlier state.
 fn write_parameters(verb: &str) -> &'static [&'static str] {
     match verb {
         "Create" => &["ttl"],
@@ -222,12 +222,12 @@ fn stored() -> Value {
 fn failures(statuses: &[&str]) -> Value {
     let describe = |status: &&str| {
         let description = match *status {
-            "400" => "It is refused; `error_msg` says why.",
+            "400" => "Refused; `error_msg` has the reason.",
             "401" => "The key is missing, wrong, or does not allow this.",
-            "404" => "There is no such object.",
-            _ => "The store did not do it.",
+            "404" => "The object does not exist.",
+            _ => "The store refused or failed.",
         };
-        // The size of a page is refused in plain text.
+        // An invalid page size is refused in plain text.
         let schema = if *status == "400" { json!({}) } else { error() };
         ((*status).to_owned(), response(description, &schema))
     };
@@ -243,7 +243,7 @@ fn parameters() -> Value {
         "parent": path("parent", json!({"type": "string", "minLength": 1})),
         "place": path("place", json!({"type": "string", "minLength": 1})),
         "manager": path("manager", json!({"type": "string", "enum": secrets::MANAGERS})),
-        "page": query("page", "Which page, from 1; with `page_size`.",
+        "page": query("page", "Page number, from 1; with `page_size`.",
             json!({"type": "integer", "minimum": 1})),
         "page_size": query("page_size", "Objects a page; with `page`.",
             json!({"type": "integer", "minimum": 10, "maximum": 500})),
@@ -324,12 +324,12 @@ fn schemas() -> Value {
     Value::Object(schemas)
 }
 
-/// What is not about objects.
+/// Adds the operations that are not about objects.
 fn add_further(paths: &mut Map<String, Value>) {
     let further = [
         ("/apisix/admin/secrets", "get", "list_all_secrets", "List all secrets"),
         ("/apisix/admin/plugins/list", "get", "list_plugins", "Names of all plugins"),
-        ("/apisix/admin/plugins/reload", "put", "reload_plugins", "Load plugins anew"),
+        ("/apisix/admin/plugins/reload", "put", "reload_plugins", "Reload plugins"),
         ("/apisix/admin/plugins/{id}", "get", "read_plugin", "The schema of a plugin"),
         ("/apisix/admin/schema/{id}", "get", "read_schema", "The schema of a kind of objects"),
         ("/apisix/admin/schema/validate/{id}", "post", "validate_one", "Validate an object"),

@@ -1,5 +1,5 @@
-//! What an Admin API is given once: keys, who may call, and which dialect to speak. Reading these
-//! from a file is the business of `tollhouse-config`.
+//! Options of an Admin API: keys, access, and response format. `tollhouse-config` reads them from a
+//! file.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use crate::document::DocumentSink;
 use crate::reply::Reply;
 use crate::session::Sessions;
 
-/// What an Admin API is given once.
+/// Options of an Admin API.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What the keys of all objects begin with, such as `/apisix`.
+    /// Prefix of all object keys in the store, such as `/apisix`.
     pub key_prefix: String,
-    /// Who may call.
+    /// Accepted keys.
     pub keys: Vec<AdminKey>,
-    /// Whether callers must have a key.
+    /// Requirement of a key; required by default.
     pub key_check: KeyCheck,
-    /// Cookies of browsers that are signed in; none are without.
+    /// Sessions of signed-in browsers; off if `None`.
     pub sessions: Option<Sessions>,
-    /// Names under which browsers may call, beside addresses and local ones.
+    /// Host names that browsers may use, besides IP addresses and local names.
     pub hosts: HostNames,
-    /// Peers that may call; none of them means all may.
+    /// Networks that may call; an empty list allows all.
     pub allow: Vec<IpNet>,
-    /// Whether browsers may call from other pages.
+    /// Access for pages of other origins.
     pub cors: Cors,
-    /// What `Server` says.
+    /// Value of the `Server` header.
     pub server_token: ServerToken,
-    /// Whether there are stream routes.
+    /// Support for stream routes.
     pub stream_mode: StreamMode,
-    /// The shape of answers.
+    /// Format of answers.
     pub api_version: ApiVersion,
-    /// Where the configuration comes from.
+    /// Source of the configuration.
     pub mode: Mode,
 }
 
@@ -57,14 +57,12 @@ impl Default for Options {
     }
 }
 
-/// A key with what it allows.
+/// A key with its role.
 #[derive(Clone)]
 pub struct AdminKey {
-    /// For people.
+    /// Name for logs and the list of changes.
     pub name: String,
-    /// The key.
     pub key: String,
-    /// What it allows.
     pub role: Role,
 }
 
@@ -74,74 +72,73 @@ impl fmt::Debug for AdminKey {
     }
 }
 
-/// What a key allows.
+/// Permissions of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Everything.
     Admin,
-    /// Reading and writing objects, and so all traffic; no secret in the clear or sent elsewhere, and nothing that concerns
-    /// the process.
+    /// Reads and writes objects, and thereby controls all traffic. Sees no secret in plain text,
+    /// cannot have secrets sent elsewhere, and cannot control the process.
     Operator,
-    /// Reading, but no secret in the clear.
+    /// Reads only, without secrets in plain text.
     Viewer,
 }
 
-/// Whether callers must have a key.
+/// Requirement of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyCheck {
-    /// They must.
+    /// Every call needs a key.
     Required,
-    /// Anybody whom the allow list lets through may do everything.
+    /// No key is needed: every peer on the allow list may do everything.
     Off,
 }
 
-/// Whether browsers may call from other pages.
+/// Access for pages of other origins (CORS).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cors {
-    /// They may, and `OPTIONS` is answered.
+    /// CORS headers are sent, and `OPTIONS` is answered.
     On,
-    /// No header says so.
+    /// No CORS headers are sent.
     Off,
 }
 
-/// What `Server` says: `APISIX/<version>`, or `APISIX` for those who give no version.
+/// Value of the `Server` header: `APISIX/<version>`, or `APISIX` without the version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerToken(pub String);
 
-/// Whether the gateway serves connections below HTTP.
+/// Support for stream routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamMode {
-    /// It does.
+    /// Stream routes are served.
     On,
-    /// It does not, and every call about stream routes is refused.
+    /// Every call about stream routes is refused.
     Off,
 }
 
-/// The shape of answers.
+/// Format of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiVersion {
-    /// Objects beside their keys.
+    /// Value and key side by side.
     V3,
-    /// Everything in a `node`, as older clients know it.
+    /// All fields inside a `node`, for older clients.
     V2,
 }
 
-/// Where the configuration comes from.
+/// Source of the configuration.
 #[derive(Debug, Clone)]
 pub enum Mode {
-    /// The store: objects are written one by one.
+    /// A store; objects are written individually.
     Store,
-    /// A file of this name: objects are read, and changed in the file.
+    /// The file with this name; objects are read-only here.
     ReadOnly(String),
-    /// What was copied of a store that is away, for the reason given: objects are read, and written once
-    /// it is back.
+    /// A copy of an unreachable store, with the reason. Objects are read-only until it is back.
     Away(String),
-    /// One document in memory, replaced as a whole; each one that was accepted goes to the sink.
+    /// A document in memory, replaced as a whole. Accepted documents go to the sink.
     Standalone(Arc<dyn DocumentSink>),
 }
 
 impl Mode {
-    /// Refuses writes where nothing would keep them.
+    /// Refuses writes in read-only modes.
     pub(crate) fn check_writable(&self) -> Result<(), Reply> {
         match self {
             Self::Store | Self::Standalone(_) => Ok(()),

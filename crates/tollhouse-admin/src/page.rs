@@ -1,9 +1,9 @@
-//! The pages that a web server shows where no JSON is due: unknown paths, refused peers.
+//! HTML error pages for unknown paths and refused peers.
 
 use hyper::StatusCode;
 use tollhouse_plugin::Brand;
 
-/// The page of a status; people search it for the reason phrase.
+/// Error page for a status, with its reason phrase as the title.
 pub(crate) fn html(status: StatusCode, brand: Brand) -> String {
     let reason = status.canonical_reason().unwrap_or("Error");
     brand.error_page(&format!("{} {reason}", status.as_u16()))

@@ -1,4 +1,4 @@
-//! Which objects a list shows: filters, and a page of what they leave.
+//! Filters and pages of lists.
 
 use fancy_regex::{Regex, RegexBuilder};
 use hyper::StatusCode;
@@ -9,33 +9,33 @@ use crate::references::Place;
 use crate::reply::Reply;
 use crate::resource::Resource;
 
-/// Sizes that a page may have.
+/// Allowed page sizes.
 const PAGE_SIZES: std::ops::RangeInclusive<f64> = 10.0..=500.0;
 
-/// Longest pattern, in bytes, and most steps of one search back: a look at a list takes no core for
-/// itself.
+/// Limits of a pattern in bytes, and of the backtracking steps of a match, so that a list cannot
+/// occupy a CPU core.
 const PATTERN_BYTES_MAX: usize = 1024;
 const BACKTRACKS_MAX: usize = 10_000;
 
-/// Resources whose lists can be filtered by what their objects name.
+/// Resources whose lists can be filtered by reference.
 const REFERRING: [&str; 2] = ["routes", "stream_routes"];
 
-/// The part of a list that is shown.
+/// Returned part of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slice {
-    /// All of it, by key.
+    /// All objects, sorted by key.
     All,
-    /// A page of it, by creation.
+    /// A page of them, in order of creation.
     Page {
-        /// Objects before it.
+        /// Number of objects before the page.
         skip: usize,
-        /// Objects in it.
+        /// Number of objects on the page.
         take: usize,
     },
 }
 
 impl Slice {
-    /// Both `page` and `page_size` make a page; one alone has no effect.
+    /// Parses `page` and `page_size`; both are needed for a page.
     pub(crate) fn parse(arguments: &Arguments) -> Result<Self, Reply> {
         let number = |name: &str| arguments.get(name)?.trim().parse::<f64>().ok();
         let (Some(page), Some(size)) = (number("page"), number("page_size")) else {
@@ -45,25 +45,25 @@ impl Slice {
             let text = "page_size must be between 10 and 500";
             return Err(Reply::text(StatusCode::BAD_REQUEST, text));
         }
-        // Pages count from 1; whoever asks for an earlier one means the first.
+        // Pages count from 1; smaller numbers mean the first page.
         let (page, take) = (page.max(1.0) as usize, size as usize);
         Ok(Self::Page { skip: (page - 1).saturating_mul(take), take })
     }
 }
 
-/// What objects must be like to be shown; all of it.
+/// Filters of a list; an object must pass all.
 #[derive(Debug, Default)]
 pub(crate) struct Filters {
     name: Option<Regex>,
     uri: Option<Regex>,
     label: Option<String>,
-    /// Paths of objects that must be named.
+    /// Paths of objects that must be referred to.
     references: Vec<String>,
 }
 
 impl Filters {
-    /// `name`, `uri`, `label` and `filter`. An empty one is one too: every name has an empty text
-    /// in it, and no label is empty.
+    /// Parses `name`, `uri`, `label` and `filter`. An empty value is a filter too: an empty pattern
+    /// matches every name, and an empty label matches none.
     pub(crate) fn parse(arguments: &Arguments, resource: &Resource) -> Result<Self, Reply> {
         let pattern = |name: &str| arguments.get(name).map(compile).transpose();
         let refers = REFERRING.contains(&resource.name);
@@ -81,7 +81,7 @@ impl Filters {
         })
     }
 
-    /// Whether there is any.
+    /// Whether any filter is set.
     pub(crate) fn are_any(&self) -> bool {
         self.name.is_some()
             || self.uri.is_some()
@@ -89,7 +89,7 @@ impl Filters {
             || !self.references.is_empty()
     }
 
-    /// Whether an object passes.
+    /// Whether an object passes all filters.
     pub(crate) fn admit(&self, facts: &Facts) -> bool {
         let listed = &facts.listed;
         let by_name = |regex: &Regex| listed.name.iter().any(|name| finds(regex, name));
@@ -106,7 +106,7 @@ impl Filters {
     }
 }
 
-/// A search that runs out of steps has found nothing.
+/// Whether the pattern matches. A match that exceeds the backtracking limit counts as none.
 fn finds(regex: &Regex, text: &str) -> bool {
     regex.is_match(text).unwrap_or(false)
 }
@@ -116,7 +116,7 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, Reply> {
         return Err(Reply::bad(format!("pattern is longer than {PATTERN_BYTES_MAX} bytes")));
     }
     let built = RegexBuilder::new(pattern).backtrack_limit(BACKTRACKS_MAX).build();
-    // What does not compile is looked for as it stands.
+    // An invalid pattern is searched for as literal text.
     built
         .or_else(|_| Regex::new(&fancy_regex::escape(pattern)))
         .map_err(|error| Reply::bad(format!("invalid pattern: {error}")))

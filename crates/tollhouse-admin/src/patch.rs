@@ -1,10 +1,11 @@
-//! What a patch makes of an object: a deep merge, or the replacement of one place in it.
+//! Semantics of PATCH: deep merge of an object, or replacement of one place in it.
 
 use serde_json::{Map, Value};
 
 use crate::limits::DEPTH_MAX;
 
-/// Merges `patch` into `target`: objects merge, `null` removes, everything else replaces.
+/// Merges `patch` into `target`: objects are merged, `null` removes a field, and any other value
+/// replaces.
 pub(crate) fn merge(target: &mut Value, patch: Value) {
     merge_at(target, patch, 0);
 }
@@ -17,7 +18,7 @@ fn merge_at(target: &mut Value, patch: Value, depth: usize) {
             return;
         }
     };
-    // What was not there is built of the patch alone, in which `null` means nothing.
+    // A new field is created from the patch alone; `null` inside it is dropped.
     if !target.is_object() {
         *target = Value::Object(Map::new());
     }
@@ -31,10 +32,10 @@ fn merge_at(target: &mut Value, patch: Value, depth: usize) {
     }
 }
 
-/// Puts `value` at the place that the segments lead to, making objects on the way.
+/// Sets the value at the path `segments`; creates missing objects on the way.
 ///
 /// # Errors
-/// `invalid sub-path: /…` where the way leads through something that has no fields.
+/// Returns `invalid sub-path: /…` if the path leads through a value that is not an object.
 pub(crate) fn put_at(target: &mut Value, segments: &[String], value: Value) -> Result<(), String> {
     let Some((last, way)) = segments.split_last() else {
         *target = value;
@@ -48,7 +49,7 @@ pub(crate) fn put_at(target: &mut Value, segments: &[String], value: Value) -> R
         place = step(place, segment).ok_or_else(|| invalid(&segments[..index]))?;
     }
     let fields = fields_at(place).ok_or_else(|| invalid(way))?;
-    // To set a place to nothing is to remove what is there.
+    // `null` removes the field.
     if value.is_null() {
         fields.shift_remove(last);
     } else {
@@ -57,7 +58,7 @@ pub(crate) fn put_at(target: &mut Value, segments: &[String], value: Value) -> R
     Ok(())
 }
 
-/// The field of that name, made where there is none; only objects have fields.
+/// The field `segment`, created if missing; `None` if `place` is not an object.
 fn step<'v>(place: &'v mut Value, segment: &str) -> Option<&'v mut Value> {
     Some(fields_at(place)?.entry(segment).or_insert(Value::Null))
 }
@@ -69,9 +70,9 @@ fn fields_at(place: &mut Value) -> Option<&mut Map<String, Value>> {
     place.as_object_mut()
 }
 
-/// Whether a value is nested no deeper than text that is read back may be.
+/// Whether the nesting of a value is within [`DEPTH_MAX`].
 pub(crate) fn is_shallow(value: &Value) -> bool {
-    // A list of its own instead of recursion: the value may be deeper than a thread's stack.
+    // Iterative, because the value may be nested deeper than the stack allows.
     let mut waiting = vec![(value, 0)];
     while let Some((value, depth)) = waiting.pop() {
         if depth > DEPTH_MAX {

@@ -1,4 +1,4 @@
-//! The `plugins` of objects: each conf is checked by its plugin, in APISIX's words.
+//! Checks of plugin configurations in objects, with APISIX's error texts.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use tollhouse_plugin::{Catalogue, PluginType, Scope, absent};
 use crate::object::Fields;
 use crate::resource::definition::{Candidate, Owner};
 
-/// Checks all confs of an object.
+/// Checks all plugin configurations of an object.
 pub(crate) fn check(confs: &Fields, owner: Owner, object: &Candidate<'_>) -> Result<(), String> {
     confs.iter().try_for_each(|(name, conf)| {
         check_one(name, conf, owner, object).map_err(|error| match owner {
@@ -22,10 +22,10 @@ pub(crate) fn check(confs: &Fields, owner: Owner, object: &Candidate<'_>) -> Res
     })
 }
 
-/// Checks one conf of an object.
+/// Checks one plugin configuration.
 ///
 /// # Errors
-/// The text about its first fault.
+/// Returns the text about the first fault.
 pub(crate) fn check_one(
     name: &str,
     conf: &Value,
@@ -35,7 +35,7 @@ pub(crate) fn check_one(
     let nothing = Fields::new();
     let fields = match conf {
         Value::Object(fields) => fields,
-        // Clients whose language has one type for both write nothing so.
+        // Clients in Lua or PHP encode an empty object as an empty list.
         Value::Array(items) if items.is_empty() => &nothing,
         _ => return Err(format!("invalid plugin conf {conf} for plugin [{name}]")),
     };
@@ -54,7 +54,7 @@ pub(crate) fn check_one(
         })?;
     }
     let is_off = |value: Option<&Value>| value == Some(&Value::Bool(true));
-    // What is switched off is accepted however wrong it is, so that it can be mended later.
+    // A disabled plugin may have an invalid configuration, so that it can be fixed later.
     if is_off(meta.and_then(|meta| meta.get("disable"))) || is_off(fields.get("disable")) {
         return Ok(());
     }
@@ -72,7 +72,8 @@ pub(crate) fn check_one(
     meta.map_or(Ok(()), |meta| check_meta(name, meta))
 }
 
-/// Refuses a plugin that cannot run; one of APISIX that this build lacks is told from a misspelt name.
+/// Error text for an unavailable plugin. It distinguishes APISIX plugins that this build lacks from
+/// unknown names.
 pub(crate) fn missing_text(catalogue: &Catalogue, name: &str) -> String {
     if catalogue.get(name).is_none() && absent::is_of_apisix(name) {
         return format!("plugin [{name}] is not part of this build");
@@ -80,7 +81,7 @@ pub(crate) fn missing_text(catalogue: &Catalogue, name: &str) -> String {
     format!("unknown plugin [{name}]")
 }
 
-/// What `_meta` says beyond its schema.
+/// Checks of `_meta` that its schema cannot express.
 fn check_meta(name: &str, meta: &Value) -> Result<(), String> {
     if let Some(filter) = meta.get("filter") {
         let mut problems = Problems::new();
@@ -99,7 +100,7 @@ fn check_meta(name: &str, meta: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A conf without what any conf may say.
+/// A plugin configuration without the fields that all plugins share.
 pub(crate) fn without_common(conf: &Value) -> Value {
     let mut bare = conf.as_object().cloned().unwrap_or_default();
     bare.shift_remove("_meta");
@@ -111,7 +112,7 @@ fn refused(name: &str, error: &str) -> String {
     format!("failed to check the configuration of plugin {name} err: {error}")
 }
 
-/// The same refusal as stream routes word it.
+/// The error text in the form for stream routes.
 fn worded_for_stream(name: &str, error: &str) -> String {
     let start = refused(name, "");
     match error.strip_prefix(&start) {
@@ -122,7 +123,7 @@ fn worded_for_stream(name: &str, error: &str) -> String {
     }
 }
 
-/// The schema of `_meta`, which stands in every plugin's own.
+/// Schema of `_meta`, which is part of every plugin's schema.
 pub(crate) fn meta_document() -> Value {
     json!({
         "type": "object",

@@ -1,4 +1,4 @@
-//! `/plugins`: which plugins there are, and the schemas of their confs.
+//! `/plugins`: list of plugins, and the schemas of their configurations.
 
 use hyper::{Method, StatusCode};
 use serde_json::{Map, Value, json};
@@ -9,16 +9,15 @@ use crate::context::Admin;
 use crate::plugin_confs::meta_document;
 use crate::reply::Reply;
 
-/// Plugins that are configured for the whole process and not in objects.
+/// Plugins that are configured for the process and not in objects.
 const GLOBAL: [&str; 6] =
     ["batch-requests", "error-log-logger", "log-rotate", "node-status", "server-info", "inspect"];
 
-/// What connections a plugin serves.
+/// Kind of connections that a plugin serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subsystem {
-    /// HTTP.
     Http,
-    /// Connections below HTTP.
+    /// TCP and UDP connections of stream routes.
     Stream,
 }
 
@@ -46,7 +45,7 @@ impl Subsystem {
     }
 }
 
-/// The names, by descending priority.
+/// Returns the names of all plugins, by descending priority.
 pub(crate) fn list(admin: &Admin, arguments: &Arguments) -> Result<Reply, Reply> {
     let subsystem = Subsystem::parse(arguments)?;
     let plugins = admin.parts.catalogue.iter().filter(|plugin| subsystem.has(plugin));
@@ -54,7 +53,7 @@ pub(crate) fn list(admin: &Admin, arguments: &Arguments) -> Result<Reply, Reply>
     Ok(Reply::json(StatusCode::OK, &json!(names)))
 }
 
-/// Plugins are part of the program: there is nothing to load anew.
+/// Accepted without effect, because plugins are compiled in.
 pub(crate) fn reload(method: &Method) -> Result<Reply, Reply> {
     if method == Method::PUT {
         return Ok(Reply::text(StatusCode::OK, "done"));
@@ -64,7 +63,7 @@ pub(crate) fn reload(method: &Method) -> Result<Reply, Reply> {
     Err(Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text))
 }
 
-/// The schema of one plugin, or everything about all.
+/// Returns the schema of one plugin, or with `all=true` the schemas of all.
 pub(crate) fn one(admin: &Admin, name: &str, arguments: &Arguments) -> Result<Reply, Reply> {
     let subsystem = Subsystem::parse(arguments)?;
     let catalogue = &admin.parts.catalogue;
@@ -85,10 +84,10 @@ pub(crate) fn one(admin: &Admin, name: &str, arguments: &Arguments) -> Result<Re
     Ok(Reply::json(StatusCode::OK, &schema))
 }
 
-/// By which clients recognise that a schema says what any conf may say.
+/// Marker that tells clients that a schema includes the fields common to all plugins.
 const INJECTED: &str = "this is a mark for our injected plugin schema";
 
-/// The schema of a conf, with what any conf may say.
+/// Schema of a configuration, with the fields that all plugins share.
 fn conf_schema(plugin: &PluginType) -> Value {
     let mut schema = with_encrypted(plugin.schema().clone(), plugin.encrypted);
     if let Some(fields) = schema.as_object_mut() {
@@ -101,13 +100,13 @@ fn conf_schema(plugin: &PluginType) -> Value {
     schema
 }
 
-/// The schema of what a consumer says for a plugin.
+/// Schema of a plugin's configuration in consumers.
 fn identity_schema(plugin: &PluginType) -> Option<Value> {
     let encrypted = plugin.consumer.as_ref().map_or(&[][..], |spec| spec.encrypted);
     plugin.consumer_schema().map(|schema| with_encrypted(schema.clone(), encrypted))
 }
 
-/// A schema that names the fields that are encrypted at rest.
+/// Adds the names of encrypted fields to a schema.
 fn with_encrypted(mut schema: Value, encrypted: &[&str]) -> Value {
     if let Some(fields) = schema.as_object_mut()
         && !encrypted.is_empty()
@@ -117,15 +116,15 @@ fn with_encrypted(mut schema: Value, encrypted: &[&str]) -> Value {
     schema
 }
 
-/// Everything about all plugins of a subsystem, by name.
+/// Schemas and facts of all plugins of a subsystem, by name.
 pub fn plugin_documents(catalogue: &Catalogue, subsystem: Subsystem) -> Map<String, Value> {
     let plugins = catalogue.iter().filter(|plugin| subsystem.has(plugin));
     plugins.map(|plugin| (plugin.name.to_owned(), facts(plugin))).collect()
 }
 
-/// Everything about one.
+/// Version, priority, schemas and kind of a plugin.
 pub(crate) fn facts(plugin: &PluginType) -> Value {
-    // Versions have one decimal; the nearest double of a float would show more.
+    // Rounded, because the conversion from `f32` adds digits.
     let version = (f64::from(plugin.version) * 1000.0).round() / 1000.0;
     let mut facts = json!({
         "version": version,

@@ -1,15 +1,16 @@
-//! Where the paths of each part begin: `auth.rs` and `refused.rs` tell calls apart by it before anybody answers them.
+//! Path prefixes of the parts of the API. `auth.rs` and `refused.rs` use them before a call is
+//! routed.
 
 /// APISIX's Admin API.
 pub(crate) const APISIX: [&str; 2] = ["apisix", "admin"];
 
-/// What the console reads and asks.
+/// Data for the console.
 pub(crate) const CONSOLE: [&str; 2] = ["console", "v1"];
 
-/// What is ours alone.
+/// Paths without counterpart in APISIX.
 pub(crate) const OWN: [&str; 2] = ["tollhouse", "v1"];
 
-/// The registry's objects.
+/// The service registry.
 pub(crate) const REGISTRY: [&str; 2] = ["registry", "v1"];
 
 /// The console's page.

@@ -1,5 +1,5 @@
-//! Problems that the data plane has with objects: shown in the answer to the write that brought them, since a write that
-//! is accepted and has no effect would otherwise show in the log alone.
+//! Problems that the data plane has with a written object, shown in the answer to the write.
+//! Otherwise an accepted write without effect would show in the log only.
 
 use std::borrow::Cow;
 
@@ -10,19 +10,20 @@ use crate::context::Admin;
 use crate::index::Known;
 use crate::reply::Reply;
 
-/// Header of the answer to a write that is accepted and does not serve as it is written: the first problem.
+/// Header with the first problem of an accepted write that is not served as written.
 const WARNING: HeaderName = HeaderName::from_static("x-tollhouse-warning");
 
-/// Field of the same answer, beside `value`: the problems.
+/// Field of the answer with the problems, beside `value`.
 const WARNINGS: &str = "warnings";
 
-/// Problems in one answer; the header says how many there are.
+/// Limit of problems in one answer; the header contains their full number.
 const WARNINGS_MAX: usize = 20;
 
-/// Longest text of the header, in bytes: some clients refuse lines of 8 KiB.
+/// Limit of the header in bytes; some clients refuse lines of 8 KiB.
 const HEADER_BYTES_MAX: usize = 1024;
 
-/// Adds what the data plane says of the object that an answer shows; the answer comes once the object serves.
+/// Adds the data plane's problems with the object in `reply`. Call it once the object is in
+/// service.
 pub(crate) fn with_warnings(admin: &Admin, reply: Reply) -> Reply {
     let Some(source) = &admin.parts.console else { return reply };
     let answer = reply.value().unwrap_or_default();
@@ -34,7 +35,7 @@ pub(crate) fn with_warnings(admin: &Admin, reply: Reply) -> Reply {
     with_problems(reply, problems)
 }
 
-/// Adds what the data plane says of a whole document.
+/// Adds the data plane's problems with the whole document.
 pub(crate) fn with_all_warnings(admin: &Admin, reply: Reply) -> Reply {
     match &admin.parts.console {
         Some(source) => with_problems(reply, source.problems_at("")),
@@ -42,12 +43,13 @@ pub(crate) fn with_all_warnings(admin: &Admin, reply: Reply) -> Reply {
     }
 }
 
-/// The object that a place is in: the longest beginning that is one, since ids have dots too.
+/// Path of the object that contains a place: the longest existing prefix, because ids may contain
+/// dots.
 pub(crate) fn object_at<'p>(known: &Known, place: &'p str) -> Option<&'p str> {
     ends(place).rev().map(|end| &place[..end]).find(|path| known.exists(path))
 }
 
-/// Where a problem is, by the path that its object has in the store.
+/// Place of a problem, with the object's path in the store.
 pub(crate) fn place_in_store(problem: &Value) -> Cow<'_, str> {
     let path = problem["path"].as_str().unwrap_or_default();
     match path.strip_prefix("credentials/") {
@@ -56,7 +58,8 @@ pub(crate) fn place_in_store(problem: &Value) -> Cow<'_, str> {
     }
 }
 
-/// The beginning of the places of an object's problems: the configuration lists credentials by themselves.
+/// Path of an object as the configuration's problems name it; credentials are listed separately
+/// there.
 fn in_configuration(path: &str) -> Cow<'_, str> {
     match path.strip_prefix("consumers/") {
         Some(rest) if rest.contains('/') => Cow::Owned(format!("credentials/{rest}")),
@@ -64,7 +67,8 @@ fn in_configuration(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a place is in the object of this path, which the index need not know yet, and in no object of a longer one.
+/// Whether a place is inside the object at `path`, and not inside an object with a longer path. The
+/// object itself may be missing in the index.
 fn is_about(known: &Known, place: &str, path: &str) -> bool {
     let is_below = place
         .strip_prefix(path)
@@ -73,7 +77,7 @@ fn is_about(known: &Known, place: &str, path: &str) -> bool {
     is_below && !ends(place).any(|end| is_longer(&end))
 }
 
-/// Where the path of an object may end in a place.
+/// Positions in a place at which an object path may end.
 fn ends(place: &str) -> impl DoubleEndedIterator<Item = usize> + '_ {
     let inner = place.char_indices().filter(|(_, letter)| ".[".contains(*letter));
     inner.map(|(at, _)| at).chain([place.len()])

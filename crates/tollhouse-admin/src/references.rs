@@ -1,4 +1,4 @@
-//! Which objects an object names: found in its value, whatever resource it belongs to.
+//! References between objects, found in an object's value, whatever its resource.
 
 use serde_json::Value;
 
@@ -6,28 +6,27 @@ use tollhouse_model::secret::SecretRef;
 
 use crate::object::id_of;
 
-/// The plugins whose confs name objects.
+/// Plugins whose configurations contain references.
 const TRAFFIC_SPLIT: &str = "traffic-split";
 const GRPC_TRANSCODE: &str = "grpc-transcode";
 
-/// How an object names another.
+/// Kind of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Field,
-    /// In the conf of a plugin.
+    /// In a plugin configuration.
     Plugin,
 }
 
-/// One object that is named.
+/// A reference to another object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reference {
-    /// `upstreams/1`.
+    /// Path of the object, such as `upstreams/1`.
     pub target: String,
-    /// Where it is named.
     pub place: Place,
 }
 
-/// The fields that name objects, with the collections those are in.
+/// Reference fields, with the collections they refer to.
 const FIELDS: [(&str, &str); 4] = [
     ("upstream_id", "upstreams"),
     ("service_id", "services"),
@@ -35,11 +34,11 @@ const FIELDS: [(&str, &str); 4] = [
     ("group_id", "consumer_groups"),
 ];
 
-/// The collections whose objects others name.
+/// Collections whose objects can be referred to.
 pub(crate) const COLLECTIONS: [&str; 6] =
     ["upstreams", "services", "plugin_configs", "consumer_groups", "stream_routes", "protos"];
 
-/// All objects that `value` names, some perhaps twice.
+/// References in `value` that must exist; may contain duplicates.
 pub(crate) fn find(value: &Value) -> Vec<Reference> {
     let mut found = Vec::new();
     let mut add = |collection: &str, id: Option<String>, place: Place| {
@@ -63,8 +62,8 @@ pub(crate) fn find(value: &Value) -> Vec<Reference> {
     found
 }
 
-/// The same, with objects that may come and go although they are named: certificates that nodes are shown, and keepers
-/// of secrets.
+/// All references in `value`, including those that need not exist: to client certificates and
+/// secret managers.
 pub(crate) fn find_all(value: &Value) -> Vec<Reference> {
     let mut found = find(value);
     let upstream = value.get("upstream").unwrap_or(&Value::Null);
@@ -72,7 +71,7 @@ pub(crate) fn find_all(value: &Value) -> Vec<Reference> {
         let id = id_of(tls, "client_cert_id");
         found.extend(id.map(|id| Reference { target: format!("ssls/{id}"), place: Place::Field }));
     }
-    // A list of its own instead of recursion: values may nest deeper than a thread's stack.
+    // Iterative, because values may be nested deeper than the stack allows.
     let mut waiting = vec![value];
     while let Some(value) = waiting.pop() {
         match value {
@@ -85,7 +84,8 @@ pub(crate) fn find_all(value: &Value) -> Vec<Reference> {
     found
 }
 
-/// The keeper that a text refers to. No object has a longer id.
+/// The secret manager that a text refers to. Texts with a longer id than any object has are
+/// ignored.
 fn keeper(text: &str) -> Option<Reference> {
     const ID_BYTES_MAX: usize = 64;
     let Some(SecretRef::Keeper { manager, id, .. }) = SecretRef::parse(text) else { return None };

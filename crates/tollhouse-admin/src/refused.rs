@@ -1,5 +1,5 @@
-//! Writes that were refused, for whoever asks who tried what: the last few of callers whose key is known. They are
-//! in memory alone: nothing was committed that they could be part of.
+//! Recently refused writes of authenticated callers. Kept in memory only, because no commit
+//! contains them.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -14,13 +14,13 @@ use crate::options::{KeyCheck, Options, Role};
 use crate::prefix;
 use crate::reply::Reply;
 
-/// How many are kept.
+/// Limit of stored attempts.
 const KEPT_MAX: usize = 200;
 
-/// Most bytes of a path and of a reason that are kept.
+/// Limit of a stored path and reason, in bytes.
 const TEXT_BYTES_MAX: usize = 512;
 
-/// The last refused writes.
+/// Recently refused writes.
 #[derive(Default)]
 pub(crate) struct Refused(Mutex<VecDeque<Attempt>>);
 
@@ -35,14 +35,14 @@ struct Attempt {
 }
 
 impl Refused {
-    /// Notes an answer, if it is the refusal of a write by somebody who is known.
+    /// Records an answer, if it refuses a write of an authenticated caller.
     pub(crate) fn note(&self, options: &Options, call: &Call, refusal: &Reply) {
         let is_write = !matches!(call.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let actor = auth::caller(options, call).map(|key| key.name.clone());
         let needs_key = options.key_check == KeyCheck::Required;
         let is_refusal =
             refusal.status().is_client_error() && refusal.status() != StatusCode::NOT_FOUND;
-        // What only asks is no attempt to change anything, though it is sent by POST.
+        // Console calls that only ask, although their method is POST, are not recorded.
         let asks = call.segments_after(&prefix::CONSOLE).is_some_and(|rest| {
             rest.first().is_none_or(|first| first != "changes" && first != "shenyu")
         });
@@ -66,7 +66,8 @@ impl Refused {
         kept.push_back(attempt);
     }
 
-    /// The newest first. Reasons may quote what was written, and are for administrators and the caller's own attempts.
+    /// The attempts, newest first. Reasons may quote written values; they are shown to
+    /// administrators and to the attempt's own caller.
     pub(crate) fn list(&self, options: &Options, call: &Call) -> Value {
         let own = auth::caller(options, call).map(|key| key.name.as_str());
         let is_administrator = auth::caller_role(options, call) == Role::Admin;

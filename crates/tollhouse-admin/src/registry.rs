@@ -1,8 +1,8 @@
-//! The registry behind the Admin API: its objects under `/registry/v1`, with the keys, roles and
-//! errors of the rest.
+//! `/registry/v1`: objects of the service registry, with the same keys, roles and errors as the
+//! rest of the Admin API.
 //!
-//! Here: which path leads where. What instances are to a wire protocol is not known in this crate: a
-//! [`RegistryDialect`](part::RegistryDialect) knows the few things that depend on one.
+//! This module routes by path. [`RegistryDialect`](part::RegistryDialect) has the few functions
+//! that depend on the registry's wire protocol.
 
 mod aliases;
 mod bulk;
@@ -37,7 +37,7 @@ use crate::reply::Reply;
 use part::RegistryPart;
 use request::Request;
 
-/// Answers a call below [`prefix::REGISTRY`](crate::prefix::REGISTRY).
+/// Handles a call below [`prefix::REGISTRY`](crate::prefix::REGISTRY).
 pub(crate) async fn answer<B>(admin: &Admin, call: &Call, body: B) -> Result<Reply, Reply>
 where
     B: RequestBody,
@@ -61,12 +61,12 @@ fn part(admin: &Admin) -> Result<&RegistryPart, Reply> {
     })
 }
 
-/// What rules of a kind are made of.
+/// JSON schema of governance rules of a kind.
 pub(crate) fn rule_schema(admin: &Admin, kind: &str) -> Result<Value, Reply> {
     Ok(part(admin)?.dialect.rule_schema(rules::kind_of(kind)?))
 }
 
-/// Leads a path to what answers it.
+/// Routes a call by its path.
 async fn route(request: &Request<'_>, segments: &[&str]) -> Result<Reply, Reply> {
     match *segments {
         ["status"] => request.only_get(|| Ok(status::read(request.part))),

@@ -1,4 +1,4 @@
-//! Answers on their way out: a status, a body, and the few headers that are not the same for all.
+//! Replies: status, body, and specific headers.
 
 use bytes::Bytes;
 use hyper::header::{
@@ -16,10 +16,10 @@ mod wire_body;
 
 pub use wire_body::WireBody;
 
-/// What goes over the wire.
+/// HTTP response of the Admin API.
 pub(crate) type WireResponse = Response<WireBody>;
 
-/// An answer; a refusal is the error of a `Result`.
+/// A reply. Refusals are returned as `Err(Reply)`.
 #[derive(Debug)]
 pub(crate) struct Reply {
     status: StatusCode,
@@ -41,82 +41,80 @@ impl Reply {
         Self { status, kind, body: WireBody::whole(body.into()), headers: Vec::new() }
     }
 
-    /// A JSON body, ended by a line feed.
+    /// JSON body with a trailing line feed.
     pub(crate) fn json(status: StatusCode, value: &Value) -> Self {
         Self::json_text(status, value.to_string())
     }
 
-    /// The same of text that is JSON already.
+    /// JSON body from text that is JSON already.
     pub(crate) fn json_text(status: StatusCode, mut text: String) -> Self {
         text.push('\n');
         Self::new(status, JSON, text)
     }
 
-    /// JSON lines, sent as they come; the answer ends with the sender.
+    /// JSON lines, sent as they arrive. The response ends when the sender is dropped.
     pub(crate) fn lines(chunks: mpsc::Receiver<Bytes>) -> Self {
         let body = WireBody::chunks(chunks);
         Self { status: StatusCode::OK, kind: JSON_LINES, body, headers: Vec::new() }
     }
 
-    /// Text as it is, which APISIX labels as JSON all the same.
+    /// Text as it is, but with the content type of JSON, as in APISIX.
     pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Self {
         Self::new(status, JSON, text)
     }
 
-    /// A file of the console's page.
+    /// A file of the console.
     pub(crate) fn file(kind: &'static str, bytes: &'static [u8]) -> Self {
         Self::new(StatusCode::OK, kind, bytes)
     }
 
-    /// Bytes to be kept as a file: no browser shows them as a page.
+    /// A download, which browsers do not display as a page.
     pub(crate) fn download(bytes: Vec<u8>) -> Self {
         Self::new(StatusCode::OK, OCTETS, bytes)
             .with(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"))
             .with(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
     }
 
-    /// The console's page, which unlike [`page`](Self::page) has a text of its own.
+    /// The console's HTML page. Unlike [`page`](Self::page), the caller supplies the text.
     pub(crate) fn document(text: String) -> Self {
         Self::new(StatusCode::OK, DOCUMENT, text)
     }
 
-    /// YAML text.
     pub(crate) fn yaml(status: StatusCode, text: String) -> Self {
         Self::new(status, YAML, text)
     }
 
-    /// No body.
     pub(crate) fn empty(status: StatusCode) -> Self {
         Self::new(status, JSON, Bytes::new())
     }
 
-    /// No body, and no claim that there were JSON.
+    /// Empty body, without the content type of JSON.
     pub(crate) fn bare(status: StatusCode) -> Self {
         Self::new(status, PLAIN, Bytes::new())
     }
 
-    /// The page that a web server shows for paths nobody registered.
+    /// HTML error page, as nginx shows it for unknown paths.
     pub(crate) fn page(status: StatusCode) -> Self {
-        // Its text shows the gateway's name, which is known where it goes out.
+        // The body is set in [`into_wire`](Self::into_wire), because it contains the product name.
         Self::new(status, HTML, Bytes::new())
     }
 
-    /// `{"error_msg": …}`.
+    /// Error reply `{"error_msg": …}`.
     pub(crate) fn refusal(status: StatusCode, text: impl Into<String>) -> Self {
         Self::json(status, &json!({"error_msg": text.into()}))
     }
 
-    /// 400 with `{"error_msg": …}`.
+    /// Error reply 400.
     pub(crate) fn bad(text: impl Into<String>) -> Self {
         Self::refusal(StatusCode::BAD_REQUEST, text)
     }
 
-    /// 503 with `{"error_msg": …}`.
+    /// Error reply 503.
     pub(crate) fn unavailable(text: impl Into<String>) -> Self {
         Self::refusal(StatusCode::SERVICE_UNAVAILABLE, text)
     }
 
-    /// There is no such object.
+    /// Reply 404 for a missing object, in APISIX's words.
     pub(crate) fn key_not_found() -> Self {
         Self::json(StatusCode::NOT_FOUND, &json!({"message": "Key not found"}))
     }
@@ -125,17 +123,17 @@ impl Reply {
         self.status
     }
 
-    /// A header that was set.
+    /// Value of a header set with [`with`](Self::with).
     pub(crate) fn header(&self, name: &HeaderName) -> Option<&HeaderValue> {
         self.headers.iter().find(|(set, _)| set == name).map(|(_, value)| value)
     }
 
-    /// The body, where it is JSON and whole.
+    /// The body, if it is complete JSON.
     pub(crate) fn value(&self) -> Option<Value> {
         serde_json::from_slice(self.body.bytes()).ok()
     }
 
-    /// Another field of a JSON body, which may be empty yet.
+    /// Adds a field to a JSON body; an empty body becomes an object.
     #[must_use]
     pub(crate) fn with_field(mut self, name: &str, value: Value) -> Self {
         let body = self.value().unwrap_or_else(|| json!({}));
@@ -147,20 +145,20 @@ impl Reply {
         self
     }
 
-    /// The text of a refusal.
+    /// Text of an error reply.
     pub(crate) fn error_text(&self) -> String {
         let value: Value = serde_json::from_slice(self.body.bytes()).unwrap_or_default();
         value.get("error_msg").and_then(Value::as_str).unwrap_or_default().to_owned()
     }
 
-    /// Another header.
+    /// Adds a header.
     #[must_use]
     pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    /// As it goes out; a page shows that name.
+    /// The HTTP response; error pages contain the name of `brand`.
     pub(crate) fn into_wire(mut self, brand: Brand) -> WireResponse {
         if self.kind == HTML {
             self.body = WireBody::whole(page::html(self.status, brand).into());

@@ -1,5 +1,5 @@
-//! The resources of the Admin API, one file each; what they have in common is done in `crud`. What a
-//! resource is stands in `definition`.
+//! The resources of the Admin API, one module each. `definition` describes a resource, and `crud`
+//! implements the operations that all share.
 
 use serde_json::Value;
 
@@ -15,7 +15,6 @@ macro_rules! resources {
     ($($module:ident,)*) => {
         $(pub(crate) mod $module;)*
 
-        /// All resources.
         pub(crate) const ALL: &[Resource] = &[$($module::RESOURCE),*];
     };
 }
@@ -37,15 +36,15 @@ resources! {
     graphql_cost_decorations,
 }
 
-/// The resource of that collection.
+/// The resource with this collection name.
 pub(crate) fn find(name: &str) -> Option<&'static Resource> {
     ALL.iter().find(|resource| resource.name == name)
 }
 
-/// Validates an object in full: schema, rules, plugins, references.
+/// Validates an object: schema, rules, plugins and references.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns the first fault as a reply.
 pub(crate) fn validate(resource: &Resource, candidate: &Candidate<'_>) -> Result<(), Reply> {
     if resource.has_one_schema() {
         check_shape(resource.schema, candidate.value)?;

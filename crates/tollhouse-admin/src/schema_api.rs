@@ -1,4 +1,4 @@
-//! `/schema`: the schemas of objects, and whether a body satisfies one of them.
+//! `/schema`: schemas of objects, and validation of a body against one.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::reply::Reply;
 use crate::resource;
 use crate::resource::graphql_cost_decorations;
 
-/// The schema of one kind of objects.
+/// Returns the schema of one kind of objects.
 pub(crate) fn one(name: &str) -> Result<Reply, Reply> {
     if name == graphql_cost_decorations::RESOURCE.schema {
         return Ok(Reply::json(StatusCode::OK, &graphql_cost_decorations::document()));
@@ -20,7 +20,7 @@ pub(crate) fn one(name: &str) -> Result<Reply, Reply> {
     Ok(Reply::json(StatusCode::OK, &with_encrypted(name, core.document())))
 }
 
-/// A schema that names the fields that are encrypted at rest, as those of plugins do.
+/// Adds the names of encrypted fields to a schema, as in the schemas of plugins.
 fn with_encrypted(name: &str, document: &Value) -> Value {
     let own = resource::ALL.iter().find(|resource| resource.schema == name);
     let kind = match name.starts_with("secret_") {
@@ -29,7 +29,7 @@ fn with_encrypted(name: &str, document: &Value) -> Value {
     };
     let mut document = document.clone();
     let fields = kind.map_or(&[][..], sealing::fields_of).iter();
-    // Keepers share a list, of which each has some.
+    // All secret managers share one list of secret fields; each has only some of them.
     let fields: Vec<&&str> = fields.filter(|field| has_field(&document, field)).collect();
     if !fields.is_empty() {
         document["encrypt_fields"] = json!(fields);
@@ -42,8 +42,8 @@ fn has_field(document: &Value, path: &str) -> bool {
     found.is_some()
 }
 
-/// Judges a body by a schema alone: neither plugins nor other objects are looked at. The resource
-/// may be named as in paths or as in messages.
+/// Validates a body against a schema only, without plugins and references. `name` is the
+/// resource's collection or its schema.
 pub(crate) fn validate(name: &str, body: &[u8]) -> Result<Reply, Reply> {
     let resource = resource::find(name).map_or(name, |resource| resource.schema);
     let core = schema::core(resource).ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! The listener in front of an [`AdminApi`]: plain HTTP, or TLS with or without certificates of
-//! clients. Each connection is a task of the caller's runtime, ended with the listener.
+//! Listener for an [`AdminApi`]: plain HTTP, or TLS, optionally with client certificates. Each
+//! connection is a task on the current runtime, and ends with the listener.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -18,12 +18,12 @@ use crate::api::AdminApi;
 use crate::host;
 use crate::limits::{CONNECTIONS_MAX, HEAD_TIME_MAX};
 
-/// How long requests under way may take once the listener has to stop.
+/// Time for pending requests after the listener was told to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Serves until `stop` is ready; requests under way then have a few seconds to end. At most
-/// `connections_max` are open at a time, or [`CONNECTIONS_MAX`] if that is less. Peers that the allow
-/// list does not have are refused in places of their own.
+/// Serves until `stop` completes; pending requests then have a few seconds to finish. The number of
+/// concurrent connections is limited by `connections_max` and [`CONNECTIONS_MAX`]. Peers outside
+/// the allow list are refused without using these connections.
 pub async fn serve(
     listener: TcpListener,
     api: AdminApi,
@@ -84,7 +84,7 @@ where
     let done = tokio::select! {
         done = &mut connection => done,
         () = stopped => {
-            // The request under way is answered; the next one finds another node or the successor.
+            // The pending request is answered; the next one reaches another node or the successor.
             connection.as_mut().graceful_shutdown();
             connection.await
         }

@@ -1,5 +1,6 @@
-//! Revisions of the store from gateway to gateway: a write is answered with the one that it made, and a read that
-//! shows it to another gateway waits a moment until that one serves it, and is told how far it has come.
+//! Store revisions as consistency tokens between gateways. A write returns its revision. A read at
+//! another gateway that sends this revision waits briefly until that gateway serves it, and is told
+//! how far the gateway is.
 
 use std::time::Duration;
 
@@ -10,21 +11,22 @@ use crate::call::Call;
 use crate::context::Admin;
 use crate::reply::Reply;
 
-/// In answers: the revision that a write made, or that this gateway serves. In reads: the one to wait for.
+/// In answers: the revision of a write, or the revision in service. In reads: the revision to wait
+/// for.
 const REVISION: HeaderName = HeaderName::from_static("x-tollhouse-revision");
 
-/// Longest wait of a read: several times what a change takes from one gateway to another.
+/// Timeout of a read; several times the normal delay between gateways.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// Waits for the revision that a read asks for, if it asks for one.
+/// Waits for the revision that a read requests, if any.
 ///
 /// # Errors
-/// 400 for what is no revision.
+/// Returns 400 if the revision is invalid.
 pub(crate) async fn wait(admin: &Admin, call: &Call) -> Result<(), Reply> {
     let Some(asked) = call.headers.get(REVISION) else { return Ok(()) };
     let revision = asked.to_str().ok().and_then(|text| text.trim().parse().ok());
     let revision = revision.map(Revision).ok_or_else(|| {
-        Reply::bad(format!("{REVISION} is no revision; send back what a write was answered with"))
+        Reply::bad(format!("invalid {REVISION}; send the value from the answer to a write"))
     })?;
     if let Some(in_service) = &admin.parts.in_service {
         in_service.reaches(revision, WAIT_MAX).await;
@@ -32,7 +34,7 @@ pub(crate) async fn wait(admin: &Admin, call: &Call) -> Result<(), Reply> {
     Ok(())
 }
 
-/// The answer to a read, with how far this gateway has come; a file in place of a store has no revisions.
+/// Adds the revision in service to the answer of a read. Without a store, no revisions exist.
 pub(crate) fn report(admin: &Admin, reply: Reply) -> Reply {
     match &admin.parts.in_service {
         Some(in_service) => made(reply, in_service.revision()),
@@ -40,7 +42,7 @@ pub(crate) fn report(admin: &Admin, reply: Reply) -> Reply {
     }
 }
 
-/// The revision that an answer names.
+/// The revision in a reply, if it contains one.
 pub(crate) fn revision_of(reply: &Reply) -> Option<u64> {
     if let Some(value) = reply.header(&REVISION) {
         return value.to_str().ok()?.parse().ok();
@@ -48,7 +50,7 @@ pub(crate) fn revision_of(reply: &Reply) -> Option<u64> {
     reply.value()?.get("revision")?.as_u64()
 }
 
-/// The answer to a write that made this revision.
+/// Adds the revision of a write to its reply.
 pub(crate) fn made(reply: Reply, revision: Revision) -> Reply {
     reply.with(REVISION, HeaderValue::from(revision.0))
 }

@@ -1,15 +1,16 @@
-//! Signing in: a key is shown once, and a cookie and a proof stand for it from then on, until they end or the key
-//! changes.
+//! Sessions of signed-in browsers. After one presentation of the key, a cookie and a proof replace
+//! it until the session expires or the key changes.
 //!
-//! The cookie is a date, a number that no other sign-in has, and a code over both, made with the key and a secret of
-//! the gateway: no sign-in is remembered here, and a gateway that takes over lets everybody stay signed in. Sign-outs
-//! are remembered until the cookie would have ended by itself, here and in the store, for a restart and for other
-//! gateways.
+//! The cookie contains the expiry, a random session number, and a MAC over both, made with the key
+//! and a secret of the gateway. No session is stored, so that a successor accepts existing ones.
+//! Sign-outs are remembered in memory and in the store until the cookie would expire, for restarts
+//! and other gateways.
 //!
-//! A cookie goes to every port of its host (RFC 6265 §8.5), so that another server there learns it. It counts only
-//! with the proof, another code over the same, which the page gets in the answer to its sign-in, keeps where only its
-//! own origin reads, and sends in a header. No form and no other website's script can send that header (§6.2 of RFC
-//! 6749; a header of its own makes browsers ask first, Fetch §4.9).
+//! Browsers send a cookie to every port of its host (RFC 6265 §8.5), so that another server there
+//! can learn it. The cookie is therefore valid only together with the proof, a second MAC over the
+//! same data. The page receives the proof in the answer to its sign-in, stores it where only its
+//! own origin can read it, and sends it in a header. Neither forms nor scripts of other websites
+//! can send this header, because a custom header requires a preflight (Fetch §4.9).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,27 +22,28 @@ use aws_lc_rs::{hmac, rand};
 use crate::call::Call;
 use crate::options::AdminKey;
 
-/// The header with which the console says who asks.
+/// Header in which the console sends its proof.
 pub(crate) const CONSOLE_HEADER: &str = "x-tollhouse-console";
 
-/// How long a sign-in lasts, in seconds: a shift.
+/// Duration of a session, in seconds: a working shift.
 pub(crate) const SESSION_S: u64 = 12 * 3600;
 
-/// Prefixes of the signed text, so that a cookie cannot serve as a proof, nor a proof as a cookie.
+/// Prefixes of the authenticated text, so that a cookie is not valid as a proof or the other way
+/// round.
 const COOKIE_PURPOSE: &str = "console session until ";
 const PROOF_PURPOSE: &str = "console page until ";
 
-/// Bytes of the number of a sign-in: two never have the same.
+/// Bytes of a session's random number.
 const NUMBER_BYTES: usize = 12;
 
-/// Cookies remembered whose owners have signed out, at some 100 bytes each. Only who is signed in signs out; beyond this
-/// many in twelve hours, those that end first are forgotten.
+/// Limit of remembered sign-outs, of about 100 bytes each. Only signed-in callers can sign out.
+/// Beyond the limit, the sign-outs whose cookies expire first are forgotten.
 pub(crate) const ENDED_MAX: usize = 10_000;
 
-/// Ends and numbers of the cookies whose owners have signed out.
+/// Signed-out sessions whose cookies have not expired.
 type Ended = BTreeSet<SignInId>;
 
-/// Cookies of signed-in browsers.
+/// Issues and verifies the cookies of signed-in browsers.
 #[derive(Clone)]
 pub struct Sessions {
     secret: hmac::Key,
@@ -49,16 +51,16 @@ pub struct Sessions {
     ended: Arc<Mutex<Ended>>,
 }
 
-/// How browsers reach the listener. Over TLS they are asked to send cookies nowhere else.
+/// Encryption between browsers and the listener. With TLS, cookies are marked as secure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encryption {
-    /// Over TLS, and so they know whom they call.
+    /// TLS, so that browsers also verify the server.
     Tls,
-    /// In clear text.
+    /// Plain text.
     Off,
 }
 
-/// A sign-in: its end and its number.
+/// Session id: expiry in seconds of Unix time, and random number.
 pub(crate) type SignInId = (u64, Box<str>);
 
 /// Credentials of a browser that has signed in.
@@ -69,7 +71,7 @@ pub(crate) struct SignedIn {
     pub(crate) proof: String,
 }
 
-/// What a cookie says: when it ends, which sign-in it is of, and the code over that.
+/// Parsed cookie: expiry, session number, and MAC.
 struct Cookie<'c> {
     end_s: u64,
     number: &'c str,
@@ -83,21 +85,21 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// Made with this secret of the gateway.
+    /// `secret` authenticates all cookies.
     pub fn new(secret: &[u8], encryption: Encryption) -> Self {
         let is_encrypted = encryption == Encryption::Tls;
         let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
         Self { secret, is_encrypted, ended: Arc::default() }
     }
 
-    /// Whether browsers come over TLS, and so know whom they call.
+    /// Whether browsers connect over TLS.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.is_encrypted
     }
 
-    /// The name of the cookie. Browsers send it to every port of the host: the port by which this gateway is called
-    /// tells it from those of other gateways there. Names beginning with `__Host-` are taken by browsers over TLS only,
-    /// and never from another host (RFC 6265bis §4.1.3).
+    /// Name of the cookie. It contains the port in the `Host` header, because browsers send cookies
+    /// to all ports of a host, where other gateways may be. With TLS it begins with `__Host-`, so
+    /// that browsers accept it over TLS only and never from another host (RFC 6265bis §4.1.3).
     fn name(&self, call: &Call) -> String {
         let prefix = if self.is_encrypted { "__Host-" } else { "" };
         let host = call.header("host").unwrap_or_default();
@@ -109,7 +111,7 @@ impl Sessions {
     /// Signs a browser in with `key` until `SESSION_S` seconds after `now_s`.
     ///
     /// # Errors
-    /// The system gives no random numbers.
+    /// If the system's random number generator is unavailable.
     pub(crate) fn begin(
         &self,
         key: &AdminKey,
@@ -128,12 +130,13 @@ impl Sessions {
         Ok(SignedIn { line, proof: code(PROOF_PURPOSE) })
     }
 
-    /// The line that signs a browser out.
+    /// `Set-Cookie` line that deletes the cookie.
     pub(crate) fn end_line(&self, call: &Call) -> String {
         self.line(call, "", 0)
     }
 
-    /// Ends the sign-in that a call is made with: copies of its cookie count no more.
+    /// Ends the session of a call, so that copies of its cookie are no longer valid. Returns its
+    /// id, if there was a valid session.
     pub(crate) fn end(&self, keys: &[AdminKey], call: &Call, now_s: u64) -> Option<SignInId> {
         self.key_of(keys, call, now_s)?;
         let id = self.cookie(call)?.id();
@@ -151,7 +154,8 @@ impl Sessions {
         format!("{name}={value}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}")
     }
 
-    /// The key that a call is signed in with, if it is and was made by the console's own page.
+    /// Key of the session of a call. `None` without a valid session, or if the call was not made by
+    /// the console's page.
     pub(crate) fn key_of<'k>(
         &self,
         keys: &'k [AdminKey],
@@ -170,7 +174,7 @@ impl Sessions {
         (!ended.contains(&cookie.id())).then_some(found)
     }
 
-    /// The sign-in that a call is made with, unless it has ended here already.
+    /// Id of the session of a call, unless it was signed out in this process.
     pub(crate) fn id_of(&self, keys: &[AdminKey], call: &Call, now_s: u64) -> Option<SignInId> {
         self.key_of(keys, call, now_s)?;
         Some(self.cookie(call)?.id())
@@ -183,13 +187,13 @@ impl Sessions {
         is_number.then_some(Cookie { end_s: end.parse().ok()?, number, code: unhex(code)? })
     }
 
-    /// The key that a cookie was made with, while it lasts.
+    /// Key that a cookie was made with, unless the cookie has expired.
     fn owner<'k>(&self, keys: &'k [AdminKey], cookie: &Cookie, now_s: u64) -> Option<&'k AdminKey> {
         let Cookie { end_s, number, code } = cookie;
         if *end_s <= now_s || *end_s > now_s.saturating_add(SESSION_S) {
             return None;
         }
-        // An empty key stands for nobody, as everywhere.
+        // An empty configured key authenticates no caller.
         let mut keys = keys.iter().filter(|key| !key.key.is_empty());
         keys.find(|key| {
             let own = self.key_for(key);
@@ -213,8 +217,9 @@ fn text(purpose: &str, end_s: u64, number: &str) -> String {
     format!("{purpose}{end_s} {number}")
 }
 
-/// Whether a call comes from the page that this listener served: it has the console's header, and the browser says
-/// nothing else. `Sec-Fetch-Site` is missing on plain HTTP to other hosts; the header alone keeps others out there.
+/// Whether a call was made by the page that this listener served: it has the console's header, and
+/// no header of the browser contradicts. Browsers omit `Sec-Fetch-Site` over plain HTTP to other
+/// hosts; the console's header alone keeps other websites out then.
 pub(crate) fn is_own_page(call: &Call) -> bool {
     let host = call.header("host").unwrap_or_default();
     let is_same = |origin: &str| origin.split_once("://").is_some_and(|(_, from)| from == host);
@@ -228,7 +233,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
-    /// Digits of a code of SHA-256.
+    /// Hexadecimal digits of a SHA-256 MAC.
     const DIGITS: usize = 64;
     if text.len() != DIGITS || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;

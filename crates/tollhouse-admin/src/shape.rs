@@ -1,4 +1,4 @@
-//! The shape of answers about objects: the present one, and the one that older clients know.
+//! JSON format of answers about objects, in the current and in an older version.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -7,18 +7,18 @@ use tollhouse_store::Entry;
 use crate::options::ApiVersion;
 use crate::reply::Reply;
 
-/// How an object was written.
+/// Kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// By PUT, where there was none.
+    /// Created by PUT.
     Created,
-    /// By PUT, in the place of another.
+    /// Replaced by PUT.
     Replaced,
     Posted,
     Patched,
 }
 
-/// The answer to a write; it tells no revisions.
+/// Answer to a write, without revisions.
 pub(crate) fn written(version: ApiVersion, how: Written, key: &str, value: Value) -> Reply {
     let status = match how {
         Written::Created | Written::Posted => StatusCode::CREATED,
@@ -38,10 +38,9 @@ pub(crate) fn written(version: ApiVersion, how: Written, key: &str, value: Value
     }
 }
 
-/// How many objects were deleted, as etcd's JSON has whole numbers: as text.
+/// Number of deleted objects, as text as in etcd's JSON.
 const DELETED: &str = "1";
 
-/// The answer to a deletion.
 pub(crate) fn deleted(version: ApiVersion, key: &str) -> Reply {
     let body = match version {
         ApiVersion::V3 => json!({"deleted": DELETED, "key": key}),
@@ -50,7 +49,7 @@ pub(crate) fn deleted(version: ApiVersion, key: &str) -> Reply {
     Reply::json(StatusCode::OK, &body)
 }
 
-/// The answer to the question for one object.
+/// Answer with one object.
 pub(crate) fn one(version: ApiVersion, entry: &Entry, value: Value) -> Value {
     let node = node(entry, value);
     match version {
@@ -68,7 +67,7 @@ fn node(entry: &Entry, value: Value) -> Value {
     })
 }
 
-/// The answer to the question for a list, written object by object.
+/// Answer with a list, built object by object.
 pub(crate) struct List {
     version: ApiVersion,
     text: String,
@@ -76,7 +75,7 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// Of the collection of that key.
+    /// Starts the list of the collection with this key.
     pub(crate) fn new(version: ApiVersion, key: &str) -> Self {
         let text = match version {
             ApiVersion::V3 => r#"{"list":["#.to_owned(),
@@ -88,7 +87,7 @@ impl List {
         Self { version, text, is_empty: true }
     }
 
-    /// Another object.
+    /// Adds an object.
     pub(crate) fn push(&mut self, entry: &Entry, value: Value) {
         if !std::mem::take(&mut self.is_empty) {
             self.text.push(',');
@@ -96,7 +95,7 @@ impl List {
         self.text.push_str(&node(entry, value).to_string());
     }
 
-    /// The text; `total` is how many there were before paging.
+    /// Ends the list; `total` is the number of objects before paging.
     pub(crate) fn finish(mut self, total: usize) -> String {
         let end = match self.version {
             ApiVersion::V3 => format!(r#"],"total":{total}}}"#),

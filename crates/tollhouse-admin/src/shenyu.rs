@@ -1,62 +1,60 @@
-//! ShenYu's objects as the console sees them. Who keeps them, and what calls about them mean, is not known here.
+//! Interface through which the console reaches ShenYu's objects.
 
 use std::pin::Pin;
 
 use hyper::Method;
 use serde_json::Value;
 
-/// What a call about ShenYu's objects leads to.
+/// Future of a call's result: HTTP status and JSON body; `None` if ShenYu's objects are off.
 pub type ShenyuFuture<'a> = Pin<Box<dyn Future<Output = Option<(u16, Value)>> + Send + 'a>>;
 
-/// A call about ShenYu's objects, by somebody whose key was checked.
+/// An authenticated call about ShenYu's objects.
 #[derive(Debug)]
 pub struct ShenyuCall {
-    /// Who calls: the name of the key.
+    /// Name of the caller's key.
     pub operator: String,
-    /// Whether secrets are told.
+    /// Whether the caller may see secrets.
     pub sees_secrets: bool,
-    /// The method.
     pub method: Method,
-    /// The path below ShenYu's admin, taken apart and decoded.
+    /// Decoded path segments below ShenYu's admin.
     pub segments: Vec<String>,
-    /// The arguments of the query.
+    /// Query arguments.
     pub arguments: Vec<(String, String)>,
-    /// The body; `null` where there is none.
+    /// Body; `null` if empty.
     pub body: Value,
 }
 
-/// A change of ShenYu's objects that was made lately.
+/// A recent change of ShenYu's objects.
 #[derive(Debug, Clone)]
 pub struct ShenyuChange {
-    /// What it is called.
     pub id: String,
-    /// The commit that made it.
+    /// Revision of the commit.
     pub revision: u64,
-    /// When, in milliseconds of Unix time.
+    /// Time, in milliseconds of Unix time.
     pub at_ms: u64,
-    /// Who made it.
+    /// Name of the caller's key.
     pub actor: String,
-    /// By which way.
+    /// Origin of the call, such as `console`.
     pub way: String,
-    /// The call.
+    /// Description of the call.
     pub context: String,
-    /// What was done.
+    /// Kind of change, such as `create`.
     pub deed: String,
-    /// The first object that was changed; blank where that is not known.
+    /// First changed object; empty if unknown.
     pub object: String,
 }
 
-/// Who keeps ShenYu's objects.
+/// Access to ShenYu's objects.
 pub trait ShenyuSource: Send + Sync {
-    /// What forms of them ask for, as JSON Schemas.
+    /// JSON schemas of the console's forms.
     fn forms(&self) -> &'static Value;
 
-    /// Answers a call: the status of HTTP and what is told. `None` where nobody keeps any objects.
+    /// Handles a call. Returns HTTP status and body, or `None` if ShenYu's objects are off.
     fn call(&self, call: ShenyuCall) -> ShenyuFuture<'_>;
 
-    /// The changes that were made lately, the newest first.
+    /// Recent changes, newest first.
     fn changes(&self) -> Vec<ShenyuChange>;
 
-    /// One of them, and what it has changed: `rows`, each with `object`, `name`, `deed`, `before` and `after`.
+    /// A change with its details: `rows`, each with `object`, `name`, `deed`, `before` and `after`.
     fn change(&self, id: &str) -> Option<(ShenyuChange, Value)>;
 }

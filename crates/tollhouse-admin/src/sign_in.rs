@@ -1,4 +1,4 @@
-//! `/console/v1/login`: who am I, sign in, sign out.
+//! `/console/v1/login`: identity of the caller, sign-in and sign-out.
 
 pub(crate) mod ended;
 pub(crate) mod wrong_keys;
@@ -16,7 +16,7 @@ use crate::options::{KeyCheck, Mode, Role};
 use crate::reply::Reply;
 use crate::session::{self, SignedIn};
 
-/// Largest body of a sign-in, in bytes: a key and some.
+/// Largest body of a sign-in, in bytes: a key with some margin.
 pub(crate) const BODY_BYTES_MAX: usize = 4096;
 
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ struct SignIn {
     key: String,
 }
 
-/// Answers a call about signing in.
+/// Handles a call about the session.
 pub(crate) async fn answer(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Reply> {
     match call.method {
         Method::GET => Ok(Reply::json(StatusCode::OK, &who(admin, call))),
@@ -35,7 +35,7 @@ pub(crate) async fn answer(admin: &Admin, call: &Call, body: &Bytes) -> Result<R
     }
 }
 
-/// Who calls, and what a page must know before anything else.
+/// Identity and role of the caller, and settings that the page needs first.
 fn who(admin: &Admin, call: &Call) -> Value {
     let options = &admin.parts.options;
     let key = auth::caller(options, call);
@@ -57,7 +57,7 @@ fn who(admin: &Admin, call: &Call) -> Value {
             (_, Some(Role::Viewer)) => Some("viewer"),
             (_, None) => None,
         },
-        // What keeps objects from being written is nobody's business who has no key.
+        // Shown to authenticated callers only.
         "mode": is_known.then_some(mode),
         "reason": file.filter(|_| is_known),
         "build": tollhouse_console::build_id(),
@@ -72,7 +72,8 @@ fn sign_in(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Reply> {
     let SignIn { key } = serde_json::from_slice(body)
         .map_err(|error| Reply::bad(format!("invalid request body: {error}")))?;
     let Some(found) = auth::find(&admin.parts.options.keys, &key) else {
-        // Right keys are let in all the same: others behind the same proxy may be guessing.
+        // The limit does not apply to valid keys, because others behind the same proxy may be
+        // guessing.
         if !admin.failures.may_try(call.peer.ip()) {
             let text = "too many wrong keys from this address; wait a minute";
             return Err(Reply::refusal(StatusCode::TOO_MANY_REQUESTS, text));
@@ -85,7 +86,7 @@ fn sign_in(admin: &Admin, call: &Call, body: &Bytes) -> Result<Reply, Reply> {
     admin.failures.succeeded(call.peer.ip());
     let SignedIn { line, proof } = sessions
         .begin(found, call, auth::now_s())
-        .map_err(|_| Reply::unavailable("the system gives no random numbers"))?;
+        .map_err(|_| Reply::unavailable("no random numbers are available"))?;
     let body = json!({ "name": found.name, "proof": proof });
     Ok(Reply::json(StatusCode::OK, &body).with(SET_COOKIE, value(&line)?))
 }
@@ -110,7 +111,7 @@ async fn sign_out(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
     Ok(reply.with(SET_COOKIE, line))
 }
 
-/// Refuses what another website has a browser send.
+/// Refuses requests that another website made through the browser.
 fn check_page(call: &Call) -> Result<(), Reply> {
     if session::is_own_page(call) {
         return Ok(());

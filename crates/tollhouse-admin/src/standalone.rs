@@ -1,8 +1,8 @@
-//! The Admin API of a gateway without a store: one document in memory, replaced as a whole.
+//! Admin API of a gateway without a store: one document in memory, replaced as a whole.
 //!
-//! A document carries a digest, by which an equal one is recognised, and a version a list, by which
-//! a list that has not changed keeps what it has. A restart empties it. What becomes of a document
-//! that was accepted is the sink's business.
+//! A document has a digest, which identifies equal documents, and a version per list. A list with
+//! an unchanged version keeps its contents. A restart loses the document. The sink puts accepted
+//! documents into service.
 
 use std::collections::BTreeMap;
 
@@ -29,14 +29,14 @@ use crate::reply::Reply;
 use crate::validate::{self, Extent, LISTS};
 use crate::yaml;
 
-/// A call of an Admin API that has one document.
+/// A call in this mode.
 struct Request<'a> {
     admin: &'a Admin,
     current: &'a CurrentDocument,
     call: &'a Call,
 }
 
-/// Answers a call; few paths are registered in this mode.
+/// Handles a call; only a few paths exist in this mode.
 pub(crate) async fn answer<B>(
     admin: &Admin,
     current: &CurrentDocument,
@@ -120,10 +120,11 @@ impl Request<'_> {
     }
 }
 
-/// Where the row about a document says that it is.
+/// Path in the change row of a document.
 const DOCUMENT: &str = "document/standalone";
 
-/// The objects that differ between two documents, as anybody may see them, and how many more do.
+/// The objects that differ between two documents, with secrets sealed, and the number of further
+/// ones.
 fn differences(
     admin: &Admin,
     old: Option<&Fields>,
@@ -139,7 +140,7 @@ fn differences(
     }
     differing.extend(old.into_iter().map(|(path, value)| (path, Some(value), None)));
     let more = differing.len().saturating_sub(OBJECTS_TOLD_MAX);
-    // Sealed after they were compared: what is sealed never looks the same twice.
+    // Sealed after the comparison, because sealing is randomised.
     let seal = |path: &str, value: &Value| {
         let mut value = value.clone();
         let list = path.split('/').next().unwrap_or_default();
@@ -155,7 +156,7 @@ fn differences(
     (told.collect(), more)
 }
 
-/// The objects of a document by their paths; those without an id are known by their place.
+/// The objects of a document by path; an object without an id is named by its position.
 fn objects(fields: &Fields) -> BTreeMap<String, &Value> {
     let mut found = BTreeMap::new();
     for list in LISTS {
@@ -172,7 +173,7 @@ fn objects(fields: &Fields) -> BTreeMap<String, &Value> {
     found
 }
 
-/// Seals what a viewer must not read, with a key that nobody keeps.
+/// Seals the secrets that a viewer must not see, with a key that is never stored.
 fn hide_secrets(fields: &mut Fields, admin: &Admin) {
     for list in LISTS {
         let (Some(kind), Some(Value::Array(items))) =
@@ -190,7 +191,7 @@ fn version_key(list: &str) -> String {
     format!("{list}_conf_version")
 }
 
-/// What a document becomes after the one before it: lists of an equal version stay as they were.
+/// The next document: lists with an unchanged version keep their previous contents.
 fn succeed(before: Option<&Document>, mut fields: Fields) -> Result<Fields, Reply> {
     let before = before.map(|document| &document.fields);
     let mut next = Fields::new();
@@ -199,7 +200,7 @@ fn succeed(before: Option<&Document>, mut fields: Fields) -> Result<Fields, Repl
         let old = before.and_then(|fields| fields.get(&key)).and_then(Value::as_f64);
         let old = old.unwrap_or_default();
         let new = match fields.get(&key) {
-            // Who says no version wants the list replaced, whatever it was.
+            // A list without a version is always replaced.
             None | Some(Value::Null) => old + 1.0,
             Some(version) => {
                 version.as_f64().ok_or_else(|| Reply::bad(format!("{key} must be a number")))?
@@ -221,7 +222,7 @@ fn succeed(before: Option<&Document>, mut fields: Fields) -> Result<Fields, Repl
     Ok(next)
 }
 
-/// Versions are whole numbers, whatever a client's language makes of them.
+/// The version as an integer if it is whole, because some clients send floats.
 fn whole(version: f64) -> Value {
     if version.fract() == 0.0 && version.abs() < 9e15 {
         return Value::from(version as i64);

@@ -1,5 +1,5 @@
-//! Objects on their way into a store and out of it as documents: what the command line and the console have in common.
-//! Nothing here reads or writes a store.
+//! Conversion between objects in a store and documents, shared by the command line and the console.
+//! No I/O.
 
 mod masked;
 mod objects;

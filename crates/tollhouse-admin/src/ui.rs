@@ -1,5 +1,6 @@
-//! `/ui/`: the console's page. Its document is made for each request, since its Content-Security-Policy has a nonce;
-//! its files never change below the address that names their build.
+//! `/ui/`: the console's page. The document is generated per request, because its
+//! Content-Security-Policy contains a nonce. Its files are immutable, because their URL contains
+//! the build id.
 
 use aws_lc_rs::rand;
 use hyper::header::{
@@ -11,13 +12,13 @@ use hyper::{Method, StatusCode};
 use crate::call::Call;
 use crate::reply::Reply;
 
-/// Where the files of a build are, below the page.
+/// Path segment of the files, below the page.
 const FILES: &str = "a";
 
-/// Random bytes of a nonce; CSP3 §7.1 asks for 16.
+/// Random bytes of a nonce; CSP3 §7.1 requires 16.
 const NONCE_BYTES: usize = 16;
 
-/// Answers a call below [`prefix::UI`](crate::prefix::UI), or to the root.
+/// Handles a call below [`prefix::UI`](crate::prefix::UI), or to the root.
 pub(crate) fn answer(call: &Call) -> Result<Reply, Reply> {
     if !matches!(call.method, Method::GET | Method::HEAD) {
         return Err(Reply::page(StatusCode::NOT_FOUND));
@@ -35,7 +36,7 @@ pub(crate) fn answer(call: &Call) -> Result<Reply, Reply> {
 
 fn file(call: &Call, build: &str, name: &str) -> Result<Reply, Reply> {
     let asset = tollhouse_console::asset(name).filter(|_| build == tollhouse_console::build_id());
-    // A page of another build asks for files that are gone: it shows that it has to be loaded again.
+    // A page of an older build gets 404 for its files, and then asks the user to reload.
     let asset = asset.ok_or_else(|| Reply::page(StatusCode::NOT_FOUND))?;
     let takes_gzip = call.headers.get_all(ACCEPT_ENCODING).iter().any(|line| {
         line.to_str().is_ok_and(|line| line.split(',').any(|one| one.trim().starts_with("gzip")))
@@ -52,8 +53,7 @@ fn file(call: &Call, build: &str, name: &str) -> Result<Reply, Reply> {
 
 fn document() -> Result<Reply, Reply> {
     let mut random = [0; NONCE_BYTES];
-    rand::fill(&mut random)
-        .map_err(|_| Reply::unavailable("the system gives no random numbers"))?;
+    rand::fill(&mut random).map_err(|_| Reply::unavailable("no random numbers are available"))?;
     let nonce: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let base = format!("/ui/{FILES}/{}/", tollhouse_console::build_id());
     let Some(text) = tollhouse_console::document(&nonce, &base) else {
@@ -64,7 +64,7 @@ fn document() -> Result<Reply, Reply> {
          connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     );
     let policy = HeaderValue::from_str(&policy)
-        .map_err(|_| Reply::unavailable("the policy is no header"))?;
+        .map_err(|_| Reply::unavailable("the content security policy is not a valid header"))?;
     let value = HeaderValue::from_static;
     Ok(Reply::document(text)
         .with(CONTENT_SECURITY_POLICY, policy)

@@ -1,7 +1,7 @@
-//! Whether a whole document is good: every object by itself, and ids once each.
+//! Validation of a whole document: each object by itself, and uniqueness of ids.
 //!
-//! `POST /configs/validate` tells all that is wrong; a standalone gateway refuses a document for
-//! the first thing. Whether objects that are named exist is not asked: documents may come in parts.
+//! `POST /configs/validate` returns all faults; a standalone gateway refuses a document at the
+//! first. References are not checked, because documents may be split into parts.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ use crate::reply::Reply;
 use crate::resource::{self, Candidate, Layout, ReferenceCheck, Resource};
 use crate::yaml;
 
-/// The lists that a document may have, and the resource of each.
+/// Lists that a document may contain, named after their resource.
 pub(crate) const LISTS: [&str; 13] = [
     "routes",
     "services",
@@ -38,29 +38,28 @@ pub(crate) const LISTS: [&str; 13] = [
     "plugins",
 ];
 
-/// What stands between a consumer and its credential in the id of one.
+/// Separator of consumer and credential in a credential's id.
 const CREDENTIALS: &str = "/credentials/";
 
-/// One thing that is wrong.
+/// A fault in a document.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fault {
     list: &'static str,
     id: Option<String>,
     index: usize,
-    /// The text.
     pub error: String,
 }
 
-/// What becomes of a check once something is wrong.
+/// Extent of a validation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// It goes on.
+    /// Collects all faults.
     All,
-    /// It ends.
+    /// Stops at the first fault.
     First,
 }
 
-/// Answers `POST /configs/validate`.
+/// Handles `POST /configs/validate`.
 pub(crate) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Reply, Reply> {
     let document = read_document(call, body)?;
     let faults = check(admin, &document, Extent::All).await;
@@ -72,7 +71,7 @@ pub(crate) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Re
     Err(Reply::json(StatusCode::BAD_REQUEST, &body))
 }
 
-/// Reads a document, YAML where the content type says so and JSON otherwise.
+/// Parses a document: YAML if the content type says so, otherwise JSON.
 pub(crate) fn read_document(call: &Call, body: &[u8]) -> Result<Fields, Reply> {
     if body.is_empty() {
         return Err(body::invalid("empty request body"));
@@ -92,7 +91,7 @@ pub(crate) fn read_document(call: &Call, body: &[u8]) -> Result<Fields, Reply> {
     }
 }
 
-/// What is wrong with a document.
+/// Returns the faults of a document.
 pub(crate) async fn check(admin: &Admin, document: &Fields, extent: Extent) -> Vec<Fault> {
     let mut faults = Vec::new();
     let known = metadata_of(document);
@@ -113,7 +112,7 @@ pub(crate) async fn check(admin: &Admin, document: &Fields, extent: Extent) -> V
             if extent == Extent::First && !faults.is_empty() {
                 return faults;
             }
-            // A document of a hundred thousand objects would hold everybody else's calls up.
+            // Yields, because a document of a hundred thousand objects would delay other calls.
             if index % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
                 tokio::task::yield_now().await;
             }
@@ -122,7 +121,8 @@ pub(crate) async fn check(admin: &Admin, document: &Fields, extent: Extent) -> V
     faults
 }
 
-/// Lists may arrive as `{}` of clients whose language has one type for both.
+/// Fault of a value that is not a list. An empty object is accepted, because Lua and PHP encode
+/// empty lists so.
 fn not_a_list(list: &'static str, value: &Value) -> Option<Fault> {
     let is_empty = value.is_null() || value.as_object().is_some_and(Fields::is_empty);
     let got = crate::object::type_name(value);
@@ -136,7 +136,7 @@ fn item_id(list: &str, item: &Value) -> Option<String> {
     id_of(item, "id").or_else(username).or_else(name)
 }
 
-/// What is said of an id that stood in the list before.
+/// Error text if the item's id occurred in the list before.
 fn repeated(list: &str, item: &Value, seen: &mut HashSet<String>) -> Option<String> {
     if list == "plugins" {
         return None;
@@ -152,7 +152,7 @@ fn repeated(list: &str, item: &Value, seen: &mut HashSet<String>) -> Option<Stri
     (!seen.insert(format!("{noun} {id}"))).then_some(text)
 }
 
-/// The metadata of plugins in the document, by which confs in it are checked.
+/// Index of the plugin metadata in the document, which plugin configurations are checked against.
 fn metadata_of(document: &Fields) -> Known {
     let mut known = Known::default();
     let items = document.get("plugin_metadata").and_then(Value::as_array);
@@ -186,7 +186,7 @@ fn check_item(admin: &Admin, known: &Known, list: &str, item: &Value) -> Result<
     resource::validate(resource, &candidate).map_err(|refusal| refusal.error_text())
 }
 
-/// The resource that an item is of, and its path.
+/// Resource and path of an item.
 fn located(list: &str, id: &str, item: &Value) -> (Option<&'static Resource>, String) {
     let is_consumer = list == "consumers";
     if is_consumer && id.contains(CREDENTIALS) {
@@ -196,10 +196,10 @@ fn located(list: &str, id: &str, item: &Value) -> (Option<&'static Resource>, St
     (resource::find(list), format!("{list}/{}", username.as_deref().unwrap_or(id)))
 }
 
-/// Gives an item's id the form that its resource knows.
+/// Converts an item's id to the form of its resource.
 fn adjust_id(resource: &Resource, id: &str, fields: &mut Fields) {
     match resource.layout {
-        // Their names are their ids; documents may number them all the same.
+        // The name is the id; an additional number in a document has no meaning.
         Layout::Username | Layout::PluginName => {
             fields.shift_remove("id");
         }
@@ -211,7 +211,7 @@ fn adjust_id(resource: &Resource, id: &str, fields: &mut Fields) {
     }
 }
 
-/// Entries of the list of plugins are checked one by one.
+/// Validates one entry of the list of plugins.
 fn check_plugin_name(item: &Value) -> Result<(), String> {
     let core = schema::core("plugins").ok_or("not found schema: plugins")?;
     let list = Value::Array(vec![item.clone()]);

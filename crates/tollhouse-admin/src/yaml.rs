@@ -1,9 +1,10 @@
-//! YAML of documents to JSON values and back.
+//! Conversion between YAML documents and JSON values.
 
 use serde_json::Value;
 use tollhouse_stdx::yaml::{self, Bounds};
 
-/// Parts: as many as fit in the largest body that is read. Depth: inside of the 128 levels that JSON text may have.
+/// Limits of a YAML document. `parts_max` corresponds to the largest accepted body, and `depth_max`
+/// is below the 128 levels of the JSON parser.
 const BOUNDS: Bounds = Bounds {
     parts_max: 16_000_000,
     depth_max: 100,
@@ -11,12 +12,10 @@ const BOUNDS: Bounds = Bounds {
     aliased_parts_max: 1_000_000,
 };
 
-/// Reads one document.
 pub(crate) fn parse(text: &str) -> Result<Value, String> {
     yaml::parse(text, BOUNDS).map_err(|error| error.to_string())
 }
 
-/// Writes one document.
 pub(crate) fn write(value: &Value) -> Result<String, String> {
     serde_saphyr::to_string(value).map_err(|error| error.to_string())
 }

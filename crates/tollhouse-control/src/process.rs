@@ -340,9 +340,9 @@ fn data_plane_settings(
 }
 
 /// Starts the registry. Some failures do not stop the gateway: the registry was not asked for
-/// explicitly, another node holds it, or its disk is full or fails. Then the reason is returned,
-/// and the start is retried later. A successor does not take over in these cases, because its
-/// predecessor's registry may still work.
+/// explicitly, it is in a shared database, or its disk is full or fails. Then the reason is
+/// returned, and the start is retried later. For a successor only the shared database counts,
+/// because its predecessor's registry may still work.
 async fn start_registry(
     cx: &ControlContext,
     takeover: Takeover,

@@ -387,7 +387,7 @@ mod tests {
 
     use super::*;
 
-    /// A registry on ports of the kernel's choice, with one thread for gRPC.
+    /// A registry on free ports, with one thread for gRPC.
     async fn started(folder: &std::path::Path) -> RunningRegistry {
         let mut bootstrap = Bootstrap { data_dir: folder.to_owned(), ..Bootstrap::default() };
         bootstrap.registry.workers = Workers::Count(1);
@@ -428,7 +428,7 @@ mod tests {
                 }
                 "listeners" => {
                     running.stop_serving.send_replace(true);
-                    // Whichever ends first.
+                    // Either thread may end first.
                     &["the thread registry-0 has ended", "the thread registry-http has ended"]
                 }
                 _ => {
@@ -442,7 +442,7 @@ mod tests {
             let death = death(&running).await;
             assert!(expected.contains(&&*death), "{part}: {death}");
             running.stop().await;
-            // All of it has let go: another one has the store at once.
+            // The store is released completely: the next registry opens it at once.
             started(folder.path()).await.stop().await;
         }
     }
@@ -484,7 +484,7 @@ mod tests {
         running.handle.submit(create).await.map(|_| ())
     }
 
-    /// Whether a node has these namespaces; waits for those that it should have.
+    /// Asserts which namespaces a node has; waits for the expected ones.
     async fn has(running: &RunningRegistry, names: [(&str, bool); 3]) {
         let mut versions = running.handle.subscribe();
         let is_there = |name: &str| running.handle.state_full().namespace(name).is_some();
@@ -510,7 +510,7 @@ mod tests {
             assert!(matches!(refused, Err(Refusal::Store(_))), "{refused:?}");
             has(&first, [("one", true), ("two", false), ("three", false)]).await;
             database.run();
-            // Each try waits for the database.
+            // Each attempt waits for the database.
             while create(&second, "three").await.is_err() {}
             has(&first, [("one", true), ("two", false), ("three", true)]).await;
             assert_eq!((first.death(), second.death()), (None, None), "{scheme}");

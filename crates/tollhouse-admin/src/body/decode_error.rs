@@ -1,12 +1,13 @@
-//! What is wrong with text that is not JSON, in the words of the decoder that clients know:
+//! Error messages for invalid JSON, in the words of the decoder that APISIX uses (lua-cjson):
 //! `Expected value but found invalid token at character 1`.
 //!
-//! It runs only where the real decoder has refused; there are a few things that it cannot fault.
+//! Runs only after the real decoder has refused a text. A few errors of that decoder are not found
+//! here.
 
-/// Deepest nesting, as the decoder that clients know has it.
+/// Limit of nesting in lua-cjson.
 const DEPTH_MAX: usize = 1000;
 
-/// Says what is wrong with a body; `None` where that is beyond grammar.
+/// Describes the first syntax error; `None` if the syntax has none.
 pub(super) fn describe(body: &[u8]) -> Option<String> {
     let mut scan = Scan { body, at: 0, depth: 0 };
     scan.document().err()
@@ -179,7 +180,7 @@ impl Scan<'_> {
                 return (Token::Fault("unexpected end of string"), self.at);
             };
             match byte {
-                // Texts of that decoder's own language end here.
+                // In lua-cjson a NUL byte ends the string.
                 0 => return (Token::Fault("unexpected end of string"), self.at),
                 b'"' => {
                     self.at += 1;

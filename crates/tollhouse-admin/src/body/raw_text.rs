@@ -1,12 +1,12 @@
-//! Texts of JSON that have control characters in them as they are, such as the line ends of a source
-//! that was pasted. The decoder that clients know takes them; so does the Admin API, and nobody else.
+//! Support for unescaped control characters in JSON strings, such as line ends of pasted source
+//! code. The decoder that APISIX uses accepts them, and so does the Admin API, but no other part of
+//! the gateway.
 
-/// How often as long the escaped body may be: line ends and tabs double, and nobody means a text
-/// that consists of other control characters.
+/// Limit of the escaped length, as a multiple of the body's. Line ends and tabs double in length;
+/// other control characters grow more, but do not occur in bulk.
 const GROWTH_MAX: usize = 2;
 
-/// The body with the control characters inside of texts escaped; nothing where there are none, or
-/// too many.
+/// The body with control characters in strings escaped; `None` if it contains none or too many.
 pub(super) fn escape(body: &[u8]) -> Option<Vec<u8>> {
     let mut escaped = Vec::with_capacity(body.len() + body.len() / 8);
     let (mut in_text, mut after_backslash) = (false, false);

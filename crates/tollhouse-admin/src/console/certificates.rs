@@ -1,5 +1,5 @@
-//! `/console/v1/certificates`: what the certificates among the objects say of themselves, and what is wrong with them; and
-//! what would become of one with another certificate in it. Private keys are never told, only whether one fits.
+//! `/console/v1/certificates`: contents and faults of stored certificates, and a preview of
+//! replacing one. Private keys are never shown, only whether one matches a certificate.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,20 +18,20 @@ use crate::context::Admin;
 use crate::encrypt;
 use crate::reply::Reply;
 
-/// The collection of certificates.
+/// Collection that holds certificates.
 const SSLS: &str = "ssls";
 
-/// Rows of a page where nobody says, and at most: each is read and taken apart.
+/// Default and maximum page size; each row costs one store read and one certificate parse.
 const ROWS: usize = 50;
 const ROWS_MAX: usize = 200;
 
-/// Ids that begin so are those of certificates that renew themselves.
+/// Prefix of the ids of ACME certificates.
 const RENEWED: &str = "acme-";
 
-/// So many days before its end a certificate is spoken of.
+/// Days before expiry from which a certificate has a fault.
 const ENDS_SOON_DAYS: i64 = 30;
 
-/// Answers a page of them.
+/// Returns one page of certificates.
 pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     let number = |name: &str| call.arguments.get(name).and_then(|text| text.parse().ok());
     let page: usize = number("page").unwrap_or(1).max(1);
@@ -50,7 +50,7 @@ pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     Ok(json!({ "total": total, "page": page, "page_size": rows, "rows": found }))
 }
 
-/// A certificate that is to take the place of one, and its key where that is another.
+/// Request body: the new certificate, and its key if that changes too.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Renewed {
@@ -59,14 +59,16 @@ struct Renewed {
     key: Option<String>,
 }
 
-/// Answers what would differ, and whether the key that is stored goes with it; nothing is written.
+/// Compares a new certificate with the stored one, and checks whether the stored key and the given
+/// key match it. Writes nothing.
 pub(super) async fn check(
     admin: &Admin,
     call: &Call,
     id: &str,
     body: &[u8],
 ) -> Result<Value, Reply> {
-    // Whether a certificate goes with a stored key is for those who could write it.
+    // Requires permission to write, because the answer reveals whether a certificate matches the
+    // stored key.
     auth::check_key(&admin.parts.options, call)?;
     let renewed: Renewed = serde_json::from_slice(body)
         .map_err(|error| Reply::bad(format!("invalid request body: {error}")))?;
@@ -112,7 +114,7 @@ fn row(id: &str, value: &Value, revision: u64) -> Value {
             row["not_after"] = facts.not_after_unix_s.into();
             row["intermediates"] = facts.intermediates.into();
         }
-        // What cannot be checked is listed all the same: the fault is what the reader came for.
+        // An invalid certificate is listed too, with its fault.
         Err(error) => row["faults"] = vec![error.to_string()].into(),
     }
     let first = CertificateDer::pem_slice_iter(pem.as_bytes()).next().and_then(Result::ok);
@@ -145,6 +147,6 @@ fn faults(facts: &CertificateFacts, value: &Value) -> Vec<String> {
     let hosts = value.get("snis").and_then(Value::as_array).into_iter().flatten();
     let hosts = hosts.chain(value.get("sni")).filter_map(Value::as_str);
     let uncovered = hosts.filter(|host| !facts.covers(&host.to_ascii_lowercase()));
-    faults.extend(uncovered.map(|host| format!("it does not stand for {host}")));
+    faults.extend(uncovered.map(|host| format!("it does not cover {host}")));
     faults
 }

@@ -1,5 +1,5 @@
-//! `/console/v1/changes`: what was changed, by whom and how; what an object was before; and how a change is taken back.
-//! Secrets are shown sealed, whoever asks.
+//! `/console/v1/changes`: list of changes with their authors and differences, the earlier state of
+//! objects, and undo. Secrets are always sealed.
 
 use std::borrow::Cow;
 
@@ -17,17 +17,18 @@ use crate::index::changes::{BYTES_MAX, ROWS_MAX, Summary};
 use crate::options::Role;
 use crate::reply::Reply;
 
-/// Rows of an answer where nobody says, and at most: each is read from the store.
+/// Default and maximum page size; each row costs one store read.
 const ROWS: usize = 50;
 const ROWS_SHOWN_MAX: usize = 200;
 
-/// Differences that a list shows of a row.
+/// Limit of differences per row in a list.
 const DIFFERENCES_LISTED: usize = 3;
 
-/// Differences that one row shows.
+/// Limit of differences for a single change.
 const DIFFERENCES_MAX: usize = 500;
 
-/// Answers a list, the newest first: of a `kind`, an `id` within it, an `actor`, a `way`; `before` a revision.
+/// Returns changes, newest first. Arguments filter by `kind`, `id`, `actor` and `way`, and by
+/// revisions `before` one.
 pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
     let number = |name: &str| argument(name).and_then(|text| text.parse::<u64>().ok());
@@ -39,7 +40,7 @@ pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     let is_about = |path: &str| {
         let (collection, rest) = path.split_once('/').unwrap_or((path, ""));
         kind.is_none_or(|kind| kind == collection)
-            // What lies below an object is part of its history.
+            // The history of an object includes objects below it.
             && id.is_none_or(|id| rest == id || rest.strip_prefix(id).is_some_and(|it| it.starts_with('/')))
     };
     let is_wanted = |revision: Revision, row: &Summary| {
@@ -90,7 +91,8 @@ pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     }))
 }
 
-/// Answers one: both objects, all differences, and whether it can be taken back.
+/// Returns one change with both versions of the object, all differences, and whether it can be
+/// undone.
 pub(super) async fn one(admin: &Admin, text: &str) -> Result<Value, Reply> {
     if let Some(row) = shenyu_changes::row(admin, text, DIFFERENCES_MAX) {
         return Ok(row);
@@ -103,7 +105,7 @@ pub(super) async fn one(admin: &Admin, text: &str) -> Result<Value, Reply> {
     value["differences"] = differences::between(&before, &after, DIFFERENCES_MAX).into();
     value["before"] = before;
     value["after"] = after;
-    // Of an import it is what stood there before, which is shown already.
+    // For an import, `before` already contains these objects.
     let below = row.below.iter().filter(|_| row.path != IMPORTED);
     value["below"] = below.map(|(path, _)| path.as_str()).collect();
     value["current_revision"] = current.into();
@@ -112,7 +114,7 @@ pub(super) async fn one(admin: &Admin, text: &str) -> Result<Value, Reply> {
     Ok(value)
 }
 
-/// Takes one back, or only says whether that could be.
+/// Undoes a change, or with `dry_run` reports whether it could be undone.
 pub(super) async fn undo(admin: &Admin, call: &Call, text: &str) -> Result<Reply, Reply> {
     if shenyu_changes::row(admin, text, 0).is_some() {
         return Err(Reply::refusal(StatusCode::CONFLICT, shenyu_changes::NO_UNDO));
@@ -145,7 +147,7 @@ fn summary(admin: &Admin, row: &ChangeRow, name: &str, revision: Revision) -> Va
     let (before, after) = sides(admin, row);
     let both = !before.is_null() && !after.is_null();
     let differences = if both {
-        // One more than is listed tells that there are more, without looking for all of them.
+        // One more than the limit, to detect that there are more.
         differences::between(&before, &after, DIFFERENCES_LISTED + 1)
     } else {
         Vec::new()
@@ -168,7 +170,8 @@ fn summary(admin: &Admin, row: &ChangeRow, name: &str, revision: Revision) -> Va
     })
 }
 
-/// What stood there before and after, as anybody may see it: of an import the objects by their paths.
+/// Objects before and after the change, with secrets sealed; for an import, maps from path to
+/// object.
 fn sides(admin: &Admin, row: &ChangeRow) -> (Value, Value) {
     if row.path != IMPORTED || row.is_cut {
         let side = |stored: &Option<String>| visible_object(admin, &row.path, stored.as_deref());
@@ -187,7 +190,7 @@ fn sides(admin: &Admin, row: &ChangeRow) -> (Value, Value) {
     (before, after.collect())
 }
 
-/// An object of a row as anybody may see it.
+/// The object with its secrets sealed; `null` if it did not exist.
 fn visible_object(admin: &Admin, path: &str, stored: Option<&str>) -> Value {
     let Some(mut value) = stored.and_then(|text| serde_json::from_str(text).ok()) else {
         return Value::Null;

@@ -1,9 +1,9 @@
-//! What differs between two objects: the JSON pointer of each place, with what stands there in either. Knows nothing of
-//! what objects mean.
+//! Differences between two JSON values: the JSON pointer of each, with both values. Works on plain
+//! JSON, without knowledge of object kinds.
 
 use serde_json::{Map, Value, json};
 
-/// The differences, at most so many. `update_time` is one of every write, and is left out.
+/// At most `max` differences. `update_time` is ignored, because every write changes it.
 pub(super) fn between(before: &Value, after: &Value, max: usize) -> Vec<Value> {
     let mut found = Vec::new();
     let mut place = String::new();
@@ -11,10 +11,11 @@ pub(super) fn between(before: &Value, after: &Value, max: usize) -> Vec<Value> {
     found
 }
 
-/// The field that every write changes.
+/// Field that every write changes.
 const UPDATE_TIME: &str = "update_time";
 
-/// As deep as objects are: what is read was written through checks that bound it (`limits::DEPTH_MAX`).
+/// Recursive; the depth is bounded, because stored objects were checked against
+/// `limits::DEPTH_MAX`.
 fn compare(place: &mut String, before: &Value, after: &Value, max: usize, found: &mut Vec<Value>) {
     if before == after || found.len() >= max {
         return;
@@ -78,7 +79,7 @@ fn push(
     found.push(difference);
 }
 
-/// The names of both, each once, in the order in which they were written.
+/// Names of both objects without duplicates, in the order in which they were written.
 fn names<'v>(old: &'v Map<String, Value>, new: &'v Map<String, Value>) -> Vec<&'v String> {
     old.keys().chain(new.keys().filter(|name| !old.contains_key(*name))).collect()
 }

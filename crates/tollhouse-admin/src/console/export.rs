@@ -1,6 +1,6 @@
-//! `GET /console/v1/export`: objects of the store as a document that an import reads, all of them or those of a kind, of a
-//! search, or of these ids. Secrets are sealed as they are for `tollhouse export`; in the clear they go to keys of the role
-//! admin that ask for it, and to no page.
+//! `GET /console/v1/export`: objects of the store as a document for import: all, or selected by
+//! kind, search or ids. Secrets are sealed as for `tollhouse export`. In plain text they are
+//! returned only on request, only for keys of the role admin, and never to a page of the console.
 
 use std::collections::HashSet;
 
@@ -21,10 +21,10 @@ use crate::options::Role;
 use crate::reply::Reply;
 use crate::transfer::{self, Objects};
 
-/// Ids that may be named at a time: more than a page of a list has rows.
+/// Limit of ids per request; larger than a page of a list.
 const IDS_MAX: usize = 1000;
 
-/// Answers the document.
+/// Returns the document.
 pub(super) async fn answer(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
     if admin.document.is_some() {
         return Err(Reply::bad("this gateway has one document; GET /apisix/admin/configs has it"));
@@ -69,7 +69,7 @@ pub(super) async fn answer(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
     Ok(reply.with(CONTENT_DISPOSITION, HeaderValue::from_static(name)))
 }
 
-/// The paths of the objects that are asked for; `None` for all. Credentials go with their consumer.
+/// Paths of the selected objects; `None` for all. Credentials are exported with their consumer.
 async fn wanted(admin: &Admin, call: &Call) -> Result<Option<HashSet<String>>, Reply> {
     let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
     let Some(kind) = argument("kind") else {
@@ -80,7 +80,7 @@ async fn wanted(admin: &Admin, call: &Call) -> Result<Option<HashSet<String>>, R
         };
     };
     if !Kind::lists().any(|known| known.plural() == kind) {
-        return Err(Reply::bad(format!("there are no objects of kind {kind}")));
+        return Err(Reply::bad(format!("unknown kind of objects {kind}")));
     }
     admin.index.catch_up().await?;
     let paths: Vec<String> = match argument("ids") {
@@ -109,7 +109,8 @@ async fn wanted(admin: &Admin, call: &Call) -> Result<Option<HashSet<String>>, R
     Ok(Some(all))
 }
 
-/// The objects as they go out; others get their turn between.
+/// The objects with their secrets sealed, or in plain text if `reveals`. Yields regularly to other
+/// tasks.
 async fn sealed(admin: &Admin, found: Objects, reveals: bool) -> Vec<(Kind, Value)> {
     let parts = &admin.parts;
     let marked = parts.keyring.as_ref().clone().with_form(Form::Marked);
@@ -118,7 +119,7 @@ async fn sealed(admin: &Admin, found: Objects, reveals: bool) -> Vec<(Kind, Valu
         if reveals {
             object.unseal(kind, &parts.catalogue, Some(&parts.keyring));
         } else {
-            // Whatever lies open is sealed by this too.
+            // Also seals values that are stored in plain text.
             sealing::reseal(
                 ObjectRef::new(kind, id.as_str()),
                 &mut object.value,

@@ -1,7 +1,7 @@
-//! `POST /console/v1/import`: a document becomes objects of the store, as one commit that can be taken back. With
-//! `dry_run=true` it is only said what would change, and under which revision; `If-Match` with that revision then has it
-//! carried out only while nobody has changed any object since. What is compared with what is `transfer`'s, as for
-//! `tollhouse import`.
+//! `POST /console/v1/import`: imports a document into the store, as one commit that can be undone.
+//! With `dry_run=true` it only returns the plan and its revision. With that revision in `If-Match`,
+//! the import is carried out only if no object has changed since. The module `transfer` makes the
+//! plan, as for `tollhouse import`.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,19 +28,21 @@ use crate::reply::Reply;
 use crate::transfer::{self, Change, Plan, PrivateKeys, Prune};
 use crate::yaml;
 
-/// Largest document, in bytes: some thousand objects, as much as fits in one commit with room for what stood there before.
+/// Largest document in bytes: some thousand objects, so that one commit has room for the new and
+/// the previous objects.
 pub(super) const BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Changes of a plan that are told, and differences of each; it says how many there are.
+/// Limits of listed changes, and of differences per change; the plan contains the full number of
+/// changes.
 const CHANGES_TOLD_MAX: usize = 500;
 const DIFFERENCES_MAX: usize = 100;
 
-/// Problems that are told.
+/// Limit of listed problems.
 const PROBLEMS_TOLD_MAX: usize = 200;
 
-/// What an import comes to.
+/// A compared and checked import.
 struct Import {
-    /// Of when the objects are that were compared.
+    /// Revision of the stored objects that were compared.
     revision: Revision,
     plan: Plan,
     steps: Vec<Step>,
@@ -49,7 +51,7 @@ struct Import {
     is_refused: bool,
 }
 
-/// Answers the plan, or carries it out.
+/// Returns the plan, or carries it out.
 pub(super) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Reply, Reply> {
     auth::check_key(&admin.parts.options, call)?;
     if admin.document.is_some() {
@@ -72,7 +74,7 @@ pub(super) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Re
     let changed_at = admin.index.known().objects_revision();
     if seen.is_some_and(|seen| seen < changed_at) {
         let text = format!(
-            "nothing was written: objects were changed at revision {}, after the plan was made; make it anew",
+            "nothing was written: objects were changed at revision {}, after the plan was made; make a new plan",
             changed_at.0
         );
         return Err(Reply::refusal(StatusCode::PRECONDITION_FAILED, text));
@@ -97,7 +99,7 @@ async fn carry_out(admin: &Admin, call: &Call, import: &Import) -> Result<Reply,
     Ok(Reply::json(StatusCode::OK, &value))
 }
 
-/// The revision that `If-Match` names.
+/// Revision in `If-Match`, if there is one.
 fn expected(call: &Call) -> Result<Option<Revision>, Reply> {
     let Some(tag) = call.headers.get(IF_MATCH) else { return Ok(None) };
     let number = tag.to_str().ok().and_then(|tag| tag.trim().trim_matches('"').parse().ok());
@@ -107,9 +109,10 @@ fn expected(call: &Call) -> Result<Option<Revision>, Reply> {
     Ok(Some(Revision(number)))
 }
 
-/// Takes a document apart. Texts in it stand for themselves: whoever writes it may not read this process' environment.
+/// Parses a document. References to environment variables are not resolved, because the caller must
+/// not read the process's environment.
 fn read(body: &[u8]) -> Result<Document, Reply> {
-    let text = std::str::from_utf8(body).map_err(|_| Reply::bad("the document is no text"))?;
+    let text = std::str::from_utf8(body).map_err(|_| Reply::bad("the document is not text"))?;
     if text.trim().is_empty() {
         return Err(Reply::bad("the document is empty; a document without objects is `{}`"));
     }
@@ -117,7 +120,7 @@ fn read(body: &[u8]) -> Result<Document, Reply> {
         true => declarative::parse_literal(text),
         false => {
             let value = yaml::parse(text)
-                .map_err(|error| Reply::bad(format!("the document is no YAML: {error}")))?;
+                .map_err(|error| Reply::bad(format!("the document is not valid YAML: {error}")))?;
             let value = if value.is_null() { json!({}) } else { value };
             declarative::parse_literal(&value.to_string())
         }
@@ -125,8 +128,8 @@ fn read(body: &[u8]) -> Result<Document, Reply> {
     parsed.map_err(|problems| Reply::bad(format!("the document cannot be read: {problems}")))
 }
 
-/// Sealed values of a document that no key opens in their place, and hidden ones that do not count for this caller:
-/// judged as for any write of one object.
+/// Problems of sealed values that no key opens, and of masked values that the caller's role may not
+/// use. The rules are those of a write of a single object.
 async fn refused_values(
     admin: &Admin,
     call: &Call,
@@ -135,7 +138,7 @@ async fn refused_values(
     let role = auth::caller_role(&admin.parts.options, call);
     let mut found = Vec::new();
     for item in &document.items {
-        // What cannot be read is said when it is judged.
+        // Unparsable items are reported later.
         let Ok(mut value) = item.value() else { continue };
         let path = transfer::path_of(item.kind, &item.id);
         let before = admin.parts.store.get(&admin.key_of(&path)).await?;
@@ -198,7 +201,7 @@ async fn compare(
     Ok(import)
 }
 
-/// Where the objects of a document stand in it, by their paths in the store.
+/// Position of each object in the document, by its path in the store.
 fn places(document: &Document) -> HashMap<String, String> {
     document.items.iter().map(|it| (transfer::path_of(it.kind, &it.id), it.path.clone())).collect()
 }
@@ -216,7 +219,7 @@ fn step(admin: &Admin, change: &Change, entries: &HashMap<Box<str>, Entry>) -> O
                 fields.shift_remove(time);
             }
             if change.kind == Kind::PluginMetadata {
-                // The plugin's name is that of the path.
+                // The path already contains the plugin's name.
                 fields.shift_remove("id");
             }
         }
@@ -244,7 +247,7 @@ impl Import {
     }
 }
 
-/// Finds all that is wrong with the objects, as writes would find it; others get their turn between.
+/// Checks all objects as individual writes would. Yields regularly to other tasks.
 async fn check_objects(
     admin: &Admin,
     import: &mut Import,
@@ -294,9 +297,9 @@ fn counts(plan: &Plan) -> Value {
     })
 }
 
-/// The plan as it is shown: secrets are stars on both sides.
+/// The plan for display, with secrets masked on both sides.
 fn plan_view(admin: &Admin, call: &Call, import: &Import) -> Result<Value, Reply> {
-    // Nobody has this key: whatever it changes in an object is a secret.
+    // Masking encrypts with a random key: every value that this changes is a secret.
     let keyring = Keyring::generate().map_err(|error| Reply::unavailable(error.to_string()))?;
     let changes = import.plan.changes.iter().take(CHANGES_TOLD_MAX);
     let changes = changes.map(|change| change_view(admin, change, &keyring));
@@ -309,7 +312,7 @@ fn plan_view(admin: &Admin, call: &Call, import: &Import) -> Result<Value, Reply
     value["problems"] = import.problems.clone().into();
     value["problem_count"] = import.problem_count.into();
     value["valid"] = (!import.is_refused && size.is_ok()).into();
-    // Said before it is done, for afterwards it is too late.
+    // Determined in the plan, because after the import it would be too late.
     value["too_large"] = size.err().map(|refusal| refusal.error_text()).into();
     value["can_be_undone"] = (!row.is_cut && !row.was_to_end).into();
     Ok(value)
@@ -342,7 +345,7 @@ fn change_view(admin: &Admin, change: &Change, keyring: &Keyring) -> Value {
     view
 }
 
-/// Secrets that change: they look the same on both sides, and are told all the same.
+/// Changed secrets, which look equal after masking but are listed too.
 fn hidden_changes(change: &Change, shown: &[Value]) -> Vec<Value> {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return Vec::new() };
     let all = differences::between(&old.value, &new.value, DIFFERENCES_MAX);

@@ -1,5 +1,5 @@
-//! `/console/v1/objects/{kind}`: a search over all objects of a kind, by what people remember of them. Only the rows
-//! of a page are read from the store.
+//! `/console/v1/objects/{kind}`: search over all objects of a kind. Only the objects of the
+//! returned page are read from the store.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,22 +19,22 @@ use crate::references;
 use crate::reply::Reply;
 use crate::resource::{self, Layout, Resource};
 
-/// Rows of a page where nobody says.
+/// Default page size.
 const ROWS: usize = 50;
 
-/// Most rows of a page.
+/// Maximum page size.
 const ROWS_MAX: usize = 500;
 
-/// Problems that are looked at: a configuration with more has one cause.
+/// Limit of examined problems; a configuration with more has a common cause.
 const PROBLEMS_MAX: usize = 10_000;
 
-/// Users of an object that are named; it is said how many there are.
+/// Limit of listed users of an object; the answer also contains their number.
 const USERS_SHOWN_MAX: usize = 100;
 
-/// Secrets of an object whose places are told: more than any plugin has.
+/// Limit of secrets whose positions are returned; larger than any object needs.
 const SECRETS_TOLD_MAX: usize = 1000;
 
-/// Fields that rows have, beside ids and names of plugins. None of them is secret.
+/// Fields in a row, besides the id and plugin names. None of them is secret.
 const FIELDS: [&str; 22] = [
     "name",
     "desc",
@@ -60,12 +60,12 @@ const FIELDS: [&str; 22] = [
     "update_time",
 ];
 
-/// Answers a search: see [`search`](super::search).
+/// Returns one page of a search; see [`search`](super::search).
 pub(super) async fn list(admin: &Admin, call: &Call, kind: &str) -> Result<Value, Reply> {
     search_in(admin, call, searchable(kind)?.name).await
 }
 
-/// The same among the objects that lie below another, such as the credentials of a consumer.
+/// Like [`list`], for objects below another, such as the credentials of a consumer.
 pub(super) async fn children(
     admin: &Admin,
     call: &Call,
@@ -75,7 +75,7 @@ pub(super) async fn children(
     search_in(admin, call, &format!("{owner}/{kind}")).await
 }
 
-/// Whether objects of the kind lie below those of another.
+/// Whether objects of `kind` belong below objects of the kind `above`.
 pub(super) fn is_child(kind: &str, above: &str) -> bool {
     let resource = resource::find(kind);
     resource.is_some_and(|it| matches!(it.layout, Layout::Child(name) if name == above))
@@ -105,7 +105,7 @@ async fn search_in(admin: &Admin, call: &Call, collection: &str) -> Result<Value
     Ok(json!({ "total": total, "page": page, "page_size": rows, "rows": found }))
 }
 
-/// Objects that the data plane has problems with, by their paths, each with its first one.
+/// First problem of each object that the data plane reports, by object path.
 fn problems(admin: &Admin) -> HashMap<String, String> {
     let told = admin.parts.console.as_ref().map_or(Value::Null, |source| source.problems());
     let known = admin.index.known();
@@ -123,7 +123,8 @@ fn problems(admin: &Admin) -> HashMap<String, String> {
     found
 }
 
-/// Answers one object: its value with secrets sealed, what it uses and is used by, and who changed it last.
+/// Returns one object: its value with secrets sealed, its references in both directions, and its
+/// last change.
 pub(super) async fn one(admin: &Admin, kind: &str, id: &[&str]) -> Result<Value, Reply> {
     let path = format!("{kind}/{}", id.join("/"));
     let not_found = || Reply::refusal(StatusCode::NOT_FOUND, format!("there is no {path}"));
@@ -133,11 +134,11 @@ pub(super) async fn one(admin: &Admin, kind: &str, id: &[&str]) -> Result<Value,
     let entry = entry.filter(|entry| index::holds_object(&key, &entry.value));
     let entry = entry.ok_or_else(not_found)?;
     let mut value: Value = serde_json::from_slice(&entry.value)
-        .map_err(|error| Reply::unavailable(format!("{path} is no JSON: {error}")))?;
+        .map_err(|error| Reply::unavailable(format!("{path} is not valid JSON: {error}")))?;
     encrypt::reveal(&path, &mut value, &admin.parts, Role::Viewer);
     let opened = encrypt::opened(&path, &value, &admin.parts);
     let sealed = differences::between(&value, &opened, SECRETS_TOLD_MAX).into_iter();
-    // Without this a reader could miss a user of the object that its own last write made.
+    // So that a reference from the caller's own last write is included.
     admin.index.catch_up().await?;
     let known = admin.index.known();
     let users: BTreeSet<&str> = known.users_of(&path).collect();
@@ -177,14 +178,15 @@ fn place(path: &str) -> Value {
 
 fn searchable(kind: &str) -> Result<&'static Resource, Reply> {
     let resource = resource::find(kind).filter(|it| !matches!(it.layout, Layout::Child(_)));
-    resource.ok_or_else(|| Reply::bad(format!("there are no objects of kind {kind}")))
+    resource.ok_or_else(|| Reply::bad(format!("unknown kind of objects {kind}")))
 }
 
 fn row(id: &str, value: &[u8], revision: u64) -> Value {
     let mut row = Map::new();
     row.insert("id".into(), id.into());
     row.insert("revision".into(), revision.into());
-    // What is no JSON object was written past the Admin API; its row still leads to it.
+    // A value that is not a JSON object was written by another program; the row still contains its
+    // id.
     let Ok(Value::Object(mut fields)) = serde_json::from_slice::<Value>(value) else {
         return row.into();
     };

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// Path, method, identifier, summary, and the query's parameters with what each means.
+/// Path, method, identifier, summary, and query parameters with their descriptions.
 type Operation = (
     &'static str,
     &'static str,
@@ -12,9 +12,9 @@ type Operation = (
 );
 
 const OPERATIONS: [Operation; 42] = [
-    ("/console/v1/login", "get", "console_who", "Who calls, and what that key allows", &[]),
-    ("/console/v1/login", "post", "console_sign_in", "Show a key and get a cookie for it", &[]),
-    ("/console/v1/login", "delete", "console_sign_out", "End the cookie", &[]),
+    ("/console/v1/login", "get", "console_who", "Identity and role of the caller", &[]),
+    ("/console/v1/login", "post", "console_sign_in", "Sign in with a key; sets a cookie", &[]),
+    ("/console/v1/login", "delete", "console_sign_out", "Sign out", &[]),
     ("/console/v1/overview", "get", "console_overview", "The gateway at a glance", &[]),
     (
         "/console/v1/live",
@@ -37,7 +37,7 @@ const OPERATIONS: [Operation; 42] = [
         "/console/v1/live/upstreams",
         "get",
         "console_live_upstreams",
-        "The same of each upstream object; those that stand in routes are counted as their routes",
+        "Requests and failures a second of each upstream object; those inside routes count as their routes",
         &[
             ("sort", "`failures` for those that fail most."),
             ("ids", "Only these upstreams, with commas between them."),
@@ -47,7 +47,7 @@ const OPERATIONS: [Operation; 42] = [
         "/console/v1/live/consumers",
         "get",
         "console_live_consumers",
-        "The same of each consumer",
+        "Requests and failures a second of each consumer",
         &[
             ("sort", "`failures` for those that fail most."),
             ("ids", "Only these consumers, with commas between them."),
@@ -57,7 +57,7 @@ const OPERATIONS: [Operation; 42] = [
         "/console/v1/shenyu/forms",
         "get",
         "console_shenyu_forms",
-        "What ShenYu's objects and the settings of its plugins are made of, as JSON Schemas",
+        "JSON Schemas of ShenYu's objects and of the settings of its plugins",
         &[],
     ),
     (
@@ -66,7 +66,7 @@ const OPERATIONS: [Operation; 42] = [
         "console_shenyu_list",
         "ShenYu's objects as its own admin lists them: plugin, selector, rule, meta-data, appAuth, namespace, \
          shenyu-dict or plugin-handle",
-        &[("currentPage", "Which page, from 1."), ("pageSize", "Rows a page.")],
+        &[("currentPage", "Page number, from 1."), ("pageSize", "Rows a page.")],
     ),
     (
         "/console/v1/shenyu/{resource}",
@@ -106,14 +106,14 @@ const OPERATIONS: [Operation; 42] = [
         "/console/v1/validate/{kind}",
         "post",
         "console_validate",
-        "All that is wrong with an object, each fault with the JSON pointer of its place; nothing is written",
+        "Validate an object: all faults, each with the JSON pointer of its place; nothing is written",
         &[],
     ),
     (
         "/console/v1/validate/{kind}/{id}",
         "post",
         "console_validate_one",
-        "The same of the object that has this id",
+        "Validate the object with this id",
         &[],
     ),
     (
@@ -138,7 +138,7 @@ const OPERATIONS: [Operation; 42] = [
                 "`id`, `name`, `host`, `uri`, `status`, `plugins`, `created` or `changed`, with a `-` before it for the \
                  last first; by creation where it is not said.",
             ),
-            ("page", "Which page, from 1."),
+            ("page", "Page number, from 1."),
             ("page_size", "Rows a page, at most 500."),
         ],
     ),
@@ -153,10 +153,10 @@ const OPERATIONS: [Operation; 42] = [
         "/console/v1/objects/consumers/{id}/credentials",
         "get",
         "console_credentials",
-        "Search the credentials of a consumer; what they hold is not told",
+        "Search the credentials of a consumer; their contents are not returned",
         &[
             ("q", "As in a search of objects."),
-            ("page", "Which page, from 1."),
+            ("page", "Page number, from 1."),
             ("page_size", "Rows a page, at most 500."),
         ],
     ),
@@ -175,7 +175,7 @@ const OPERATIONS: [Operation; 42] = [
         "Certificates: names, issuer, dates and what is wrong with them; never a private key",
         &[
             ("q", "As in a search of objects."),
-            ("page", "Which page, from 1."),
+            ("page", "Page number, from 1."),
             ("page_size", "Rows a page, at most 200."),
         ],
     ),
@@ -206,7 +206,7 @@ const OPERATIONS: [Operation; 42] = [
         "/console/v1/doctor",
         "get",
         "console_doctor",
-        "What somebody should look at, and what helps",
+        "Findings that need attention, with remedies",
         &[],
     ),
     (
@@ -242,48 +242,48 @@ const OPERATIONS: [Operation; 42] = [
         "/console/v1/bench/runs/{id}/result",
         "get",
         "console_bench_result",
-        "Its result, as `tollhouse bench` reads it again; `page` instead of `result` is the report",
+        "The result, as `tollhouse bench` reads it; `page` instead of `result` is the report",
         &[],
     ),
     (
         "/console/v1/bench/compare",
         "get",
         "console_compare_benches",
-        "What became better and worse from one measurement to another",
-        &[("before", "The one."), ("after", "The other.")],
+        "Compare two measurements: what improved, and what got worse",
+        &[("before", "The earlier measurement."), ("after", "The later measurement.")],
     ),
     (
         "/console/v1/settings",
         "get",
         "console_settings",
-        "What the process was told at its start, secrets starred",
+        "Settings of the process, with secrets masked",
         &[],
     ),
     (
         "/console/v1/registry/events",
         "get",
         "console_registry_events",
-        "What has happened to instances of the registry of late: registered, silent, heard of again, isolated, gone",
+        "Recent events of registry instances: registered, silent, heard of again, isolated, gone",
         &[
             ("namespace", "Only of this namespace."),
             ("service", "Only of this service."),
             ("instance", "Only to this instance."),
             ("before", "Only before the line of this number."),
-            ("limit", "Lines, at most 1000; 100 where it is not said."),
+            ("limit", "Number of lines, at most 1000; 100 by default."),
         ],
     ),
     (
         "/console/v1/changes",
         "get",
         "console_changes",
-        "What was changed, by whom and by which way, the newest first; and the last writes that were refused",
+        "Changes, newest first, with their authors and ways; and the last refused writes",
         &[
             ("kind", "Only objects of this kind, such as `routes`, `registry` or `shenyu`."),
-            ("id", "Only this object and what lies below it."),
+            ("id", "Only this object and those below it."),
             ("actor", "Only by the key of this name."),
             ("way", "Only by `api`, `console`, `import`, `acme` or `file`."),
             ("before", "Only before this revision."),
-            ("limit", "Rows, at most 200; 50 where it is not said."),
+            ("limit", "Number of rows, at most 200; 50 by default."),
         ],
     ),
     (
@@ -321,7 +321,7 @@ const OPERATIONS: [Operation; 42] = [
         "/console/v1/schema/rules/{kind}",
         "get",
         "console_rule_schema",
-        "What governance rules of a kind, such as `routing`, are made of, as a JSON Schema",
+        "JSON Schema of the governance rules of a kind, such as `routing`",
         &[],
     ),
     (
@@ -341,7 +341,7 @@ const OPERATIONS: [Operation; 42] = [
     ),
 ];
 
-/// Adds the calls.
+/// Adds the console's operations to the document's paths.
 pub(crate) fn add_paths(paths: &mut Map<String, Value>) {
     for (path, method, identifier, summary, query) in OPERATIONS {
         let mut parameters: Vec<Value> = query
@@ -370,7 +370,7 @@ pub(crate) fn add_paths(paths: &mut Map<String, Value>) {
             "parameters": parameters,
             "responses": {
                 "200": {"description": "Done.", "content": {"application/json": {"schema": {"type": "object"}}}},
-                "400": {"description": "It is refused; `error_msg` says why."},
+                "400": {"description": "Refused; `error_msg` has the reason."},
                 "401": {"description": "The key is missing or wrong."},
             },
         });

@@ -1,5 +1,4 @@
-//! `/console/v1/plugins`: the catalogue of plugins, for people who choose one. What a conf may say is told by the schema,
-//! what for by the manual page.
+//! `/console/v1/plugins`: catalogue of plugins for the console, with schemas and manual pages.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -10,18 +9,19 @@ use crate::index::Known;
 use crate::plugins_api;
 use crate::reply::Reply;
 
-/// Answers all plugins that objects may name here, by priority.
+/// Returns all enabled plugins.
 pub(super) fn list(admin: &Admin) -> Value {
     let known = admin.index.known();
     let rows = admin.parts.catalogue.iter().map(|plugin| row(admin, plugin, &known));
     json!({ "rows": rows.collect::<Value>() })
 }
 
-/// Answers one, with its schemas and its manual page.
+/// Returns one plugin, with its schemas and its manual page.
 pub(super) fn one(admin: &Admin, name: &str) -> Result<Value, Reply> {
-    let plugin = admin.parts.catalogue.get(name).ok_or_else(|| {
-        Reply::refusal(StatusCode::NOT_FOUND, format!("there is no plugin {name} here"))
-    })?;
+    let plugin =
+        admin.parts.catalogue.get(name).ok_or_else(|| {
+            Reply::refusal(StatusCode::NOT_FOUND, format!("unknown plugin {name}"))
+        })?;
     let mut value = row(admin, plugin, &admin.index.known());
     let facts = plugins_api::facts(plugin);
     for field in ["schema", "consumer_schema", "metadata_schema"] {
@@ -52,7 +52,7 @@ fn manual(admin: &Admin, name: &str) -> Option<String> {
     admin.parts.console.as_ref().and_then(|source| source.manual(name))
 }
 
-/// The first sentence of a manual page below its heading.
+/// First sentence of a manual page, after its heading.
 fn summary(page: &str) -> String {
     let is_text = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     let paragraph = page.lines().skip_while(|line| !is_text(line)).take_while(is_text);

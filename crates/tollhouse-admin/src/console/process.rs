@@ -1,5 +1,5 @@
-//! What concerns the process itself: its log, findings, reading the resources again, and the load generator. What changes
-//! anything takes a key of the role admin.
+//! Console calls about the process: its log, findings, reload, and the load generator. Calls that
+//! change something require a key of the role admin.
 
 use hyper::{Method, StatusCode};
 use serde::Deserialize;
@@ -11,10 +11,10 @@ use crate::call::Call;
 use crate::context::Admin;
 use crate::reply::Reply;
 
-/// Largest body of these calls, in bytes.
+/// Limit of a request body, in bytes.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// How long another level lasts where nobody says, in seconds.
+/// Default duration of a temporary log level, in seconds.
 const LEVEL_SECONDS: u64 = 600;
 
 #[derive(Deserialize)]
@@ -24,7 +24,7 @@ struct NewLevel {
     seconds: Option<u64>,
 }
 
-/// Answers a call by somebody whose key is known.
+/// Handles a call from an authenticated caller.
 pub(super) async fn answer<B>(
     admin: &Admin,
     call: &Call,
@@ -36,11 +36,11 @@ where
 {
     let argument = |name: &str| call.arguments.get(name).unwrap_or_default();
     let only_admin = || auth::check_administrator(&admin.parts.options, call);
-    let unknown = || Reply::refusal(StatusCode::NOT_FOUND, "there is no such measurement");
+    let unknown = || Reply::refusal(StatusCode::NOT_FOUND, "unknown measurement");
     let source = admin.console()?;
     let value = match (segments, &call.method) {
         (["log", "lines"], &Method::GET) => {
-            // Lines may name what was written.
+            // Restricted, because log lines may contain written values.
             only_admin()?;
             source.log_lines(argument("from").parse().unwrap_or(0))
         }
@@ -76,7 +76,8 @@ where
         }
         (["bench", "runs", id, file @ ("page" | "result")], &Method::GET) => {
             let bytes = source.bench_file(id, *file == "page").ok_or_else(unknown)?;
-            // As a file to be kept: a page of its own script is never shown under this address.
+            // Sent as a download, because the page has its own script, which must not run under
+            // this origin.
             return Ok(Reply::download(bytes));
         }
         (["bench", "compare"], &Method::GET) => {
@@ -90,7 +91,8 @@ where
     Ok(Reply::json(StatusCode::OK, &value))
 }
 
-/// Compares two measurements, one pair at a time: each takes a process of its own, which other calls do not wait for.
+/// Compares two load tests. Only one comparison runs at a time, because each starts a process. It
+/// runs on a blocking thread, so that other calls do not wait.
 async fn compare(admin: &Admin, before: &str, after: &str) -> Result<Value, Reply> {
     let Ok(_turn) = admin.comparison.try_acquire() else {
         let text = "another comparison is under way; ask again when it has ended";

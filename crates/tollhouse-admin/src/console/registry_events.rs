@@ -1,5 +1,5 @@
-//! `/console/v1/registry/events`: what has happened to instances of late, the newest first.
-//! What is kept of them, and for how long, the registry decides.
+//! `/console/v1/registry/events`: recent events of registry instances, newest first. The registry
+//! decides how many it keeps.
 
 use serde_json::{Value, json};
 
@@ -7,11 +7,12 @@ use crate::call::Call;
 use crate::context::Admin;
 use crate::reply::Reply;
 
-/// Lines of an answer where nobody says, and at most.
+/// Default and maximum number of events per answer.
 const LINES: usize = 100;
 const LINES_MAX: usize = 1000;
 
-/// Answers those of a `namespace`, a `service`, an `instance`; `before` a number.
+/// Returns events, optionally only of a `namespace`, `service` or `instance`, and only those
+/// `before` a number.
 pub(super) fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     let part = admin.parts.registry.as_ref().ok_or_else(|| {
         let text = "the registry is off; see listen.registry_grpc";
@@ -22,7 +23,8 @@ pub(super) fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     let lines = number("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(LINES);
     let (namespace, service) = (argument("namespace"), argument("service"));
     let (instance, before) = (argument("instance"), number("before").unwrap_or(u64::MAX));
-    // Filtered where the lines lie: there may be many thousands, of which a page shows a few.
+    // Filtered inside the timeline, because it may hold many thousands of events and a page shows
+    // few.
     let (found, kept) = part.registry.timeline().newest(lines.clamp(1, LINES_MAX), |line| {
         line.number < before
             && namespace.is_none_or(|name| *line.service.namespace == *name)

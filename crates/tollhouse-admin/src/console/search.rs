@@ -1,5 +1,5 @@
-//! What people type to find objects, and which objects of a collection it finds. Everything is asked of the index; no
-//! object is read.
+//! Search syntax of the console, and its evaluation over a collection. Only the index is consulted;
+//! no object is read from the store.
 
 use std::collections::HashMap;
 
@@ -12,15 +12,15 @@ use crate::index::orders::SortBy;
 use crate::limits::OBJECTS_PER_TURN;
 use crate::reply::Reply;
 
-/// Longest text that is searched for, in bytes, and the most words in it.
+/// Limits of a search text, in bytes and in words.
 const SEARCH_BYTES_MAX: usize = 256;
 const WORDS_MAX: usize = 16;
 
-/// Words that an object must all have.
+/// Words that an object must all match.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Search(Vec<Word>);
 
-/// Arguments that stand for a word of a search, and the word that each begins.
+/// Query arguments that are short forms of a search word, with the prefix of that word.
 const ARGUMENTS: [(&str, &str); 5] = [
     ("host", "host:"),
     ("label", "label:"),
@@ -29,18 +29,18 @@ const ARGUMENTS: [(&str, &str); 5] = [
     ("status", "status:"),
 ];
 
-/// What is asked of a list, beside the page.
+/// Parsed arguments of a list, without the page.
 #[derive(Default)]
 pub(super) struct Asked {
     search: Search,
-    /// By what it is ordered, and whether the last comes first; by creation where nobody says.
+    /// Sort key and direction (`true` for descending); by creation if unset.
     order: Option<(SortBy, bool)>,
-    /// Objects with problems by their paths, where only those are asked for or all the others.
+    /// Objects with problems by path, and whether to list only these (`true`) or only the others.
     problems: Option<(HashMap<String, String>, bool)>,
 }
 
 impl Asked {
-    /// Of the arguments of a call: `q`, `sort`, `problem`, and those that stand for words.
+    /// Parses the arguments `q`, `sort` and `problem`, and the short forms of search words.
     pub(super) fn parse(call: &Call, problems: &HashMap<String, String>) -> Result<Self, Reply> {
         let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
         let mut search = Search::parse(argument("q").unwrap_or_default())?;
@@ -81,13 +81,13 @@ fn order(text: &str) -> Result<(SortBy, bool), Reply> {
     Ok((by, is_descending))
 }
 
-/// A page of what a list was asked for, and how much there is of it.
+/// A page of paths, and the total number of matches.
 pub(super) struct Found {
     pub(super) total: usize,
     pub(super) paths: Vec<String>,
 }
 
-/// Finds it; others get their turn between.
+/// Returns one page of a list. Yields regularly to other tasks.
 pub(super) async fn page(
     admin: &Admin,
     collection: &str,
@@ -133,17 +133,17 @@ pub(super) async fn page(
     }
 }
 
-/// Where a look at a list goes on.
+/// Position from which a walk over a list continues.
 enum Place {
     Start,
-    /// Behind an object, by creation.
+    /// After an object, in order of creation.
     Created(Creation),
-    /// Behind a place of an order.
+    /// After a position in a sort order.
     Ordered(String),
     End,
 }
 
-/// The same, of something that is looked at.
+/// Borrowed form of [`Place`], for the current object of a walk.
 enum At<'a> {
     Created(&'a Creation),
     Ordered(&'a str),
@@ -158,7 +158,7 @@ impl At<'_> {
     }
 }
 
-/// The objects of a list from a place on, each with where it stands.
+/// Objects of a collection after a position, each with its own position.
 fn walk<'k>(
     known: &'k Known,
     collection: &'k str,
@@ -181,23 +181,23 @@ fn walk<'k>(
     Box::new(found.map(|creation| (&*creation.1, At::Created(creation))))
 }
 
-/// A word in lower case, and where it is looked for.
+/// A search word, in lower case where comparisons ignore case.
 #[derive(Debug, PartialEq, Eq)]
 enum Word {
-    /// In id, name, hosts, paths and labels.
+    /// In the id, name, hosts, paths or labels.
     Anywhere(String),
     Host(String),
     Label(String),
-    /// The whole name of a plugin.
+    /// Complete name of a plugin.
     Plugin(String),
-    /// The path of an object that is named: `upstreams/1`.
+    /// Path of a referenced object, such as `upstreams/1`.
     Uses(String),
-    /// Whether it is switched off.
+    /// Whether the object is disabled.
     Off(bool),
 }
 
 impl Search {
-    /// Of what somebody has typed.
+    /// Parses a search text.
     pub(super) fn parse(text: &str) -> Result<Self, Reply> {
         if text.len() > SEARCH_BYTES_MAX || text.split_whitespace().count() > WORDS_MAX {
             let text = format!("q is longer than {SEARCH_BYTES_MAX} bytes or {WORDS_MAX} words");
@@ -221,7 +221,7 @@ fn word(text: &str) -> Result<Word, Reply> {
         Some(("status", "off")) => Word::Off(true),
         Some(("status", "on")) => Word::Off(false),
         Some(("status", _)) => return Err(Reply::bad("status: is on or off")),
-        // Addresses have colons too.
+        // Other words with a colon, such as addresses, are searched for as they are.
         Some(_) | None => Word::Anywhere(value(text)),
     })
 }
@@ -244,14 +244,15 @@ impl Word {
     }
 }
 
-/// Paths of all objects of a collection that are found, by creation; others get their turn between.
+/// Paths of all matching objects of a collection, in order of creation. Yields regularly to other
+/// tasks.
 pub(super) async fn matching(admin: &Admin, collection: &str, search: &Search) -> Vec<String> {
     let mut found = Vec::new();
     let mut last = None;
     loop {
         let mut seen = 0;
         let after = last.take();
-        // The index is locked for a turn, and never while others have theirs.
+        // The index is unlocked before yielding.
         {
             let known = admin.index.known();
             for creation in known.created_after(collection, after.as_ref()).take(OBJECTS_PER_TURN) {
@@ -275,8 +276,8 @@ pub(super) async fn matching(admin: &Admin, collection: &str, search: &Search) -
     }
 }
 
-/// Whether lower-case `search` is found, whatever the case of ASCII letters. Allocates nothing: it looks at
-/// hundreds of thousands of texts.
+/// Whether `text` contains `search`, which is in lower case; ASCII case is ignored. No allocation,
+/// because a search compares hundreds of thousands of texts.
 fn contains(text: &str, search: &str) -> bool {
     let (text, search) = (text.as_bytes(), search.as_bytes());
     search.is_empty() || text.windows(search.len()).any(|part| part.eq_ignore_ascii_case(search))

@@ -1,5 +1,5 @@
-//! `/console/v1/shenyu`: ShenYu's plugins, selectors, rules, metadata and applications, in the shapes of its own admin, for
-//! who has a key of this gateway.
+//! `/console/v1/shenyu`: ShenYu's plugins, selectors, rules, metadata and applications, in the
+//! format of ShenYu's admin but for callers with a key of this gateway.
 
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -13,19 +13,19 @@ use crate::options::Role;
 use crate::reply::Reply;
 use crate::shenyu::{ShenyuCall, ShenyuSource};
 
-/// What is said where nobody keeps ShenYu's objects.
+/// Error text if ShenYu's objects are off.
 const OFF: &str = "ShenYu's objects are off here; set listen.shenyu to keep them";
 
-/// Who keeps the objects.
+/// The source of ShenYu's objects.
 ///
 /// # Errors
-/// Nobody does.
+/// If ShenYu's objects are off.
 pub(super) fn source(admin: &Admin) -> Result<&dyn ShenyuSource, Reply> {
     let off = || Reply::refusal(StatusCode::NOT_FOUND, OFF);
     admin.parts.shenyu.as_deref().ok_or_else(off)
 }
 
-/// Answers a call by somebody whose key is known.
+/// Handles a call from an authenticated caller.
 pub(super) async fn answer<B>(
     admin: &Admin,
     call: &Call,
@@ -40,7 +40,7 @@ where
     if segments == ["forms"] && call.method == Method::GET {
         return Ok(Reply::json(StatusCode::OK, source.forms()));
     }
-    // A call of ShenYu's before 2.7 changes a secret although it reads by its method.
+    // `updateSk`, of ShenYu before 2.7, changes a secret although its method is GET.
     if call.method != Method::GET || segments.ends_with(&["updateSk"]) {
         auth::check_key(&admin.parts.options, call)?;
         admin.parts.options.mode.check_writable()?;

@@ -1,4 +1,4 @@
-//! Changes of ShenYu's objects among those of the gateway's own: they are kept by who keeps the objects.
+//! Changes of ShenYu's objects in the list of changes. ShenYu's admin records them.
 
 use serde_json::{Value, json};
 use tollhouse_model::change_row::{Deed, Way};
@@ -8,26 +8,26 @@ use crate::context::Admin;
 use crate::index::changes::Summary;
 use crate::shenyu::ShenyuChange;
 
-/// Why none of them is taken back.
-pub(super) const NO_UNDO: &str = "changes of ShenYu's objects are not taken back here; write the former object back, which stands beside";
+/// Reason why these changes cannot be undone.
+pub(super) const NO_UNDO: &str = "changes of ShenYu's objects cannot be undone here; write the previous object, which is shown beside";
 
-/// What names of rows begin with.
+/// Prefix of the names of these rows.
 const PREFIX: &str = "shenyu-";
 
-/// The collection that they are told as.
+/// Collection name of these rows.
 const KIND: &str = "shenyu";
 
-/// All that are kept, the newest first.
+/// All recorded changes, newest first.
 pub(super) fn all(admin: &Admin) -> Vec<ShenyuChange> {
     admin.parts.shenyu.as_ref().map(|source| source.changes()).unwrap_or_default()
 }
 
-/// What one is called among all rows.
+/// Unique name of a change among all rows.
 pub(super) fn name(change: &ShenyuChange) -> String {
     format!("{PREFIX}{}", change.id)
 }
 
-/// One as rows are chosen by; `None` where nothing is known of what it has changed.
+/// Summary for filtering; `None` if the kind of change is unknown.
 pub(super) fn summary(change: &ShenyuChange) -> Option<Summary> {
     let deed = [Deed::Create, Deed::Replace, Deed::Delete].into_iter();
     let deed = deed.into_iter().find(|deed| deed.name() == change.deed)?;
@@ -36,7 +36,7 @@ pub(super) fn summary(change: &ShenyuChange) -> Option<Summary> {
     Some(Summary::without_row(change.at_ms, Some(&change.actor), (way, deed), &path))
 }
 
-/// One as it is answered, with at most so many differences.
+/// The change as JSON, with at most `differences_max` differences.
 pub(super) fn row(admin: &Admin, name: &str, differences_max: usize) -> Option<Value> {
     let source = admin.parts.shenyu.as_ref()?;
     let (change, changes) = source.change(name.strip_prefix(PREFIX)?)?;
@@ -47,7 +47,7 @@ pub(super) fn row(admin: &Admin, name: &str, differences_max: usize) -> Option<V
         true => differences::between(&first["before"], &first["after"], differences_max + 1),
         false => Vec::new(),
     };
-    // What is covered looks the same, and has changed all the same.
+    // Masked secrets look equal even if they have changed.
     if first["has_other_secrets"] == true {
         found.push(json!({"pointer": "/handle", "before": "******", "after": "******"}));
     }

@@ -1,34 +1,32 @@
-//! What the console asks of the process, through a trait, since this crate knows neither data plane nor process.
+//! Interface through which the console reads data about the process. A trait, because this crate
+//! does not depend on the data plane.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What is asked of recent requests.
+/// Filter of recent requests; all criteria must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestFilter {
-    /// Only those of this error code.
+    /// Error code.
     pub code: Option<String>,
-    /// Only those of this status, such as `502`, or class, such as `5xx`.
+    /// Status, such as `502`, or class, such as `5xx`.
     pub status: Option<String>,
-    /// Only those of this route.
     pub route: Option<String>,
-    /// Only those whose method, host, path, client or nodes contain this text.
+    /// Text contained in the method, host, path, client, consumer or nodes.
     pub search: Option<String>,
 }
 
-/// Objects whose requests are counted.
+/// Kinds of objects whose requests are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RatedKind {
-    /// Routes.
     Routes,
-    /// Upstream objects.
+    /// Upstream objects; those inside routes count as their routes.
     Upstreams,
-    /// Consumers.
     Consumers,
 }
 
 impl RatedKind {
-    /// The one of this collection.
+    /// The kind with this collection name.
     pub(super) fn find(collection: &str) -> Option<Self> {
         Some(match collection {
             "routes" => Self::Routes,
@@ -39,103 +37,106 @@ impl RatedKind {
     }
 }
 
-/// A request that is to be explained.
+/// A request to explain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
-    /// Its address, such as `http://api.example.com/v1/users?id=7`.
+    /// URL, such as `http://api.example.com/v1/users?id=7`.
     pub url: String,
-    /// Its method; GET, or POST where there is a body.
+    /// Method; GET by default, or POST if there is a body.
     #[serde(default)]
     pub method: Option<String>,
-    /// Its header lines, each `Name: value`.
+    /// Header lines, each `Name: value`.
     #[serde(default)]
     pub headers: Vec<String>,
-    /// The client's address.
+    /// Client address; 127.0.0.1 by default.
     #[serde(default)]
     pub remote_addr: Option<String>,
-    /// Its body.
+    /// Request body, for routes that examine it.
     #[serde(default)]
     pub body: Option<String>,
 }
 
-/// Who knows how the process is doing.
+/// Data about the process.
 pub trait ConsoleSource: Send + Sync {
-    /// The process as a whole: version, configuration in service, what is down, what ends soon.
+    /// Overview: version, configuration in service, parts that are down, and certificates that
+    /// expire soon.
     fn overview(&self) -> Value;
 
-    /// All problems of the configuration in service: each with its `path`, such as `routes/1.uri`, and its `reason`.
+    /// All problems of the configuration in service, each with its `path`, such as `routes/1.uri`,
+    /// and `reason`.
     fn problems(&self) -> Value;
 
-    /// Those of them whose path begins so.
+    /// Problems whose path starts with `beginning`.
     fn problems_at(&self, beginning: &str) -> Vec<Value>;
 
-    /// Traffic second by second, after the second `since` in Unix time.
+    /// Traffic per second, after the second `since` in Unix time.
     fn live(&self, since: u64) -> Value;
 
-    /// How many requests objects take, the busiest first or those that fail most; or those of these ids.
+    /// Request rates of objects: the busiest first, or with `by_failures` those with most failures;
+    /// or those of the comma-separated `ids`.
     fn live_objects(&self, kind: RatedKind, by_failures: bool, ids: Option<&str>) -> Value;
 
-    /// Recent requests, the newest first.
+    /// Recent requests, newest first.
     fn requests(&self, filter: &RequestFilter) -> Value;
 
-    /// Nodes of upstreams whose name, host or state contains the text.
+    /// Nodes of upstreams whose name, host or state contains `search`.
     fn nodes(&self, search: &str) -> Value;
 
-    /// Which route a request would take, and why.
+    /// Explains which route a request would take.
     ///
     /// # Errors
-    /// The question cannot be understood.
+    /// If the question is invalid.
     fn explain(&self, question: &Question) -> Result<Value, String>;
 
-    /// What the process was told at its start: each setting with its value, secrets starred.
+    /// All settings with their values; secrets are masked.
     fn settings(&self) -> Value;
 
-    /// Lines that the process has logged, from this number on.
+    /// Log lines of the process, starting with this number.
     fn log_lines(&self, from: u64) -> Value;
 
-    /// The level of its log.
+    /// Level of the process's log.
     fn log_level(&self) -> Value;
 
-    /// Sets another level for so many seconds.
+    /// Sets the log level for a number of seconds.
     ///
     /// # Errors
-    /// It is none.
+    /// If the level is invalid.
     fn set_log_level(&self, level: &str, seconds: u64) -> Result<(), String>;
 
-    /// What somebody should look at.
+    /// Findings for operators, with remedies.
     fn findings(&self) -> Value;
 
-    /// Reads the resources again and reopens the access log, as SIGHUP does.
+    /// Reloads the configuration and reopens the access log, as SIGHUP does.
     ///
     /// # Errors
-    /// The system refuses.
+    /// If the system refuses.
     fn reload(&self) -> Result<(), String>;
 
-    /// Measurements: what runs, and what was found.
+    /// The running load test and the stored results.
     fn benches(&self) -> Value;
 
-    /// Starts one.
+    /// Starts a load test.
     ///
     /// # Errors
-    /// It is not allowed, or cannot be understood.
+    /// If load tests are off, or the request is invalid.
     fn start_bench(&self, question: &Value) -> Result<Value, String>;
 
-    /// One of them.
+    /// A load test by id.
     fn bench(&self, id: &str) -> Option<Value>;
 
-    /// The result of one as JSON, or its page.
+    /// The result of a load test as JSON, or its HTML page.
     fn bench_file(&self, id: &str, is_page: bool) -> Option<Vec<u8>>;
 
-    /// Stops the one that runs, or forgets one that is over; whether there was one.
+    /// Stops the running load test, or deletes a finished one. Returns whether it existed.
     fn end_bench(&self, id: &str) -> bool;
 
-    /// What became better and worse from one to another.
+    /// Compares two load tests.
     ///
     /// # Errors
-    /// One of them is not there.
+    /// If one of them does not exist.
     fn compare_benches(&self, before: &str, after: &str) -> Result<Value, String>;
 
-    /// The manual page of a plugin, in Markdown.
+    /// Manual page of a plugin, in Markdown.
     fn manual(&self, plugin: &str) -> Option<String>;
 }

@@ -1,5 +1,5 @@
-//! `POST /console/v1/validate/{kind}/{id}`: all that is wrong with an object, as a write would find it; nothing is
-//! written. Each fault has the JSON pointer of its place, so that a form can show it beside the field.
+//! `POST /console/v1/validate/{kind}/{id}`: checks an object as a write would, without writing.
+//! Each fault has the JSON pointer of its place, so that a form can show it beside the field.
 
 use serde_json::{Value, json};
 use tollhouse_model::schema::{self, Fault, Schema};
@@ -15,7 +15,7 @@ use crate::reply::Reply;
 use crate::resource::definition::Owner;
 use crate::resource::{self, Candidate, Layout, ReferenceCheck, Resource, consumers, secrets};
 
-/// Fields that name another object, by how refusals begin which are about them.
+/// Reference fields, by the start of the error text about them.
 const REFERENCES: [(&str, &str); 5] = [
     ("failed to fetch upstream info", "/upstream_id"),
     ("failed to fetch service info", "/service_id"),
@@ -24,10 +24,10 @@ const REFERENCES: [(&str, &str); 5] = [
     ("failed to fetch ssl info", "/upstream/tls/client_cert_id"),
 ];
 
-/// Answers `{"valid": …, "problems": [{"pointer", "text"}]}`.
+/// Returns `{"valid": …, "problems": [{"pointer", "text"}]}`.
 ///
 /// # Errors
-/// There are no such objects, the body is no JSON object, or the store is away.
+/// If the kind is unknown, the body is not a JSON object, or the store cannot be read.
 pub(super) async fn answer(
     admin: &Admin,
     call: &Call,
@@ -61,7 +61,7 @@ pub(super) async fn answer(
     Ok(json!({"valid": problems.is_empty(), "problems": problems}))
 }
 
-/// All that is wrong with an object.
+/// All faults of an object.
 pub(super) fn faults(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Fault> {
     let mut found = faults_of_schema(resource, candidate);
     if found.is_empty() {
@@ -76,7 +76,7 @@ pub(super) fn faults(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Faul
     found
 }
 
-/// What the schema of an object finds: its kind's, or where those differ, its keeper's or its plugin's.
+/// Faults against the object's schema: that of its kind, secret manager, or plugin metadata.
 fn faults_of_schema(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Fault> {
     let below = candidate.path.split('/').nth(1).unwrap_or_default();
     let of_core = |name: &str, value: &Value| {
@@ -98,7 +98,7 @@ fn faults_of_schema(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Fault
     }
 }
 
-/// What the rules find that no schema can say; they ask for a value that satisfies it.
+/// First violation of a rule that a schema cannot express. The value must satisfy the schema.
 fn beyond_schema(resource: &Resource, candidate: &Candidate<'_>) -> Option<Fault> {
     let core = match resource.has_one_schema() {
         true => schema::check_core(resource.schema, candidate.value).map_err(Reply::bad),
@@ -126,7 +126,7 @@ fn faults_of_conf(name: &str, conf: &Value, owner: Owner, candidate: &Candidate<
         Owner::Consumer => plugin.consumer_schema().or(Some(plugin.schema())),
         Owner::Route | Owner::Stream => Some(plugin.schema()),
     });
-    // The plugin's refusal stops at its first fault and knows no places; the schema has them all.
+    // The plugin's check stops at the first fault and gives no place; its schema gives all.
     let located = document
         .and_then(|document| Schema::compile(document).ok())
         .map_or_else(Vec::new, |schema| schema.faults(&plugin_confs::without_common(conf)));

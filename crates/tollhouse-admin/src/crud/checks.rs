@@ -1,4 +1,4 @@
-//! What every write goes through: the object is checked, gets its times, and is sealed.
+//! Steps of every write: validation, timestamps, and sealing of secrets.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,10 +15,11 @@ use crate::encrypt::{self, Author};
 use crate::reply::Reply;
 use crate::resource::{self, Candidate, Layout, ReferenceCheck, Resource, consumers};
 
-/// Validates an object against its resource and all that is known of others.
+/// Validates an object by itself and against all other objects, and returns the guards for its
+/// commit.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns the first fault as a reply.
 pub(super) fn validate(
     admin: &Admin,
     resource: &Resource,
@@ -36,7 +37,7 @@ pub(super) fn validate(
     Ok(Guards::for_write(admin, resource, &candidate))
 }
 
-/// Refuses calls about children of an object that is not there.
+/// Refuses calls about children of a missing object.
 pub(super) fn check_parent(admin: &Admin, request: &Request<'_>) -> Result<(), Reply> {
     let (Layout::Child(above), Some(parent)) = (request.resource.layout, &request.parent) else {
         return Ok(());
@@ -48,8 +49,9 @@ pub(super) fn check_parent(admin: &Admin, request: &Request<'_>) -> Result<(), R
     Err(Reply::refusal(StatusCode::NOT_FOUND, format!("{noun} not found")))
 }
 
-/// The value as a write is answered: as it is stored. Keepers of secrets are answered as a read shows them to the
-/// caller, because other gateways keep them in the clear, and clients compare what they sent.
+/// The value in the answer to a write: as stored. Secret managers are shown as a read would show
+/// them, because other gateways store them in plain text and clients compare the answer with what
+/// they sent.
 pub(super) fn value_of_answer(
     admin: &Admin,
     request: &Request<'_>,
@@ -64,7 +66,7 @@ pub(super) fn value_of_answer(
     value
 }
 
-/// The author of a write in the place of `before`.
+/// Author of a write that replaces `before`.
 pub(super) fn author<'a>(
     admin: &Admin,
     request: &Request<'_>,
@@ -73,8 +75,7 @@ pub(super) fn author<'a>(
     Author { role: auth::caller_role(&admin.parts.options, request.call), before }
 }
 
-/// The value as it is stored in the place of another: what must not lie open is sealed, and what is the same secret
-/// as before stays as it was sealed.
+/// The value to store: secrets are sealed, and an unchanged secret keeps its sealed form.
 pub(super) fn seal(admin: &Admin, path: &str, plain: &Value, before: Option<&Entry>) -> Value {
     let before = before.and_then(|entry| serde_json::from_slice(&entry.value).ok());
     let mut value = plain.clone();
@@ -82,7 +83,7 @@ pub(super) fn seal(admin: &Admin, path: &str, plain: &Value, before: Option<&Ent
     value
 }
 
-/// Now, in seconds of Unix time.
+/// Current time in seconds since 1970.
 pub(super) fn now_s() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)

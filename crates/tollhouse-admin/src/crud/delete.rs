@@ -1,4 +1,4 @@
-//! DELETE: an object goes, unless another one still uses it. What lies below it goes with it.
+//! DELETE: removes an object and those below it, unless another object refers to it.
 
 use tollhouse_model::change_row::Deed;
 use tollhouse_store::{Committed, Operation, Transaction};
@@ -43,14 +43,14 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
             }
             transaction = Guards::for_deletion(admin, path, &known).add_to(transaction);
         }
-        // Of what is not there no row tells; what may have been left below it goes all the same.
+        // Deleting a missing object adds no row, but removes leftovers below it.
         if before.object().is_some() {
             let below = below(admin, request, path).await?;
             let note = ChangeNote { below, ..ChangeNote::new(Deed::Delete, None) };
             transaction = before.record(admin, request, path, note, transaction)?;
         }
         let committed = match attempts.commit(transaction.clone()).await {
-            // What takes away is done where nothing can be added: the row about it is left out.
+            // A deletion must succeed on a full store too, so that it is repeated without the row.
             Err(error) if error.is_without_room() => {
                 let actor = auth::caller(&admin.parts.options, request.call);
                 let actor = actor.map_or("", |key| key.name.as_str());
@@ -65,7 +65,8 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
         };
         match committed? {
             Attempt::Committed(committed) => return Ok(committed),
-            // Whoever may be named waits for those who name it, and for that there is an end.
+            // An object that can be referred to counts as an ordinary failed attempt, which
+            // `ATTEMPTS_MAX` limits.
             Attempt::Changed(changed) if *changed == *key && !request.is_guarded() => {
                 attempts.overtaken(&key).await?;
             }
@@ -79,8 +80,8 @@ fn without_puts(mut transaction: Transaction) -> Transaction {
     transaction
 }
 
-/// What lies below an object and goes with it. Others may write there until the commit: a row may miss what came
-/// within that moment.
+/// Objects below an object, which are deleted with it. Objects that are written there before the
+/// commit may be missing in the row.
 async fn below(
     admin: &Admin,
     request: &Request<'_>,
@@ -99,12 +100,12 @@ async fn below(
     Ok(texts.collect())
 }
 
-/// Whether objects may lie below those of a resource.
+/// Whether objects of a resource can have children.
 pub(super) fn has_children(resource: &Resource) -> bool {
     resource::ALL.iter().any(|child| child.layout == Layout::Child(resource.name))
 }
 
-/// The object and what lies below it, with their guards.
+/// Deletion of an object, its children, and their guards.
 pub(super) fn removal(admin: &Admin, request: &Request<'_>, path: &str) -> Transaction {
     let (key, guard) = (admin.key_of(path), admin.guard_key(path));
     let mut transaction = Transaction::new().delete(key.as_str());

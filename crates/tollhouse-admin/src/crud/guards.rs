@@ -1,12 +1,15 @@
-//! What a write was checked against, made part of its commit: between the check and the commit another write
-//! may take away what this one names, or begin to name what this one takes away.
+//! Optimistic concurrency between objects. Between the check and the commit of a write, another
+//! write may delete an object that this one refers to, or add a reference to an object that this
+//! one deletes.
 //!
-//! Every object that can be named has a guard, a key of its own that is put with each object that names it. A
-//! write asks of the store that what it names is there; a deletion, that nobody has put the guard since the
-//! index looked. Whichever commits second is refused by the store, and checked anew.
+//! Every object that can be referred to has a guard: a key that is written with each object that
+//! refers to it. A write requires that the objects it refers to exist. A deletion requires that the
+//! guard is unchanged since the index was read. The store refuses the second of two conflicting
+//! commits, which is then checked again.
 //!
-//! What only one object may hold has guards too: a collection's, or, of credentials, some of few buckets. Which
-//! bucket a credential has is told by the keyring, so that whoever sees the keys of a store learns nothing of it.
+//! Unique values have guards too: one per collection, and for credentials a limited number of
+//! buckets. The keyring determines a credential's bucket, so that the keys of a store reveal
+//! nothing about it.
 
 use std::collections::BTreeSet;
 
@@ -23,17 +26,17 @@ use crate::references;
 use crate::reply::Reply;
 use crate::resource::{Candidate, Layout, Resource};
 
-/// What guards hold: gateways that share the store take a key without a value for one that was deleted.
+/// Value of a guard. Not empty, because other gateways treat a key without a value as deleted.
 const GUARD_VALUE: &str = "{}";
 
-/// Longest path of an object that can be named, in bytes: a collection and an id of 64.
+/// Longest path of an object that can be referred to, in bytes: a collection and an id of 64.
 const PATH_BYTES_MAX: usize = 128;
 
-/// Buckets of credentials: so many that two which are written at once seldom share one, and so few that the
-/// guards of all credentials there ever were take little room.
+/// Number of credential buckets: large enough that simultaneous writes rarely collide, and small
+/// enough that the guards take little space.
 const IDENTITY_BUCKETS: u32 = 4096;
 
-/// Conditions of a commit, and the guards that it changes.
+/// Conditions of a commit, and the guard keys that it writes.
 #[derive(Debug, Default)]
 pub(super) struct Guards {
     conditions: Vec<Condition>,
@@ -41,14 +44,16 @@ pub(super) struct Guards {
 }
 
 impl Guards {
-    /// Of an object that is written: what it names stays, and who wants to delete that learns of it.
+    /// Guards for writing an object: referenced objects must exist, and their deletion must notice
+    /// this write.
     pub(super) fn for_write(admin: &Admin, resource: &Resource, object: &Candidate<'_>) -> Self {
         let mut guards = Self::default();
         let named: BTreeSet<String> =
             references::find(object.value).into_iter().map(|found| found.target).collect();
-        // A plugin that is switched off may name anything; no object has a path of such a length.
+        // The configuration of a disabled plugin may contain any text as a reference; longer paths
+        // cannot exist.
         for target in named.into_iter().filter(|target| target.len() <= PATH_BYTES_MAX) {
-            // What is not there and may be named all the same can come and go as it likes.
+            // A missing object that may be referred to needs no condition.
             if object.known.exists(&target) {
                 guards.conditions.push(Condition::Exists { key: admin.key_of(&target).into() });
             }
@@ -69,7 +74,7 @@ impl Guards {
         guards
     }
 
-    /// Of an object that is deleted: nobody has begun to name it, nor made it anew.
+    /// Guards for deleting an object: no reference to it was added, and it was not written again.
     pub(super) fn for_deletion(admin: &Admin, path: &str, known: &Known) -> Self {
         let mut guards = Self::default();
         let key = admin.key_of(path).into();
@@ -78,7 +83,7 @@ impl Guards {
         guards
     }
 
-    /// The transaction with these.
+    /// Adds the guards to a transaction.
     pub(super) fn add_to(self, mut transaction: Transaction) -> Transaction {
         transaction.conditions.extend(self.conditions);
         transaction.operations.extend(self.operations);
@@ -95,19 +100,20 @@ impl Guards {
     }
 }
 
-/// The object that one lies below, which must be there.
+/// The parent of an object, which must exist.
 fn above<'p>(resource: &Resource, path: &'p str) -> Option<&'p str> {
     let Layout::Child(_) = resource.layout else { return None };
     let (collection, _) = path.rsplit_once('/')?;
     collection.rsplit_once('/').map(|(above, _)| above)
 }
 
-/// Where no two objects may hold the same: the writes there are checked one after the other. There are few.
+/// Collection in which values must be unique, so that its writes are checked one after the other.
+/// Such collections are small.
 fn exclusive_scope<'p>(resource: &Resource, path: &'p str) -> Option<&'p str> {
     path.rsplit_once('/').filter(|_| resource.is_exclusive()).map(|(collection, _)| collection)
 }
 
-/// The buckets of the credentials in an object that holds some.
+/// Buckets of the credentials in an object.
 fn identity_buckets(admin: &Admin, resource: &Resource, object: &Candidate<'_>) -> BTreeSet<u32> {
     let confs = object.value.get("plugins").and_then(Value::as_object);
     let Some(confs) = confs.filter(|_| resource.holds_identities()) else {
@@ -116,44 +122,43 @@ fn identity_buckets(admin: &Admin, resource: &Resource, object: &Candidate<'_>) 
     let keyring = &admin.parts.keyring;
     let held = facts::identities(object.path, confs, &admin.parts.catalogue, keyring);
     let buckets = |(plugin, value): &Identity| -> Vec<u32> {
-        // No name of a plugin has a line end.
+        // Plugin names contain no line feed, so that the text is unambiguous.
         keyring.buckets(format!("{plugin}\n{value}").as_bytes(), IDENTITY_BUCKETS).collect()
     };
     held.iter().flat_map(buckets).collect()
 }
 
-/// The tries of one call to commit what it has checked.
+/// Repeated attempts of one call to check and commit a write.
 pub(super) struct Attempts<'a> {
     admin: &'a Admin,
     tries: usize,
-    /// How often somebody else has written the same object in between.
+    /// Number of attempts that failed because the object itself was written meanwhile.
     overtaken: usize,
-    /// Until when that is put up with.
+    /// Deadline for such failures.
     until: Instant,
-    /// Of the calls of this process that wait for one at an object, one tries at a time, in the order in which they
-    /// came.
+    /// Turn at the object. Only one waiting call of this process tries at a time, in order of
+    /// arrival.
     turn: Option<MutexGuard<'a, ()>>,
 }
 
-/// How a try ended.
+/// Outcome of an attempt.
 pub(super) enum Attempt {
-    /// It is done.
+    /// The commit succeeded.
     Committed(Committed),
-    /// What stands at this key is no longer what was checked; everything is to be checked anew.
+    /// The value at this key has changed since the check; check everything again.
     Changed(Box<str>),
 }
 
 impl<'a> Attempts<'a> {
-    /// None yet.
     pub(super) fn new(admin: &'a Admin) -> Self {
         let until = Instant::now() + OVERTAKEN_TIME_MAX;
         Self { admin, tries: 0, overtaken: 0, until, turn: None }
     }
 
-    /// Begins another try, with an index that knows what was committed so far.
+    /// Starts an attempt with an up-to-date index.
     ///
     /// # Errors
-    /// There were enough, or the store cannot be read.
+    /// If there were too many attempts, or the store cannot be read.
     pub(super) async fn begin(&mut self) -> Result<(), Reply> {
         if self.tries - self.overtaken == ATTEMPTS_MAX {
             return Err(Reply::unavailable(
@@ -164,14 +169,14 @@ impl<'a> Attempts<'a> {
         Ok(self.admin.index.catch_up().await?)
     }
 
-    /// Whether nothing was tried before.
+    /// Whether this is the first attempt.
     pub(super) fn is_first(&self) -> bool {
         self.tries == 1
     }
 
-    /// Waits for a turn at the object of this key: whoever writes what it has read does so one after the other, for else
-    /// of many at once one would succeed, and all others begin anew each time. Where the turn does not come, since the
-    /// store keeps somebody waiting, it is tried without: the store's own reason is the one to be told.
+    /// Waits for the turn at the object with this key. Without turns, only one of many simultaneous
+    /// writers would succeed each time, and all others would start again. After a timeout the call
+    /// continues without a turn, so that a slow store reports its own error.
     pub(super) async fn take_turn(&mut self, key: &str) {
         if self.turn.is_none() {
             let turn = tokio::time::timeout(TURN_WAIT_MAX, self.admin.turn(key)).await;
@@ -179,14 +184,15 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Somebody else has written the object at this key since it was read. Whoever does not ask for a former state
-    /// wants to write all the same, so that it counts only where it never ends.
+    /// Records that the object was written by another call since it was read. Writers without a
+    /// precondition still want to write, so that this counts only if it never ends.
     ///
-    /// With one of a process trying at a time, no more than one other of each process that shares the store stands in
-    /// the way of a try, and each that is in vain is a write of somebody else.
+    /// Because of the turns, at most one call of each other process interferes with an attempt, and
+    /// each failed attempt means that another write succeeded.
     ///
     /// # Errors
-    /// It has gone on for long: 503, as APISIX answers it the first time.
+    /// Returns 503 after too many failures or too long a time; APISIX returns it after the first
+    /// failure.
     pub(super) async fn overtaken(&mut self, key: &str) -> Result<(), Reply> {
         self.overtaken += 1;
         if self.overtaken > OVERTAKEN_MAX || Instant::now() >= self.until {
@@ -196,16 +202,17 @@ impl<'a> Attempts<'a> {
         Ok(())
     }
 
-    /// Commits what was checked, and waits until it serves.
+    /// Commits a checked write, and waits until it is in service.
     pub(super) async fn commit(&mut self, transaction: Transaction) -> Result<Attempt, StoreError> {
         let puts = transaction.operations.iter().any(|it| matches!(it, Operation::Put { .. }));
         let Self { admin, .. } = self;
         match admin.parts.store.commit(transaction).await {
             Ok(committed) => {
-                // Whoever comes next need not wait until this serves.
+                // The next call may start before this write is in service.
                 self.turn = None;
-                // What changed nothing is answered with the newest revision. Of an engine that others write to
-                // it may be theirs, and no watch of these keys ever hears of it.
+                // A commit without effect returns the newest revision. In a store that others write
+                // to, that may be another program's, and no watch of these keys would ever report
+                // it.
                 if puts || committed.removed > 0 {
                     admin.index.expect(committed.revision);
                     if let Some(in_service) = &admin.parts.in_service {

@@ -1,5 +1,5 @@
-//! Writes of many objects that are one commit with one row: an import, and the way back from one. What is to be written is
-//! decided elsewhere; here it is judged as a whole, since objects that come together may name each other.
+//! Writes of many objects in one commit with one change row: imports and their undo. The steps are
+//! given; they are checked together, because objects of one import may refer to each other.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -22,38 +22,37 @@ use crate::limits::OBJECTS_PER_TURN;
 use crate::reply::Reply;
 use crate::resource::{Candidate, ReferenceCheck, Resource};
 
-/// What stands in the place of an object that a row has no room for.
+/// Placeholder for an object that does not fit into a row.
 const LEFT_OUT: &str = "…";
 
-/// One object that is to be written or to go.
+/// Write or deletion of one object.
 pub(crate) struct Step {
-    /// `routes/1`.
+    /// Path, such as `routes/1`.
     pub(crate) path: String,
-    /// Its resource.
     pub(crate) resource: &'static Resource,
-    /// What stands there.
+    /// The stored object, if it exists.
     pub(crate) before: Option<Entry>,
-    /// What is to stand there; nothing where it is to go.
+    /// The new object; `None` to delete it.
     pub(crate) after: Option<Written>,
 }
 
-/// An object that is to be written.
+/// A new object.
 pub(crate) struct Written {
-    /// As it is judged: secrets in the clear, without its times.
+    /// Form for checks: with plain-text secrets and without timestamps.
     pub(crate) plain: Value,
-    /// As it is stored.
+    /// Form for the store, as JSON text.
     pub(crate) stored: String,
 }
 
 impl Step {
-    /// A step at a path; `None` where no objects lie.
+    /// Creates a step; `None` if the path is not that of an object.
     pub(crate) fn new(path: &str, before: Option<Entry>, after: Option<Written>) -> Option<Self> {
         let (resource, ..) = place_of(path)?;
         Some(Self { path: path.to_owned(), resource, before, after })
     }
 }
 
-/// All objects as they will be once the steps are taken; others get their turn between.
+/// Index of all objects as they will be after the steps. Yields regularly to other tasks.
 pub(crate) async fn prospect(admin: &Admin, steps: &[Step]) -> Known {
     let touched: HashSet<&str> = steps.iter().map(|step| step.path.as_str()).collect();
     let paths: Vec<Box<str>> = {
@@ -85,7 +84,8 @@ pub(crate) async fn prospect(admin: &Admin, steps: &[Step]) -> Known {
     prospect
 }
 
-/// What keeps an object from going: who still names it, once all steps are taken.
+/// Reason why an object cannot be deleted: after all steps, another object still refers to it or is
+/// below it.
 pub(crate) fn kept_by(step: &Step, prospect: &Known) -> Option<String> {
     if step.after.is_some() {
         return None;
@@ -93,13 +93,13 @@ pub(crate) fn kept_by(step: &Step, prospect: &Known) -> Option<String> {
     if delete::has_children(step.resource) {
         let folder = format!("{}/", step.path);
         if let Some(below) = prospect.paths().find(|path| path.starts_with(&folder)) {
-            return Some(format!("{below} lies below it, and would go with it; delete that first"));
+            return Some(format!("{below} is below it and would go too; delete that first"));
         }
     }
     (step.resource.guard)(&step.path, prospect)
 }
 
-/// An object as it is judged, among all that will be there.
+/// An object to check, among all objects as they will be.
 pub(crate) fn candidate<'a>(
     admin: &'a Admin,
     prospect: &'a Known,
@@ -109,8 +109,8 @@ pub(crate) fn candidate<'a>(
     Candidate { path, value, known: prospect, parts: &admin.parts, references: ReferenceCheck::On }
 }
 
-/// The row about all of them: what stood there before, so that it can stand there again, and as much of what stands
-/// there now as there is room for.
+/// Change row for all steps: the previous objects, so that the change can be undone, and as many of
+/// the new objects as fit.
 pub(crate) fn row(admin: &Admin, call: &Call, steps: &[Step], undoes: Option<&str>) -> ChangeRow {
     let text = |entry: &Entry| String::from_utf8(entry.value.to_vec()).ok();
     let below: Vec<(String, String)> = steps
@@ -145,25 +145,25 @@ pub(crate) fn row(admin: &Admin, call: &Call, steps: &[Step], undoes: Option<&st
         is_cut: false,
         undoes: undoes.map(str::to_owned),
     };
-    // JSON within JSON: each quote of an object is escaped, which at worst doubles it.
+    // A quote in embedded JSON is escaped, which at worst doubles the size.
     let mut row = row.within(admin.parts.store.limits().value_bytes_max / 2);
     row.is_cut |= !can_go_back(admin, call, steps);
     row
 }
 
-/// Whether the store takes the way back from these steps as one commit: the way back of a creation is a removal with its
-/// guard, that of a removal puts the guards of all that is named.
+/// Whether undoing these steps fits into one commit. Undoing a creation deletes the object with its
+/// guard; undoing a deletion writes the guards of all referenced objects.
 fn can_go_back(admin: &Admin, call: &Call, steps: &[Step]) -> bool {
     let back: Vec<Step> = steps.iter().filter_map(|step| reversed(admin, step)).collect();
     let Ok(mut all) = assemble(admin, call, &back) else { return false };
-    // The row about it, of which only the size counts.
+    // Placeholder for the row about the undo; only its size counts.
     let row = admin.key_of(change_row::FOLDER);
     let row_bytes = (2 * BODIES_BYTES_MAX).min(admin.parts.store.limits().value_bytes_max);
     all = all.then(Operation::put(row, vec![0_u8; row_bytes]));
     check_size(admin, &all).is_ok()
 }
 
-/// The step that takes one back.
+/// The step that undoes `step`.
 fn reversed(admin: &Admin, step: &Step) -> Option<Step> {
     let before = step.after.as_ref().map(|written| Entry {
         key: admin.key_of(&step.path).into(),
@@ -179,10 +179,10 @@ fn reversed(admin: &Admin, step: &Step) -> Option<Step> {
     Step::new(&step.path, before, after)
 }
 
-/// All steps as one commit, which holds only while each object is what was looked at.
+/// All steps as one transaction, conditional on unchanged objects.
 ///
 /// # Errors
-/// They are more than the store takes at once, or the system gives no random numbers.
+/// If the transaction is too large for the store, or no random numbers are available.
 pub(crate) fn transaction(
     admin: &Admin,
     call: &Call,
@@ -190,7 +190,7 @@ pub(crate) fn transaction(
     row: &ChangeRow,
 ) -> Result<Transaction, Reply> {
     let all = assemble(admin, call, steps)?;
-    let none = || Reply::unavailable("the system gives no random numbers");
+    let none = || Reply::unavailable("no random numbers are available");
     let name = change_row::key_of(row.at_ms, &chronicle::suffix().ok_or_else(none)?);
     let key = admin.key_of(&format!("{}{name}", change_row::FOLDER));
     let all = all.then(Operation::put(key, row.to_text()));
@@ -198,7 +198,7 @@ pub(crate) fn transaction(
     Ok(all)
 }
 
-/// All steps without the row about them.
+/// All steps without the row.
 fn assemble(admin: &Admin, call: &Call, steps: &[Step]) -> Result<Transaction, Reply> {
     let made: HashSet<String> = steps
         .iter()
@@ -217,7 +217,7 @@ fn assemble(admin: &Admin, call: &Call, steps: &[Step]) -> Result<Transaction, R
             }
             None => {
                 let request = request_about(call, &step.path);
-                let request = request.ok_or_else(|| Reply::bad("there are no such objects"))?;
+                let request = request.ok_or_else(|| Reply::bad("unknown kind of objects"))?;
                 all.operations.extend(delete::removal(admin, &request, &step.path).operations);
                 Guards::for_deletion(admin, &step.path, &known)
             }
@@ -230,7 +230,7 @@ fn assemble(admin: &Admin, call: &Call, steps: &[Step]) -> Result<Transaction, R
         });
     }
     drop(known);
-    // What comes with this commit need not be there before it.
+    // Objects that this commit creates need not exist before it.
     all.conditions.retain(|condition| match condition {
         Condition::Exists { key } => !made.contains(&**key),
         _ => true,
@@ -239,7 +239,8 @@ fn assemble(admin: &Admin, call: &Call, steps: &[Step]) -> Result<Transaction, R
     Ok(all)
 }
 
-/// Guards that several objects share are put and asked once, and what goes with what it lies below is named once.
+/// Removes duplicate guard operations and conditions, and deletions below a prefix that is deleted
+/// as a whole.
 fn once_each(transaction: &mut Transaction) {
     let folders: Vec<Box<str>> = transaction
         .operations
@@ -255,7 +256,7 @@ fn once_each(transaction: &mut Transaction) {
         Operation::Delete { key } => !folders.iter().any(|folder| key.starts_with(&**folder)),
         Operation::DeletePrefix { .. } => true,
     });
-    // An object of which one commit is known has no later one.
+    // An exact revision implies that no later one exists.
     let is_exact = |condition: &&Condition| matches!(condition, Condition::ModifiedAt { .. });
     let exact: HashSet<Box<str>> = transaction
         .conditions
@@ -293,10 +294,10 @@ fn check_size(admin: &Admin, transaction: &Transaction) -> Result<(), Reply> {
     Err(Reply::refusal(StatusCode::PAYLOAD_TOO_LARGE, text))
 }
 
-/// Commits, and waits until it serves.
+/// Commits a transaction, and waits until it is in service.
 ///
 /// # Errors
-/// 412 where an object was changed since it was looked at.
+/// Returns 412 if an object has changed since the check.
 pub(crate) async fn commit(admin: &Admin, transaction: Transaction) -> Result<Revision, Reply> {
     match Attempts::new(admin).commit(transaction).await? {
         Attempt::Committed(committed) => Ok(committed.revision),
@@ -308,10 +309,10 @@ pub(crate) async fn commit(admin: &Admin, transaction: Transaction) -> Result<Re
     }
 }
 
-/// Refuses what was decided on objects that have changed since.
+/// Error reply 412, because these objects have changed since the check.
 pub(crate) fn changed(paths: &[&str]) -> Reply {
     let text = format!(
-        "nothing was written: somebody has changed {} since; look again at what would change",
+        "nothing was written: {} changed meanwhile; look again at what would change",
         paths.join(", ")
     );
     Reply::refusal(StatusCode::PRECONDITION_FAILED, text)

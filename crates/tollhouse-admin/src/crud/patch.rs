@@ -1,5 +1,5 @@
-//! PATCH: parts of an object change, and the whole is checked anew. Where two change one object at once, the
-//! second brings its change into what the first one made of it.
+//! PATCH: changes parts of an object, and checks the whole object again. If two calls change one
+//! object at the same time, the second applies its change to the result of the first.
 
 use serde_json::Value;
 use tollhouse_model::change_row::Deed;
@@ -57,7 +57,7 @@ pub(super) async fn run(
     Ok(served::made(tagged, committed.revision))
 }
 
-/// The object with the change in it, in the clear and as it is stored.
+/// The patched object, in plain text and as stored.
 fn patched(
     admin: &Admin,
     request: &Request<'_>,
@@ -66,7 +66,8 @@ fn patched(
 ) -> Result<(Value, Value), Reply> {
     let value: Value = serde_json::from_slice(&entry.value)
         .map_err(|error| Reply::unavailable(error.to_string()))?;
-    // Opened as a whole: what the change leaves as it was may be sent elsewhere by what it changes.
+    // Checked as a whole, because changing another field, such as an address, could send an
+    // unchanged secret elsewhere.
     let mut value = changed(request, value, change)?;
     let author = author(admin, request, Some(entry));
     let path = request.path()?;
@@ -88,7 +89,7 @@ fn check_change(request: &Request<'_>, change: &Value) -> Result<(), Reply> {
     Ok(())
 }
 
-/// The object with its change, id and times.
+/// The object with the change applied, and with its id and timestamps.
 fn changed(request: &Request<'_>, mut value: Value, change: Value) -> Result<Value, Reply> {
     let sets_time = |name: &str| {
         request.sub_path.is_empty() && change.get(name).is_some_and(|time| !time.is_null())

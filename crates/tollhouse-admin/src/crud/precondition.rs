@@ -1,8 +1,9 @@
-//! `If-Match`: a write that happens only while the object is the one that its author has read, so that of two
-//! who edit one object the second learns of the first. A tag is the object's `modifiedIndex` in quotes.
-//! `If-None-Match: *`: a write that makes a new object and replaces none.
+//! Conditional writes. `If-Match`: the write happens only if the object is still the one that its
+//! author has read, so that the second of two editors learns of the first. A tag is the object's
+//! `modifiedIndex` in quotes. `If-None-Match: *`: the write creates an object and replaces none.
 //!
-//! Source: RFC 9110 §8.8.3 (tags), §13.1.1 (`If-Match`), §13.1.2 (`If-None-Match`), §13.2.2 (what is answered).
+//! Source: RFC 9110 §8.8.3 (tags), §13.1.1 (`If-Match`), §13.1.2 (`If-None-Match`), §13.2.2
+//! (evaluation and responses).
 
 use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH};
@@ -14,24 +15,25 @@ use super::request::Request;
 use crate::context::Admin;
 use crate::reply::Reply;
 
-/// What a call asks of the object that it is about to change.
+/// Condition of a call on the current object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Precondition {
     Unconditional,
-    /// That there is none.
+    /// The object must not exist.
     Absent,
-    /// That there is one.
+    /// The object must exist.
     Exists,
-    /// That it is one of these. Weak tags, and those that no object here can have, are left out: neither
-    /// compares equal to anything.
+    /// The object must have one of these revisions. Weak and unparsable tags are omitted, because
+    /// they match nothing.
     ModifiedAt(Vec<Revision>),
 }
 
 impl Precondition {
-    /// Of the headers of a call; several lines of the header are one list.
+    /// Parses the headers of a call; several `If-Match` lines form one list.
     ///
     /// # Errors
-    /// 400 where the header is no list of tags: a write that was to be guarded does not go unguarded.
+    /// Returns 400 if a header is invalid, so that a write that was meant to be conditional is not
+    /// made unconditionally.
     pub(super) fn parse(headers: &HeaderMap) -> Result<Self, Reply> {
         let mut lines = headers.get_all(IF_MATCH).into_iter().peekable();
         let mut others = headers.get_all(IF_NONE_MATCH).into_iter();
@@ -58,7 +60,7 @@ impl Precondition {
         if has_tag { Ok(Self::ModifiedAt(revisions)) } else { Err(malformed()) }
     }
 
-    /// Whether the present object, if any, is what the call asks for.
+    /// Whether the current object, or its absence, satisfies the condition.
     fn admits(&self, entry: Option<&Entry>) -> bool {
         match (self, entry) {
             (Self::Unconditional, _) | (Self::Exists, Some(_)) | (Self::Absent, None) => true,
@@ -67,10 +69,10 @@ impl Precondition {
         }
     }
 
-    /// Asks it of an object that was read.
+    /// Checks the condition.
     ///
     /// # Errors
-    /// 412 with the object as it is now.
+    /// Returns 412, with the current object.
     pub(super) fn check_entry(
         &self,
         admin: &Admin,
@@ -85,7 +87,7 @@ impl Precondition {
     }
 }
 
-/// The tag of an object whose newest commit is this.
+/// Adds the object's tag to a reply; `revision` is its newest.
 pub(super) fn with_tag(reply: Reply, revision: Revision) -> Reply {
     match HeaderValue::from_str(&format!("\"{}\"", revision.0)) {
         Ok(tag) => reply.with(ETAG, tag),
@@ -93,7 +95,7 @@ pub(super) fn with_tag(reply: Reply, revision: Revision) -> Reply {
     }
 }
 
-/// The revision that a tag means, where it can mean one.
+/// Revision of a tag; `None` if the tag is weak or not a revision of this API.
 fn parse_tag(tag: &str) -> Result<Option<Revision>, Reply> {
     let (is_weak, opaque) = tag.strip_prefix("W/").map_or((false, tag), |opaque| (true, opaque));
     let quoted = opaque.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
@@ -115,7 +117,7 @@ fn already_there(request: &Request<'_>) -> Reply {
 
 fn malformed() -> Reply {
     Reply::bad(
-        "If-Match is no list of tags; send the object's modifiedIndex in quotes, as in If-Match: \"12\"",
+        "If-Match is not a list of tags; send the object's modifiedIndex in quotes, as in If-Match: \"12\"",
     )
 }
 

@@ -1,4 +1,4 @@
-//! GET: one object, or a list of them.
+//! GET: a single object, or a list.
 
 use hyper::StatusCode;
 use serde_json::Value;
@@ -35,7 +35,7 @@ async fn one(admin: &Admin, request: &Request<'_>, id: &str) -> Result<Reply, Re
     Ok(precondition::with_tag(reply, entry.mod_revision))
 }
 
-/// An object as the caller may see it, with its revisions.
+/// The object as the caller may see it, with its revisions.
 pub(super) fn present(admin: &Admin, request: &Request<'_>, entry: &Entry) -> Value {
     let role = auth::reader_role(&admin.parts.options, request.call);
     let value = visible_value(admin, entry, role);
@@ -48,7 +48,7 @@ async fn list(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {
     let filters = Filters::parse(arguments, request.resource)?;
     let collection = request.collection();
     admin.index.catch_up().await?;
-    // Children have no place of their own until the first of them is there.
+    // A collection of children is answered with 404 while it is empty.
     let is_child = matches!(request.resource.layout, Layout::Child(_));
     if is_child && admin.index.known().count(&collection) == 0 {
         return Err(Reply::key_not_found());
@@ -65,7 +65,8 @@ async fn list(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {
     Ok(Reply::json_text(StatusCode::OK, list.finish(total)))
 }
 
-/// The value as it leaves. What is not JSON was not written here, and is given as text.
+/// The value as the caller may see it. A value that is not JSON was written by another program, and
+/// is returned as text.
 fn visible_value(admin: &Admin, entry: &Entry, role: Role) -> Value {
     let parsed = serde_json::from_slice(&entry.value);
     let mut value =

@@ -1,5 +1,5 @@
-//! The row about a write, made part of its commit: what stood at the key is read first, and the commit happens only
-//! while it still stands there, so that a row never tells of another object than the one that was replaced.
+//! Change row of a write, in the same commit. The previous object is read first, and the commit
+//! requires that it is unchanged, so that the row always contains the object that was replaced.
 
 use tollhouse_model::change_row::{self, ChangeRow, Deed, Way};
 use tollhouse_store::{Condition, Entry, Operation, Transaction};
@@ -13,23 +13,23 @@ use crate::index;
 use crate::reply::Reply;
 use crate::session;
 
-/// Bytes of a transaction that are left to its keys, guards and the frame of the row.
+/// Bytes of a transaction reserved for its keys, its guards, and the row's other fields.
 const FRAME_BYTES: usize = 64 * 1024;
 
-/// What stands at a key before it is written.
+/// The value at a key before a write.
 pub(super) struct Before {
     key: String,
     entry: Option<Entry>,
 }
 
-/// What a row tells beside that.
+/// Further contents of a change row.
 pub(super) struct ChangeNote {
     pub(super) deed: Deed,
-    /// The object as it is stored from now on.
+    /// The object as stored by the write.
     pub(super) after: Option<String>,
-    /// What goes with a deleted one.
+    /// Objects below a deleted object, which are deleted with it.
     pub(super) below: Vec<(String, String)>,
-    /// The row that is taken back.
+    /// Name of the row that this change undoes.
     pub(super) undoes: Option<String>,
 }
 
@@ -40,23 +40,23 @@ impl ChangeNote {
 }
 
 impl Before {
-    /// Reads it.
+    /// Reads the current value.
     pub(super) async fn read(admin: &Admin, key: &str) -> Result<Self, Reply> {
         let entry = admin.parts.store.get(key).await?;
         Ok(Self { key: key.to_owned(), entry })
     }
 
-    /// Of an entry that was read already.
+    /// Uses an entry that was already read.
     pub(super) fn known(entry: Entry) -> Self {
         Self { key: entry.key.to_string(), entry: Some(entry) }
     }
 
-    /// The object, if one stands there.
+    /// The object, if the value is one.
     pub(super) fn object(&self) -> Option<&Entry> {
         self.entry.as_ref().filter(|entry| index::holds_object(&self.key, &entry.value))
     }
 
-    /// That it still stands there.
+    /// Condition that the value is unchanged.
     fn condition(&self) -> Condition {
         let key = self.key.as_str().into();
         match &self.entry {
@@ -65,10 +65,10 @@ impl Before {
         }
     }
 
-    /// The transaction with the row of what it does, which holds only while this is what stands there.
+    /// Adds the change row and the condition to a transaction.
     ///
     /// # Errors
-    /// The system gives no random numbers.
+    /// If no random numbers are available.
     pub(super) fn record(
         &self,
         admin: &Admin,
@@ -95,9 +95,9 @@ impl Before {
         let limits = admin.parts.store.limits();
         let written = row.after.as_ref().map_or(0, String::len);
         let left = limits.transaction_bytes_max.saturating_sub(FRAME_BYTES + written);
-        // JSON within JSON: each quote of an object is escaped, which at worst doubles it.
+        // A quote in embedded JSON is escaped, which at worst doubles the size.
         let row = row.within(left.min(limits.value_bytes_max) / 2);
-        let none = || Reply::unavailable("the system gives no random numbers");
+        let none = || Reply::unavailable("no random numbers are available");
         let name = change_row::key_of(row.at_ms, &chronicle::suffix().ok_or_else(none)?);
         let folder = change_row::FOLDER;
         for gone in admin.index.known().changes().let_go() {
@@ -108,8 +108,8 @@ impl Before {
     }
 }
 
-/// The way by which a call comes: through the console where a browser is signed in, and not by what a program says of
-/// itself.
+/// Origin of a call: the console if a browser is signed in, otherwise the API. Headers by which a
+/// program names itself are ignored.
 pub(crate) fn way_of(call: &Call) -> Way {
     let is_console = session::is_own_page(call) && !auth::shows_any_key(call);
     if is_console { Way::Console } else { Way::Api }

@@ -1,4 +1,4 @@
-//! A call about objects of one resource: where its object lies, and which id it has.
+//! A call about objects of one resource, with the path and id of its object.
 
 use std::time::Duration;
 
@@ -16,19 +16,18 @@ use crate::resource::{Layout, Resource};
 /// A call about objects of one resource.
 pub(crate) struct Request<'a> {
     pub resource: &'static Resource,
-    /// The object above, of resources that have one; the manager, of secrets.
+    /// Id of the parent object; for secrets, the name of the manager.
     pub parent: Option<String>,
-    /// The object, if the path names one.
+    /// Id of the object, if the path contains one.
     pub id: Option<String>,
-    /// What follows in the path.
+    /// Path segments after the id.
     pub sub_path: Vec<String>,
-    /// The rest of the call.
     pub call: &'a Call,
     pub body: Bytes,
 }
 
 impl Request<'_> {
-    /// The collection that the object lies in: `routes`, `consumers/jack/credentials`.
+    /// Collection of the object, such as `routes` or `consumers/jack/credentials`.
     pub(crate) fn collection(&self) -> String {
         let name = self.resource.name;
         match (self.resource.layout, &self.parent) {
@@ -38,12 +37,12 @@ impl Request<'_> {
         }
     }
 
-    /// The path of the object of that id: `routes/1`.
+    /// Path of the object with this id, such as `routes/1`.
     pub(crate) fn path_of(&self, id: &str) -> String {
         format!("{}/{id}", self.collection())
     }
 
-    /// The path of the object that the call names.
+    /// Path of the object that the call names; an error reply if it names none.
     pub(crate) fn path(&self) -> Result<String, Reply> {
         match &self.id {
             Some(id) => Ok(self.path_of(id)),
@@ -59,7 +58,8 @@ impl Request<'_> {
         })
     }
 
-    /// `?ttl=`, in seconds; one of zero or less means none.
+    /// Value of the argument `ttl`; `None` if it is absent or not positive. The argument is in
+    /// seconds.
     pub(super) fn ttl(&self) -> Result<Option<Duration>, Reply> {
         let Some(text) = self.call.arguments.get("ttl") else { return Ok(None) };
         let seconds: f64 = text
@@ -72,7 +72,7 @@ impl Request<'_> {
         Ok(ttl.filter(|ttl| !ttl.is_zero()))
     }
 
-    /// A lease that ends when the object is to end, if it is.
+    /// Creates a lease for an object with a `ttl`.
     pub(super) async fn lease(&self, admin: &Admin) -> Result<Option<LeaseId>, Reply> {
         match self.ttl()? {
             Some(ttl) => Ok(Some(admin.parts.store.grant(ttl).await?)),
@@ -80,12 +80,12 @@ impl Request<'_> {
         }
     }
 
-    /// Whether others can name objects of this resource, and so keep them from being deleted.
+    /// Whether objects of this resource can be referred to, which prevents their deletion.
     pub(super) fn is_guarded(&self) -> bool {
         references::COLLECTIONS.contains(&self.resource.name)
     }
 
-    /// What an object of that id says its id is.
+    /// Value of the `id` field of an object with this id.
     fn id_value(&self, id: &str) -> String {
         match (self.resource.layout, &self.parent) {
             (Layout::Manager, Some(manager)) => format!("{manager}/{id}"),
@@ -94,8 +94,8 @@ impl Request<'_> {
     }
 }
 
-/// The fields of a body, which must be an object, without revisions. An empty list is one too: clients whose language
-/// has one type for both send it.
+/// The fields of a body without revisions. An empty list counts as an empty object, because
+/// languages such as Lua and PHP have one type for both.
 pub(super) fn fields_of(value: Value) -> Result<Fields, Reply> {
     match value {
         Value::Object(mut fields) => {
@@ -111,13 +111,14 @@ pub(super) fn fields_of(value: Value) -> Result<Fields, Reply> {
     }
 }
 
-/// Finds the id of an object in path and body, and writes it into the object. It stays as the body
-/// has it where the path has none.
+/// Determines the id from the path and the body, and writes it into the object. Without an id in
+/// the path, the field is left as it is.
 pub(super) fn resolve_id(request: &Request<'_>, fields: &mut Fields) -> Result<String, Reply> {
     if !request.resource.has_id_field() {
         return match request.resource.layout {
             Layout::Username => {
-                // Tools for APISIX repeat the name, or number consumers; it names nothing.
+                // Tools for APISIX repeat the name here or number the consumers; the value has no
+                // meaning.
                 fields.shift_remove("id");
                 resolve_username(request, fields)
             }
@@ -138,12 +139,12 @@ pub(super) fn resolve_id(request: &Request<'_>, fields: &mut Fields) -> Result<S
             fields.insert("id".into(), expected.into());
             Ok(id.clone())
         }
-        // A child's and a secret's path ends where its id would stand.
+        // The path of secrets never ends before the id.
         (None, Some(written)) if request.resource.layout != Layout::Manager => {
             match id_text(&written) {
                 Some(id) if leads_elsewhere(&id) => Err(Reply::bad(UNREACHABLE_ID)),
                 Some(id) if !id.is_empty() && !id.contains('/') => Ok(id),
-                // The schema says what an id is.
+                // The schema reports the invalid id.
                 _ => Ok("-".to_owned()),
             }
         }
@@ -151,17 +152,17 @@ pub(super) fn resolve_id(request: &Request<'_>, fields: &mut Fields) -> Result<S
     }
 }
 
-/// What an id that no path leads to is refused with: the words for one that does not match its schema.
+/// Error text for an id that a path cannot contain: that of a schema violation.
 const UNREACHABLE_ID: &str = "invalid configuration: property \"id\" validation failed: object matches none \
                               of the required";
 
-/// Whether a path that ends with this id means another place (RFC 3986 §5.2.4): the object could be written
-/// and listed, and never be read or deleted.
+/// Whether the id has a special meaning in a path (RFC 3986 §5.2.4). An object with such an id
+/// could be written but never read or deleted.
 fn leads_elsewhere(id: &str) -> bool {
     matches!(id, "." | "..")
 }
 
-/// The plugin's name, which the object may repeat as its id.
+/// Name of the plugin from the path; the body may repeat it as its id.
 fn resolve_plugin_name(request: &Request<'_>, fields: &mut Fields) -> Result<String, Reply> {
     let name = request.id.clone().ok_or_else(|| request.missing_id())?;
     let written = fields.shift_remove("id").filter(|id| !id.is_null());
@@ -176,13 +177,12 @@ fn resolve_username(request: &Request<'_>, fields: &Fields) -> Result<String, Re
     match (&request.id, written) {
         (Some(id), Some(written)) if id != written => Err(Reply::bad("wrong username")),
         (_, Some(written)) => Ok(written.to_owned()),
-        // The schema refuses what has no username, or one that is not text.
+        // The schema reports the missing or invalid username.
         (_, None) => Ok(request.id.clone().unwrap_or_default()),
     }
 }
 
-/// Refuses an object that says it lies below another one than the path says; writes the right one
-/// into those that say it.
+/// Checks that the parent in the body equals the one in the path, and writes it into the object.
 pub(super) fn resolve_parent(request: &Request<'_>, fields: &mut Fields) -> Result<(), Reply> {
     let (Some(field), Some(parent)) = (request.resource.parent_field(), &request.parent) else {
         return Ok(());

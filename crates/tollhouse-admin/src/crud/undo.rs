@@ -1,5 +1,5 @@
-//! A change is taken back: what stood there before stands there again, byte for byte, after all checks of a write.
-//! It happens only while the object is as the change has left it, or as the caller says by `If-Match` to have seen it.
+//! Undo of a change: the previous object is restored byte for byte, after all checks of a write.
+//! The object must be as the change left it, or as the caller has seen it according to `If-Match`.
 
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -20,30 +20,28 @@ use crate::encrypt;
 use crate::reply::Reply;
 use crate::resource::{self, Layout, Resource};
 
-/// Whether anything is written.
+/// Choice between an undo and its check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undoing {
-    /// It is.
     Write,
-    /// It is only said whether it could be.
+    /// Checks only.
     Try,
 }
 
-/// A change that is to be taken back.
+/// A change to undo.
 pub(crate) struct Change<'a> {
-    /// Its row.
     pub(crate) row: &'a ChangeRow,
-    /// What the row is called.
+    /// Name of the row.
     pub(crate) name: &'a str,
-    /// The commit that made it.
+    /// Revision of the change.
     pub(crate) revision: Revision,
 }
 
-/// Takes it back, and answers the revision that this made.
+/// Undoes a change, and returns the new revision.
 ///
 /// # Errors
-/// 412 where the object was changed since, 409 where what was there is not known any more, or what a write is refused
-/// with.
+/// Returns 412 if the object has changed since, 409 if its previous state is unknown, or any error
+/// of a write.
 pub(crate) async fn run(
     admin: &Admin,
     call: &Call,
@@ -58,13 +56,13 @@ pub(crate) async fn run(
         return undo_import::run(admin, call, change, undoing).await;
     }
     let request = request_about(call, path)
-        .ok_or_else(|| Reply::bad(format!("there are no objects at {path}")))?;
+        .ok_or_else(|| Reply::bad(format!("no objects exist at {path}")))?;
     let key = admin.key_of(path);
     let precondition = Precondition::parse(&call.headers)?;
     let mut attempts = Attempts::new(admin);
     loop {
         attempts.begin().await?;
-        // Read anew at each attempt: what was written between is for the check to see, and not for the commit alone.
+        // Read again at each attempt, so that the check sees writes that happened meanwhile.
         let before = Before::read(admin, &key).await?;
         check_unchanged(admin, &request, change, &precondition, before.object())?;
         let transaction = match &row.before {
@@ -90,7 +88,7 @@ pub(crate) async fn run(
     }
 }
 
-/// What keeps any change like this from being taken back.
+/// Reason why a change of this kind can never be undone.
 pub(crate) fn reason_against(row: &ChangeRow) -> Option<&'static str> {
     if place_of(&row.path).is_none() && row.path != IMPORTED {
         return Some(
@@ -100,18 +98,18 @@ pub(crate) fn reason_against(row: &ChangeRow) -> Option<&'static str> {
     if row.is_cut {
         return Some(match row.path == IMPORTED {
             true => {
-                "these were too many objects, or too large ones, to be taken back as one commit"
+                "these were too many objects, or too large ones, to be undone in a single commit"
             }
-            false => "what stood there before was too large to be kept",
+            false => "the previous object was too large to be stored",
         });
     }
     if row.was_to_end {
-        return Some("what stood there before was to end by itself; write it anew with its ttl");
+        return Some("the previous object had a ttl; write it again with its ttl");
     }
     None
 }
 
-/// Refuses it where the object is not as the change has left it, unless the caller has seen what it is now.
+/// Refuses the undo if the object has changed since, unless the caller has seen its current state.
 fn check_unchanged(
     admin: &Admin,
     request: &Request<'_>,
@@ -130,7 +128,7 @@ fn check_unchanged(
     if is_as_left { Ok(()) } else { Err(precondition::failed(admin, request, entry)) }
 }
 
-/// What puts the former object back.
+/// Transaction that restores the previous object.
 fn restored(
     admin: &Admin,
     request: &Request<'_>,
@@ -146,7 +144,7 @@ fn restored(
     Ok(guards.add_to(Transaction::new().then(put)))
 }
 
-/// What takes the object away that the change has made.
+/// Transaction that deletes the object that the change created.
 fn removed(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Transaction, Reply> {
     let transaction = delete::removal(admin, request, path);
     if !request.is_guarded() {
@@ -159,7 +157,7 @@ fn removed(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Transacti
     Ok(Guards::for_deletion(admin, path, &known).add_to(transaction))
 }
 
-/// The call as if it were about this object.
+/// A request for the object at `path`, made from the current call.
 pub(crate) fn request_about<'c>(call: &'c Call, path: &str) -> Option<Request<'c>> {
     let (resource, parent, id) = place_of(path)?;
     let id = Some(id.to_owned());
@@ -167,7 +165,7 @@ pub(crate) fn request_about<'c>(call: &'c Call, path: &str) -> Option<Request<'c
     Some(Request { resource, parent, id, sub_path: Vec::new(), call, body: Bytes::new() })
 }
 
-/// Which resource a path belongs to, what its object lies below, and the object's id.
+/// Resource, parent and id of an object path.
 pub(crate) fn place_of(path: &str) -> Option<(&'static Resource, Option<&str>, &str)> {
     let segments: Vec<&str> = path.split('/').collect();
     match segments.as_slice() {

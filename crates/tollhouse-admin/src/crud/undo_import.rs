@@ -1,5 +1,5 @@
-//! An import is taken back: what it has replaced and deleted stands there again, byte for byte, and what it has made goes.
-//! It happens only while every object is as the import has left it, as one commit, after all checks of a write.
+//! Undo of an import, in one commit and after all checks of a write: restores replaced and deleted
+//! objects byte for byte, and deletes created ones. All objects must be as the import left them.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::index::Known;
 use crate::reply::Reply;
 use crate::resource;
 
-/// Objects that a refusal names; it says how many there are.
+/// Limit of objects that a refusal names; it also contains the number of the others.
 const NAMED_MAX: usize = 5;
 
-/// Takes it back, or only says whether that could be.
+/// Undoes an import, or only checks whether that is possible.
 ///
 /// # Errors
-/// 412 where an object was changed since, or what a write is refused with.
+/// Returns 412 if an object has changed since, or any error of a write.
 pub(super) async fn run(
     admin: &Admin,
     call: &Call,
@@ -82,7 +82,7 @@ fn restored(admin: &Admin, path: &str, stored: &str) -> Result<Written, Reply> {
     Ok(Written { plain, stored: stored.to_owned() })
 }
 
-/// Refuses what a write of any of them would be refused with.
+/// Checks all steps as individual writes would.
 fn check(admin: &Admin, steps: &[Step], prospect: &Known) -> Result<(), Reply> {
     for step in steps {
         if let Some(reason) = many::kept_by(step, prospect) {

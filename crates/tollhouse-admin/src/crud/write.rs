@@ -1,4 +1,4 @@
-//! PUT and POST: an object is written whole.
+//! PUT and POST: write a whole object.
 
 use aws_lc_rs::rand;
 use serde_json::Value;
@@ -18,13 +18,13 @@ use crate::resource::Resource;
 use crate::served;
 use crate::shape::{self, Written};
 
-/// The key whose revision numbers what POST creates.
+/// Key whose revision numbers the objects that POST creates.
 const COUNTER: &str = "gen_id";
 
-/// Times are the gateway's: a replacement has none of its own, nor what it carries.
+/// Timestamp fields, which only the gateway sets; a body must not contain them.
 const FORBIDDEN: [&str; 2] = ["create_time", "update_time"];
 
-/// What an object carries that is looked at too.
+/// Fields whose contents are checked for timestamps too.
 const CARRIED: [&str; 2] = ["upstream", "plugins"];
 
 pub(super) async fn put(
@@ -48,14 +48,14 @@ pub(super) async fn put(
     let precondition = Precondition::parse(&request.call.headers)?;
     let mut lease = None;
     let mut attempts = Attempts::new(admin);
-    // What the check rests on may change before the commit: the guards then refuse it, and it is
-    // checked again.
+    // An object that the check depends on may change before the commit. The guards then refuse the
+    // commit, and everything is checked again.
     let (committed, stored) = loop {
         attempts.begin().await?;
         check_parent(admin, request)?;
         let before = Before::read(admin, &key).await?;
         precondition.check_entry(admin, request, before.object())?;
-        // Opened once: what is open cannot be opened again.
+        // Only once, because the opened value replaces the sealed one.
         if attempts.is_first() {
             let author = author(admin, request, before.object());
             encrypt::open_written(&path, &mut value, &author, &admin.parts)?;
@@ -85,7 +85,7 @@ pub(super) async fn put(
     Ok(self::written(admin, written, (&key, value), committed.revision))
 }
 
-/// What is missing first where there is no body: a plugin's name goes before its metadata.
+/// Error reply for a missing body; for plugin metadata, a missing plugin name takes precedence.
 fn missing_configurations(request: &Request<'_>) -> Reply {
     let names_plugin = request.resource.layout == crate::resource::Layout::PluginName;
     if names_plugin && request.id.is_none() {
@@ -108,7 +108,7 @@ pub(super) async fn post(
     fields.shift_remove("id");
     resolve_parent(request, &mut fields)?;
     let mut value = Value::Object(fields);
-    // No value is sealed for an object without a number.
+    // The id is not known yet, so that no sealed value can belong to this object.
     let unnumbered = request.path_of("-");
     let mut numbered: Option<(String, Option<LeaseId>)> = None;
     let mut attempts = Attempts::new(admin);
@@ -121,7 +121,7 @@ pub(super) async fn post(
         }
         let checked_id = numbered.as_ref().map_or("", |(id, _)| id);
         let guards = validate(admin, request.resource, &request.path_of(checked_id), &value)?;
-        // A refused object takes no number, and one that is checked anew keeps its own.
+        // A refused object consumes no number; an object that is checked again keeps its number.
         let (id, lease) = match numbered.take() {
             Some(numbered) => numbered,
             None => (next_id(admin).await?, request.lease(admin).await?),
@@ -145,14 +145,14 @@ pub(super) async fn post(
                 let value = value_of_answer(admin, request, &path, stored);
                 return Ok(written(admin, Written::Posted, (&key, value), committed.revision));
             }
-            // Somebody has an object of this number already, who may have chosen it.
+            // The number is taken by an object whose id a caller chose.
             Attempt::Changed(changed) if *changed == *key => {}
             Attempt::Changed(_) => numbered = Some((id, lease)),
         }
     }
 }
 
-/// Refuses what says more of a new object than can be known.
+/// Refuses an id and preconditions that make no sense for a new object.
 fn check_new(request: &Request<'_>, fields: &Fields) -> Result<(), Reply> {
     if request.id.is_some() || fields.get("id").is_some_and(|id| !id.is_null()) {
         let kind = request.resource.kind;
@@ -165,7 +165,7 @@ fn check_new(request: &Request<'_>, fields: &Fields) -> Result<(), Reply> {
     Ok(())
 }
 
-/// The answer to a write, with the revision that it made.
+/// Reply to a write, with its revision.
 fn written(
     admin: &Admin,
     written: Written,
@@ -176,11 +176,12 @@ fn written(
     served::made(precondition::with_tag(reply, revision), revision)
 }
 
-/// The revision of a commit that is made for its number. What it puts nobody else has put: of a commit that was
-/// not answered it is looked whether it stands there, and an older one that looks the same would be taken for it.
+/// Makes a commit and returns its revision as an id. The written value is random, because after a
+/// commit without an answer the store is searched for the value, and an older equal value would be
+/// mistaken for it.
 async fn next_id(admin: &Admin) -> Result<String, Reply> {
     let mut unique = [0; 8];
-    rand::fill(&mut unique).map_err(|_| Reply::unavailable("the system has no random bytes"))?;
+    rand::fill(&mut unique).map_err(|_| Reply::unavailable("no random numbers are available"))?;
     let unique = u64::from_ne_bytes(unique).to_string();
     let counted = Transaction::new().put(admin.key_of(COUNTER), unique);
     let number = admin.parts.store.commit(counted).await?.revision.0;
@@ -205,7 +206,7 @@ fn check_times(fields: &Fields) -> Result<(), Reply> {
     Err(Reply::bad(format!("the property is forbidden:  {}", found.join(" "))))
 }
 
-/// The object with what the gateway adds: its times, or its id where it has none.
+/// The object with its timestamps, or with its id if the resource has no timestamps.
 fn stamped(resource: &Resource, id: &str, value: &Value, created: Option<i64>) -> Value {
     let mut value = value.clone();
     let Some(fields) = value.as_object_mut() else { return value };

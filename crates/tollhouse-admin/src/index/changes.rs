@@ -1,19 +1,21 @@
-//! Which rows about changes there are, the newest first, without what objects were: that is read from the store when
-//! somebody looks. It follows the store as the rest of the index does, so rows of other gateways are here too.
+//! Index of the change rows, without the objects in them, which are read from the store on demand.
+//! It also contains rows of other gateways that share the store.
 
 use std::collections::{BTreeMap, HashMap};
 
 use tollhouse_model::change_row::{ChangeRow, Deed, Way};
 use tollhouse_store::{Entry, Revision};
 
-/// Most rows that are kept, and their bytes: what a busy team changes in a month, and what a start reads in a moment.
+/// Limits of stored rows, by number and total bytes: about a month of changes by a busy team, and
+/// fast to read at a start.
 pub(crate) const ROWS_MAX: usize = 10_000;
 pub(crate) const BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Rows that one commit lets go at most: two a commit would do, and several gateways write at once.
+/// Limit of rows that one commit deletes. Two would suffice; the rest is for simultaneous writes of
+/// several gateways.
 const LET_GO_MAX: usize = 8;
 
-/// The rows by revision and key.
+/// Summaries by revision and name.
 #[derive(Default)]
 pub(crate) struct Changes {
     rows: BTreeMap<(Revision, Box<str>), Summary>,
@@ -21,27 +23,25 @@ pub(crate) struct Changes {
     bytes: usize,
 }
 
-/// What is known of a row.
+/// Summary of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Summary {
-    /// When, in milliseconds of Unix time.
+    /// Time of the change, in milliseconds of Unix time.
     pub at_ms: u64,
-    /// Who.
+    /// Name of the caller's key.
     pub actor: Option<Box<str>>,
-    /// By which way.
     pub way: Way,
-    /// What was done.
     pub deed: Deed,
-    /// To which object.
+    /// Path of the changed object.
     pub path: Box<str>,
-    /// The objects that an import has changed.
+    /// Paths of all objects that an import changed.
     also: Box<[Box<str>]>,
-    /// Its size.
+    /// Size of the row in bytes.
     bytes: usize,
 }
 
 impl Summary {
-    /// Of a change that has no row here.
+    /// Summary of a change that has no row in this store.
     pub(crate) fn without_row(
         at_ms: u64,
         actor: Option<&str>,
@@ -61,14 +61,14 @@ impl Summary {
 }
 
 impl Summary {
-    /// The objects that were changed.
+    /// Paths of all changed objects.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&*self.path).chain(self.also.iter().map(|path| &**path))
     }
 }
 
 impl Changes {
-    /// Takes in a row; what is none is passed over.
+    /// Adds a row; invalid rows are ignored.
     pub(super) fn put(&mut self, name: &str, entry: &Entry) {
         self.remove(name);
         let Some(row) = ChangeRow::parse(&entry.value) else { return };
@@ -93,12 +93,12 @@ impl Changes {
         }
     }
 
-    /// The rows, the newest first, each with its revision and name.
+    /// All rows, newest first, each with its revision and name.
     pub(crate) fn newest(&self) -> impl Iterator<Item = (Revision, &str, &Summary)> {
         self.rows.iter().rev().map(|((revision, name), row)| (*revision, &**name, row))
     }
 
-    /// The row of this name, or else the first of the commit of this number.
+    /// Finds a row by name, or the first row of a commit by revision.
     pub(crate) fn find(&self, text: &str) -> Option<(Revision, &str)> {
         if let Some((name, revision)) = self.revisions.get_key_value(text) {
             return Some((*revision, name));
@@ -108,8 +108,9 @@ impl Changes {
         (first.0.0 == revision).then_some((revision, &*first.0.1))
     }
 
-    /// Names of rows that the next one takes the place of: the oldest of the actor whose rows take the most room, so that
-    /// no actor's writes push out the rows about another. Costs nothing while there is room, else a look at each row.
+    /// Names of the rows to delete for a new one: the oldest rows of the actor whose rows take most
+    /// space, so that no actor can push out the rows about others. Costs nothing while there is
+    /// space, otherwise a pass over all rows.
     pub(crate) fn let_go(&self) -> Vec<Box<str>> {
         let has_room = |count, bytes| count < ROWS_MAX && bytes < BYTES_MAX;
         let (mut count, mut bytes) = (self.rows.len(), self.bytes);

@@ -1,15 +1,15 @@
-//! Which objects a collection has, in the order of their creation: what lists are made of without
-//! reading the objects that are not shown.
+//! Objects of each collection in order of creation, so that lists need not read objects that they
+//! do not return.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 
 use tollhouse_store::Revision;
 
-/// When an object was created, and its path. Objects of one commit go by their paths.
+/// Revision of creation, and path. Objects of one commit are sorted by path.
 pub(crate) type Creation = (Revision, Box<str>);
 
-/// The collections that have any objects.
+/// All non-empty collections.
 #[derive(Default)]
 pub(super) struct Collections(HashMap<Box<str>, BTreeSet<Creation>>);
 
@@ -36,7 +36,7 @@ impl Collections {
         self.0.get(collection).map_or(0, BTreeSet::len)
     }
 
-    /// The objects of a collection that come after one of them, or all.
+    /// Objects of a collection, optionally only those after `last`.
     pub(super) fn after<'c>(
         &'c self,
         collection: &str,
@@ -48,8 +48,8 @@ impl Collections {
     }
 }
 
-/// The collection that an object lies in: `routes`, `consumers/jack/credentials`. Secrets are listed
-/// both by their manager and all together.
+/// Collections of an object, such as `routes` or `consumers/jack/credentials`. A secret is in two:
+/// that of its manager, and that of all secrets.
 pub(super) fn collections_of(path: &str) -> impl Iterator<Item = &str> {
     let nearest = path.rsplit_once('/').map(|(collection, _)| collection);
     let all = nearest.and_then(|nearest| nearest.split_once('/')).map(|(all, _)| all);

@@ -1,4 +1,4 @@
-//! What an index keeps of one object.
+//! Facts that the index stores about one object.
 
 use serde_json::Value;
 use tollhouse_config::store_keys::parse_store_key;
@@ -9,54 +9,53 @@ use tollhouse_plugin::sealing::ObjectRef;
 use crate::object::Fields;
 use crate::references::{self, Place};
 
-/// Where decorations of a service lie.
+/// End of the path of a service's decorations.
 const DECORATIONS: &str = "/graphql_cost_decorations";
-/// Where global rules lie.
+/// Path prefix of global rules.
 pub(super) const GLOBAL_RULES: &str = "global_rules/";
-/// Where metadata of plugins lies.
+/// Path prefix of plugin metadata.
 const METADATA: &str = "plugin_metadata/";
 
-/// What only one object may have: a credential's plugin, and what requests are matched by; a service's
-/// decorations, and the field that one of them is of.
+/// A value that only one object may have. For a credential: the plugin, and the value that requests
+/// are matched by. For a decoration: its collection, and its field.
 pub(crate) type Identity = (Box<str>, Box<str>);
 
-/// What an index keeps of one object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// The objects it names.
+    /// Referenced objects.
     pub references: Box<[(Box<str>, Place)]>,
-    /// What it holds that no other object may hold.
+    /// Values that no other object may have.
     pub identities: Box<[Identity]>,
-    /// Its plugins, where it is a global rule.
+    /// Plugins of a global rule.
     pub rule_plugins: Box<[Box<str>]>,
-    /// When it was created.
+    /// Time of creation, in seconds of Unix time.
     pub create_time: Option<i64>,
-    /// Whether it is a certificate shown to nodes.
+    /// Whether it is a client certificate, for connections to upstream nodes.
     pub is_client_certificate: bool,
-    /// What it tells a plugin, where it is metadata of one.
+    /// The value, if the object is plugin metadata.
     pub metadata: Option<Value>,
-    /// What lists are filtered by.
+    /// Fields for filters.
     pub listed: Listed,
 }
 
-/// What lists are filtered by, beside the objects that one names.
+/// Fields of an object that lists are filtered by, besides references.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub name: Option<Box<str>>,
-    /// The URIs that it is for.
     pub uris: Box<[Box<str>]>,
-    /// The hosts that it is for, of certificates too.
+    /// Hosts, or SNIs of a certificate.
     pub hosts: Box<[Box<str>]>,
-    /// The names of its labels.
+    /// Names of its labels.
     pub labels: Box<[Box<str>]>,
-    /// The names of its plugins.
+    /// Names of its plugins.
     pub plugins: Box<[Box<str>]>,
-    /// Whether it is switched off.
+    /// Whether it is disabled (`status` 0).
     pub is_off: bool,
 }
 
 impl Facts {
-    /// Of the value stored under a path. What cannot be read has none: it was not written here.
+    /// Extracts the facts of a stored value. A value that is not a JSON object was written by
+    /// another program and has none.
     pub(crate) fn inspect(path: &str, value: &[u8], catalogue: &Catalogue, ring: &Keyring) -> Self {
         let Ok(Value::Object(fields)) = serde_json::from_slice(value) else {
             return Self::default();
@@ -108,13 +107,13 @@ impl Listed {
     }
 }
 
-/// What of a decoration only one of its service may have: the field that it is of.
+/// Unique value of a decoration: its collection and its field.
 pub(crate) fn decoration(collection: &str, value: &Value) -> Option<Identity> {
     let field = value.get("field_path")?.as_str()?;
     Some((collection.into(), field.into()))
 }
 
-/// The credentials among these confs; those that are sealed are opened by the ring.
+/// Credentials in these plugin configurations; sealed ones are opened with `ring`.
 pub(crate) fn identities(
     path: &str,
     confs: &Fields,

@@ -1,6 +1,6 @@
-//! Collections in other orders than that of creation: by name, by path, by when they were changed. An order is made when
-//! somebody first asks for it, a part at a time, and follows every object from then on, so that a page of it costs no
-//! sorting. Few are kept; the one that nobody has asked for the longest makes room.
+//! Sorted views of collections, by name, host, change and so on. A view is built in parts when it
+//! is first requested, then kept up to date, so that a page needs no sorting. Only a few are kept;
+//! the least recently used is dropped.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -10,31 +10,32 @@ use tollhouse_store::Revision;
 use super::collections::Creation;
 use super::facts::Listed;
 
-/// Most orders that are kept: those of the lists that a team has open. Each has some 100 bytes an object.
+/// Limit of views, enough for the lists that a team has open. Each needs about 100 bytes per
+/// object.
 const ORDERS_MAX: usize = 4;
 
-/// Longest part of a text that orders by it, in bytes: what a list shows of it.
+/// Limit of the sort key's text in bytes: the part that a list shows.
 const KEY_BYTES_MAX: usize = 48;
 
-/// Between what is ordered by and the path; it stands in neither.
+/// Separator of sort key and path; neither contains it.
 const SEPARATOR: char = '\0';
 
-/// What a list may be ordered by.
+/// Sort keys of lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SortBy {
     Id,
     Name,
     Host,
     Uri,
-    /// Whether it is switched off.
+    /// Disabled or not; enabled objects come first.
     Status,
-    /// How many plugins it has.
+    /// Number of plugins.
     Plugins,
     Created,
     Changed,
 }
 
-/// The orders that are kept.
+/// The sorted views.
 #[derive(Default)]
 pub(super) struct Orders {
     kept: Vec<Order>,
@@ -44,16 +45,17 @@ pub(super) struct Orders {
 struct Order {
     collection: Box<str>,
     by: SortBy,
-    /// What is ordered by, and the path.
+    /// Sort key and path of each object.
     entries: BTreeSet<Box<str>>,
-    /// Up to which object of the collection it is made; `None` before the first.
+    /// Last object of the collection that was added; `None` before the first.
     made_to: Option<Creation>,
     is_whole: bool,
-    /// When it was asked for last, counted in questions.
+    /// Number of the last request for this view; the view with the smallest number is dropped
+    /// first.
     asked: u64,
 }
 
-/// An object as it is ordered.
+/// An object with all data for sorting.
 #[derive(Clone, Copy)]
 pub(super) struct Ordered<'a> {
     pub(super) path: &'a str,
@@ -74,12 +76,12 @@ impl SortBy {
         (Self::Changed, "changed"),
     ];
 
-    /// The one of this name.
+    /// The sort key with this name.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, known)| *known == name).map(|(by, _)| *by)
     }
 
-    /// All names.
+    /// All names, separated by commas.
     pub(crate) fn names() -> String {
         Self::ALL.map(|(_, name)| name).join(", ")
     }
@@ -102,7 +104,7 @@ impl SortBy {
     }
 }
 
-/// A text as it is ordered: whatever its case.
+/// Sort key of a text: in lower case, and cut to `KEY_BYTES_MAX`.
 fn text_key(text: &str) -> String {
     let mut key = text.to_lowercase().replace(SEPARATOR, " ");
     let end = (0..=KEY_BYTES_MAX.min(key.len())).rev().find(|at| key.is_char_boundary(*at));
@@ -127,7 +129,8 @@ impl Orders {
         self.kept.iter().find(|it| it.by == by && *it.collection == *collection)
     }
 
-    /// Whether an order is made as a whole, or else up to which object of its collection.
+    /// Creates a view if it is missing. Returns `Ok` if it is complete, else the last object that
+    /// was added.
     pub(super) fn progress(
         &mut self,
         collection: &str,
@@ -156,7 +159,7 @@ impl Orders {
         Err(None)
     }
 
-    /// Takes in a part of a collection, up to `last`; it is whole where nothing follows.
+    /// Adds a part of a collection, up to `last`; without `last` the view is complete.
     pub(super) fn extend<'o>(
         &mut self,
         (collection, by): (&str, SortBy),
@@ -172,7 +175,8 @@ impl Orders {
         }
     }
 
-    /// The paths of a collection in an order, those behind a place or all; each with its place.
+    /// Paths of a collection in sort order, optionally only those after `last`, each with its
+    /// position.
     pub(super) fn after<'o>(
         &'o self,
         (collection, by): (&str, SortBy),

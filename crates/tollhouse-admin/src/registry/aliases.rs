@@ -1,4 +1,4 @@
-//! `/registry/v1/aliases`.
+//! `/registry/v1/aliases`: create, list, read, change and delete aliases of services.
 
 use hyper::{Method, StatusCode};
 use tollhouse_registry::{
@@ -14,7 +14,7 @@ use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
 
-/// What the list may be ordered by.
+/// Sort keys of the list.
 const SORTS: [&str; 4] = ["namespace", "name", "target", "changed"];
 
 pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
@@ -54,7 +54,7 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
     Ok(page.reply(request, list, total))
 }
 
-/// What an alias is found by.
+/// Texts that a search compares.
 fn texts(alias: &Alias) -> [&str; 6] {
     let Alias { key, target, comment, owners, .. } = alias;
     [&key.name, &key.namespace, &target.name, &target.namespace, comment, owners]
@@ -74,7 +74,8 @@ pub(super) async fn one(request: &Request<'_>, name: ServiceRef<'_>) -> Result<R
         Method::GET => reply_with(request, name, StatusCode::OK),
         Method::PUT => {
             let whole = alias(read(request, name)?.change(), name)?;
-            // Tried as a new one first: between a look and a write another writer could come.
+            // Creation is tried first, because another caller could create the alias between a
+            // check and the write.
             let replace = Command::UpdateAlias(name.to_key(), Box::new(change_to(&whole)));
             match request.part.registry.submit(Command::CreateAlias(Box::new(whole))).await {
                 Ok(_) => return reply_with(request, name, StatusCode::CREATED),
@@ -109,7 +110,7 @@ fn read(request: &Request<'_>, name: ServiceRef<'_>) -> Result<AliasIn, Reply> {
     Ok(alias)
 }
 
-/// The alias of that name; what is not said is empty.
+/// A complete alias; absent fields are empty.
 fn alias(new: AliasChange, name: ServiceRef<'_>) -> Result<Alias, Reply> {
     Ok(Alias {
         id: String::new(),
@@ -124,7 +125,7 @@ fn alias(new: AliasChange, name: ServiceRef<'_>) -> Result<Alias, Reply> {
     })
 }
 
-/// The change that makes any alias of the name this one.
+/// The change that turns any alias of this name into `whole`.
 fn change_to(whole: &Alias) -> AliasChange {
     AliasChange {
         target: Some(whole.target.clone()),

@@ -1,5 +1,5 @@
-//! `PATCH /registry/v1/instances`: many instances are isolated, taken back in or weighted in one commit, all of them or
-//! none. Anything else of an instance is its own, and is changed one by one.
+//! `PATCH /registry/v1/instances`: changes isolation or weight of many instances in one commit, all
+//! or none. Other fields can only be changed per instance.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,26 +17,26 @@ use super::request::Request;
 use crate::body;
 use crate::reply::Reply;
 
-/// Most instances of one call: a large service at once, and a commit that stays small.
+/// Limit of instances per call: enough for a large service, with a commit that stays small.
 pub(super) const INSTANCES_MAX: usize = 1000;
 
-/// What is done to which instances.
+/// Change of many instances.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BulkIn {
-    /// Their ids.
+    /// Ids of the instances.
     #[schemars(length(min = 1, max = INSTANCES_MAX))]
     ids: Vec<Arc<str>>,
-    /// Whether traffic is kept from them.
+    /// Whether the instances get no traffic; unchanged if absent.
     #[serde(default)]
     isolated: Option<bool>,
-    /// Their share of the traffic.
+    /// Weight of the instances relative to others; unchanged if absent.
     #[serde(default)]
     #[schemars(range(max = WEIGHT_MAX))]
     weight: Option<u32>,
 }
 
-/// The instances that have changed, as they now stand, and how many were so already.
+/// Changed instances, and the number of instances that needed no change.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct BulkOut<'a> {
     changed: usize,
@@ -64,7 +64,7 @@ pub(super) async fn patch(request: &Request<'_>) -> Result<Reply, Reply> {
     Ok(reply(StatusCode::OK, &out))
 }
 
-/// The instances that a call names, as they are, by their paths: what a row about it tells.
+/// Current state of the instances that a call names, by path, for its change row.
 pub(super) fn named(request: &Request<'_>) -> BTreeMap<String, Value> {
     let asked: Option<BulkIn> = request.read().ok();
     let state = request.part.registry.state_full();
@@ -73,7 +73,7 @@ pub(super) fn named(request: &Request<'_>) -> BTreeMap<String, Value> {
     found.map(|it| (path_of(&it.id), row_value(&InstanceOut::from_instance(it)))).collect()
 }
 
-/// Those that have changed, by their paths, of the answer to a call.
+/// The changed instances in an answer, by path.
 pub(super) fn changed(answer: &Value) -> BTreeMap<String, Value> {
     let list = answer["list"].as_array().into_iter().flatten();
     list.filter_map(|it| Some((path_of(it["id"].as_str()?), short(it)))).collect()
@@ -87,7 +87,7 @@ fn row_value(instance: &InstanceOut<'_>) -> Value {
     short(&serde_json::to_value(instance).unwrap_or_default())
 }
 
-/// What of an instance a row about many has room for.
+/// Fields of an instance in a row about many.
 fn short(instance: &Value) -> Value {
     ["namespace", "service", "host", "port", "isolated", "weight"]
         .into_iter()

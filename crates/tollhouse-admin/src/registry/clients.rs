@@ -1,4 +1,4 @@
-//! `/registry/v1/clients`: who reported itself lately.
+//! `/registry/v1/clients`: clients that reported themselves recently.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,5 +1,5 @@
-//! The registry's objects as they come: JSON with known fields only, so that a slip of the pen is refused.
-//! What is set here and not by its owner may come along and has no effect.
+//! Request bodies of the registry's objects. Unknown fields are refused, so that typing errors are
+//! noticed. Read-only fields are accepted and ignored.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(super) struct NamespaceIn {
 }
 
 impl NamespaceIn {
-    /// What it changes: what it does not say stays.
+    /// The change: absent fields stay unchanged.
     pub(super) fn change(self) -> NamespaceChange {
         NamespaceChange {
             comment: self.comment,
@@ -53,7 +53,7 @@ impl NamespaceIn {
         }
     }
 
-    /// The same where what it does not say becomes empty.
+    /// The complete object as a change: absent fields become empty.
     pub(super) fn whole(self) -> NamespaceChange {
         NamespaceChange {
             comment: Some(self.comment.unwrap_or_default()),
@@ -101,7 +101,7 @@ pub(super) struct ServiceIn {
 }
 
 impl ServiceIn {
-    /// What it changes: what it does not say stays.
+    /// The change: absent fields stay unchanged.
     pub(super) fn change(self) -> ServiceChange {
         let details = DetailsChange {
             ports: self.ports,
@@ -116,7 +116,7 @@ impl ServiceIn {
         ServiceChange { metadata: self.metadata, details, token: None }
     }
 
-    /// The same where what it does not say becomes empty.
+    /// The complete object as a change: absent fields become empty.
     pub(super) fn whole(self) -> ServiceChange {
         let ServiceChange { metadata, details, token } = self.change();
         let nothing = DetailsChange::from(ServiceDetails::default());
@@ -136,7 +136,7 @@ impl ServiceIn {
     }
 }
 
-/// The name of a service, in its two parts.
+/// Name of a service: namespace and name.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct NameIn {
@@ -169,7 +169,7 @@ pub(super) struct AliasIn {
 }
 
 impl AliasIn {
-    /// What it changes: what it does not say stays.
+    /// The change: absent fields stay unchanged.
     pub(super) fn change(self) -> AliasChange {
         AliasChange {
             target: self.target.map(|target| ServiceKey::new(&target.namespace, &target.name)),
@@ -185,7 +185,7 @@ impl AliasIn {
 #[schemars(description = "The rule in Polaris' JSON.")]
 pub(super) struct RuleText {}
 
-/// A switch of a rule.
+/// Activation of a rule.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SwitchIn {
@@ -209,7 +209,7 @@ pub(super) struct InstanceIn {
     priority: Option<u32>,
     healthy: Option<bool>,
     isolated: Option<bool>,
-    /// `null` is none, which is something else than nothing said.
+    /// Seconds between heartbeats; `null` turns health checks off, and absent changes nothing.
     #[serde(deserialize_with = "said")]
     #[schemars(range(min = 1, max = TTL_SECONDS_MAX))]
     ttl_seconds: Option<Option<u32>>,
@@ -231,7 +231,7 @@ pub(super) struct InstanceIn {
     _revision: IgnoredAny,
 }
 
-/// Where an instance stands.
+/// Location of an instance.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct LocationIn {
@@ -251,7 +251,7 @@ fn said<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Option<u32>>, D::
 }
 
 impl InstanceIn {
-    /// Refuses a time that clients of the registry would silently get another for.
+    /// Refuses a TTL that is out of range, which the registry would silently replace.
     pub(super) fn check(&self) -> Result<(), Reply> {
         let allowed = 1..=u32::from(TTL_SECONDS_MAX);
         match self.ttl_seconds {
@@ -263,7 +263,7 @@ impl InstanceIn {
         }
     }
 
-    /// An instance to register under this id.
+    /// The instance to register, under this id.
     pub(super) fn register(self, id: Arc<str>) -> NewInstance {
         let metadata = self.metadata.unwrap_or_default();
         NewInstance {
@@ -288,7 +288,7 @@ impl InstanceIn {
         }
     }
 
-    /// What changes of an instance that is there; the address does not.
+    /// Converts the body into a change of an existing instance; refuses a new address.
     pub(super) fn change(self) -> Result<InstanceChange, Reply> {
         let fixed = [
             ("namespace", self.namespace.is_some()),

@@ -1,4 +1,4 @@
-//! `/registry/v1/instances`, and the instances of one service.
+//! `/registry/v1/instances`, and the instances of a service.
 
 use std::sync::Arc;
 
@@ -21,18 +21,18 @@ use crate::body;
 use crate::limits::OBJECTS_PER_TURN;
 use crate::reply::Reply;
 
-/// What instances must be like to be listed; all of it.
+/// Filters of a list; an instance must pass all.
 struct Filters<'a> {
     arguments: &'a Arguments,
     healthy: Option<bool>,
     isolated: Option<bool>,
     label: Label,
     words: Words,
-    /// By what they are ordered; by service and id where nobody says.
+    /// Sort order; by service and id if unset.
     sort: Option<Sort<'a>>,
 }
 
-/// What lists of instances may be ordered by.
+/// Sort keys of the list.
 const SORTS: [&str; 8] =
     ["service", "id", "host", "version", "weight", "healthy", "isolated", "changed"];
 
@@ -58,7 +58,7 @@ impl<'a> Filters<'a> {
             && listing::is(self.arguments, "service", &key.name)
     }
 
-    /// Whether every instance of an admitted service is listed.
+    /// Whether no filter restricts the instances of an admitted service.
     fn admit_all(&self) -> bool {
         let says = |name: &&str| self.arguments.get(name).is_some_and(|text| !text.is_empty());
         self.words.is_empty()
@@ -81,7 +81,7 @@ impl<'a> Filters<'a> {
     }
 }
 
-/// What an instance is found by.
+/// Texts that a search compares.
 fn texts(instance: &Instance) -> impl Iterator<Item = &str> {
     let own = [
         &*instance.id,
@@ -154,7 +154,7 @@ pub(super) async fn service_instances(
     }
 }
 
-/// A page of the instances of these services, in their order.
+/// Returns a page of the services' instances, in order.
 async fn list(
     request: &Request<'_>,
     views: &[Arc<ServiceView>],
@@ -184,7 +184,7 @@ async fn list(
     Ok(page.reply(request, list, total))
 }
 
-/// The same in another order, for which all that are found are looked at.
+/// Returns a page in another order, which requires collecting all matching instances.
 async fn sorted(
     request: &Request<'_>,
     views: &[Arc<ServiceView>],
@@ -202,7 +202,7 @@ async fn sorted(
         }
     }
     let total = found.len();
-    // What is alike goes by its id, so that pages follow each other.
+    // Equal sort keys are ordered by id, so that pages are consistent.
     let listed = page.sort_and_cut(found, |instance| {
         let instance: &Instance = instance;
         (sort.directed(key_of(instance, sort.by)), &*instance.id)
@@ -236,7 +236,7 @@ pub(super) async fn one(request: &Request<'_>, id: &str) -> Result<Reply, Reply>
                 Some(Outcome::Instance(instance)) => {
                     Ok(reply(StatusCode::OK, &InstanceOut::from_instance(&instance)))
                 }
-                // Nothing had to change, and the caller gets the instance as after any other change.
+                // Without any change, the reply contains the instance as it is.
                 _ => {
                     let found = request.part.registry.state().instance(id).cloned();
                     let instance = found.ok_or_else(not_found)?;
@@ -278,15 +278,14 @@ async fn register(
     Ok(reply(status, &InstanceOut::from_instance(&instance)))
 }
 
-/// A heartbeat that was taken.
+/// Recorded heartbeat.
 #[derive(JsonSchema, Serialize)]
 pub(super) struct BeatOut<'a> {
     id: &'a str,
     at_ms: u64,
 }
 
-/// `POST …/heartbeat`. Unlike clients of the dialect, whoever calls here learns at once that there is
-/// no such instance.
+/// `POST …/heartbeat`. Unlike in the Polaris protocol, an unknown instance is answered with 404.
 pub(super) fn heartbeat(request: &Request<'_>, id: &str) -> Result<Reply, Reply> {
     if request.call.method != Method::POST {
         return Err(request.wrong_method("POST"));

@@ -1,4 +1,4 @@
-//! Lists: which part of what is found is shown, and the filters that several lists share.
+//! Pages, sort orders, and filters that several lists of the registry share.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -14,13 +14,13 @@ use crate::arguments::Arguments;
 use crate::paging;
 use crate::reply::Reply;
 
-/// Objects a page where nobody says: a screen or two.
+/// Default page size: a screen or two.
 const PAGE_SIZE_DEFAULT: usize = 500;
 
-/// Most objects a page: some megabytes of text.
+/// Maximum page size: some megabytes of text.
 pub(super) const PAGE_SIZE_MAX: usize = 5_000;
 
-/// A page of a list.
+/// A requested page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Page {
     number: usize,
@@ -28,7 +28,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// `page`, from 1, and `page_size`.
+    /// Parses `page`, which counts from 1, and `page_size`.
     pub(super) fn parse(arguments: &Arguments) -> Result<Self, Reply> {
         let number = |name: &str, default: usize| match arguments.get(name) {
             None | Some("") => Ok(default),
@@ -48,7 +48,7 @@ impl Page {
         Ok(page)
     }
 
-    /// Sorts no more of these than it takes to know the page, and keeps that.
+    /// Returns the objects of the page, sorted. Sorts only as much as the page requires.
     pub(super) fn sort_and_cut<T, K: Ord>(
         self,
         mut found: Vec<T>,
@@ -67,22 +67,22 @@ impl Page {
         rest
     }
 
-    /// How many objects are before it.
+    /// Number of objects before the page.
     pub(super) fn start(self) -> usize {
         (self.number - 1).saturating_mul(self.size)
     }
 
-    /// Whether the object of that place is on it.
+    /// Whether the object at this position is on the page.
     pub(super) fn has(self, place: usize) -> bool {
         place >= self.start() && place - self.start() < self.size
     }
 
-    /// How many objects are on it at most.
+    /// Maximum number of objects on the page.
     pub(super) fn size(self) -> usize {
         self.size
     }
 
-    /// The list as it is answered.
+    /// Reply with one page of a list.
     pub(super) fn reply<T: Serialize>(
         self,
         request: &Request<'_>,
@@ -107,7 +107,7 @@ pub(super) struct List<T> {
     version: u64,
 }
 
-/// An object as an answer.
+/// Reply with an object as JSON.
 pub(super) fn reply(status: StatusCode, value: &impl Serialize) -> Reply {
     match serde_json::to_string(value) {
         Ok(text) => Reply::json_text(status, text),
@@ -115,27 +115,27 @@ pub(super) fn reply(status: StatusCode, value: &impl Serialize) -> Reply {
     }
 }
 
-/// A pattern that is searched for in a name.
+/// Regular expression that a name must match; all names match without one.
 pub(super) struct Pattern(Option<Regex>);
 
 impl Pattern {
-    /// `name=`, as for the other lists of the Admin API.
+    /// Parses the argument `name`.
     pub(super) fn parse(arguments: &Arguments) -> Result<Self, Reply> {
         let text = arguments.get("name").filter(|text| !text.is_empty());
         Ok(Self(text.map(paging::compile).transpose()?))
     }
 
-    /// Whether it is found.
+    /// Whether the name matches.
     pub(super) fn admits(&self, name: &str) -> bool {
         self.0.as_ref().is_none_or(|regex| regex.is_match(name).unwrap_or(false))
     }
 }
 
-/// A pair that metadata must have: `label=key` or `label=key:value`.
+/// Metadata that an object must have: `key` or `key:value`.
 pub(super) struct Label(Option<(String, Option<String>)>);
 
 impl Label {
-    /// `label=`, the first one.
+    /// Parses the argument `label`.
     pub(super) fn parse(arguments: &Arguments) -> Self {
         let text = arguments.get("label").filter(|text| !text.is_empty());
         Self(text.map(|text| match text.split_once(':') {
@@ -144,7 +144,7 @@ impl Label {
         }))
     }
 
-    /// Whether it is there.
+    /// Whether the metadata contains the label.
     pub(super) fn admits(&self, metadata: &Metadata) -> bool {
         let Some((key, value)) = &self.0 else { return true };
         let found = metadata.get(key.as_str());
@@ -152,21 +152,21 @@ impl Label {
     }
 }
 
-/// By what a list is ordered: `sort=`, with a `-` before it for the last first.
+/// Sort order of a list, from the argument `sort`; a leading `-` reverses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sort<'a> {
     pub(super) by: &'a str,
     is_descending: bool,
 }
 
-/// What an object is ordered by; of one list all are of one kind.
+/// Sort key of an object. All keys of one list have the same variant.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SortKey<'a> {
     Text(Cow<'a, str>),
     Number(u64),
 }
 
-/// A key, or the same the other way round; of one list all are of one kind.
+/// Sort key with a direction. All keys of one list have the same variant.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Directed<'a> {
     Up(SortKey<'a>),
@@ -174,7 +174,7 @@ pub(super) enum Directed<'a> {
 }
 
 impl<'a> Sort<'a> {
-    /// The order that is asked for, or the first of those that there are.
+    /// Parses the argument `sort`; the default is the first of the `known` keys.
     pub(super) fn parse(arguments: &'a Arguments, known: &[&'a str]) -> Result<Self, Reply> {
         let text = arguments.get("sort").filter(|text| !text.is_empty());
         let text = text.or(known.first().copied()).unwrap_or_default();
@@ -186,7 +186,7 @@ impl<'a> Sort<'a> {
         Err(Reply::bad(format!("sort is one of {known}; a - before it turns it round")))
     }
 
-    /// A key in the direction that is asked for.
+    /// The key in the requested direction.
     pub(super) fn directed<'k>(self, key: SortKey<'k>) -> Directed<'k> {
         if self.is_descending { Directed::Down(Reverse(key)) } else { Directed::Up(key) }
     }
@@ -204,7 +204,7 @@ impl From<u32> for SortKey<'_> {
     }
 }
 
-/// An argument that is yes or no.
+/// Parses a boolean argument; `None` if it is absent or empty.
 pub(super) fn flag(arguments: &Arguments, name: &str) -> Result<Option<bool>, Reply> {
     match arguments.get(name) {
         None | Some("") => Ok(None),
@@ -214,7 +214,7 @@ pub(super) fn flag(arguments: &Arguments, name: &str) -> Result<Option<bool>, Re
     }
 }
 
-/// An argument that must be this, if it is there at all.
+/// Whether the argument equals `value`, or is absent or empty.
 pub(super) fn is(arguments: &Arguments, name: &str, value: &str) -> bool {
     arguments.get(name).is_none_or(|wanted| wanted.is_empty() || wanted == value)
 }

@@ -1,4 +1,4 @@
-//! `/registry/v1/namespaces`.
+//! `/registry/v1/namespaces`: create, list, read, change and delete namespaces.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
 
-/// What the list may be ordered by.
+/// Sort keys of the list.
 const SORTS: [&str; 4] = ["name", "services", "instances", "changed"];
 
 pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
@@ -65,7 +65,8 @@ pub(super) async fn one(request: &Request<'_>, name: &str) -> Result<Reply, Repl
         Method::GET => reply_with(request, name, StatusCode::OK),
         Method::PUT => {
             let change = read(request, name)?.whole();
-            // Tried as a new one first: between a look and a write another writer could come.
+            // Creation is tried first, because another caller could create the namespace between a
+            // check and the write.
             let create = Command::CreateNamespace(name.into(), change.clone());
             match request.part.registry.submit(create).await {
                 Ok(_) => return reply_with(request, name, StatusCode::CREATED),

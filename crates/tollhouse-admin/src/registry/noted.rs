@@ -1,5 +1,6 @@
-//! Rows about what people write to the registry: what stood at a path before and stands there after. Services that
-//! register and deregister themselves are told by the registry's own events, and would push everything else out.
+//! Change rows about writes to the registry by people, with the object before and after. Services
+//! that register themselves are left out, because they would push out all other rows; the registry
+//! records events about them.
 
 use bytes::Bytes;
 use hyper::Method;
@@ -16,23 +17,24 @@ use crate::context::Admin;
 use crate::crud;
 use crate::reply::Reply;
 
-/// What a write is about, and what stood there before it.
+/// Target of a write, and its previous state.
 pub(super) struct Before {
-    /// The path without what comes before all of them; a new object's is known by its answer.
+    /// Path without the prefix `registry/`. For a creation, the path follows from the answer.
     path: String,
     object: Option<Value>,
 }
 
-/// Looks at what a call is about to change; `None` where that is not noted.
+/// Reads the object that a call is about to change; `None` if the call is not recorded.
 pub(super) async fn look(request: &Request<'_>, segments: &[&str]) -> Option<Before> {
     let call = request.call;
     let is_write =
         [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(&call.method);
     let is_noted = match (segments, &call.method) {
         (["instances", _, "heartbeat"], _) => false,
-        // A whole registry that is moved here: thousands of objects, which are told where they come from.
+        // The import of a whole registry: thousands of objects, whose history is in the source
+        // registry.
         (["objects", ..], _) => false,
-        // Instances that write themselves: programs have no page.
+        // Registrations by programs, which do not use the console.
         (["instances", ..] | ["services", _, _, "instances"], &Method::POST | &Method::PUT) => {
             crud::way_of(call) == Way::Console
         }
@@ -54,7 +56,7 @@ fn is_bulk(segments: &[&str], call: &Call) -> bool {
     segments == ["instances"] && call.method == Method::PATCH
 }
 
-/// Keeps the one row about all instances that a call has changed.
+/// Stores one row about all instances that a call has changed.
 async fn keep_bulk(admin: &Admin, call: &Call, before: &Value, answer: &Value) {
     let after = bulk::changed(answer);
     if after.is_empty() {
@@ -72,7 +74,7 @@ async fn keep_bulk(admin: &Admin, call: &Call, before: &Value, answer: &Value) {
     chronicle::keep(admin, ChangeRow { deed: Deed::Patch, ..row }).await;
 }
 
-/// What stands at a path.
+/// The object at a path, as a GET returns it.
 async fn read(request: &Request<'_>, segments: &[&str]) -> Option<Value> {
     let arguments = Arguments::default();
     let call = Call { method: Method::GET, arguments, ..request.call.clone() };
@@ -80,7 +82,7 @@ async fn read(request: &Request<'_>, segments: &[&str]) -> Option<Value> {
     Box::pin(super::route(&reading, segments)).await.ok()?.value()
 }
 
-/// Keeps the row about a write that was answered so.
+/// Stores the row about a successful write.
 pub(super) async fn keep(
     admin: &Admin,
     request: &Request<'_>,
@@ -98,7 +100,8 @@ pub(super) async fn keep(
         Method::DELETE => None,
         _ => reply.value().filter(Value::is_object),
     };
-    // An answer that is no object says nothing that could be shown; one that is as before is no change.
+    // Without an object in the answer there is nothing to show, and an equal object means that
+    // nothing changed.
     if call.method != Method::DELETE && (after.is_none() || after == before.object) {
         return;
     }
@@ -128,7 +131,7 @@ pub(super) async fn keep(
     chronicle::keep(admin, row).await;
 }
 
-/// Where an object is that was made in a collection.
+/// Path of an object that was created in a collection.
 fn new_path(segments: &[&str], made: Option<&Value>) -> String {
     let text = |name: &str| made.and_then(|made| made.get(name)).and_then(Value::as_str);
     let collection = segments.join("/");

@@ -1,5 +1,5 @@
-//! `/registry/v1/objects`: objects of another registry, as an export has them, a line each. They come with their
-//! ids, times, tokens and revisions; what becomes of each is answered in their order.
+//! `/registry/v1/objects`: import of an exported registry, one object per line. Ids, times, tokens
+//! and revisions are kept. The answer has one result per line, in order.
 
 use hyper::{Method, StatusCode};
 use schemars::JsonSchema;
@@ -13,40 +13,40 @@ use super::request::Request;
 use crate::body;
 use crate::reply::Reply;
 
-/// A line: the key of the registry's store, and its value.
+/// A line: key and value of an entry in the registry's store.
 #[derive(Deserialize)]
 pub(super) struct ObjectLine {
     key: String,
     value: Value,
 }
 
-/// What became of all of them.
+/// Results of all lines.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct PutOut {
-    /// One for each line, in their order.
+    /// Result of each line, in order.
     effects: Vec<EffectOut>,
 }
 
-/// What became of one.
+/// Result of one line.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct EffectOut {
-    /// What it changed; missing where it was refused.
+    /// Effect of the line; missing if it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     effect: Option<EffectName>,
-    /// Why it was refused.
+    /// Reason of a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
 
-/// What an object changed.
+/// Effect of a line.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum EffectName {
-    /// There was none of it.
+    /// The object was created.
     Created,
-    /// It was another.
+    /// An existing object was changed.
     Changed,
-    /// It is there as it is.
+    /// The object existed already, unchanged.
     Unchanged,
 }
 
@@ -73,12 +73,13 @@ pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
     }
     let lines = request.body.split(|byte| *byte == b'\n');
     let lines = lines.filter(|line| !line.trim_ascii().is_empty());
-    // All are read before any is put: a body that is none of these changes nothing.
+    // All lines are parsed before the first is applied, so that an invalid body changes nothing.
     let read: Vec<ObjectLine> = lines
         .map(serde_json::from_slice)
         .collect::<Result<_, _>>()
         .map_err(|error| body::invalid(&error.to_string()))?;
-    // Submitted together, so that they share commits; the body bounds how many they are.
+    // Submitted concurrently, so that they share commits. The limit of the body bounds their
+    // number.
     let mut waiting = Vec::with_capacity(read.len());
     for ObjectLine { key, value } in read {
         waiting.push(match Object::from_entry(&key, value.to_string().as_bytes()) {
@@ -100,7 +101,8 @@ pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
     Ok(reply(StatusCode::OK, &PutOut { effects }))
 }
 
-/// What became of one; a registry that writes nothing any more refuses the whole call, which may be repeated.
+/// Result of one object. If the registry can no longer write, the whole call is refused; it can be
+/// repeated.
 fn to_effect(outcome: Result<Outcome, Refusal>) -> Result<EffectOut, Reply> {
     match outcome {
         Ok(Outcome::Put(effect)) => Ok(effect.into()),

@@ -1,5 +1,5 @@
-//! The registry's part of the OpenAPI document: a table of calls. The schemas of what is sent and answered
-//! come from the types that are read and written.
+//! The registry's part of the OpenAPI document: operations from a table, and schemas from the
+//! request and response types.
 
 mod calls;
 
@@ -20,7 +20,7 @@ use super::status::Status;
 use super::watch::Line as WatchLine;
 use Answer::{Beat, Created, Lines, List, Nothing, One, Put};
 
-/// Adds the paths of the registry.
+/// Adds the registry's operations.
 pub(crate) fn add_paths(paths: &mut Map<String, Value>) {
     for call in CALLS {
         let path = format!("/registry/v1/{}", call.1);
@@ -64,7 +64,7 @@ fn query_parameters(path: &str, answer: Answer) -> Vec<Value> {
             }
             schema
         };
-        parameters.push(query("page", "Which page, from 1.", number(None)));
+        parameters.push(query("page", "Page number, from 1.", number(None)));
         let size = number(Some(PAGE_SIZE_MAX));
         parameters.push(query("page_size", "Objects a page; 500 by default.", size));
     }
@@ -99,39 +99,39 @@ fn responses(answer: Answer) -> Value {
     let done =
         |text: &str, schema: &Value| json!({"description": text, "content": content(schema)});
     let mut responses = json!({
-        "400": failure("It is refused; `error_msg` says why."),
+        "400": failure("Refused; `error_msg` has the reason."),
         "401": failure("The key is missing, wrong, or does not allow this."),
-        "404": failure("There is none, or the registry is off."),
-        "409": failure("There is one already, or something depends on it."),
-        "503": failure("It could not be made durable, or a bound is reached; nothing has changed."),
+        "404": failure("It does not exist, or the registry is off."),
+        "409": failure("It exists already, or something depends on it."),
+        "503": failure("It could not be stored, or a limit is reached; nothing has changed."),
     });
     match answer {
         One(schema) => responses["200"] = done("The object.", &named(schema)),
-        Created(schema) => responses["201"] = done("It is new.", &named(schema)),
+        Created(schema) => responses["201"] = done("Created.", &named(schema)),
         Put(schema) => {
-            responses["200"] = done("It replaced another.", &named(schema));
-            responses["201"] = done("It is new.", &named(schema));
+            responses["200"] = done("Replaced.", &named(schema));
+            responses["201"] = done("Created.", &named(schema));
         }
-        List(schema) => responses["200"] = done("A page of what there is.", &list_of(schema)),
+        List(schema) => responses["200"] = done("A page of objects.", &list_of(schema)),
         Lines => {
-            responses["200"] = done("A page of what there is, or lines.", &list_of("instance"));
+            responses["200"] = done("A page of instances, or lines.", &list_of("instance"));
             responses["200"]["content"]["application/x-ndjson"] =
                 json!({"schema": named("watch_line")});
         }
-        Nothing => responses["204"] = json!({"description": "It is gone."}),
-        Beat => responses["200"] = done("It was taken.", &named("beat")),
+        Nothing => responses["204"] = json!({"description": "Deleted."}),
+        Beat => responses["200"] = done("Recorded.", &named("beat")),
     }
     responses
 }
 
-/// A page of objects, whose own schema stands elsewhere.
+/// Schema of a page of objects of the named schema.
 fn list_of(schema: &str) -> Value {
     let mut list = answered::<ListOut<Value>>();
     list["properties"]["list"]["items"] = named(schema);
     list
 }
 
-/// The schemas of the registry's objects.
+/// All schemas of the registry.
 pub(crate) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("namespace", answered::<NamespaceOut<'_>>()),
@@ -156,7 +156,8 @@ pub(crate) fn schemas() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A line of an exported registry; there is no type of it, since values are those of the registry's store.
+/// Schema of a line of an exported registry. Written by hand, because values have the format of the
+/// registry's store.
 fn line() -> Value {
     json!({
         "type": "object",
@@ -166,12 +167,12 @@ fn line() -> Value {
     })
 }
 
-/// The schema of what is sent to the API.
+/// Schema of a request body.
 fn sent<T: JsonSchema>() -> Value {
     schema_of::<T>(Contract::Deserialize)
 }
 
-/// The schema of what the API answers.
+/// Schema of a response body.
 fn answered<T: JsonSchema>() -> Value {
     schema_of::<T>(Contract::Serialize)
 }
@@ -179,12 +180,12 @@ fn answered<T: JsonSchema>() -> Value {
 fn schema_of<T: JsonSchema>(contract: Contract) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.contract = contract;
-        // The document says once which dialect its schemas are in, and has definitions of its own.
+        // The document declares the dialect of its schemas once, and has its own definitions.
         settings.meta_schema = None;
         settings.inline_subschemas = true;
     });
     let mut schema: Schema = settings.into_generator().into_root_schema_for::<T>();
-    // The names of types here mean nothing to readers of the document.
+    // Names of Rust types mean nothing to readers of the document.
     schema.remove("title");
     schema.to_value()
 }

@@ -1,4 +1,4 @@
-//! The registry's objects as they leave: borrowed from the state, written once. Tokens stay inside.
+//! Response bodies of the registry's objects, borrowed from its state. Tokens are never included.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use tollhouse_registry::{
 
 use super::incoming::{LocationIn, RuleText};
 
-/// Instances as they are counted.
+/// Number of instances by state.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct Counted {
     total: u32,
@@ -112,7 +112,7 @@ impl<'a> ServiceOut<'a> {
     }
 }
 
-/// How many silent instances a service keeps, and since when.
+/// Mass expiry of a service: its start, and the number of silent instances that it keeps.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct MassExpiryOut {
     since_ms: u64,
@@ -153,7 +153,7 @@ pub(super) struct InstanceOut<'a> {
     revision: String,
 }
 
-/// The heartbeats of an instance since the process started or it registered.
+/// Heartbeats of an instance since the process started or the instance registered.
 #[derive(Debug, JsonSchema, Serialize)]
 struct Beaten {
     at_ms: u64,
@@ -188,7 +188,7 @@ impl<'a> InstanceOut<'a> {
     }
 }
 
-/// The name of a service, in its two parts.
+/// Name of a service: namespace and name.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct NameOut<'a> {
     namespace: &'a str,
@@ -233,7 +233,7 @@ impl<'a> AliasOut<'a> {
     }
 }
 
-/// A rule; `rule` is what clients get, in the dialect's words.
+/// A governance rule; `rule` is its content as clients get it.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct RuleOut<'a> {
     #[schemars(extend("enum" = RuleKind::ALL.map(RuleKind::name)))]

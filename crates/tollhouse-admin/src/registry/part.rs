@@ -1,4 +1,4 @@
-//! What the registry's part of the Admin API is made of.
+//! The registry as a part of the Admin API.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,93 +10,93 @@ use tollhouse_registry::{Client, NewRule, Registry, Rule, RuleKind, ServiceRef};
 
 use crate::limits::WATCHES_MAX;
 
-/// What depends on the protocol that clients of the registry speak.
+/// Functions that depend on the wire protocol of the registry's clients.
 pub trait RegistryDialect: fmt::Debug + Send + Sync {
-    /// The id of an instance that is given none: the same that a client's registration would get.
+    /// Id of an instance that was given none, equal to the id that a client's registration would
+    /// get.
     fn instance_id(&self, service: ServiceRef<'_>, vpc_id: &str, host: &str, port: u32) -> String;
 
-    /// A rule as the dialect writes it in JSON.
+    /// A rule as JSON in the protocol's format.
     fn show_rule(&self, rule: &Rule) -> Value;
 
-    /// A rule of what somebody wrote in JSON. Its kind may be a neighbour of the one asked for.
+    /// Parses a rule from JSON. The result may have another kind than `kind`, if the two share a
+    /// format.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns the reason if the rule is invalid.
     fn read_rule(&self, kind: RuleKind, value: &Value) -> Result<NewRule, String>;
 
-    /// What rules of a kind are made of, as a JSON Schema.
+    /// JSON schema of rules of a kind.
     fn rule_schema(&self, kind: RuleKind) -> Value;
 
-    /// What a client reported about itself, in JSON.
+    /// A client's report about itself, as JSON.
     fn show_client(&self, client: &Client) -> Value;
 }
 
-/// Where the registry listens for its own clients.
+/// Addresses of the registry's listeners.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RegistryListeners {
-    /// gRPC.
     pub grpc: Vec<SocketAddr>,
-    /// HTTP.
     pub http: Vec<SocketAddr>,
 }
 
-/// What the registry's part is made of.
+/// The registry, with the state of its watches.
 #[derive(Debug, Clone)]
 pub struct RegistryPart {
     pub(crate) registry: Registry,
     pub(crate) dialect: Arc<dyn RegistryDialect>,
     pub(crate) listeners: RegistryListeners,
     pub(crate) watches: Watches,
-    /// When it was made, in milliseconds of Unix time.
+    /// Start of the registry, in milliseconds of Unix time.
     pub(crate) started_at_ms: u64,
 }
 
 impl RegistryPart {
-    /// The part of a registry that has just started.
+    /// The part for a registry that has just started.
     pub fn new(registry: Registry, dialect: Arc<dyn RegistryDialect>) -> Self {
         let started_at_ms = registry.now_ms();
         let watches = Watches::new(WATCHES_MAX);
         Self { registry, dialect, listeners: RegistryListeners::default(), watches, started_at_ms }
     }
 
-    /// The same, and where the registry listens.
+    /// Sets the addresses of the registry's listeners.
     #[must_use]
     pub fn listening_on(self, listeners: RegistryListeners) -> Self {
         Self { listeners, ..self }
     }
 
-    /// How many watches are open.
+    /// Number of open watches.
     pub fn watches_open(&self) -> usize {
         self.watches.open()
     }
 
-    /// Ends every watch, so that the listener can end.
+    /// Ends all watches, so that the listener can stop.
     pub(crate) fn end_watches(&self) {
         self.watches.end();
     }
 }
 
-/// All watches of a registry.
+/// Open watches of the registry, and their limit.
 #[derive(Debug, Clone)]
 pub(crate) struct Watches {
     pub(super) free: Arc<Semaphore>,
     pub(super) most: usize,
-    /// How often all of them were ended.
+    /// Incremented to end all open watches.
     pub(super) ended: watch::Sender<u64>,
 }
 
 impl Watches {
-    /// At most so many at a time.
+    /// Allows at most `most` watches at a time.
     fn new(most: usize) -> Self {
         Self { free: Arc::new(Semaphore::new(most)), most, ended: watch::Sender::new(0) }
     }
 
-    /// How many are open.
+    /// Number of open watches.
     pub(super) fn open(&self) -> usize {
         self.most - self.free.available_permits()
     }
 
-    /// Ends all of them.
+    /// Ends all open watches.
     fn end(&self) {
         self.ended.send_modify(|times| *times += 1);
     }

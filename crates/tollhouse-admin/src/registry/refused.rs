@@ -1,11 +1,11 @@
-//! What the registry refuses, in statuses and words of the Admin API.
+//! Refusals of the registry as replies of the Admin API.
 
 use hyper::StatusCode;
 use tollhouse_registry::{Noun, Refusal};
 
 use crate::reply::Reply;
 
-/// The answer to what was refused.
+/// Reply to a refused command.
 pub(super) fn reply(refusal: &Refusal) -> Reply {
     let status = match refusal {
         Refusal::NotFound(_) => StatusCode::NOT_FOUND,
@@ -20,7 +20,7 @@ pub(super) fn reply(refusal: &Refusal) -> Reply {
     Reply::refusal(status, refusal.to_string())
 }
 
-/// There is none of it.
+/// Reply 404 for a missing object.
 pub(super) fn not_found(noun: Noun) -> Reply {
     reply(&Refusal::NotFound(noun))
 }

@@ -1,4 +1,4 @@
-//! A call about the registry: its body as an object, and what it has the registry do.
+//! A call about the registry, with helpers to parse its body and to submit commands.
 
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
@@ -19,14 +19,14 @@ pub(super) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// The body as an object of its kind.
+    /// Parses the body.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Reply> {
-        // As any JSON first: what is not JSON at all is refused in the Admin API's words.
+        // Decoded as generic JSON first, so that syntax errors have the Admin API's error text.
         let value = body::decode(&self.body)?.ok_or_else(|| body::invalid("it is empty"))?;
         serde_json::from_value(value).map_err(|error| body::invalid(&error.to_string()))
     }
 
-    /// Has a command done. A change that changes nothing has succeeded: `None`.
+    /// Submits a command. Returns `None` if the command changes nothing, which is not an error.
     pub(super) async fn submit(&self, command: Command) -> Result<Option<Outcome>, Reply> {
         match self.part.registry.submit(command).await {
             Ok(outcome) => Ok(Some(outcome)),
@@ -35,7 +35,7 @@ impl Request<'_> {
         }
     }
 
-    /// Answers a path that is only read.
+    /// Handles a path that supports only GET.
     pub(super) fn only_get(
         &self,
         read: impl FnOnce() -> Result<Reply, Reply>,
@@ -43,7 +43,7 @@ impl Request<'_> {
         if self.call.method == Method::GET { read() } else { Err(self.wrong_method("GET")) }
     }
 
-    /// Refuses a method.
+    /// Reply 405 for an unsupported method.
     pub(super) fn wrong_method(&self, allowed: &str) -> Reply {
         let text = format!("not supported `{}` method here; try {allowed}", self.call.method);
         Reply::refusal(StatusCode::METHOD_NOT_ALLOWED, text)

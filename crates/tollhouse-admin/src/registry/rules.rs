@@ -1,4 +1,5 @@
-//! `/registry/v1/rules`: governance rules by kind and id. What a rule says is the dialect's.
+//! `/registry/v1/rules`: governance rules by kind and id. The registry's dialect defines their
+//! content.
 
 use std::sync::Arc;
 
@@ -14,12 +15,12 @@ use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
 
-/// The kind of a path.
+/// The kind of rules in a path.
 pub(super) fn kind_of(name: &str) -> Result<RuleKind, Reply> {
     let found = RuleKind::ALL.into_iter().find(|kind| kind.name() == name);
     found.ok_or_else(|| {
         let known: Vec<&str> = RuleKind::ALL.iter().map(|kind| kind.name()).collect();
-        let text = format!("there are no rules of kind {name}; the kinds are {}", known.join(", "));
+        let text = format!("unknown kind of rules {name}; the kinds are {}", known.join(", "));
         Reply::refusal(StatusCode::NOT_FOUND, text)
     })
 }
@@ -52,10 +53,10 @@ pub(super) fn list(request: &Request<'_>, kinds: &[RuleKind]) -> Result<Reply, R
     Ok(page.reply(request, list, total))
 }
 
-/// What the list may be ordered by: where nobody says, by kind and id.
+/// Sort keys of the list; by kind and id by default.
 const SORTS: [&str; 6] = ["kind", "name", "namespace", "priority", "enabled", "changed"];
 
-/// What a rule is found by.
+/// Texts that a search compares.
 fn texts(rule: &Rule) -> impl Iterator<Item = &str> {
     let own = [&*rule.name, &*rule.id, &*rule.namespace, rule.kind.name()];
     own.into_iter().chain(rule.targets.iter().flat_map(|it| [&*it.namespace, &*it.name]))
@@ -68,7 +69,7 @@ fn key_of<'r>(rule: &'r Rule, by: &str) -> SortKey<'r> {
         "priority" => rule.priority.into(),
         "enabled" => u32::from(!rule.enabled).into(),
         "changed" => SortKey::Number(rule.modified_at),
-        // The kinds have an order of their own.
+        // Kinds are sorted in their declared order.
         _ => RuleKind::ALL
             .iter()
             .position(|kind| *kind == rule.kind)

@@ -1,17 +1,18 @@
-//! `q=` on lists of the registry: words that are all found in what an object says of itself, whatever their case.
+//! The argument `q` of registry lists: words that must all occur in an object's texts, ignoring
+//! case.
 
 use crate::arguments::Arguments;
 use crate::reply::Reply;
 
-/// Longest text that is searched for, in bytes, and the most words in it.
+/// Limits of a search text, in bytes and in words.
 const BYTES_MAX: usize = 256;
 const WORDS_MAX: usize = 16;
 
-/// The words, in lower case.
+/// Search words in lower case.
 pub(super) struct Words(Vec<String>);
 
 impl Words {
-    /// `q=`.
+    /// Parses the argument `q`.
     pub(super) fn parse(arguments: &Arguments) -> Result<Self, Reply> {
         let text = arguments.get("q").unwrap_or_default();
         if text.len() > BYTES_MAX || text.split_whitespace().count() > WORDS_MAX {
@@ -21,12 +22,12 @@ impl Words {
         Ok(Self(text.split_whitespace().map(str::to_lowercase).collect()))
     }
 
-    /// Whether there are none.
+    /// Whether the search is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether each is found in one of the texts.
+    /// Whether each word occurs in one of the texts.
     pub(super) fn admit<'t, T>(&self, texts: impl Fn() -> T) -> bool
     where
         T: IntoIterator<Item = &'t str>,
@@ -35,7 +36,8 @@ impl Words {
     }
 }
 
-/// Whether a lower-case word is found. What is ASCII is compared as it stands: it looks at hundreds of thousands of texts.
+/// Whether `text` contains the lower-case `word`, ignoring case. ASCII text is compared without
+/// allocation, because a search compares hundreds of thousands of texts.
 fn contains(text: &str, word: &str) -> bool {
     if text.is_ascii() {
         let (text, word) = (text.as_bytes(), word.as_bytes());

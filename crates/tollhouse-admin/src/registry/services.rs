@@ -1,4 +1,4 @@
-//! `/registry/v1/services`.
+//! `/registry/v1/services`: create, list, read, change and delete services.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
 
-/// What the list may be ordered by.
+/// Sort keys of the list.
 const SORTS: [&str; 7] =
     ["namespace", "name", "instances", "healthy", "unhealthy", "isolated", "changed"];
 
@@ -62,7 +62,7 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
     Ok(page.reply(request, list, total))
 }
 
-/// What a service is found by.
+/// Texts that a search compares.
 fn texts(view: &ServiceView) -> impl Iterator<Item = &str> {
     let service = &view.service;
     let details = &service.details;
@@ -90,7 +90,8 @@ pub(super) async fn one(request: &Request<'_>, name: ServiceRef<'_>) -> Result<R
         Method::GET => reply_with(request, name, StatusCode::OK),
         Method::PUT => {
             let change = Box::new(read(request, name)?.whole());
-            // Tried as a new one first: between a look and a write another writer could come.
+            // Creation is tried first, because another caller could create the service between a
+            // check and the write.
             let create = Command::CreateService(name.to_key(), change.clone());
             match request.part.registry.submit(create).await {
                 Ok(_) => return reply_with(request, name, StatusCode::CREATED),

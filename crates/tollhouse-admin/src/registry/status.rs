@@ -1,4 +1,4 @@
-//! `/registry/v1/status`: how much there is, what was counted, what is not as it should be.
+//! `/registry/v1/status`: sizes, counters and anomalies of the registry.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,10 +12,10 @@ use super::outgoing::Counted;
 use super::part::RegistryPart;
 use crate::reply::Reply;
 
-/// Most services in mass expiry that are named; when there are more, the names say little.
+/// Limit of services in mass expiry that are listed by name.
 const MASS_EXPIRIES_NAMED_MAX: usize = 1_000;
 
-/// How the registry is.
+/// State of the registry.
 #[derive(JsonSchema, Serialize)]
 pub(super) struct Status<'a> {
     version: u64,
@@ -42,7 +42,7 @@ struct Listeners {
     http: Vec<String>,
 }
 
-/// A node that keeps the registry, where several may.
+/// A node of the registry's cluster.
 #[derive(JsonSchema, Serialize)]
 struct Member {
     name: String,
@@ -58,7 +58,7 @@ struct ServiceMassExpiry<'a> {
     kept: u32,
 }
 
-/// Counted since the start.
+/// Counters since the start.
 #[derive(JsonSchema, Serialize)]
 struct Counters {
     expired: u64,

@@ -1,5 +1,5 @@
-//! `?watch=true`: the instances of a service as JSON lines, first the whole set, then one line for
-//! every change, until the client goes.
+//! `?watch=true`: the instances of a service as JSON lines. First all instances are sent, then one
+//! line per change, until the client disconnects.
 //!
 //! ```text
 //! {"type":"added","instance":{…}}     every instance there is, then:
@@ -8,8 +8,8 @@
 //! {"type":"alive"}                    after a while without changes
 //! ```
 //!
-//! Changes that follow each other faster than the client reads are sent as one: what it is sent always
-//! leads to the newest version, and memory is bounded by one version of the service.
+//! Changes that are faster than the client reads are combined. The lines always lead to the newest
+//! version, and memory is bounded by one version of the service.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,26 +26,27 @@ use super::outgoing::InstanceOut;
 use super::request::Request;
 use crate::reply::Reply;
 
-/// Text sent at once, in bytes; what the socket takes in one go.
+/// Bytes of text sent at once; about what the socket accepts at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Chunks that wait for the client; it is waited for then.
+/// Limit of pending chunks; above it the follower waits for the client.
 const CHUNKS_WAITING_MAX: usize = 2;
 
-/// Time between two looks at a service that changes all the time: what changes faster is sent together.
+/// Pause between readings of a constantly changing service; faster changes are sent together.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a client may take to read what waits for it: one that stalls would keep its place from others.
+/// Timeout for a client to read pending data, because a stalled client would occupy one of the
+/// limited watches.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// Lines after which others get their turn.
+/// Lines after which the task yields.
 const LINES_AT_ONCE: usize = 256;
 
-/// Silence after which a line is sent all the same, so that a client that is gone without a word is
-/// noticed, and nothing in between takes the connection for dead.
+/// Time without changes after which a line is sent, so that a dead client is detected and proxies
+/// keep the connection.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Opens a watch.
+/// Starts a watch.
 pub(super) fn start(request: &Request<'_>, name: ServiceKey) -> Result<Reply, Reply> {
     let watches = &request.part.watches;
     let permit = Arc::clone(&watches.free).try_acquire_owned().map_err(|_| {
@@ -60,7 +61,7 @@ pub(super) fn start(request: &Request<'_>, name: ServiceKey) -> Result<Reply, Re
         _permit: permit,
     };
     let mut ended = watches.ended.subscribe();
-    // Owned by the connection: it ends when the body is dropped.
+    // Ends when the connection drops the body.
     tokio::spawn(async move {
         tokio::select! {
             _ = follower.run() => {}
@@ -70,10 +71,10 @@ pub(super) fn start(request: &Request<'_>, name: ServiceKey) -> Result<Reply, Re
     Ok(Reply::lines(chunks))
 }
 
-/// The client is gone, or does not read.
+/// The client has disconnected or does not read.
 struct Gone;
 
-/// What follows one service for one client.
+/// Follower of one service for one client.
 struct Follower {
     registry: Registry,
     name: ServiceKey,
@@ -116,7 +117,7 @@ impl Follower {
         }
     }
 
-    /// The service as it stands, under its own name or an alias.
+    /// Current state of the service, found by its name or an alias.
     fn look(&self) -> Option<Arc<ServiceView>> {
         let state = self.registry.state();
         state.resolve(self.name.borrowed()).map(|resolved| Arc::clone(resolved.view))
@@ -127,16 +128,16 @@ fn revision_of(view: &Option<Arc<ServiceView>>) -> Option<Revision> {
     view.as_ref().map(|view| view.revision)
 }
 
-/// Lines on their way to the client.
+/// Buffered writer of lines to the client.
 struct Out {
     lines: mpsc::Sender<Bytes>,
     pending: Vec<u8>,
-    /// Lines so far.
+    /// Number of lines so far.
     sent: usize,
 }
 
 impl Out {
-    /// Sends what leads from one version to another; costs what has changed.
+    /// Sends the differences between two versions. The cost is proportional to the changes.
     async fn send_difference(
         &mut self,
         before: Option<&ServiceView>,
@@ -165,7 +166,7 @@ impl Out {
     }
 
     async fn send(&mut self, line: &Line<'_>) -> Result<(), Gone> {
-        // Writing to memory does not fail, and these have no maps with keys that are no text.
+        // Writing to memory cannot fail, and all map keys are strings.
         serde_json::to_writer(&mut self.pending, line).map_err(|_| Gone)?;
         self.pending.push(b'\n');
         self.sent += 1;
@@ -182,7 +183,7 @@ impl Out {
     }
 }
 
-/// The instances that may differ between two versions, before and after.
+/// Instances that may differ between two versions, before and after.
 fn difference<'a>(
     before: Option<&'a ServiceView>,
     after: Option<&'a ServiceView>,

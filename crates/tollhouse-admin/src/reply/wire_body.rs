@@ -1,4 +1,4 @@
-//! The body of an answer: whole, or chunks that come while somebody reads.
+//! Body of a reply: complete, or chunks that arrive while it is sent.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
-/// The body of an answer.
+/// Body of a reply.
 #[derive(Debug)]
 pub struct WireBody(Content);
 
@@ -19,17 +19,16 @@ enum Content {
 }
 
 impl WireBody {
-    /// All of it at once.
     pub(crate) fn whole(bytes: Bytes) -> Self {
         Self(Content::Whole(bytes))
     }
 
-    /// What comes, until the sender is dropped.
+    /// Chunks until the sender is dropped.
     pub(crate) fn chunks(chunks: mpsc::Receiver<Bytes>) -> Self {
         Self(Content::Chunks(chunks))
     }
 
-    /// What is there already.
+    /// The complete body; empty for chunks.
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.0 {
             Content::Whole(bytes) => bytes,

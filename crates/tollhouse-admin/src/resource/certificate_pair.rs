@@ -1,4 +1,4 @@
-//! Certificates with their keys, as objects carry them.
+//! Checks of certificates and private keys in objects.
 
 use serde_json::Value;
 use tollhouse_model::certificate::{self, CertificateError};
@@ -7,8 +7,8 @@ use tollhouse_model::secret::is_reference;
 use crate::context::Parts;
 use crate::reply::Reply;
 
-/// Refuses a certificate and key, under these names, that do not go together. A key that is sealed
-/// was sealed for `place`.
+/// Checks that the certificate and the private key in these fields match. `place` is the field for
+/// which the key was sealed.
 pub(super) fn check_pair_of(
     value: &Value,
     (cert, key): (&str, &str),
@@ -19,7 +19,8 @@ pub(super) fn check_pair_of(
     check_pair(cert, key, place, parts).map_err(Reply::bad)
 }
 
-/// Refuses a certificate and key that do not go together.
+/// Checks that a certificate and a private key match. References to secrets are not resolved and
+/// pass.
 pub(super) fn check_pair(
     cert: &Value,
     key: &Value,
@@ -28,13 +29,13 @@ pub(super) fn check_pair(
 ) -> Result<(), String> {
     let (Some(cert), Some(key)) = (cert.as_str(), key.as_str()) else { return Ok(()) };
     let is_known = |text: &str| !is_reference(text);
-    // What is kept elsewhere can only be checked where it is used.
+    // Secret references are checked where they are used.
     if !is_known(cert) || !is_known(key) {
         return Ok(());
     }
     let opened = if key.starts_with("---") { None } else { parts.keyring.hidden_in(key, place) };
     if opened.is_none() && !key.starts_with("---") {
-        // The certificate is looked at first, as when the key is good.
+        // The certificate is checked first, as it is with a readable key.
         certificate::check_chain(cert).map_err(|error| error_text(&error))?;
         return Err("failed to decrypt previous encrypted key".to_owned());
     }
@@ -42,8 +43,7 @@ pub(super) fn check_pair(
     certificate::check_pair(cert, key).map(drop).map_err(|error| error_text(&error))
 }
 
-/// What is wrong in the words that clients know, which are those of OpenSSL: they say what could
-/// not be read, and not why.
+/// Error text in the words of OpenSSL, which clients know.
 pub(super) fn error_text(error: &CertificateError) -> String {
     match error {
         CertificateError::Certificate(_) => {

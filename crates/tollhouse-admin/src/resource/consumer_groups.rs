@@ -1,4 +1,4 @@
-//! Consumer groups: plugins that several consumers have in common.
+//! Consumer groups: plugins that several consumers share.
 
 use super::definition::{Layout, Owner, Resource, Verb, no_check, user_text};
 use crate::index::Known;

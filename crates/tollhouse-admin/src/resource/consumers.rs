@@ -1,4 +1,4 @@
-//! Consumers: who sends requests. Deleting one deletes its credentials too.
+//! Consumers: clients of the gateway's routes. Deleting a consumer deletes its credentials.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::reply::Reply;
 pub(crate) const RESOURCE: Resource = Resource {
     name: "consumers",
     kind: "consumer",
-    summary: "Somebody who sends requests and is recognised by credentials.",
+    summary: "A client of the gateway, identified by its credentials.",
     schema: "consumer",
     layout: Layout::Username,
     further: &[],
@@ -22,8 +22,8 @@ fn check(consumer: &Candidate<'_>) -> Result<(), Reply> {
     consumer.check_reference("group_id", "consumer_groups", "consumer group")
 }
 
-/// Refuses a credential value that somebody else has: requests that carry it would be theirs by
-/// chance.
+/// Refuses a credential value that another consumer has, because requests with it could not be
+/// attributed.
 pub(crate) fn check_unique(candidate: &Candidate<'_>) -> Result<(), Reply> {
     let Some(confs) = candidate.value.get("plugins").and_then(Value::as_object) else {
         return Ok(());
@@ -43,7 +43,7 @@ pub(crate) fn check_unique(candidate: &Candidate<'_>) -> Result<(), Reply> {
     Ok(())
 }
 
-/// `consumer: bob`, or `credential: c1 of consumer: bob`.
+/// Owner for error texts: `consumer: bob`, or `credential: c1 of consumer: bob`.
 fn owner_text(path: &str) -> String {
     let mut parts = path.split('/').skip(1);
     let username = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Credentials: one of several things that a consumer is recognised by.
+//! Credentials of consumers; a consumer may have several.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::reply::Reply;
 pub(crate) const RESOURCE: Resource = Resource {
     name: "credentials",
     kind: "credential",
-    summary: "One of several things that a consumer is recognised by.",
+    summary: "A credential that identifies a consumer.",
     schema: "credential",
     layout: Layout::Child("consumers"),
     further: &[],

@@ -1,6 +1,6 @@
-//! What a resource is: a table of facts and two functions, which make its objects good beyond their
-//! schema, and keep one from being deleted. Adding one means a file beside this and a line in the list
-//! of `resource`; dispatch, the OpenAPI document and the reference page follow.
+//! Definition of a resource: a table of facts with two functions, one for checks beyond the schema
+//! and one that prevents deletion. A new resource needs a module and an entry in `resource`;
+//! routing, OpenAPI document and reference page follow.
 
 use serde_json::Value;
 use tollhouse_model::{Kind, schema};
@@ -11,94 +11,88 @@ use crate::index::Known;
 use crate::references::Place;
 use crate::reply::Reply;
 
-/// A kind of objects, as the Admin API has it.
+/// A kind of objects in the Admin API.
 pub(crate) struct Resource {
-    /// Its collection: `routes`.
+    /// Collection name, such as `routes`.
     pub name: &'static str,
-    /// What messages call one of them: `route`.
+    /// Singular name in messages, such as `route`.
     pub kind: &'static str,
-    /// For the reader of the OpenAPI document.
+    /// Description in the OpenAPI document.
     pub summary: &'static str,
-    /// The core schema of one of them.
+    /// Name of the core schema of an object.
     pub schema: &'static str,
-    /// How objects get their ids, and where they lie.
+    /// Structure of its paths, and origin of its ids.
     pub layout: Layout,
-    /// Verbs beside GET, PUT and DELETE.
+    /// Supported verbs besides GET, PUT and DELETE.
     pub further: &'static [Verb],
-    /// What the plugins in it are for, if there may be any.
+    /// Kind of the plugins in an object; `None` if it has no plugins.
     pub plugins: Option<Owner>,
-    /// What makes an object good beyond its schema and plugins.
+    /// Checks beyond schema and plugins.
     pub check: fn(&Candidate<'_>) -> Result<(), Reply>,
-    /// What keeps an object from being deleted: the path, what is known.
+    /// Returns the reason why the object at a path must not be deleted.
     pub guard: fn(&str, &Known) -> Option<String>,
 }
 
-/// Whose plugins stand in an object.
+/// Kind of object that contains plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// An object that requests match.
+    /// An object that requests are matched against.
     Route,
-    /// A consumer or credential: auth plugins say who that is.
+    /// A consumer or credential; its authentication plugins identify the consumer.
     Consumer,
-    /// A stream route.
     Stream,
 }
 
-/// The resource whose objects say what they lie below.
+/// The resource whose objects contain the id of their parent, a service.
 pub(super) const GRAPHQL_COST_DECORATIONS: &str = "graphql_cost_decorations";
 
-/// The field in which they do.
+/// The field with the id of the parent service.
 pub(super) const SERVICE: &str = "service_id";
 
-/// Verbs that not all resources have.
+/// Verbs that only some resources support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
-    /// Creates an object under an id of the store's choice.
+    /// Creates an object with a generated id.
     Post,
-    /// Changes parts of an object.
     Patch,
 }
 
-/// How objects get their ids, and where they lie.
+/// Structure of an object's path, and origin of its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// `routes/1`; the id stands in the object too.
+    /// `routes/1`; the object contains its id.
     Id,
     /// `consumers/jack`; the username is the id.
     Username,
-    /// `plugin_metadata/cors`; the id is a plugin's name, and the object is the plugin's.
+    /// `plugin_metadata/cors`; the id is a plugin's name, and the plugin defines the object.
     PluginName,
-    /// `secrets/vault/1`; the first part chooses the schema.
+    /// `secrets/vault/1`; the manager determines the schema.
     Manager,
-    /// `consumers/jack/credentials/1`: below an object of another resource, named here.
+    /// `consumers/jack/credentials/1`: a child of an object of the named resource.
     Child(&'static str),
 }
 
-/// Whether the objects that a candidate names must exist.
+/// Check that referenced objects exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReferenceCheck {
-    /// They must.
     On,
-    /// Nobody knows here: the candidate is part of a document, or is only looked at.
+    /// Off, because the candidate is part of a document or is only inspected.
     Off,
 }
 
-/// An object that wants to be written.
+/// An object to validate.
 pub(crate) struct Candidate<'a> {
-    /// Its path: `routes/1`; what is written by POST has `routes/` yet.
+    /// Path, such as `routes/1`; before POST has assigned an id, `routes/`.
     pub path: &'a str,
-    /// The object.
     pub value: &'a Value,
-    /// What is known of others.
+    /// Index of the other objects.
     pub known: &'a Known,
-    /// The parts of the Admin API.
     pub parts: &'a Parts,
-    /// Whether others must exist.
     pub references: ReferenceCheck,
 }
 
 impl Resource {
-    /// What the model calls one of its objects; none for what only the Admin API knows.
+    /// Kind in the model; `None` for resources that only the Admin API has.
     pub(crate) fn object_kind(&self) -> Option<Kind> {
         match self.layout {
             Layout::Child(_) => (self.name == "credentials").then_some(Kind::Credential),
@@ -106,60 +100,56 @@ impl Resource {
         }
     }
 
-    /// Whether the verb is served.
     pub(crate) fn has(&self, verb: Verb) -> bool {
         self.further.contains(&verb)
     }
 
-    /// Whether its objects say who somebody is.
+    /// Whether its objects contain credentials.
     pub(crate) fn holds_identities(&self) -> bool {
         self.plugins == Some(Owner::Consumer)
     }
 
-    /// The field in which an object says what it lies below, where it says so.
+    /// The field with the parent's id, if there is one.
     pub(crate) fn parent_field(&self) -> Option<&'static str> {
         (self.name == GRAPHQL_COST_DECORATIONS).then_some(SERVICE)
     }
 
-    /// Whether objects carry their id.
     pub(crate) fn has_id_field(&self) -> bool {
         !matches!(self.layout, Layout::Username | Layout::PluginName)
     }
 
-    /// Whether stored objects tell when they were created and changed; metadata does not, as in APISIX.
+    /// Whether stored objects contain timestamps; plugin metadata does not, as in APISIX.
     pub(crate) fn has_times(&self) -> bool {
         self.layout != Layout::PluginName
     }
 
-    /// Whether no two objects below one path may hold the same, though the store does not know what they hold.
+    /// Whether values must be unique within a collection, although the store cannot check that.
     pub(crate) fn is_exclusive(&self) -> bool {
         self.object_kind() == Some(Kind::GlobalRule) || self.name == GRAPHQL_COST_DECORATIONS
     }
 
-    /// Whether a core schema describes its objects; others are described where they are checked.
+    /// Whether one core schema describes all objects; other objects are checked by code.
     pub(crate) fn has_one_schema(&self) -> bool {
         let varies = matches!(self.layout, Layout::Manager | Layout::PluginName);
         !varies && schema::core(self.schema).is_some()
     }
 }
 
-/// Validates by a core schema and the rules of the noun.
+/// Validates against a core schema, with the rules for that kind of object.
 pub(crate) fn check_shape(name: &str, value: &Value) -> Result<(), Reply> {
     schema::check_core(name, value).map_err(Reply::bad)
 }
 
-/// No further rules.
 pub(crate) fn no_check(_: &Candidate<'_>) -> Result<(), Reply> {
     Ok(())
 }
 
-/// Nothing keeps it.
 pub(crate) fn no_guard(_: &str, _: &Known) -> Option<String> {
     None
 }
 
 impl Candidate<'_> {
-    /// Refuses a field that names an object which does not exist.
+    /// Refuses a reference to a missing object.
     pub(crate) fn check_reference(
         &self,
         field: &str,
@@ -176,8 +166,8 @@ impl Candidate<'_> {
         Err(missing(noun, &id))
     }
 
-    /// Refuses an upstream, the object itself or the one in it, that names a certificate which
-    /// does not exist or is not for clients, or carries one that does not go with its key.
+    /// Refuses an upstream whose client certificate does not exist, is not for clients, or does not
+    /// match its private key.
     pub(crate) fn check_upstream_tls(&self, upstream: Option<&Value>) -> Result<(), Reply> {
         let Some(tls) = upstream.and_then(|upstream| upstream.get("tls")) else { return Ok(()) };
         if let Some(id) = crate::object::id_of(tls, "client_cert_id")
@@ -200,10 +190,10 @@ fn missing(noun: &str, id: &str) -> Reply {
     Reply::bad(format!("failed to fetch {noun} info by {noun} id [{id}], response code: 404"))
 }
 
-/// `route [1]`, or `plugin in route [1]`: who uses an object, in the words of refusals.
+/// The referring object in error texts: `route [1]`, or `plugin in route [1]`.
 pub(crate) fn user_text(place: Place, user: &str) -> String {
     let (collection, id) = user.split_once('/').unwrap_or((user, ""));
-    // Global rules are the one collection whose plural these refusals use.
+    // APISIX uses the plural for global rules only.
     let singular = collection.strip_suffix('s').filter(|_| collection != "global_rules");
     let noun = singular.unwrap_or(collection);
     match place {

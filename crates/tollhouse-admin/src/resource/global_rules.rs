@@ -1,4 +1,4 @@
-//! Global rules: plugins that apply to every request. A plugin stands in one of them at most.
+//! Global rules: plugins that run for every request. Each plugin can be in one global rule only.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! GraphQL cost decorations: what the fields of a service's GraphQL schema cost a query.
+//! GraphQL cost decorations: the cost that a field of a service's GraphQL schema adds to a query.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use crate::reply::Reply;
 pub(crate) const RESOURCE: Resource = Resource {
     name: GRAPHQL_COST_DECORATIONS,
     kind: "graphql cost decoration",
-    summary: "What a field of a service's GraphQL schema costs a query.",
+    summary: "Cost that a field of a service's GraphQL schema adds to a query.",
     schema: "graphql_cost_decoration",
     layout: Layout::Child("services"),
     further: &[Verb::Post, Verb::Patch],
@@ -23,7 +23,7 @@ pub(crate) const RESOURCE: Resource = Resource {
     guard: no_guard,
 };
 
-/// Names of GraphQL, one inside of the other: a type, and fields below it.
+/// Pattern of a field path: a type, and optionally fields, separated by dots.
 const FIELD_PATH: &str = r"^[_A-Za-z][_0-9A-Za-z]*(\.[_A-Za-z][_0-9A-Za-z]*)*$";
 
 fn check(decoration: &Candidate<'_>) -> Result<(), Reply> {
@@ -36,7 +36,7 @@ fn check(decoration: &Candidate<'_>) -> Result<(), Reply> {
         .map_err(|error| Reply::bad(format!("invalid configuration: {error}")))
 }
 
-/// Refuses a second decoration of one field.
+/// Refuses a second decoration of the same field.
 fn check_unique(decoration: &Candidate<'_>) -> Result<(), Reply> {
     let (collection, _) = decoration.path.rsplit_once('/').unwrap_or_default();
     let Some(held) = facts::decoration(collection, decoration.value) else { return Ok(()) };
@@ -47,11 +47,10 @@ fn check_unique(decoration: &Candidate<'_>) -> Result<(), Reply> {
     )))
 }
 
-/// The schema of a decoration.
 pub(crate) fn document() -> Value {
     let arguments = json!({"type": "array", "items": {"type": "string", "minLength": 1}});
     json!({
-        "description": "What a field of a service's GraphQL schema costs a query.",
+        "description": "Cost that a field of a service's GraphQL schema adds to a query.",
         "type": "object",
         "properties": {
             "id": {"anyOf": [
@@ -59,7 +58,7 @@ pub(crate) fn document() -> Value {
                  "pattern": "^[a-zA-Z0-9-_.]+$"},
                 {"type": "integer", "minimum": 1},
             ]},
-            SERVICE: {"description": "Whose it is; taken from the path.", "anyOf": [
+            SERVICE: {"description": "Id of the service; taken from the path.", "anyOf": [
                 {"type": "string", "minLength": 1, "maxLength": 64,
                  "pattern": "^[a-zA-Z0-9-_.]+$"},
                 {"type": "integer", "minimum": 1},
@@ -67,10 +66,10 @@ pub(crate) fn document() -> Value {
             "field_path": {"type": "string", "minLength": 1, "pattern": FIELD_PATH,
                 "description": "The field, such as Query.users, or a type, such as User."},
             "add_value": {"type": "number", "minimum": 0, "default": 1,
-                "description": "What it adds."},
+                "description": "Value that is added to the cost."},
             "add_arguments": arguments.clone(),
             "mul_value": {"type": "number", "minimum": 0, "default": 1,
-                "description": "What it multiplies by."},
+                "description": "Factor of the cost."},
             "mul_arguments": arguments,
             "name": {"type": "string", "minLength": 1, "maxLength": 256},
             "desc": {"type": "string", "maxLength": 256},

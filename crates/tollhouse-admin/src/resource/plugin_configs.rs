@@ -1,4 +1,4 @@
-//! Plugin configs: plugins that several routes have in common.
+//! Plugin configs: plugins that several routes share.
 
 use super::definition::{Layout, Owner, Resource, Verb, no_check, user_text};
 use crate::index::Known;

@@ -1,4 +1,4 @@
-//! Plugin metadata: what applies to all uses of a plugin.
+//! Plugin metadata: settings that apply to all uses of a plugin.
 
 use tollhouse_plugin::absent;
 
@@ -8,7 +8,7 @@ use crate::reply::Reply;
 pub(crate) const RESOURCE: Resource = Resource {
     name: "plugin_metadata",
     kind: "plugin",
-    summary: "What applies to all uses of a plugin; the id is the plugin's name.",
+    summary: "Settings for all uses of a plugin; the id is the plugin's name.",
     schema: "plugin_metadata",
     layout: Layout::PluginName,
     further: &[],

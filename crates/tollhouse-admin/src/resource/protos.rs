@@ -7,7 +7,7 @@ use super::definition::{Candidate, Layout, Resource, Verb, user_text};
 use crate::index::Known;
 use crate::reply::Reply;
 
-/// Whose plugins may name one.
+/// Collections whose plugins can refer to a proto.
 const USERS: [&str; 5] =
     ["routes", "services", "plugin_configs", "global_rules", "consumer_groups"];
 

@@ -1,4 +1,4 @@
-//! Routes: which requests are meant, and what is done with them.
+//! Routes: conditions on requests, and the plugins and upstream for those that match.
 
 use super::definition::{Candidate, Layout, Owner, Resource, Verb, no_guard};
 use crate::reply::Reply;
@@ -6,7 +6,7 @@ use crate::reply::Reply;
 pub(crate) const RESOURCE: Resource = Resource {
     name: "routes",
     kind: "route",
-    summary: "Which requests are meant, and what is done with them.",
+    summary: "Conditions on requests, with the plugins and the upstream for those that match.",
     schema: "route",
     layout: Layout::Id,
     further: &[Verb::Post, Verb::Patch],

@@ -1,4 +1,4 @@
-//! Secrets: where values that are not written in objects are fetched from.
+//! Secrets: secret managers, from which values are fetched that objects refer to.
 
 use serde_json::Value;
 use tollhouse_model::{Id, Problems, schema};
@@ -9,7 +9,7 @@ use crate::reply::Reply;
 pub(crate) const RESOURCE: Resource = Resource {
     name: "secrets",
     kind: "secret",
-    summary: "Where values that are not written in objects are fetched from.",
+    summary: "A secret manager, from which values are fetched that objects refer to.",
     schema: "secret_vault",
     layout: Layout::Manager,
     further: &[Verb::Patch],
@@ -18,10 +18,10 @@ pub(crate) const RESOURCE: Resource = Resource {
     guard: no_guard,
 };
 
-/// The keepers of secrets, each with a schema of its own.
+/// Secret managers; each has its own schema.
 pub(crate) const MANAGERS: [&str; 3] = ["vault", "aws", "gcp"];
 
-/// The object as its keeper's schema describes it: its id is that of the path, in a form that only secrets have.
+/// The object without its id, because the managers' schemas do not describe it.
 pub(crate) fn without_id(value: &Value) -> Value {
     let mut bare = value.clone();
     if let Some(fields) = bare.as_object_mut() {
@@ -30,7 +30,7 @@ pub(crate) fn without_id(value: &Value) -> Value {
     bare
 }
 
-/// The id among those of one manager is as any other: the object's own is that of the path, which no schema describes.
+/// Validates the id in the path, which the managers' schemas do not describe.
 fn check_id(id: &str) -> Result<(), Reply> {
     let mut problems = Problems::new();
     match Id::parse(&Value::from(id), "id", &mut problems) {

@@ -1,4 +1,4 @@
-//! Services: what several routes have in common.
+//! Services: settings that several routes share.
 
 use super::definition::{Candidate, Layout, Owner, Resource, Verb, user_text};
 use crate::index::Known;
@@ -7,7 +7,7 @@ use crate::reply::Reply;
 pub(crate) const RESOURCE: Resource = Resource {
     name: "services",
     kind: "service",
-    summary: "What several routes have in common.",
+    summary: "Settings that several routes share.",
     schema: "service",
     layout: Layout::Id,
     further: &[Verb::Post, Verb::Patch],

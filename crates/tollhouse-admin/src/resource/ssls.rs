@@ -1,4 +1,4 @@
-//! Certificates with their keys, which are stored encrypted and never given back.
+//! Certificates with private keys, which are stored encrypted and never returned.
 
 use serde_json::Value;
 use tollhouse_model::certificate;
@@ -20,10 +20,10 @@ pub(crate) const RESOURCE: Resource = Resource {
     guard: no_guard,
 };
 
-/// What the schema, which is APISIX's, lets be written and this gateway has no handshake for.
+/// Protocol version that APISIX's schema allows but this gateway does not support.
 const NOT_SERVED: &str = "TLSv1.1";
 
-/// Refuses an object that no client could ever connect to.
+/// Refuses an object whose only protocol versions are unsupported, because no client could connect.
 fn check_protocols(ssl: &Value) -> Result<(), Reply> {
     let Some(Value::Array(protocols)) = ssl.get("ssl_protocols") else { return Ok(()) };
     if protocols.is_empty() || !protocols.iter().all(|protocol| protocol == NOT_SERVED) {

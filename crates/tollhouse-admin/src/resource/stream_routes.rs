@@ -1,4 +1,4 @@
-//! Stream routes: which connections below HTTP are meant, and where they go.
+//! Stream routes: conditions on TCP, TLS and UDP connections, and their upstream.
 
 use super::definition::{Candidate, Layout, Owner, Resource, Verb};
 use crate::index::Known;
@@ -7,7 +7,7 @@ use crate::reply::Reply;
 pub(crate) const RESOURCE: Resource = Resource {
     name: "stream_routes",
     kind: "stream route",
-    summary: "Which connections below HTTP are meant, and where they go.",
+    summary: "Conditions on TCP, TLS and UDP connections, with their upstream.",
     schema: "stream_route",
     layout: Layout::Id,
     further: &[Verb::Post],

@@ -1,4 +1,4 @@
-//! Upstreams: nodes, and how one of them is chosen.
+//! Upstreams: nodes, with the algorithm that selects one.
 
 use super::definition::{Candidate, Layout, Resource, Verb, user_text};
 use crate::index::Known;
@@ -16,7 +16,7 @@ pub(crate) const RESOURCE: Resource = Resource {
     guard,
 };
 
-/// Who is asked; stream routes are not.
+/// Collections whose references prevent the deletion of an upstream; stream routes do not.
 const USERS: [&str; 6] =
     ["routes", "services", "plugin_configs", "consumers", "consumer_groups", "global_rules"];
 

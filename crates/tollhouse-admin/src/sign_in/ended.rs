@@ -1,5 +1,5 @@
-//! Sign-ins that have ended, as the store keeps them: a cookie that was signed out opens nothing after a restart and at
-//! other gateways of the same store. Each is kept under a lease until the cookie ends by itself.
+//! Signed-out sessions in the store, so that their cookies stay invalid after a restart and at
+//! other gateways. Each entry has a lease that ends when the cookie expires.
 
 use std::time::Duration;
 
@@ -13,24 +13,25 @@ use crate::index::OWN_KEYS;
 use crate::options::Mode;
 use crate::session::{ENDED_MAX, SignInId};
 
-/// Folder of the ended sign-ins among the gateway's own keys; each is named by its end and its number.
+/// Folder of the entries among the gateway's internal keys. The name of an entry is the session's
+/// expiry and number.
 pub(crate) const FOLDER: &str = "tollhouse/ended/";
 
-/// The sign-in that a key below [`FOLDER`] names.
+/// The session of an entry's name.
 pub(crate) fn parse(name: &str) -> Option<SignInId> {
     let (end_s, number) = name.split_once('.')?;
     Some((end_s.parse().ok()?, number.into()))
 }
 
-/// Keeps a sign-in as ended. Beyond [`ENDED_MAX`], the one that ends first is let go.
+/// Stores a session as signed out. Beyond [`ENDED_MAX`], the entry that expires first is deleted.
 ///
 /// # Errors
-/// The store does not take it.
+/// If the store cannot be written.
 pub(super) async fn keep(admin: &Admin, id: &SignInId) -> Result<(), StoreError> {
     debug_assert!(FOLDER.starts_with(OWN_KEYS), "objects never lie there");
     match admin.parts.options.mode {
         Mode::Store | Mode::Away(_) => {}
-        // Without a store, sign-ins end with the process.
+        // Without a store, sessions end with the process.
         Mode::ReadOnly(_) | Mode::Standalone(_) => return Ok(()),
     }
     let key = |(end_s, number): &SignInId| admin.key_of(&format!("{FOLDER}{end_s}.{number}"));
@@ -50,13 +51,14 @@ pub(super) async fn keep(admin: &Admin, id: &SignInId) -> Result<(), StoreError>
     Ok(())
 }
 
-/// Takes the cookie out of a call whose sign-in has ended elsewhere or before a restart.
+/// Removes the cookie from a call if its session was signed out at another gateway or before a
+/// restart.
 pub(crate) async fn drop_cookie(admin: &Admin, call: &mut Call) {
     let options = &admin.parts.options;
     let Some(sessions) = &options.sessions else { return };
-    // Only a call with a good cookie and proof makes the index catch up.
+    // Only a call with a valid cookie and proof causes the index to catch up.
     let Some(id) = sessions.id_of(&options.keys, call, auth::now_s()) else { return };
-    // While the store is away, the sign-outs that are known count.
+    // If the store is unreachable, the known sign-outs apply.
     let _ = admin.index.catch_up().await;
     if admin.index.known().has_ended(&id) {
         call.headers.remove(COOKIE);

@@ -1,5 +1,5 @@
-//! Wrong keys that calls bring, counted by address. Right keys are let in whatever was counted, because others may be
-//! guessing behind the same proxy.
+//! Limit of calls with a wrong key, per address. Calls with a valid key are never limited, because
+//! others behind the same proxy may be guessing.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,16 +14,17 @@ use crate::call::Call;
 use crate::options::Options;
 use crate::reply::Reply;
 
-/// Wrong keys of an address in [`WINDOW`]: a client with an outdated key asks again and again, and is to be told.
+/// Limit of wrong keys per address and [`WINDOW`]. Fairly high, because a client with an outdated
+/// key retries and should see the real error.
 const CALLS_MAX: u32 = 60;
 
-/// How long wrong keys count.
+/// Time over which wrong keys are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Addresses that are counted at a time, so that they cannot make this grow. Further ones are not counted.
+/// Limit of counted addresses, to bound memory. Further addresses are not counted.
 const ADDRESSES_MAX: usize = 4096;
 
-/// Wrong keys that calls have brought of late.
+/// Recent wrong keys by address.
 #[derive(Debug, Default)]
 pub(crate) struct WrongKeys(Mutex<HashMap<IpAddr, (Instant, u32)>>);
 
@@ -31,7 +32,7 @@ impl WrongKeys {
     /// Counts the call if its key is wrong.
     ///
     /// # Errors
-    /// The key is wrong, and its address has brought too many wrong ones.
+    /// If the key is wrong and its address has exceeded the limit.
     pub(crate) fn check(&self, options: &Options, call: &Call) -> Result<(), Reply> {
         if !auth::shows_wrong_key(options, call) {
             return Ok(());
@@ -43,7 +44,7 @@ impl WrongKeys {
         Err(Reply::refusal(StatusCode::TOO_MANY_REQUESTS, text))
     }
 
-    /// Wrong keys of this address in its window, this one included.
+    /// Number of wrong keys of this address in its window, including this one.
     fn count(&self, address: IpAddr, now: Instant) -> u32 {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= ADDRESSES_MAX {

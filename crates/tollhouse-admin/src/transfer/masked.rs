@@ -1,5 +1,5 @@
-//! An object of a plan as people may see it: whatever sealing it would change is stars, so that one sees that a secret
-//! changes and not what it is.
+//! Masking of secrets in a plan: values that sealing would change are replaced by stars, which
+//! shows that a secret changes but not its value.
 
 use serde_json::Value;
 use tollhouse_model::Kind;
@@ -9,7 +9,8 @@ use tollhouse_plugin::sealing::{self, ObjectRef};
 
 use super::objects::id_in;
 
-/// The object with stars for its secrets: for all that sealing it would change. The keyring may be one that nobody has.
+/// The object with `***` for all values that sealing would change. The keyring may be a temporary
+/// one.
 pub fn masked(kind: Kind, plain: &Value, catalogue: &Catalogue, keyring: &Keyring) -> Value {
     let mut sealed = plain.clone();
     let id = id_in(kind, plain);
@@ -20,7 +21,7 @@ pub fn masked(kind: Kind, plain: &Value, catalogue: &Catalogue, keyring: &Keyrin
     with_differences_hidden(plain, &sealed)
 }
 
-/// What metadata says is the plugin's own business, and may be a password.
+/// All texts are masked, because plugin metadata may contain passwords in any field.
 fn with_everything_hidden(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields

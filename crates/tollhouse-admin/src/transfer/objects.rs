@@ -1,8 +1,7 @@
-//! Objects on their way between the store and a document: what an export writes and an import
-//! compares. Where they come from is not known here.
+//! Objects in a common form for store and document, for export and for the comparison of an import.
 //!
 //! A document names credentials by `<username>/credentials/<id>` and metadata by the plugin, and
-//! leaves out when objects were made; the store has all of it in other places.
+//! omits timestamps. The store represents these differently.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,28 +16,27 @@ use tollhouse_store::Listing;
 
 use crate::object::drop_revisions;
 
-/// When an object was made and changed, where known, in seconds of Unix time.
+/// Timestamps of an object, in seconds of Unix time, if known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Times {
-    /// When it was made.
     pub created: Option<Value>,
-    /// When it was changed last.
+    /// Time of the last change.
     pub updated: Option<Value>,
 }
 
-/// An object as a document has it, apart from its times.
+/// An object as in a document, with separate timestamps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Object {
-    /// Its fields, the one that names it first.
+    /// The fields, starting with the id.
     pub value: Value,
-    /// Its times.
     pub times: Times,
 }
 
-/// Objects by what names them.
+/// Objects by kind and id.
 pub type Objects = BTreeMap<(Kind, Id), Object>;
 
-/// Where an object lies in a store, without what all keys begin with: `routes/1`. Credentials lie below their consumers.
+/// Path of an object in a store, without the prefix, such as `routes/1`. Credentials are below
+/// their consumers.
 pub fn path_of(kind: Kind, id: &Id) -> String {
     let list = if kind == Kind::Credential { Kind::Consumer } else { kind };
     format!("{}/{id}", list.plural())
@@ -47,8 +45,8 @@ pub fn path_of(kind: Kind, id: &Id) -> String {
 const CREATED: &str = "create_time";
 const UPDATED: &str = "update_time";
 
-/// The objects among the entries of a store. Values that are none are problems; keys that hold no
-/// object are passed over.
+/// The objects in a listing of a store. Values that are not JSON objects are problems; keys that
+/// are not those of objects are ignored.
 pub fn from_listing(listing: &Listing, prefix: &str) -> (Objects, Problems) {
     let (mut objects, mut problems) = (Objects::new(), Problems::new());
     for entry in &listing.entries {
@@ -58,18 +56,18 @@ pub fn from_listing(listing: &Listing, prefix: &str) -> (Objects, Problems) {
                 objects.insert((kind, id.clone()), Object::new(kind, &id, fields));
             }
             _ => {
-                let problem = Problem::error(&*entry.key, "the value is no JSON object");
-                problems.push(problem.with_hint("write the object anew; nothing serves this one"));
+                let problem = Problem::error(&*entry.key, "the value is not a JSON object");
+                problems.push(problem.with_hint("write the object again; this one is not served"));
             }
         }
     }
     (objects, problems)
 }
 
-/// The objects of a document that was taken apart.
+/// The objects of a parsed document.
 ///
 /// # Errors
-/// One of them cannot be read.
+/// If the value of an object is invalid.
 pub fn from_document(document: &Document) -> Result<Objects, Problem> {
     let mut found = Objects::new();
     for item in &document.items {
@@ -81,11 +79,12 @@ pub fn from_document(document: &Document) -> Result<Objects, Problem> {
     Ok(found)
 }
 
-/// Opens the secrets of a document that were sealed with these keys, as they are judged and compared. What was sealed
-/// elsewhere stays sealed, and is refused when it is judged; what only looks so is told.
+/// Opens the values of a document that were sealed with `keyring`, for checks and comparisons.
+/// Values under other keys stay sealed and are refused by the checks. Values that only look sealed
+/// cause a warning.
 pub fn open_document(document: &mut Document, catalogue: &Catalogue, keyring: &Keyring) {
     for item in &mut document.items {
-        // What cannot be read is said when it is judged.
+        // An unparsable value is reported by the checks.
         let Ok(mut value) = item.value() else { continue };
         let before = value.clone();
         let keys = PrivateKeys::Opened;
@@ -109,7 +108,7 @@ pub fn open_document(document: &mut Document, catalogue: &Catalogue, keyring: &K
 }
 
 impl Object {
-    /// Of the fields that a store or a document has.
+    /// Creates an object from the fields in a store or document.
     pub fn new(kind: Kind, id: &Id, mut fields: Map<String, Value>) -> Self {
         let mut times =
             Times { created: fields.shift_remove(CREATED), updated: fields.shift_remove(UPDATED) };
@@ -119,7 +118,7 @@ impl Object {
         drop_revisions(&mut fields);
         let mut ordered = Map::with_capacity(fields.len() + 1);
         let name = if kind == Kind::Consumer { "username" } else { "id" };
-        // A consumer may carry an id beside its username, which names nothing.
+        // A consumer's `id` has no meaning, because the username identifies it.
         fields.shift_remove("id");
         fields.shift_remove(name);
         ordered.insert(name.to_owned(), Value::from(id.as_str()));
@@ -127,7 +126,7 @@ impl Object {
         Self { value: Value::Object(ordered), times }
     }
 
-    /// The value with its times, as a document has it that tells them.
+    /// The value with its timestamps, for documents that include them.
     pub fn with_times(&self) -> Value {
         let mut value = self.value.clone();
         if let Value::Object(fields) = &mut value {
@@ -139,7 +138,7 @@ impl Object {
         value
     }
 
-    /// The value as the store keeps it; `now_s` stands for times that are not known.
+    /// The value for the store; `now_s` replaces unknown timestamps.
     pub fn to_store(&self, kind: Kind, id: &Id, now_s: u64) -> Value {
         let mut value = self.value.clone();
         if kind == Kind::PluginMetadata {
@@ -159,7 +158,7 @@ impl Object {
         value
     }
 
-    /// Opens what the keys open.
+    /// Opens all values that the keyring can open.
     pub fn unseal(&mut self, kind: Kind, catalogue: &Catalogue, keyring: Option<&Keyring>) {
         if let Some(keyring) = keyring {
             let id = id_in(kind, &self.value);
@@ -169,7 +168,7 @@ impl Object {
     }
 }
 
-/// The id of an object of [`Object::new`], which its value holds.
+/// The id in the value of an object.
 pub(super) fn id_in(kind: Kind, value: &Value) -> String {
     let name = if kind == Kind::Consumer { "username" } else { "id" };
     value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()

@@ -1,5 +1,5 @@
-//! What leads from the objects that are there to those that a document wants: the plan of an import, by the command
-//! line and by the console alike. Who carries it out is not known here.
+//! Plan of an import: the changes that turn the stored objects into those of a document. Shared by
+//! the command line and the console, which carry it out.
 
 use std::collections::BTreeSet;
 
@@ -9,51 +9,48 @@ use tollhouse_model::{Id, Kind};
 
 use super::objects::{Object, Objects};
 
-/// Whether objects go that the document does not have.
+/// Treatment of stored objects that the document lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prune {
-    /// They stay.
+    /// Keep them.
     Nothing,
-    /// They go.
+    /// Delete them.
     Absent,
 }
 
-/// Whether the private keys of certificates can be seen where objects are kept.
+/// Visibility of the certificates' private keys at the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrivateKeys {
-    /// As all other fields.
+    /// Visible like other fields.
     Seen,
-    /// Never: the certificate tells whether its key changed.
+    /// Never visible: keys are compared by their certificates.
     Hidden,
 }
 
-/// A change to one object.
+/// Change of one object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// What it is.
     pub kind: Kind,
-    /// Its id.
     pub id: Id,
-    /// What is there.
+    /// The stored object, if it exists.
     pub old: Option<Object>,
-    /// What is wanted.
+    /// The new object; `None` for a deletion.
     pub new: Option<Object>,
 }
 
-/// All changes, in an order in which no object is written before one that it names, and none
-/// deleted before one that names it.
+/// All changes in a safe order: an object is written after those it refers to, and deleted before
+/// them.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
-    /// The changes.
     pub changes: Vec<Change>,
-    /// Objects that are as they should be.
+    /// Number of objects that need no change.
     pub unchanged: usize,
-    /// Objects that the document does not have, and that stay.
+    /// Number of objects that the document lacks and that stay.
     pub left: usize,
 }
 
 impl Plan {
-    /// Compares.
+    /// Compares the stored objects `there` with the `wanted` ones.
     pub fn make(
         mut there: Objects,
         wanted: Objects,
@@ -67,7 +64,7 @@ impl Plan {
                 plan.unchanged += 1;
                 continue;
             }
-            // An object is made once, however often it is written.
+            // The time of creation survives a replacement.
             new.times.created = new
                 .times
                 .created
@@ -93,7 +90,7 @@ impl Plan {
     }
 }
 
-/// How late a kind is written: after all that its objects may name.
+/// Order of writing: a kind comes after all kinds that its objects can refer to.
 fn depth(kind: Kind) -> usize {
     match kind {
         Kind::Secret | Kind::PluginMetadata | Kind::Proto | Kind::Ssl => 0,
@@ -120,7 +117,7 @@ fn is_same(kind: Kind, old: &Object, new: &Object, private_keys: PrivateKeys) ->
     shown(old) == shown(new)
 }
 
-/// The paths of the fields that differ: as deep as both sides are objects, lists as a whole.
+/// Paths of the fields that differ; objects are compared field by field, lists as a whole.
 pub fn changed_fields(old: &Value, new: &Value) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut waiting = vec![(Vec::new(), old, new)];

@@ -179,7 +179,7 @@ mod tests {
             let lines: Vec<_> = held.entries.iter().map(|entry| line(&entry.value)).collect();
             assert_eq!(lines.join(" ").replace('"', ""), expected);
         }
-        // The first time nothing has changed; then each reading that differs is a row.
+        // The first reading adds no row; each later one that differs adds one.
         let rows = store.list("/apisix/tollhouse/changes/").await.expect("memory").entries;
         let rows: Vec<_> = rows.iter().filter_map(|row| ChangeRow::parse(&row.value)).collect();
         assert_eq!(rows.len(), 2);

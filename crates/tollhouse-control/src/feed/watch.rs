@@ -221,7 +221,7 @@ mod tests {
             std::fs::write(directory.path().join("fresh"), "three").expect("a file");
             std::fs::rename(directory.path().join("fresh"), &path).expect("one folder");
             watched.changed().await;
-            // The file that stands there now is followed as well.
+            // The new file is watched too.
             std::fs::write(&path, "something else").expect("a file");
             watched.changed().await;
         }

@@ -193,7 +193,7 @@ mod tests {
         let good = [
             (r#"{"data":{"key":"k","port":7,"none":null}}"#, "key=k port=7"),
             (r#"{"data":{"data":{"key":"k"},"metadata":{"version":3}}}"#, "key=k"),
-            // Of version 1, with a field of that name.
+            // Engine version 1, with a field named `data`.
             (r#"{"data":{"data":"x"}}"#, "data=x"),
         ];
         for (body, expected) in good {

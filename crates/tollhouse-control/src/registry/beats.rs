@@ -244,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    /// A round as nodes write it.
+    /// A round in the format of the nodes.
     fn round(number: u64) -> Vec<u8> {
         let mut round = vec![1, 1];
         round.extend(number.to_le_bytes());

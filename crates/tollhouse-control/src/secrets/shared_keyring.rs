@@ -190,7 +190,8 @@ mod tests {
             (&[OLD], true),
             (&[FOREIGN], false),
             (&[NEW], false),
-            // It has both while keys change; then those with the new one alone are no strangers.
+            // A gateway has both keys during a key change; afterwards the new key alone is
+            // accepted.
             (&[NEW, OLD], true),
             (&[NEW], true),
         ];

@@ -1,5 +1,5 @@
-//! Which objects of a collection a list shows. Filters and order are asked of the index; the store is
-//! asked for what is shown and no more.
+//! Selection of the objects that a list returns. The index evaluates filters and order; only the
+//! returned objects are read from the store.
 
 use std::collections::HashSet;
 
@@ -10,10 +10,10 @@ use crate::index::{self, collections::Creation};
 use crate::limits::OBJECTS_PER_TURN;
 use crate::paging::{Filters, Slice};
 
-/// Objects that are read one by one, at most; beyond that reading all of the collection is cheaper.
+/// Limit of objects that are read one by one; above it, reading the whole collection is cheaper.
 const READ_ALONE_MAX: usize = 512;
 
-/// How many objects of a collection pass the filters, and those of them that are shown.
+/// Returns the number of objects that match the filters, and the selected ones.
 pub(super) async fn select(
     admin: &Admin,
     collection: &str,
@@ -38,7 +38,7 @@ pub(super) async fn select(
             let total = admitted.len();
             let shown = match slice {
                 Slice::Page { skip, take } => admitted.into_iter().skip(skip).take(take).collect(),
-                // All go by their keys.
+                // A complete list is sorted by key.
                 Slice::All => {
                     admitted.sort_unstable();
                     admitted
@@ -49,7 +49,7 @@ pub(super) async fn select(
     }
 }
 
-/// The paths of those that pass, by creation; others get their turn between.
+/// Paths of all matching objects, in order of creation. Yields regularly to other tasks.
 async fn admitted(admin: &Admin, collection: &str, filters: &Filters) -> Vec<Box<str>> {
     let mut admitted = Vec::new();
     let mut last: Option<Creation> = None;
@@ -73,7 +73,7 @@ async fn admitted(admin: &Admin, collection: &str, filters: &Filters) -> Vec<Box
     }
 }
 
-/// The objects of these paths, in their order; those that went meanwhile are left out.
+/// Reads the objects at these paths, in this order. Objects deleted meanwhile are left out.
 async fn read(
     admin: &Admin,
     collection: &str,
@@ -90,7 +90,7 @@ async fn read(
     Ok(entries)
 }
 
-/// The objects of a collection whose keys are wanted, by key.
+/// Reads all objects of a collection with a wanted key, sorted by key.
 async fn read_all(
     admin: &Admin,
     collection: &str,
@@ -98,8 +98,8 @@ async fn read_all(
 ) -> Result<Vec<Entry>, StoreError> {
     let prefix = format!("{}/", admin.key_of(collection));
     let mut entries = admin.parts.store.list(&prefix).await?.entries;
-    // Children lie below the objects they belong to, but are none of them; secrets lie below their
-    // managers, which are no objects.
+    // Keys of children follow those of their parent but belong to another collection. Secrets are
+    // the exception: their managers are not objects.
     let has_children = collection != "secrets";
     entries.retain(|entry| {
         let is_child = has_children && entry.key[prefix.len()..].contains('/');

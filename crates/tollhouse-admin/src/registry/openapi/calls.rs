@@ -1,10 +1,10 @@
-//! The calls of the registry: paths, what goes in, what comes out, and the filters of lists.
+//! Table of the registry's operations and filters.
 
-/// A call: method, path below the prefix, name, what it does, the schema it takes, the schema it gives.
+/// An operation: method, path below the prefix, identifier, summary, request schema, and response.
 pub(super) type Call =
     (&'static str, &'static str, &'static str, &'static str, Option<&'static str>, Answer);
 
-/// What a call is answered with when it succeeds.
+/// Successful response of an operation; the text is the name of its schema.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Answer {
     One(&'static str),
@@ -18,9 +18,8 @@ pub(super) enum Answer {
 
 use Answer::{Beat, Created, Lines, List, Nothing, One, Put};
 
-/// All calls.
 pub(super) const CALLS: &[Call] = &[
-    ("get", "status", "registry_status", "How the registry is", None, One("registry_status")),
+    ("get", "status", "registry_status", "State of the registry", None, One("registry_status")),
     (
         "get",
         "clients",
@@ -228,7 +227,7 @@ pub(super) const CALLS: &[Call] = &[
     ("delete", "rules/{kind}/{id}", "delete_rule", "Delete a rule", None, Nothing),
 ];
 
-/// Filters of lists by path, with what they say.
+/// Filters of lists: path, then names and descriptions.
 pub(super) const FILTERS: &[(&str, &[(&str, &str)])] = &[
     (
         "namespaces",

@@ -363,10 +363,10 @@ impl Marks {
             self.putting = None;
             match put {
                 Ok(()) => tracing::warn!(
-                    "folder marks that APISIX's nodes need had been removed, and were put back"
+                    "folder markers that APISIX's nodes need had been removed, and were put back"
                 ),
                 Err(error) => {
-                    tracing::warn!(%error, "folder marks that APISIX's nodes need cannot be put back");
+                    tracing::warn!(%error, "folder markers that APISIX's nodes need cannot be put back");
                     self.due = Some(Instant::now() + MARKS_RETRY);
                 }
             }

@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    /// What a look tells, and the facts as text.
+    /// Result of reading the service, and the facts as text.
     fn read(registry: &Registry, known: Option<u128>) -> (ServiceLookup, Vec<String>) {
         let mut shown = Vec::new();
         let lookup = ServiceSource::read(registry, &orders(), known, &mut |facts| {

@@ -45,7 +45,7 @@ pub struct Options {
     /// Token that gateways present to follow over WebSocket. With `None` every gateway may follow,
     /// as in ShenYu up to 2.7.1.
     pub sync_token: Option<String>,
-    /// Whether nodes of services are probed with TCP connections.
+    /// Setting for TCP probes of the services' nodes.
     pub probing: Probing,
     /// Rows written into an empty store.
     pub beginning: Beginning,
@@ -68,7 +68,7 @@ pub enum Beginning {
     Nothing,
 }
 
-/// Whether nodes of services are probed with TCP connections, so that crashed nodes are found.
+/// Setting for TCP probes of the services' nodes, which find crashed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probing {
     /// Every ten seconds, for as long as the listener serves.
@@ -127,7 +127,7 @@ impl ShenyuAdmin {
         let book = Book::open(store, ending.subscribe()).await?;
         let begin = |reason: &str| OpenError::Begin(reason.to_owned());
         if options.beginning == Beginning::Nothing {
-            // Without users there are no logins, so the key need not outlive this process.
+            // Without users nothing can log in, so the key need not outlive this process.
             let mut bytes = [0; TOKEN_KEY_BYTES];
             rand::fill(&mut bytes).map_err(|_| begin("no random numbers available"))?;
             return Ok(Self::over((book, ending), options, TokenKey::new(&bytes)));

@@ -76,7 +76,7 @@ enum Way {
     Polling,
 }
 
-/// Whether a connection is encrypted and its peer verified.
+/// Encryption of a connection; TLS also verifies the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Security {
     Plain,

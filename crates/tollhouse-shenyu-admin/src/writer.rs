@@ -27,7 +27,7 @@ pub(crate) enum Change {
     Rows(Arc<[Written]>),
     /// All rows were read again, so any of them may have changed.
     Everything,
-    /// Nothing has changed, but a caller wants these kinds sent again.
+    /// Request of a caller to send these kinds again, although they have not changed.
     Refresh(&'static [Kind]),
 }
 
@@ -120,7 +120,7 @@ impl Book {
 
     /// Sends the groups of these kinds again to all followers.
     pub(crate) fn refresh(&self, kinds: &'static [Kind]) {
-        // An error only means that there are no followers.
+        // An error only means that no gateway follows.
         let _ = self.changes.send(Change::Refresh(kinds));
     }
 
@@ -202,7 +202,7 @@ impl Writer {
     }
 
     fn publish(&self, change: Change) {
-        // An error only means that there are no followers.
+        // An error only means that no gateway follows.
         let _ = self.changes.send(change);
         self.version.send_modify(|version| *version += 1);
     }

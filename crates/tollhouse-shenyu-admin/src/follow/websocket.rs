@@ -109,10 +109,10 @@ pub(super) async fn follow(
 struct State {
     groups: BTreeSet<Kind>,
     has_all: bool,
-    /// When the initial state counts as complete although groups are missing.
+    /// Deadline after which the initial state counts as complete although groups are missing.
     due: Option<Instant>,
-    /// Whether the admin's connection uses TLS, so that its master is reached the same way. `None`
-    /// counts as plain.
+    /// Encryption of the admin's connection, which its master is reached with too; `None` counts as
+    /// plain.
     security: Option<Security>,
 }
 

@@ -20,7 +20,7 @@ pub trait Request {
     /// Facts that the gateway has gathered: `contextPath`, `path`, `method`, `rpcType`, `module`,
     /// `httpMethod`, `appKey`. `post` conditions test these; they do not concern the body.
     fn context(&self, field: &str) -> Option<Cow<'_, str>>;
-    /// Current local time of the gateway.
+    /// Current date and time of the gateway.
     fn local_time(&self) -> CivilTime;
 }
 

@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// What the first load may cost on the wire, in bytes.
+    /// Largest transfer of the first page load, in bytes.
     const FIRST_LOAD_BYTES_MAX: usize = 250 * 1024;
 
     #[test]

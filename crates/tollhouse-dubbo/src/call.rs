@@ -54,7 +54,7 @@ pub enum Failure {
     #[error("the answer cannot be read: {0}")]
     Unreadable(#[from] ReadError),
     /// The reply has an unknown kind.
-    #[error("the answer is of the unknown kind {0}")]
+    #[error("the answer has the unknown kind {0}")]
     Unknown(i64),
 }
 
@@ -159,7 +159,7 @@ mod tests {
                 "generic": "true", "tag": "x"}),
         ];
         assert_eq!(values, expected);
-        // A request is nothing that a caller waits for.
+        // The caller gets no message for a request.
         let mut frames = Frames::default();
         frames.push(&frame);
         assert_eq!(frames.message(), Ok(Some(Message::Notice)));

@@ -47,10 +47,10 @@ pub enum FrameError {
     #[error("the peer does not speak Dubbo's protocol")]
     Magic,
     /// The body of a frame is too long.
-    #[error("an answer has {0} bytes, and {BODY_BYTES_MAX} are read")]
+    #[error("an answer has {0} bytes; at most {BODY_BYTES_MAX} are accepted")]
     TooLong(u32),
     /// The body of a reply is not in Hessian 2.
-    #[error("an answer comes in serialization {0}, and only Hessian 2 (2) is read")]
+    #[error("an answer uses serialization {0}; only Hessian 2 (2) is supported")]
     Serialization(u8),
 }
 

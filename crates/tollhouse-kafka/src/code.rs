@@ -52,7 +52,7 @@ impl fmt::Display for Code {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match KNOWN.iter().find(|(number, ..)| *number == self.0) {
             Some((_, name, remedy)) => write!(out, "{name}: {remedy}"),
-            None => write!(out, "error {} of Kafka's", self.0),
+            None => write!(out, "Kafka error {}", self.0),
         }
     }
 }

@@ -91,16 +91,16 @@ pub enum ScramError {
     Form,
     /// The broker's nonce does not begin with the client's, so the message belongs to another
     /// login.
-    #[error("the broker's number does not begin with ours")]
+    #[error("the broker's nonce does not begin with the client's")]
     Nonce,
     /// The number of iterations is out of range.
-    #[error("the broker asks for {0} rounds of hashing; {ROUNDS_MIN} to {ROUNDS_MAX} are done")]
+    #[error("the broker asks for {0} rounds of hashing; {ROUNDS_MIN} to {ROUNDS_MAX} are allowed")]
     Rounds(u32),
     /// The broker refuses the login with this message.
     #[error("the broker refuses the log-in: {0}")]
     Refused(String),
     /// The broker failed to prove that it knows the password.
-    #[error("the broker does not know the user's password, and may be another one than meant")]
+    #[error("the broker does not know the user's password and may be an impostor")]
     Server,
 }
 

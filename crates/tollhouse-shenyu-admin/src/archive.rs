@@ -268,7 +268,8 @@ mod tests {
 
     #[test]
     fn an_archive_of_javas_is_read() {
-        // `java.util.zip.ZipOutputStream` writes sizes behind the content: those in front are 0.
+        // `java.util.zip.ZipOutputStream` writes sizes after the content; those in the local header
+        // are 0.
         let mut archive = write(&files()[..1]).unwrap();
         archive[14..26].fill(0);
         assert_eq!(read(&archive).unwrap()[0].content, b"[]");
@@ -283,7 +284,8 @@ mod tests {
         for at in 0..archive.len() {
             let mut broken = archive.clone();
             broken[at] ^= 0xff;
-            // Names, times and versions may be others; nothing may panic or be taken for sound content.
+            // Names, times and versions may differ, but reading must not panic or accept wrong
+            // content.
             if let Ok(found) = read(&broken) {
                 assert!(found.iter().zip(files()).all(|(it, file)| it.content == file.content));
             }

@@ -364,7 +364,7 @@ mod tests {
     use super::*;
     use crate::tables::Tables;
 
-    /// Writes all of it, so many rows at once; how many pieces that took, and how many rows there are then.
+    /// Writes all rows in pieces of `rows_max`. Returns the number of pieces and of rows.
     async fn write_all(rows_max: usize) -> (usize, usize) {
         let store = tollhouse_store::open(&Location::Memory).expect("memory");
         let secrets = Secrets { password: "p".to_owned(), token_key: "k".to_owned() };
@@ -387,7 +387,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_store_that_takes_few_rows_at_once_gets_them_in_pieces() {
-        // As many as etcd takes unless it is told otherwise.
+        // etcd's default limit of operations in a transaction.
         let (pieces, rows) = write_all(128).await;
         assert!(pieces > 1, "{pieces}");
         assert_eq!((1, rows), write_all(10_000).await);

@@ -58,7 +58,7 @@ impl Name {
             _ => namespace(row),
         };
         let mut name = row::text(row, name)?;
-        // One plugin may have fields of the same name in several forms, and one dictionary code may
+        // A plugin may have fields of the same name in several forms, and a dictionary code may
         // have several values.
         let further = match table {
             Table::PluginHandle => Some("type"),

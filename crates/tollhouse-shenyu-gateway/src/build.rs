@@ -541,7 +541,7 @@ impl<'a> Builder<'a> {
             self.problems.push(Problem {
                 kind: Kind::Plugin,
                 id: plugin.id.clone(),
-                reason: format!("{error}; until it says so, what matches nothing is refused"),
+                reason: format!("{error}; until then, requests that match nothing are refused"),
             });
             WafModel::Mixed
         });

@@ -40,7 +40,7 @@ pub(crate) enum BuildError {
         reason: String,
     },
     /// No connections of this kind are available.
-    #[error("nothing here can connect to {0}")]
+    #[error("no connections to {0} are available")]
     NoConnections(&'static str),
     /// The plugin is not supported, but an alternative exists.
     #[error("the plugin `{plugin}` is not built into this gateway; {instead}")]
@@ -62,10 +62,10 @@ pub(crate) enum NodesError {
     #[error(transparent)]
     Handle(#[from] HandleError),
     /// The selector has neither nodes nor a service name.
-    #[error("it has no nodes, and no `serviceId` to find any by")]
+    #[error("it has neither nodes nor a `serviceId`")]
     NoService,
     /// The service name is not valid in the registry.
-    #[error("`serviceId` is `{0}`; names of services are letters, digits and `-.:_`")]
+    #[error("invalid `serviceId` `{0}`: service names have letters, digits and `-.:_`")]
     ServiceName(String),
     /// Only some of the nodes use TLS.
     #[error("some nodes are asked over TLS and some are not; use one protocol for all")]
@@ -79,7 +79,7 @@ pub(crate) enum PortError {
     #[error("no port is opened here: set shenyu.tcp_address, or use stream routes")]
     NotOpened,
     /// The port is missing or invalid.
-    #[error("`forwardPort` is a port from 1 to 65535")]
+    #[error("`forwardPort` must be a port from 1 to 65535")]
     NoPort,
     /// Another proxy selector uses the port.
     #[error("another proxy selector has port {0}")]

@@ -267,14 +267,14 @@ mod tests {
         Limiter::new(LimiterRule::read(Some(&handle)).expect("it is one"))
     }
 
-    /// How many of so many requests pass in one second.
+    /// Returns how many of `requests` pass within one second.
     fn passing(limiter: &mut Limiter, requests: u32, now_s: u64) -> u32 {
         (0..requests).map(|_| u32::from(limiter.admit("k", now_s).is_some())).sum()
     }
 
     #[test]
     fn each_algorithm_lets_through_what_its_script_does() {
-        /// Second, requests, how many pass.
+        /// Second, number of requests, number of those that pass.
         type Seconds = &'static [(u64, u32, u32)];
         let cases: [(&str, Limiter, Seconds); 4] = [
             ("tokenBucket", limiter("tokenBucket", 2, 5, 1), &[(0, 9, 5), (1, 9, 2), (9, 9, 5)]),
@@ -316,7 +316,7 @@ mod tests {
         }
         assert_eq!(limiter.admit("one more", 0).as_deref(), Some(SHARED_KEY));
         assert_eq!(limiter.admit("and one", 0), None);
-        // What is idle makes room.
+        // Idle keys make room.
         assert_eq!(limiter.admit("later", 10).as_deref(), Some("later"));
     }
 

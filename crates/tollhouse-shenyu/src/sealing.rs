@@ -275,12 +275,13 @@ mod tests {
     #[test]
     fn what_looks_sealed_is_never_opened_for_who_writes_it() {
         let keyring = ring(&[OLD]);
-        // Somebody has seen the store, and writes what he saw where he may read.
+        // An attacker who has read the store copies an encrypted secret into a member that the
+        // attacker may read.
         let seen = keyring.seal("\"the secret\"", "shenyu.rule.handle");
         let written = format!(r#"{{"handle":"{seen}"}}"#);
         let sealed = seal("/shenyu/rule/1", &written, &keyring).expect("it is sealed");
         assert_eq!(open("/shenyu/rule/1", &sealed, &keyring).value, Some(written));
-        // Nor does one member open what another holds.
+        // A text encrypted for one member cannot be decrypted in another.
         let moved =
             format!(r#"{{"handle":"{}"}}"#, keyring.seal("\"s\"", "shenyu.appAuth.appSecret"));
         assert_eq!(open("/shenyu/rule/1", &moved, &keyring).unopened, ["handle"]);

@@ -30,7 +30,7 @@ const FIELDS_MAX: usize = 4096;
 pub enum ReadError {
     #[error("the message ends in the middle of a value")]
     Truncated,
-    #[error("byte {0:#04x} begins no value")]
+    #[error("unexpected byte {0:#04x} at the start of a value")]
     Unknown(u8),
     #[error("a value is malformed: {0}")]
     Malformed(&'static str),
@@ -199,7 +199,7 @@ impl<'a> Reader<'a> {
             b'Q' => {
                 let index = self.length()?;
                 let place = self.shared.get(index).copied();
-                return place.ok_or(ReadError::Malformed("a value was not there before"));
+                return place.ok_or(ReadError::Malformed("a reference to an unknown value"));
             }
             other => return Err(ReadError::Unknown(other)),
         };
@@ -255,7 +255,7 @@ impl<'a> Reader<'a> {
                 0x30..=0x33 => (usize::from(tag - 0x30) << 8 | usize::from(self.byte()?), true),
                 b'S' => (u16::from_be_bytes(self.array()?).into(), true),
                 b'R' => (u16::from_be_bytes(self.array()?).into(), false),
-                _ => return Err(ReadError::Malformed("a text was to follow")),
+                _ => return Err(ReadError::Malformed("expected a text")),
             };
             // A unit has at least one byte, so a false length cannot cause a large allocation.
             if length > self.rest.len() {
@@ -298,7 +298,7 @@ impl<'a> Reader<'a> {
                 0x34..=0x37 => (usize::from(tag - 0x34) << 8 | usize::from(self.byte()?), true),
                 b'B' => (u16::from_be_bytes(self.array()?).into(), true),
                 b'A' => (u16::from_be_bytes(self.array()?).into(), false),
-                _ => return Err(ReadError::Malformed("bytes were to follow")),
+                _ => return Err(ReadError::Malformed("expected bytes")),
             };
             self.count(0, length * 2)?;
             made.extend_from_slice(self.bytes(length)?);
@@ -335,7 +335,7 @@ impl<'a> Reader<'a> {
             tag => {
                 let index = usize::try_from(self.int(tag)?).ok();
                 let name = index.and_then(|index| self.types.get(index)).cloned();
-                name.ok_or(ReadError::Malformed("a type was not named before"))
+                name.ok_or(ReadError::Malformed("a reference to an unknown type"))
             }
         }
     }
@@ -430,7 +430,7 @@ impl<'a> Reader<'a> {
 
     fn object(&mut self, index: usize, depth: usize) -> Result<usize, ReadError> {
         let count = self.classes.get(index).map(|class| class.fields.len());
-        let count = count.ok_or(ReadError::Malformed("a class was not defined before"))?;
+        let count = count.ok_or(ReadError::Malformed("an object of an unknown class"))?;
         let place = self.open();
         let mut members = Vec::new();
         for field in 0..count {
@@ -508,11 +508,12 @@ mod tests {
 
     #[test]
     fn objects_share_the_name_of_their_class() {
-        // A megabyte, in the pieces that Hessian allows: gigabytes, if each object had its own copy.
+        // A class name of a megabyte, in Hessian's chunks. With a copy per object it would take
+        // gigabytes.
         let piece = [&b"R\x7f\xff"[..], &[b'x'; 0x7fff]].concat();
         let name = [piece.repeat(32), vec![0]].concat();
         let list = b"XI\0\0\x27\x10";
-        // Objects without fields are a byte each, maps of a type that was named three.
+        // An object without fields has one byte, a map of a known type three.
         let objects = [&list[..], b"C", &name, b"\x90", &[b'\x60'; 10_000]].concat();
         let maps = [&list[..], b"M", &name, b"Z", &b"M\x90Z".repeat(9_999)].concat();
         for message in [objects, maps] {

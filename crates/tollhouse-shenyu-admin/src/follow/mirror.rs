@@ -167,7 +167,7 @@ mod tests {
         mirror.take(kind, event, &objects);
     }
 
-    /// What would be written, a line each.
+    /// Returns the pending writes, one per line.
     fn written(mirror: &mut Mirror) -> Vec<String> {
         let line = |operation: &Operation| match operation {
             Operation::Put { key, value, .. } => {

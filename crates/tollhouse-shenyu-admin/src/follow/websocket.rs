@@ -250,7 +250,8 @@ mod tests {
         }
         assert!(state.is_whole());
         let mut state = State::default();
-        // A change that comes between is no state, and later releases have more groups and events.
+        // A change before the initial state does not complete it, and later releases have more
+        // groups and events.
         for text in [
             r#"{"groupType":"PLUGIN","eventType":"UPDATE","data":[{"id":"1"}]}"#,
             r#"{"groupType":"AI_PROXY_API_KEY","eventType":"MYSELF","data":[{}]}"#,

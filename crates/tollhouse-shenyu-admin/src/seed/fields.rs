@@ -87,7 +87,7 @@ mod tests {
         let timeout: Value =
             serde_json::from_str(find(2, "timeout")["extObj"].as_str().unwrap()).unwrap();
         assert_eq!((&timeout["required"], &timeout["defaultValue"]), (&json!("0"), &json!("3000")));
-        // Headers are members of members, for which there is a form of its own.
+        // Headers are nested members, for which the console has a built-in form.
         assert!(fields(("20", "request"), &|_| false).iter().all(|row| row["field"] != "header"));
         assert!(fields(("0", "nothing"), &|_| false).is_empty());
     }

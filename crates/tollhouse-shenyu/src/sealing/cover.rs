@@ -234,7 +234,7 @@ mod tests {
         for (settings, expected) in cases {
             assert_eq!(cover(settings).as_deref(), expected, "{settings}");
             assert_eq!(holds_secret(settings), expected.is_some(), "{settings}");
-            // Whoever writes back what he was shown changes nothing.
+            // Writing masked settings back changes nothing.
             if let Some(covered) = cover(settings) {
                 assert_eq!(uncover(&covered, settings).as_deref(), Some(settings));
             }
@@ -269,7 +269,7 @@ mod tests {
         let written = r#"{"keyName":"token","key":"******"}"#;
         assert_eq!(uncover(written, known).as_deref(), Some(r#"{"keyName":"token","key":"x"}"#));
         assert_eq!(uncover(r#"{"keyName":"token","key":"y"}"#, known), None);
-        // Where nothing is known, it is what it says.
+        // Without a known value the text is taken literally.
         assert_eq!(
             uncover(r#"{"password":"******"}"#, "{}").as_deref(),
             Some(r#"{"password":"******"}"#)

@@ -18,7 +18,7 @@ use crate::limits::{CONNECTIONS_MAX, DRAIN_TIME_MAX, HEAD_TIME_MAX};
 use crate::probe;
 use crate::sync::places::Peer;
 
-/// Serves until `stop` is ready. Open requests then have [`DRAIN_TIME_MAX`] to finish.
+/// Serves until `stop` is ready. Open requests then have a few seconds to finish.
 pub async fn serve(
     listener: TcpListener,
     admin: ShenyuAdmin,

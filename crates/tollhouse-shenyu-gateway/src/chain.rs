@@ -44,7 +44,8 @@ pub struct Chain {
     pub(crate) terms: Terms,
     /// Filters that run before any plugin; `None` if all are off.
     pub(crate) filters: Option<Box<Filters>>,
-    /// Whether no object needs to see requests. Filters then leave other requests to other plugins.
+    /// Whether no object needs to see requests. The chain then takes only those that a filter
+    /// answers.
     pub(crate) is_bare: bool,
     pub(crate) local: Option<Arc<dyn LocalInterface>>,
     /// Pages that show the objects of the chain, if enabled.

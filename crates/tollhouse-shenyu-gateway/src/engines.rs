@@ -1,4 +1,4 @@
-//! Interfaces to services with network connections, which the data plane implements.
+//! Interfaces to services with network connections; `tollhouse-plugins` implements them.
 
 use std::fmt::Debug;
 use std::sync::Arc;

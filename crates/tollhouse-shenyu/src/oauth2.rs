@@ -1,5 +1,5 @@
-//! Plugin `oauth2`: admits users who are logged in at an identity provider and sends nodes their
-//! access token. Other users are redirected to the provider's login.
+//! Plugin `oauth2`: admits users who are logged in at an identity provider, and passes their token
+//! to nodes. Other users are redirected to the provider's login.
 //!
 //! ShenYu configures the OAuth client in the gateway's own file. Here the plugin's configuration
 //! contains it, with the member names of ShenYu's documentation.

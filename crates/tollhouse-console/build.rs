@@ -1,5 +1,5 @@
-//! Makes a table of the committed assets, with a hash of all their bytes. Runs no other program: a clone builds
-//! without Node and without a network.
+//! Generates a table of the committed assets, with a hash of all their bytes. Runs no other
+//! program, so that a clone builds without Node and without a network.
 
 use std::env;
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// FNV-1a, 64 bits: names builds apart, and protects nothing.
+/// Parameters of the 64-bit FNV-1a hash, which only distinguishes builds and gives no security.
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut hash = FNV_BASIS;
     let mut table = format!("static ASSETS: [Asset; {}] = [\n", files.len());
     for file in &files {
-        let name = file.strip_prefix(&folder)?.to_str().ok_or("a name that is no text")?;
+        let name = file.strip_prefix(&folder)?.to_str().ok_or("a file name is not UTF-8")?;
         for byte in name.bytes().chain(fs::read(file)?) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME);
         }

@@ -1,5 +1,5 @@
-//! The console's page as `cargo x console build` made it: its files, their types, and the document that loads
-//! them. The sources are in `console/` at the root of the tree. Knows neither listeners nor what the page shows.
+//! Built files of the web console (`cargo x console build`): contents, media types, and the HTML
+//! document that loads them. The sources are in `console/` at the root of the tree.
 
 #![forbid(unsafe_code)]
 
@@ -11,16 +11,16 @@ use flate2::write::GzEncoder;
 
 include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
-/// The document that every address below `/ui/` gets.
+/// Name of the document, served at every address below `/ui/`.
 const DOCUMENT: &str = "index.html";
 
-/// What the document has in the place of the nonce of its Content-Security-Policy.
+/// Placeholder in the document for the nonce of its Content-Security-Policy.
 const NONCE_MARK: &str = "__NONCE__";
 
-/// How the document names its files, and what it must say instead whatever its own address is.
+/// Start of the document's relative file references, replaced so that they work at any address.
 const RELATIVE: &str = "=\"./";
 
-/// A file of the page.
+/// File of the console.
 #[derive(Debug)]
 pub struct Asset {
     name: &'static str,
@@ -33,7 +33,7 @@ impl Asset {
         Self { name, bytes, packed: OnceLock::new() }
     }
 
-    /// Its media type.
+    /// Returns the media type.
     pub fn kind(&self) -> &'static str {
         match self.name.rsplit_once('.').map(|(_, ending)| ending) {
             Some("js") => "text/javascript",
@@ -44,34 +44,33 @@ impl Asset {
         }
     }
 
-    /// Its bytes.
     pub fn bytes(&self) -> &'static [u8] {
         self.bytes
     }
 
-    /// The same, packed with gzip; packed once.
+    /// Returns the content compressed with gzip. Compressed once, at the first call.
     pub fn gzip(&'static self) -> &'static [u8] {
         self.packed.get_or_init(|| {
             let mut packer = GzEncoder::new(Vec::new(), Compression::best());
-            // Writing to memory cannot fail; if it did, unpacked clients would still be served.
+            // Writing to memory cannot fail. If it did, clients without gzip would still be served.
             let written = packer.write_all(self.bytes);
             written.and_then(|()| packer.finish()).unwrap_or_default()
         })
     }
 }
 
-/// The hash of all files: addresses with it in them never change what they give.
+/// Returns the hash of all files. An address that contains it always serves the same content.
 pub fn build_id() -> &'static str {
     BUILD_ID
 }
 
-/// The file of this name, such as `main.js`. The document is none of them.
+/// Finds a file by name, such as `main.js`. Does not find the document.
 pub fn asset(name: &str) -> Option<&'static Asset> {
     ASSETS.iter().find(|asset| asset.name == name && asset.name != DOCUMENT)
 }
 
-/// The document, with the nonce that allows its styles and with files below `base`, which ends with a slash;
-/// `None` where the program was built without the page.
+/// Returns the document with this nonce, and with files below `base`, which ends with a slash.
+/// Returns `None` if the program was built without the console.
 pub fn document(nonce: &str, base: &str) -> Option<String> {
     let document = ASSETS.iter().find(|asset| asset.name == DOCUMENT)?;
     let text = std::str::from_utf8(document.bytes).ok()?;
@@ -86,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// What the first load may cost on the wire, in bytes.
+    /// Largest transfer of the first page load, in bytes.
     const FIRST_LOAD_BYTES_MAX: usize = 250 * 1024;
 
     #[test]

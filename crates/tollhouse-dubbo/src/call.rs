@@ -1,65 +1,64 @@
-//! Generic invocations: the body that calls any method by its name, and what comes of it
-//! (`org.apache.dubbo.rpc.service.GenericService`).
+//! Generic invocations (`org.apache.dubbo.rpc.service.GenericService`): requests that call any
+//! method by name, and their replies.
 
 use serde_json::Value;
 
 use crate::frame::{self, STATUS_OK};
 use crate::hessian::{ReadError, Reader, Writer};
 
-/// The version of the protocol: the first whose answers may have attachments.
+/// Protocol version: the first whose replies may have attachments.
 const PROTOCOL: &str = "2.0.2";
 
-/// The version of a service that names none.
+/// Version of a service without one.
 const NO_VERSION: &str = "0.0.0";
 
-/// The method of every generic call, and the types of its three parameters.
+/// Method of every generic call, and the types of its three parameters.
 const METHOD: &str = "$invoke";
 const SIGNATURE: &str = "Ljava/lang/String;[Ljava/lang/String;[Ljava/lang/Object;";
 
-/// A call.
+/// Generic call of a method.
 #[derive(Debug, Clone, Copy)]
 pub struct Invocation<'a> {
-    /// The interface.
+    /// Java interface of the service.
     pub service: &'a str,
-    /// Its version; blank for none.
+    /// Version of the service; empty for none.
     pub version: &'a str,
-    /// Its group; blank for none.
+    /// Group of the service; empty for none.
     pub group: &'a str,
-    /// The method.
     pub method: &'a str,
-    /// The types of its parameters, as Java writes them: `java.lang.String`, `int`.
+    /// Parameter types in Java's notation: `java.lang.String`, `int`.
     pub types: &'a [String],
-    /// As many values.
+    /// Arguments, as many as there are types.
     pub arguments: &'a [Value],
-    /// How long the caller waits, in milliseconds.
+    /// Timeout of the caller in milliseconds.
     pub timeout_ms: u64,
-    /// What goes along beside the arguments.
+    /// Attachments beside the arguments. Names that the protocol needs itself are ignored.
     pub attachments: &'a [(String, String)],
 }
 
 /// Why a call has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The server could not make it; with its status, and its words.
+    /// The server did not execute the call.
     #[error("the server answers with status {status}: {text}")]
     Refused {
-        /// 20 would be a good one.
+        /// Status of the reply; never [`STATUS_OK`].
         status: u8,
-        /// What it says.
+        /// Message of the server.
         text: String,
     },
-    /// The method threw.
+    /// The method threw an exception with this message.
     #[error("the method failed: {0}")]
     Thrown(String),
-    /// The answer cannot be read.
+    /// The reply cannot be decoded.
     #[error("the answer cannot be read: {0}")]
     Unreadable(#[from] ReadError),
-    /// The answer is of no kind that exists.
-    #[error("the answer is of the unknown kind {0}")]
+    /// The reply has an unknown kind.
+    #[error("the answer has the unknown kind {0}")]
     Unknown(i64),
 }
 
-/// The frame of a call.
+/// Encodes a call as a frame.
 pub fn write_request(id: u64, call: &Invocation<'_>) -> Vec<u8> {
     let version = if call.version.is_empty() { NO_VERSION } else { call.version };
     let mut body = Writer::default();
@@ -78,7 +77,7 @@ pub fn write_request(id: u64, call: &Invocation<'_>) -> Vec<u8> {
         ("generic", "true"),
     ];
     let own = own.into_iter().filter(|(_, value)| !value.is_empty());
-    // Those that the protocol needs are nobody else's to say.
+    // Attachments of the caller must not override those of the protocol.
     let others = call.attachments.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let others = others.filter(|(name, _)| {
         !["path", "interface", "version", "group", "timeout", "generic"].contains(name)
@@ -87,10 +86,11 @@ pub fn write_request(id: u64, call: &Invocation<'_>) -> Vec<u8> {
     frame::request(id, &body.into_bytes())
 }
 
-/// What came of a call: its result as JSON.
+/// Decodes the reply to a call; the result is JSON.
 ///
 /// # Errors
-/// When there is none.
+///
+/// If the call failed, or the reply cannot be decoded.
 pub fn read_reply(status: u8, body: &[u8]) -> Result<Value, Failure> {
     let mut reader = Reader::new(body);
     if status != STATUS_OK {
@@ -98,7 +98,7 @@ pub fn read_reply(status: u8, body: &[u8]) -> Result<Value, Failure> {
         return Err(Failure::Refused { status, text });
     }
     let kind = reader.value()?.as_i64().unwrap_or(-1);
-    // Attachments may follow; nobody asks for them.
+    // Attachments may follow; they are not read.
     match kind {
         0 | 3 => Err(Failure::Thrown(words(&reader.value()?))),
         1 | 4 => Ok(reader.value()?),
@@ -107,7 +107,7 @@ pub fn read_reply(status: u8, body: &[u8]) -> Result<Value, Failure> {
     }
 }
 
-/// A text, or of a throwable its message.
+/// Returns the message in a failed reply: a text, or the message of an exception.
 fn words(value: &Value) -> String {
     let text = value.as_str().or_else(|| {
         let members = ["exceptionMessage", "detailMessage"];
@@ -116,7 +116,7 @@ fn words(value: &Value) -> String {
     text.unwrap_or_default().chars().take(FAILURE_CHARS_MAX).collect()
 }
 
-/// Characters of a server's words that are kept: they go into a log.
+/// Most characters of a server's message that are kept, because it is logged.
 const FAILURE_CHARS_MAX: usize = 512;
 
 #[cfg(test)]
@@ -159,7 +159,7 @@ mod tests {
                 "generic": "true", "tag": "x"}),
         ];
         assert_eq!(values, expected);
-        // A request is nothing that a caller waits for.
+        // The caller gets no message for a request.
         let mut frames = Frames::default();
         frames.push(&frame);
         assert_eq!(frames.message(), Ok(Some(Message::Notice)));

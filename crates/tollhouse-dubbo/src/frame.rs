@@ -1,9 +1,10 @@
-//! Frames of Dubbo's protocol: 16 bytes of head, and a body in the serialization that the head names.
+//! Frames of Dubbo's protocol: a head of 16 bytes, and a body in the serialization that the head
+//! names.
 
-/// The first two bytes.
+/// First two bytes of a frame.
 const MAGIC: [u8; 2] = [0xda, 0xbb];
 
-/// Bytes of a head.
+/// Length of a head.
 const HEAD_BYTES: usize = 16;
 
 /// Flags in the third byte.
@@ -12,48 +13,48 @@ const TWO_WAY: u8 = 0x40;
 const EVENT: u8 = 0x20;
 const SERIALIZATION: u8 = 0x1f;
 
-/// The number of Hessian 2 among serializations.
+/// Number of Hessian 2 among the serializations.
 const HESSIAN2: u8 = 2;
 
-/// The status of an answer that is one.
+/// Status of a successful reply.
 pub const STATUS_OK: u8 = 20;
 
-/// Bytes of a body: Dubbo's own bound, `payload`.
+/// Largest body in bytes: the default of Dubbo's `payload` setting.
 pub const BODY_BYTES_MAX: usize = 8 << 20;
 
-/// A frame that has come.
+/// Received frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// What came of a call.
+    /// Reply to a call.
     Reply {
-        /// The call's.
+        /// Id of the call.
         id: u64,
-        /// [`STATUS_OK`], or why there is nothing.
+        /// [`STATUS_OK`], or the kind of failure.
         status: u8,
-        /// In Hessian 2.
+        /// Body in Hessian 2.
         body: Vec<u8>,
     },
-    /// The peer asks whether somebody is there; this is the answer.
+    /// Heartbeat of the peer, with the frame that answers it.
     Heartbeat(Vec<u8>),
-    /// The peer is about to go, or says something else that asks for no answer.
+    /// Message that needs no answer, for example that the peer shuts down.
     Notice,
 }
 
-/// Why frames cannot be read any further.
+/// Why no further frames can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// It is another protocol.
+    /// The peer speaks another protocol.
     #[error("the peer does not speak Dubbo's protocol")]
     Magic,
-    /// Longer than is read.
-    #[error("an answer has {0} bytes, and {BODY_BYTES_MAX} are read")]
+    /// The body of a frame is too long.
+    #[error("an answer has {0} bytes; at most {BODY_BYTES_MAX} are accepted")]
     TooLong(u32),
-    /// It is not Hessian 2.
-    #[error("an answer comes in serialization {0}, and only Hessian 2 (2) is read")]
+    /// The body of a reply is not in Hessian 2.
+    #[error("an answer uses serialization {0}; only Hessian 2 (2) is supported")]
     Serialization(u8),
 }
 
-/// A request's frame around a body.
+/// Encodes a request frame around a body.
 pub fn request(id: u64, body: &[u8]) -> Vec<u8> {
     frame(REQUEST | TWO_WAY | HESSIAN2, 0, id, body)
 }
@@ -63,37 +64,38 @@ fn frame(flags: u8, status: u8, id: u64, body: &[u8]) -> Vec<u8> {
     made.extend_from_slice(&MAGIC);
     made.extend_from_slice(&[flags, status]);
     made.extend_from_slice(&id.to_be_bytes());
-    // Whoever builds bodies bounds them far below 4 GiB.
+    // Callers limit bodies to far less than 4 GiB.
     made.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
     made.extend_from_slice(body);
     made
 }
 
-/// Takes frames out of bytes that come in pieces.
+/// Decoder of frames from bytes that arrive in pieces.
 #[derive(Debug, Default)]
 pub struct Frames {
     buffer: Vec<u8>,
-    /// How far frames have been taken out. What is behind moves to the front once a piece, not once a frame: a
-    /// piece may be thousands of frames.
+    /// Number of bytes already decoded. The rest moves to the front once per piece, not per frame,
+    /// because a piece may contain thousands of frames.
     read: usize,
 }
 
 impl Frames {
-    /// Takes the next piece.
+    /// Appends the next piece.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..std::mem::take(&mut self.read));
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Whether a frame has begun and not ended.
+    /// Whether the buffer ends inside a frame.
     pub fn is_within(&self) -> bool {
         self.read < self.buffer.len()
     }
 
-    /// The next frame that is whole; `None` until there is one.
+    /// Decodes the next complete frame; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// When it is none, or too long.
+    ///
+    /// If the bytes are not a frame, or its body is too long or not in Hessian 2.
     pub fn message(&mut self) -> Result<Option<Message>, FrameError> {
         let waiting = &self.buffer[self.read..];
         let Some((head, rest)) = waiting.split_first_chunk::<HEAD_BYTES>() else {
@@ -116,7 +118,7 @@ impl Frames {
         let id = u64::from_be_bytes(id);
         let message = match (flags & EVENT != 0, flags & REQUEST != 0) {
             (true, true) if flags & TWO_WAY != 0 => {
-                // `null`, in Hessian 2.
+                // `null` in Hessian 2.
                 Message::Heartbeat(frame(EVENT | HESSIAN2, STATUS_OK, id, b"N"))
             }
             (true, _) | (_, true) => Message::Notice,

@@ -1,6 +1,7 @@
-//! Hessian 2 as Dubbo's serialization has it (Hessian 2.0 Serialization Protocol): JSON in, JSON out.
+//! Hessian 2 as used by Dubbo (Hessian 2.0 Serialization Protocol), converted to and from JSON.
 //!
-//! Strings count UTF-16 units and write each half of a pair by itself, as Java's library does.
+//! Lengths of strings count UTF-16 units, and each surrogate is encoded separately, as in Java's
+//! library.
 
 mod read;
 mod write;

@@ -1,8 +1,9 @@
-//! Calls of Dubbo without its interfaces: frames of its protocol over TCP ([`frame`]), generic invocations
-//! and what comes of them ([`call`]), and as much of Hessian 2 as these need ([`hessian`]).
+//! Calls of Dubbo methods without their Java interfaces: frames of the protocol over TCP
+//! ([`frame`]), generic invocations and their replies ([`call`]), and the required part of Hessian
+//! 2 ([`hessian`]).
 //!
-//! Does no IO: bytes go in and come out. What a peer sends is bounded in bytes, in depth, and in what it
-//! grows to.
+//! Performs no IO: functions convert bytes. Input from peers is limited in bytes, nesting and
+//! decoded size.
 
 #![forbid(unsafe_code)]
 

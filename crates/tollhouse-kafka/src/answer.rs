@@ -1,44 +1,44 @@
-//! Answers: each what stands behind the length of a frame. What does not read to its last byte is none.
+//! Responses of brokers, without their length prefix. Trailing bytes make a response invalid.
 
 use crate::code::Code;
 use crate::request::Api;
 use crate::wire::Reader;
 
-/// Characters of a broker's reason that are passed on.
+/// Most characters of a broker's error message that are kept.
 const REASON_CHARS_MAX: usize = 200;
 
-/// Why bytes are no answer.
+/// Why a response cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// They end too early, or a list in them says that it is longer than they are.
+    /// The bytes end early, or a declared list is longer than the bytes.
     #[error("the answer is cut off")]
     Short,
-    /// Something follows its end.
+    /// Bytes remain after the end of the response.
     #[error("{0} bytes follow the answer")]
     Long(usize),
-    /// A length is none.
+    /// A length is invalid.
     #[error("the answer has a length of {0}")]
     Length(i64),
-    /// A text is no UTF-8.
-    #[error("the answer has a text that is no UTF-8")]
+    /// A text is not UTF-8.
+    #[error("the answer has a text that is not UTF-8")]
     Text,
-    /// It answers something else.
+    /// The response belongs to another request.
     #[error("request {asked} was answered by the answer to request {answered}")]
     Correlation {
-        /// The request that was sent.
+        /// Correlation id of the request that was sent.
         asked: i32,
-        /// The one that the answer names.
+        /// Correlation id in the response.
         answered: i32,
     },
-    /// It says nothing of what was asked for.
-    #[error("the answer does not speak of what was asked")]
+    /// The requested topic or partition is missing in the response.
+    #[error("the answer lacks the requested topic or partition")]
     Silent,
-    /// A broker cannot be there.
+    /// The port of a broker is invalid.
     #[error("the answer names a broker at port {0}")]
     Port(i32),
 }
 
-/// What follows the head of the answer to the request with this number.
+/// Checks the correlation id and returns a reader of the rest.
 fn body(frame: &[u8], correlation_id: i32) -> Result<Reader<'_>, Malformed> {
     let mut reader = Reader::new(frame);
     let answered = reader.i32()?;
@@ -48,20 +48,21 @@ fn body(frame: &[u8], correlation_id: i32) -> Result<Reader<'_>, Malformed> {
     Ok(reader)
 }
 
-/// What a broker serves.
+/// ApiVersions response: the APIs and versions that a broker supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiVersions {
-    /// Whether it says so.
+    /// Error code of the response.
     pub code: Code,
-    /// Number, oldest and newest version of each.
+    /// Key, oldest and newest version of each API.
     apis: Vec<(i16, i16, i16)>,
 }
 
 impl ApiVersions {
-    /// Reads one.
+    /// Decodes an ApiVersions response.
     ///
     /// # Errors
-    /// When it is none.
+    ///
+    /// If the bytes are truncated or trailing bytes remain.
     pub fn read(frame: &[u8], correlation_id: i32) -> Result<Self, Malformed> {
         let mut reader = body(frame, correlation_id)?;
         let code = Code(reader.i16()?);
@@ -70,7 +71,7 @@ impl ApiVersions {
         Ok(Self { code, apis })
     }
 
-    /// Whether the version that is spoken here is served.
+    /// Whether the broker supports the version used here.
     pub fn serves(&self, api: Api) -> bool {
         self.apis.iter().any(|(key, oldest, newest)| {
             *key == api.key() && (*oldest..=*newest).contains(&api.version())
@@ -78,42 +79,41 @@ impl ApiVersions {
     }
 }
 
-/// A broker, as the cluster tells of it.
+/// Broker in the cluster's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broker {
-    /// Its number.
     pub id: i32,
-    /// Its name or address.
+    /// Host name or address.
     pub host: String,
-    /// Its port.
     pub port: u16,
 }
 
-/// A partition of a topic.
+/// Partition of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
-    /// Its number.
+    /// Number of the partition.
     pub index: i32,
-    /// The number of the broker that takes its records; `None` while there is none.
+    /// Id of the leading broker, which accepts records; `None` if there is currently no leader.
     pub leader: Option<i32>,
 }
 
-/// Who leads the partitions of a topic.
+/// Metadata response: the brokers, and the leaders of a topic's partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metadata {
-    /// Whether the topic is there.
+    /// Error code of the topic.
     pub code: Code,
-    /// All brokers.
+    /// All brokers of the cluster.
     pub brokers: Vec<Broker>,
-    /// All partitions, by their numbers.
+    /// Partitions of the topic, sorted by number.
     pub partitions: Vec<Partition>,
 }
 
 impl Metadata {
-    /// Reads one for the topic that was asked for.
+    /// Decodes a Metadata response for the requested topic.
     ///
     /// # Errors
-    /// When it is none.
+    ///
+    /// If the response is malformed or does not contain the topic.
     pub fn read(frame: &[u8], correlation_id: i32, topic: &str) -> Result<Self, Malformed> {
         let mut reader = body(frame, correlation_id)?;
         let brokers = reader.list(12, broker)?;
@@ -142,7 +142,7 @@ fn broker(reader: &mut Reader<'_>) -> Result<Broker, Malformed> {
 }
 
 fn partition(reader: &mut Reader<'_>) -> Result<Partition, Malformed> {
-    // What is said to be wrong with it shows in the leader.
+    // The code is ignored, because an unusable partition has no leader.
     let _code = reader.i16()?;
     let index = reader.i32()?;
     let leader = Some(reader.i32()?).filter(|leader| *leader >= 0);
@@ -152,10 +152,11 @@ fn partition(reader: &mut Reader<'_>) -> Result<Partition, Malformed> {
     Ok(Partition { index, leader })
 }
 
-/// What became of records that were sent to one partition.
+/// Decodes a Produce response and returns the error code of the partition.
 ///
 /// # Errors
-/// When the answer is none, or is about another partition.
+///
+/// If the response is malformed or does not contain the partition.
 pub fn read_produced(
     frame: &[u8],
     correlation_id: i32,
@@ -179,10 +180,11 @@ pub fn read_produced(
     found.map(|(_, code)| code).ok_or(Malformed::Silent)
 }
 
-/// Whether a broker takes a mechanism, and which ones it does take.
+/// Decodes a SaslHandshake response: its error code, and the mechanisms that the broker supports.
 ///
 /// # Errors
-/// When the answer is none.
+///
+/// If the response is malformed.
 pub fn read_sasl_handshake(
     frame: &[u8],
     correlation_id: i32,
@@ -194,22 +196,23 @@ pub fn read_sasl_handshake(
     Ok((code, mechanisms))
 }
 
-/// What a broker says to a message of a log-in: whether it goes on, why not, and its own message.
+/// SaslAuthenticate response: the broker's message in a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SaslAnswer {
-    /// Whether it goes on.
+    /// Error code of the response.
     pub code: Code,
-    /// Why not, in the broker's words.
+    /// Error message of the broker; empty on success.
     pub reason: String,
-    /// Its message.
+    /// SASL message of the broker.
     pub message: Vec<u8>,
 }
 
 impl SaslAnswer {
-    /// Reads one.
+    /// Decodes a SaslAuthenticate response.
     ///
     /// # Errors
-    /// When it is none.
+    ///
+    /// If the response is malformed.
     pub fn read(frame: &[u8], correlation_id: i32) -> Result<Self, Malformed> {
         let mut reader = body(frame, correlation_id)?;
         let code = Code(reader.i16()?);

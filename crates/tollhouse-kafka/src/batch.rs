@@ -1,53 +1,54 @@
-//! Batches of records in the second version of the format, which brokers have taken since 0.11: without compression,
-//! producer numbers and headers.
+//! Record batches in version 2 of the format, which brokers accept since Kafka 0.11: without
+//! compression, producer ids and headers.
 
 use crate::wire::{Put, length};
 
-/// Bytes of a batch beside its records.
+/// Length of a batch without its records.
 pub const BATCH_OVERHEAD: usize = 61;
 
-/// Bytes of a record beside its key and value, at most.
+/// Largest length of a record without its key and value.
 pub const RECORD_OVERHEAD: usize = 23;
 
-/// A record.
+/// Record to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// What records are told apart or brought together by.
+    /// Key that selects the partition; `None` for any partition.
     pub key: Option<&'a [u8]>,
-    /// What it says.
+    /// Content of the record.
     pub value: &'a [u8],
 }
 
 impl Record<'_> {
-    /// Its bytes in a batch, at most.
+    /// Returns the largest possible length of the record in a batch.
     pub fn bytes_max(&self) -> usize {
         RECORD_OVERHEAD + self.key.map_or(0, <[u8]>::len) + self.value.len()
     }
 }
 
-/// The batch of these records, all of one time.
+/// Encodes a batch of records that share one timestamp.
 ///
 /// # Panics
-/// Beyond two gigabytes, which bounds of callers keep far away.
+///
+/// If the batch exceeds two gigabytes, which callers prevent by far lower limits.
 pub fn encode(records: &[Record<'_>], unix_ms: i64) -> Vec<u8> {
     let bytes: usize = records.iter().map(Record::bytes_max).sum();
     let mut batch = Vec::with_capacity(BATCH_OVERHEAD + bytes);
-    // The first offset, which the broker gives.
+    // Base offset, which the broker assigns.
     batch.put_i64(0);
     let length_at = batch.len();
     batch.put_i32(0);
-    // The leader's epoch: the broker's to know. Then the version of the format.
+    // Partition leader epoch, which the broker sets; then the format version.
     batch.put_i32(-1);
     batch.put_i8(2);
     let sum_at = batch.len();
     batch.put_i32(0);
     let summed_from = batch.len();
-    // Neither compressed nor of a transaction, with times of ours.
+    // Attributes: no compression, no transaction, timestamps by the producer.
     batch.put_i16(0);
     batch.put_i32(length(records.len().saturating_sub(1)));
     batch.put_i64(unix_ms);
     batch.put_i64(unix_ms);
-    // Nobody's number, epoch and sequence: what is sent twice is kept twice.
+    // No producer id, epoch and sequence, so that records sent twice are stored twice.
     batch.put_i64(-1);
     batch.put_i16(-1);
     batch.put_i32(-1);
@@ -67,7 +68,7 @@ pub fn encode(records: &[Record<'_>], unix_ms: i64) -> Vec<u8> {
 }
 
 fn put_record(out: &mut Vec<u8>, offset: usize, record: &Record<'_>) {
-    // Attributes of which there are none, and the time since that of the batch.
+    // Attributes, which are unused, and the timestamp relative to the batch.
     out.put_i8(0);
     out.put_varint(0);
     out.put_varint(varint(offset));
@@ -80,7 +81,7 @@ fn put_record(out: &mut Vec<u8>, offset: usize, record: &Record<'_>) {
     }
     out.put_varint(varint(record.value.len()));
     out.extend_from_slice(record.value);
-    // Headers.
+    // Number of headers.
     out.put_varint(0);
 }
 
@@ -88,7 +89,8 @@ fn varint(count: usize) -> i64 {
     length(count).into()
 }
 
-/// The checksum of Castagnoli (RFC 3720, appendix B.4), byte by byte: batches are small, and leave once a second.
+/// Computes CRC-32C (RFC 3720, appendix B.4) byte by byte. Batches are small and sent about once a
+/// second.
 fn crc32c(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = table();
     let sum = bytes.iter().fold(u32::MAX, |sum, byte| {

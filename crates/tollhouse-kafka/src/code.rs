@@ -1,12 +1,12 @@
-//! What brokers say went wrong: numbers, and what they mean for who sends records.
+//! Error codes of brokers, with names and remedies for producers.
 
 use std::fmt;
 
-/// A number in an answer; 0 is success.
+/// Error code in a response; 0 is success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code(pub i16);
 
-/// Names of those that a producer meets, and what whoever operates the gateway can do about them.
+/// Codes that producers may encounter, each with its name and a remedy for operators.
 const KNOWN: &[(i16, &str, &str)] = &[
     (2, "CORRUPT_MESSAGE", "the records were damaged on their way"),
     (3, "UNKNOWN_TOPIC_OR_PARTITION", "create the topic, or let brokers create topics"),
@@ -17,7 +17,7 @@ const KNOWN: &[(i16, &str, &str)] = &[
     (9, "REPLICA_NOT_AVAILABLE", "a replica is missing"),
     (10, "MESSAGE_TOO_LARGE", "raise the topic's max.message.bytes, or log less of bodies"),
     (13, "NETWORK_EXCEPTION", "the broker lost a connection of its own"),
-    (17, "INVALID_TOPIC_EXCEPTION", "the topic's name is none"),
+    (17, "INVALID_TOPIC_EXCEPTION", "the topic's name is invalid"),
     (19, "NOT_ENOUGH_REPLICAS", "fewer replicas are in step than the topic asks for"),
     (20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "fewer replicas are in step than the topic asks for"),
     (21, "INVALID_REQUIRED_ACKS", "the topic takes no such required_acks"),
@@ -33,17 +33,16 @@ const KNOWN: &[(i16, &str, &str)] = &[
 ];
 
 impl Code {
-    /// Whether nothing went wrong.
     pub const fn is_success(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether what is known of leaders may be out of date.
+    /// Whether the error suggests that known leaders are outdated.
     pub const fn is_of_leaders(self) -> bool {
         matches!(self.0, 3 | 5 | 6 | 8 | 9 | 13 | 56)
     }
 
-    /// Whether the batch is longer than the broker takes.
+    /// Whether the batch exceeds the broker's limit.
     pub const fn is_too_large(self) -> bool {
         self.0 == 10
     }
@@ -53,7 +52,7 @@ impl fmt::Display for Code {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match KNOWN.iter().find(|(number, ..)| *number == self.0) {
             Some((_, name, remedy)) => write!(out, "{name}: {remedy}"),
-            None => write!(out, "error {} of Kafka's", self.0),
+            None => write!(out, "Kafka error {}", self.0),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Kafka's protocol as far as a producer needs it: requests and their answers ([`request`], [`answer`]), batches of
-//! records ([`batch`]), the partition of a key ([`partition`]), log-ins ([`login`]), and what codes of errors
-//! mean ([`code`]).
+//! Kafka's protocol for producers: requests and responses ([`request`], [`answer`]), record batches
+//! ([`batch`]), the partition of a key ([`partition`]), logins ([`login`]), and the meaning of
+//! error codes ([`code`]).
 //!
-//! Does no IO: bytes go in and come out. What a broker sends is bounded by whoever reads it, and nothing here grows
-//! beyond a small multiple of it. Versions are fixed, and are those that brokers have taken since Kafka 0.11 and
-//! still take.
+//! Performs no IO: functions convert bytes. Callers limit the size of responses, and decoded values
+//! are at most a small multiple of that. API versions are fixed; brokers support them since Kafka
+//! 0.11 and still do.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Log-ins by SCRAM (RFC 5802, RFC 7677): the password does not travel, and the broker shows that it knows it too.
-//! And by PLAIN (RFC 4616), where it does.
+//! SASL logins. With SCRAM (RFC 5802, RFC 7677) the password is never sent, and the broker proves
+//! that it knows it too. With PLAIN (RFC 4616) the password is sent.
 
 use std::num::NonZeroU32;
 
@@ -7,27 +7,29 @@ use aws_lc_rs::{constant_time, digest, hmac, pbkdf2};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Rounds that a broker must ask for at least, as Kafka has it: with fewer, whoever listens could guess.
+/// Fewest iterations that a broker may request, as in Kafka. With fewer, an eavesdropper could
+/// guess the password.
 const ROUNDS_MIN: u32 = 4_096;
-/// Rounds at most, eight times Kafka's own bound: each costs time here, and a hostile broker would ask for years.
+/// Most iterations, eight times Kafka's own limit. Each costs time here, so a hostile broker could
+/// stall the client.
 const ROUNDS_MAX: u32 = 131_072;
 
-/// Characters of a broker's reason that are passed on.
+/// Most characters of a broker's error message that are kept.
 const REASON_CHARS_MAX: usize = 200;
 
-/// How who logs in shows who it is.
+/// SASL mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mechanism {
-    /// By the password itself.
+    /// Sends the password itself.
     Plain,
-    /// By knowing it.
+    /// Proves knowledge of the password.
     Scram(Digest),
 }
 
 impl Mechanism {
     const ALL: [Self; 3] = [Self::Plain, Self::Scram(Digest::Sha256), Self::Scram(Digest::Sha512)];
 
-    /// As the protocol calls it.
+    /// Returns the name of the mechanism in the protocol.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Plain => "PLAIN",
@@ -36,13 +38,13 @@ impl Mechanism {
         }
     }
 
-    /// The one of this name.
+    /// Finds a mechanism by its name in the protocol.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
 }
 
-/// The hash that a log-in is made with.
+/// Hash function of a SCRAM mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Digest {
     /// SCRAM-SHA-256.
@@ -81,56 +83,59 @@ impl Digest {
     }
 }
 
-/// Why a log-in does not go on.
+/// Why a login failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScramError {
-    /// The broker's message has another form.
-    #[error("the broker's message of the log-in is none of SCRAM")]
+    /// The broker's message is not a SCRAM message.
+    #[error("the broker's message is not a SCRAM message")]
     Form,
-    /// The broker answers another log-in.
-    #[error("the broker's number does not begin with ours")]
+    /// The broker's nonce does not begin with the client's, so the message belongs to another
+    /// login.
+    #[error("the broker's nonce does not begin with the client's")]
     Nonce,
-    /// It asks for too few rounds, or for too many.
-    #[error("the broker asks for {0} rounds of hashing; {ROUNDS_MIN} to {ROUNDS_MAX} are done")]
+    /// The number of iterations is out of range.
+    #[error("the broker asks for {0} rounds of hashing; {ROUNDS_MIN} to {ROUNDS_MAX} are allowed")]
     Rounds(u32),
-    /// The broker refuses, in its words.
+    /// The broker refuses the login with this message.
     #[error("the broker refuses the log-in: {0}")]
     Refused(String),
-    /// The broker does not know the password.
-    #[error("the broker does not know the user's password, and may be another one than meant")]
+    /// The broker failed to prove that it knows the password.
+    #[error("the broker does not know the user's password and may be an impostor")]
     Server,
 }
 
-/// A log-in.
+/// SCRAM login.
 #[derive(Debug)]
 pub struct Scram<'a> {
     hash: Digest,
     password: &'a str,
     nonce: &'a str,
-    /// The first message without its head.
+    /// First message without the GS2 header.
     first: String,
 }
 
-/// What the broker has to show at the end.
+/// Signature that the broker must present at the end.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Proof(Vec<u8>);
 
 impl<'a> Scram<'a> {
-    /// A log-in of a user; `nonce` is a text of random characters without commas that was never used before.
+    /// Starts a login of a user. `nonce` must be random text without commas that is never reused.
     pub fn new(hash: Digest, user: &str, password: &'a str, nonce: &'a str) -> Self {
         let user = user.replace('=', "=3D").replace(',', "=2C");
         Self { hash, password, nonce, first: format!("n={user},r={nonce}") }
     }
 
-    /// The first message.
+    /// Returns the client's first message.
     pub fn first_message(&self) -> String {
         format!("n,,{}", self.first)
     }
 
-    /// The second message, as an answer to the broker's first, and what the broker has to show then.
+    /// Returns the client's final message in response to the broker's first one, and the signature
+    /// to expect from the broker.
     ///
     /// # Errors
-    /// When that is none, or asks for too much.
+    ///
+    /// If the broker's message is malformed, or its nonce or number of iterations is unacceptable.
     pub fn second_message(&self, answer: &[u8]) -> Result<(String, Proof), ScramError> {
         let answer = std::str::from_utf8(answer).map_err(|_| ScramError::Form)?;
         let mut parts = answer.split(',');
@@ -161,10 +166,11 @@ impl<'a> Scram<'a> {
 }
 
 impl Proof {
-    /// Looks at the broker's last message.
+    /// Verifies the broker's final message.
     ///
     /// # Errors
-    /// When it refuses, or does not know the password.
+    ///
+    /// If the broker refuses the login or presents a wrong signature.
     pub fn check(&self, answer: &[u8]) -> Result<(), ScramError> {
         let answer = std::str::from_utf8(answer).map_err(|_| ScramError::Form)?;
         let part = answer.split(',').next().unwrap_or_default();
@@ -177,7 +183,7 @@ impl Proof {
     }
 }
 
-/// The only message of a log-in by PLAIN.
+/// Returns the only message of a PLAIN login.
 pub fn plain_message(user: &str, password: &str) -> Vec<u8> {
     format!("\0{user}\0{password}").into_bytes()
 }

@@ -1,16 +1,17 @@
-//! Which partition a key belongs to: as Kafka's own clients have it, so that records of one key meet those that
-//! others have sent.
+//! Assignment of keys to partitions as in Kafka's own clients, so that all producers send records
+//! of one key to the same partition.
 
-/// The partition, of `partitions`, that records with this key go to.
+/// Returns the partition, of `partitions`, for records with this key.
 ///
 /// # Panics
-/// When there are no partitions.
+///
+/// If `partitions` is 0.
 pub fn for_key(key: &[u8], partitions: u32) -> u32 {
-    // The sign is left out, not turned round.
+    // The sign bit is cleared, as in Kafka; the absolute value would differ.
     (murmur2(key) & 0x7fff_ffff) % partitions
 }
 
-/// The hash of keys: MurmurHash2 with the seed that Kafka has chosen.
+/// Computes MurmurHash2 with Kafka's seed.
 fn murmur2(bytes: &[u8]) -> u32 {
     const SEED: u32 = 0x9747_b28c;
     const FACTOR: u32 = 0x5bd1_e995;

@@ -1,14 +1,14 @@
-//! Requests, each a whole frame: its length, the head, and what it asks.
+//! Requests, each encoded as a whole frame: length, header and body.
 
 use crate::wire::{Put, length};
 
-/// The name that brokers log us by, and count quotas by.
+/// Client id, by which brokers log requests and apply quotas.
 const CLIENT_ID: &str = "tollhouse";
 
-/// Most bytes of a topic's name.
+/// Longest topic name in bytes.
 const TOPIC_BYTES_MAX: usize = 249;
 
-/// Whether a topic can have this name.
+/// Whether a text is a valid topic name.
 pub fn is_topic(name: &str) -> bool {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=TOPIC_BYTES_MAX).contains(&name.len())
@@ -16,23 +16,23 @@ pub fn is_topic(name: &str) -> bool {
         && name.bytes().all(is_good)
 }
 
-/// What may be asked, in the one version that is spoken.
+/// Supported APIs, each in a single version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Api {
-    /// To keep records.
+    /// Writes records.
     Produce,
-    /// Which brokers lead which partitions.
+    /// Lists the leaders of partitions.
     Metadata,
-    /// To log in by a mechanism.
+    /// Selects a SASL mechanism.
     SaslHandshake,
-    /// What is served at all.
+    /// Lists the supported APIs and versions.
     ApiVersions,
-    /// A message of a log-in.
+    /// Carries a message of a SASL login.
     SaslAuthenticate,
 }
 
 impl Api {
-    /// All that is needed of a broker that asks for a log-in.
+    /// All APIs that a broker with logins must support.
     pub const ALL: [Self; 5] = [
         Self::Produce,
         Self::Metadata,
@@ -41,7 +41,7 @@ impl Api {
         Self::SaslAuthenticate,
     ];
 
-    /// Its number.
+    /// Returns the API key.
     pub const fn key(self) -> i16 {
         match self {
             Self::Produce => 0,
@@ -52,7 +52,7 @@ impl Api {
         }
     }
 
-    /// The version that is spoken.
+    /// Returns the API version used here.
     pub const fn version(self) -> i16 {
         match self {
             Self::Produce => 3,
@@ -62,16 +62,16 @@ impl Api {
     }
 }
 
-/// How many brokers must have records before the answer comes.
+/// Number of brokers that must have stored the records before the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Acks {
-    /// The leader of the partition.
+    /// The partition's leader only.
     Leader,
-    /// All that are in step with it.
+    /// All replicas that are in sync.
     All,
 }
 
-/// A frame with room for its length, which [`finish`] writes.
+/// Begins a frame, with room for the length that [`finish`] writes.
 fn begin(api: Api, correlation_id: i32) -> Vec<u8> {
     let mut frame = Vec::with_capacity(64);
     frame.put_i32(0);
@@ -88,12 +88,12 @@ fn finish(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Asks what is served.
+/// Encodes an ApiVersions request.
 pub fn api_versions(correlation_id: i32) -> Vec<u8> {
     finish(begin(Api::ApiVersions, correlation_id))
 }
 
-/// Asks who leads the partitions of a topic. A broker that makes topics when they are asked for makes it.
+/// Encodes a Metadata request for a topic. Brokers with automatic topic creation create the topic.
 pub fn metadata(correlation_id: i32, topic: &str) -> Vec<u8> {
     let mut frame = begin(Api::Metadata, correlation_id);
     frame.put_i32(1);
@@ -101,40 +101,38 @@ pub fn metadata(correlation_id: i32, topic: &str) -> Vec<u8> {
     finish(frame)
 }
 
-/// Asks to log in by `mechanism`.
+/// Encodes a SaslHandshake request.
 pub fn sasl_handshake(correlation_id: i32, mechanism: &str) -> Vec<u8> {
     let mut frame = begin(Api::SaslHandshake, correlation_id);
     frame.put_text(mechanism);
     finish(frame)
 }
 
-/// A message of a log-in.
+/// Encodes a SaslAuthenticate request.
 pub fn sasl_authenticate(correlation_id: i32, message: &[u8]) -> Vec<u8> {
     let mut frame = begin(Api::SaslAuthenticate, correlation_id);
     frame.put_bytes(message);
     finish(frame)
 }
 
-/// What [`produce`] asks for.
+/// Parameters of a Produce request.
 #[derive(Debug, Clone, Copy)]
 pub struct Produce<'a> {
-    /// Where to.
     pub topic: &'a str,
-    /// Which partition of it.
+    /// Number of the partition.
     pub partition: i32,
-    /// Who must have the records.
     pub acks: Acks,
-    /// Milliseconds that the broker may wait for the others.
+    /// Time that the broker may wait for the replicas, in milliseconds.
     pub timeout_ms: i32,
-    /// The records, as [`crate::batch::encode`] writes them.
+    /// Batch from [`crate::batch::encode`].
     pub batch: &'a [u8],
 }
 
-/// Has a batch kept.
+/// Encodes a Produce request.
 pub fn produce(correlation_id: i32, produce: &Produce<'_>) -> Vec<u8> {
     let mut frame = begin(Api::Produce, correlation_id);
     frame.reserve(produce.batch.len() + produce.topic.len() + 32);
-    // No transaction.
+    // No transactional id.
     frame.put_i16(-1);
     frame.put_i16(match produce.acks {
         Acks::Leader => 1,

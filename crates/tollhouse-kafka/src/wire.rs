@@ -1,18 +1,19 @@
-//! Numbers, texts and lists as they stand in requests and answers.
+//! Primitive types of requests and responses.
 
 use crate::answer::Malformed;
 
-/// Appends what requests consist of.
+/// Encoding of primitive types.
 pub(crate) trait Put {
     fn put_i8(&mut self, number: i8);
     fn put_i16(&mut self, number: i16);
     fn put_i32(&mut self, number: i32);
     fn put_i64(&mut self, number: i64);
-    /// A text of at most 32,767 bytes; what is longer is cut off, which no caller lets happen.
+    /// Appends a text of at most 32,767 bytes. A longer one would be truncated; callers never pass
+    /// one.
     fn put_text(&mut self, text: &str);
-    /// Bytes with their number, of 32 bits, before them.
+    /// Appends bytes after their 32-bit length.
     fn put_bytes(&mut self, bytes: &[u8]);
-    /// A number in groups of seven bits, small ones of either sign in few.
+    /// Appends a number in zigzag encoding, in groups of seven bits.
     fn put_varint(&mut self, number: i64);
 }
 
@@ -54,15 +55,16 @@ impl Put for Vec<u8> {
     }
 }
 
-/// A number of bytes or items as requests have it.
+/// Converts a length or count to its type in requests.
 ///
 /// # Panics
-/// Beyond two gigabytes, which bounds of callers keep far away.
+///
+/// Above two gigabytes, which callers prevent by far lower limits.
 pub(crate) fn length(count: usize) -> i32 {
     i32::try_from(count).expect("a request is smaller than 2 GiB")
 }
 
-/// Reads what answers consist of, from the front.
+/// Decoder of primitive types.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -101,7 +103,7 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// A text; `None` where the broker says that there is none.
+    /// Decodes a text; `None` for a null text.
     pub(crate) fn optional_text(&mut self) -> Result<Option<&'a str>, Malformed> {
         let length = match self.i16()? {
             -1 => return Ok(None),
@@ -115,7 +117,7 @@ impl<'a> Reader<'a> {
         self.optional_text()?.ok_or(Malformed::Length(-1))
     }
 
-    /// Bytes; none are as good as an empty piece.
+    /// Decodes bytes; null becomes empty.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         match self.i32()? {
             -1 => Ok(&[]),
@@ -125,8 +127,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A list whose items take `item_bytes_min` bytes at least: one that could not fit is refused before anything is
-    /// made room for.
+    /// Decodes a list whose items take at least `item_bytes_min` bytes. A declared length that
+    /// cannot fit is refused before any allocation.
     pub(crate) fn list<T>(
         &mut self,
         item_bytes_min: usize,
@@ -142,7 +144,7 @@ impl<'a> Reader<'a> {
         (0..count).map(|_| item(self)).collect()
     }
 
-    /// Nothing may be left.
+    /// Checks that no bytes remain.
     pub(crate) fn end(self) -> Result<(), Malformed> {
         match self.rest.len() {
             0 => Ok(()),

@@ -1,4 +1,4 @@
-//! What answers: the tables, the keys of tokens, and who may call.
+//! State of ShenYu's admin: its tables, the key that signs tokens, and the rights of callers.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -34,70 +34,72 @@ use crate::tables::Name;
 use crate::token::{Claims, TokenKey};
 use crate::writer::Book;
 
-/// Bytes of the key of tokens: the output of the hash that signs with it.
+/// Length of the key that signs tokens: the output length of the HMAC's hash.
 const TOKEN_KEY_BYTES: usize = 32;
 
-/// What an admin is given once.
+/// Settings that an admin is opened with.
 #[derive(Clone)]
 pub struct Options {
-    /// The password of the user `admin`, where there is none in the store yet.
+    /// Initial password of the user `admin`; used only if the store has no such user yet.
     pub first_password: String,
-    /// What gateways over WebSocket have to bring; `None` lets everybody follow, as ShenYu does up to 2.7.1.
+    /// Token that gateways present to follow over WebSocket. With `None` every gateway may follow,
+    /// as in ShenYu up to 2.7.1.
     pub sync_token: Option<String>,
-    /// Whether nodes are asked for connections.
+    /// Setting for TCP probes of the services' nodes.
     pub probing: Probing,
-    /// What is written where there is nothing yet.
+    /// Rows written into an empty store.
     pub beginning: Beginning,
-    /// With what clients and login pages encrypt passwords, if they do.
+    /// Key with which clients and login pages encrypt passwords; `None` if passwords arrive in
+    /// plain text.
     pub aes: Option<Aes>,
-    /// Names under which browsers may call, beside addresses and local ones.
+    /// Host names under which browsers may call, in addition to IP addresses and local names.
     pub hosts: HostNames,
-    /// Up to which revision the data plane serves what is written; calls are then answered once it does.
+    /// Revision up to which the data plane serves what is written. With `Some`, a call is answered
+    /// once its change is in service.
     pub in_service: Option<InService>,
 }
 
-/// What an admin writes where there is nothing yet.
+/// Rows that an admin writes into an empty store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
-    /// What ShenYu's admin begins with: plugins, a dictionary, a namespace, a role and a user.
+    /// The initial rows of ShenYu's admin: plugins, dictionary, a namespace, a role and a user.
     Admin,
-    /// Nothing: only the gateway's own interface is served.
+    /// No rows, for a listener that serves only the gateway's own interface.
     Nothing,
 }
 
-/// Whether nodes of services are asked for connections, to find those that went without a word.
+/// Setting for TCP probes of the services' nodes, which find crashed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probing {
     /// Every ten seconds, for as long as the listener serves.
     Always,
-    /// Never: this machine does not reach them.
+    /// Never, because this machine does not reach the nodes.
     Never,
 }
 
-/// Why an admin cannot begin.
+/// Why an admin cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The store cannot be read or written.
     #[error("the store cannot be used: {0}")]
     Store(#[from] StoreError),
-    /// What an admin begins with cannot be written.
-    #[error("what ShenYu's admin begins with cannot be written: {0}")]
+    /// The initial rows cannot be written.
+    #[error("the initial rows of ShenYu's admin cannot be written: {0}")]
     Begin(String),
 }
 
-/// ShenYu's admin; clones are the same one.
+/// ShenYu's admin. Clones share one state.
 #[derive(Clone)]
 pub struct ShenyuAdmin {
     pub(crate) book: Book,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) places: Arc<Places>,
     pub(crate) instances: Arc<Instances>,
-    /// Turns true when whatever holds the store has to let go of it.
+    /// Turns true when every task that holds the store must release it.
     pub(crate) ending: watch::Sender<bool>,
     pub(crate) probing: Probing,
     pub(crate) aes: Option<Arc<Aes>>,
     pub(crate) hosts: HostNames,
-    /// What bodies of requests take their bytes of.
+    /// Memory budget shared by the bodies of all requests.
     pub(crate) memory: Arc<MemoryBudget>,
     sync_token: Option<Arc<str>>,
     logins: Arc<Logins>,
@@ -105,7 +107,7 @@ pub struct ShenyuAdmin {
     key: TokenKey,
 }
 
-/// Who calls.
+/// The user of a call, with the user's rights.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) user: Arc<Row>,
@@ -113,31 +115,33 @@ pub(crate) struct Caller {
 }
 
 impl ShenyuAdmin {
-    /// Reads the store, writes what an admin begins with where that is missing, and follows from there.
+    /// Reads the store, writes the initial rows that are missing, and follows the store from then
+    /// on.
     ///
     /// # Errors
-    /// When the store cannot be read or written.
+    ///
+    /// If the store cannot be read or written.
     pub async fn open(store: Arc<dyn Store>, options: Options) -> Result<Self, OpenError> {
         let ending = watch::Sender::new(false);
         let rows_max = store.limits().operations_max;
         let book = Book::open(store, ending.subscribe()).await?;
         let begin = |reason: &str| OpenError::Begin(reason.to_owned());
         if options.beginning == Beginning::Nothing {
-            // Nobody logs in: the key of tokens is this process's, and forgotten with it.
+            // Without users nothing can log in, so the key need not outlive this process.
             let mut bytes = [0; TOKEN_KEY_BYTES];
-            rand::fill(&mut bytes).map_err(|_| begin("the system gives no random numbers"))?;
+            rand::fill(&mut bytes).map_err(|_| begin("no random numbers available"))?;
             return Ok(Self::over((book, ending), options, TokenKey::new(&bytes)));
         }
         let mut bytes = [0; TOKEN_KEY_BYTES];
-        rand::fill(&mut bytes).map_err(|_| begin("the system gives no random numbers"))?;
+        rand::fill(&mut bytes).map_err(|_| begin("no random numbers available"))?;
         let password = password::keep(&options.first_password);
-        let password = password.ok_or_else(|| begin("the system gives no random numbers"))?;
+        let password = password.ok_or_else(|| begin("no random numbers available"))?;
         let token_key = STANDARD.encode(bytes);
         let call = move |draft: &mut Draft<'_>| {
             let (password, token_key) = (password.clone(), token_key.clone());
             seed::write_missing(draft, &Secrets { password, token_key }, rows_max)
         };
-        // A store takes so many rows at once, and there are more of them.
+        // The store limits the rows of one transaction, and there are more initial rows than that.
         while book.write(call.clone()).await.map_err(|refusal| begin(refusal.message()))?.data
             != true
         {}
@@ -146,15 +150,16 @@ impl ShenyuAdmin {
             let kept = tables.get(Table::Secret, TOKEN_KEY);
             let text = kept.and_then(|kept| row::text(&kept.row, "key")).unwrap_or_default();
             let bytes = STANDARD.decode(text).ok().filter(|bytes| bytes.len() >= TOKEN_KEY_BYTES);
-            TokenKey::new(&bytes.ok_or_else(|| begin("the key of tokens in the store is broken"))?)
+            TokenKey::new(&bytes.ok_or_else(|| begin("the token key in the store is invalid"))?)
         };
         Ok(Self::over((book, ending), options, key))
     }
 
     fn over((book, ending): (Book, watch::Sender<bool>), options: Options, key: TokenKey) -> Self {
         Self {
-            // What there is to begin with was written without a wait: whoever opens an admin may be the one who puts
-            // things into service.
+            // Only from here on do writes wait until they are in service. The initial rows were
+            // written without that wait, because the caller may itself be the one that puts
+            // configuration into service.
             book: book.answering_once(options.in_service),
             snapshots: Arc::default(),
             ending,
@@ -171,31 +176,31 @@ impl ShenyuAdmin {
         }
     }
 
-    /// The same admin in the hands of somebody: what is written is noted with it.
+    /// Returns the same admin, recording every write with `author`.
     pub(crate) fn by(&self, author: &Arc<Author>) -> Self {
         Self { book: self.book.by(Arc::clone(author)), ..self.clone() }
     }
 
-    /// The same admin for a further listener, which probes no node.
+    /// Returns the same admin for a further listener, without probes of nodes.
     #[must_use]
     pub fn without_probing(&self) -> Self {
         Self { probing: Probing::Never, ..self.clone() }
     }
 
-    /// Lets go of the store, and ends all who follow.
+    /// Releases the store and disconnects all followers.
     pub(crate) fn end(&self) {
         self.ending.send_replace(true);
     }
 
-    /// Whether gateways have to bring a token.
+    /// Whether gateways must present a token.
     pub(crate) fn asks_followers(&self) -> bool {
         self.sync_token.is_some()
     }
 
-    /// Whether a gateway that brings this token may follow.
+    /// Whether a gateway that presents this token may follow.
     pub(crate) fn lets_follow(&self, token: Option<&[u8]>) -> bool {
         let Some(wanted) = &self.sync_token else { return true };
-        // The same time for every wrong one.
+        // Constant time, so that the duration does not reveal how much of the token is right.
         token.is_some_and(|token| verify_slices_are_equal(token, wanted.as_bytes()).is_ok())
     }
 
@@ -211,7 +216,7 @@ impl ShenyuAdmin {
         tables.get(Table::User, id).map(|stored| Arc::clone(&stored.row))
     }
 
-    /// `/platform/login`.
+    /// Answers `/platform/login`.
     pub(crate) async fn log_in(
         &self,
         name: String,
@@ -223,7 +228,8 @@ impl ShenyuAdmin {
         let password = self.decrypted(password);
         let user = self.user(&name);
         let kept = user.as_ref().and_then(|user| row::text(user, "password"));
-        // A name that nobody has takes as long as a password that is wrong.
+        // An unknown user is checked against a dummy hash, so that it takes as long as a wrong
+        // password.
         let kept = kept.unwrap_or_else(|| password::NOBODYS.to_owned());
         if !self.failed_logins.may_try(peer) {
             let text = "too many wrong passwords from this address, please try again in a minute";
@@ -251,23 +257,25 @@ impl ShenyuAdmin {
         crate::answer::success("login dashboard user success", Value::Object(data))
     }
 
-    /// A password as it was typed, whether it comes encrypted or not.
+    /// Returns the password as it was typed, whether it arrives encrypted or in plain text.
     fn decrypted(&self, password: String) -> String {
         let decrypted = self.aes.as_ref().and_then(|aes| aes.decrypt(&password));
         decrypted.unwrap_or(password)
     }
 
-    /// Whether a password is the one that is kept; off this thread, a few at a time.
+    /// Whether `password` matches the hash `kept`. Hashing runs on the blocking pool, a few at a
+    /// time.
     ///
     /// # Errors
-    /// Too many wait already.
+    ///
+    /// If too many logins wait already.
     pub(crate) async fn is_right(&self, password: String, kept: String) -> Result<bool, Refusal> {
         let _turn = self.logins.wait().await?;
         let work = tokio::task::spawn_blocking(move || password::is_right(&password, &kept));
         Ok(work.await.unwrap_or(false))
     }
 
-    /// The form in which a password is kept.
+    /// Returns the salted hash of a password, in its stored form.
     pub(crate) async fn keep_password(&self, password: String) -> Result<String, Refusal> {
         let failed = || Refusal::error("the password cannot be kept; ask again");
         let _turn = self.logins.wait().await?;
@@ -275,10 +283,12 @@ impl ShenyuAdmin {
         kept.ok().flatten().ok_or_else(failed)
     }
 
-    /// Who brings this token.
+    /// Returns the user that a token was issued to.
     ///
     /// # Errors
-    /// When it does not count, or its user is gone, disabled, or has another password by now.
+    ///
+    /// If the token is invalid, or if its user was deleted, was disabled, or has changed the
+    /// password since.
     pub(crate) fn identify(&self, token: Option<&str>) -> Result<Caller, Refusal> {
         let claims = token.and_then(|token| self.key.verify(token, clock::now_ms() / 1000));
         let claims = claims.ok_or_else(Refusal::token)?;
@@ -292,9 +302,10 @@ impl ShenyuAdmin {
     }
 }
 
-/// Of a kept password, enough to see that it has changed.
+/// Returns the end of a password hash, enough to notice that the password has changed.
 fn fingerprint(kept: &str) -> String {
-    /// Characters of the end, which are of the derived key and not of the salt.
+    /// Number of characters taken from the end, which belong to the derived key and not to the
+    /// salt.
     const LENGTH: usize = 12;
     let start = kept.len().saturating_sub(LENGTH);
     kept.get(start..).unwrap_or_default().to_owned()

@@ -1,6 +1,6 @@
-//! Passwords of logins as ShenYu's login page and clients encrypt them: AES-CBC with PKCS#7 padding (NIST
-//! SP 800-38A), in base64, under a key that everybody knows who may log in. It hides them from a glance at
-//! a log, not from an attacker; TLS does that.
+//! Passwords of logins as ShenYu's login page and clients encrypt them: AES-CBC with PKCS#7 padding
+//! (NIST SP 800-38A), in base64. Every client that may log in knows the key, so the encryption
+//! hides passwords from a glance at a log, not from an attacker. TLS does that.
 
 use aws_lc_rs::cipher::{
     AES_128, AES_192, AES_256, Algorithm, DecryptionContext, PaddedBlockDecryptingKey,
@@ -11,13 +11,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-/// Bytes of the initialisation vector: a block of AES.
+/// Length of the initialisation vector: one AES block.
 const IV_BYTES: usize = 16;
 
-/// Characters of an encrypted password: far more than one that is typed.
+/// Longest encrypted password that is decrypted; far more than people type.
 const CIPHERTEXT_CHARACTERS_MAX: usize = 4 << 10;
 
-/// A key and its vector.
+/// AES key with its initialisation vector.
 #[derive(Clone)]
 pub struct Aes {
     algorithm: &'static Algorithm,
@@ -28,21 +28,20 @@ pub struct Aes {
 /// Why a key or a vector cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AesError {
-    /// Not the length of a key of AES.
     #[error(
         "expected a key of 16, 24 or 32 bytes, as `shenyu.aes.secret.key` of ShenYu's admin has it"
     )]
     Key,
-    /// Not the length of a block.
     #[error("expected a vector of 16 bytes, as `shenyu.aes.secret.iv` of ShenYu's admin has it")]
     Iv,
 }
 
 impl Aes {
-    /// A key and a vector, as text.
+    /// Checks the lengths of a key and a vector, both given as text.
     ///
     /// # Errors
-    /// One of them is too long or too short.
+    ///
+    /// If the key does not have 16, 24 or 32 bytes, or the vector does not have 16.
     pub fn new(key: String, iv: String) -> Result<Self, AesError> {
         let algorithm = match key.len() {
             16 => &AES_128,
@@ -56,7 +55,8 @@ impl Aes {
         Ok(Self { algorithm, key, iv })
     }
 
-    /// What a text was before it was encrypted; `None` for what nobody encrypted.
+    /// Decrypts a password from base64. Returns `None` for a text that was not encrypted with this
+    /// key.
     pub(crate) fn decrypt(&self, text: &str) -> Option<String> {
         if text.len() > CIPHERTEXT_CHARACTERS_MAX {
             return None;
@@ -70,7 +70,7 @@ impl Aes {
         String::from_utf8(plain.to_vec()).ok()
     }
 
-    /// What `/platform/secretInfo` tells login pages: `{"key":…,"iv":…}`, in base64.
+    /// Returns the answer of `/platform/secretInfo` for login pages: `{"key":…,"iv":…}`, in base64.
     pub(crate) fn info(&self) -> String {
         STANDARD.encode(json!({"key": self.key, "iv": self.iv}).to_string())
     }

@@ -1,67 +1,66 @@
-//! Answers in ShenYu's wrapper: `{"code":…,"message":…,"data":…}`, with the status of HTTP 200 but for
-//! authentication.
+//! Answers in ShenYu's wrapper `{"code":…,"message":…,"data":…}`. Their HTTP status is 200, except
+//! where authentication fails.
 
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-/// Something is wrong with the call.
+/// Code for an invalid call or a failure.
 const ERROR: i64 = 500;
 
-/// There is no such thing.
+/// Code for a missing object or path.
 const NOT_FOUND: i64 = 404;
 
-/// Not allowed to a user who is known.
+/// Code for a user without permission.
 const NO_PERMISSION: i64 = 601;
 
-/// No token, or one that does not count.
+/// Code for a missing or invalid token.
 const NO_TOKEN: i64 = 600;
 
-/// What a call has led to.
+/// Message and data of a call that succeeded.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Success {
     pub(crate) message: &'static str,
     pub(crate) data: Value,
 }
 
-/// What a call leads to.
+/// Outcome of a call.
 pub(crate) type Outcome = Result<Success, Refusal>;
 
-/// A success of that message.
 pub(crate) fn success(message: &'static str, data: impl Into<Value>) -> Outcome {
     Ok(Success { message, data: data.into() })
 }
 
-/// Why a call did nothing.
+/// Why a call failed. A refused call changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     status: StatusCode,
     code: i64,
-    /// The code that scripts are told.
+    /// Code in the answer; differs from `code` where ShenYu reports a missing row as an error.
     told: i64,
     message: String,
 }
 
 impl Refusal {
-    /// Something is wrong with the call.
+    /// Refuses an invalid call, or reports a failure.
     pub(crate) fn error(message: impl Into<String>) -> Self {
         Self { status: StatusCode::OK, code: ERROR, told: ERROR, message: message.into() }
     }
 
-    /// A member of the body is missing or wrong, in ShenYu's words.
+    /// Refuses a body with an invalid or missing member, in ShenYu's words.
     pub(crate) fn invalid(field: &str, text: &str) -> Self {
         Self::error(format!("Request error! invalid argument [{field}: {text}]"))
     }
 
-    /// Members of the body are missing: all of them, in one answer.
+    /// Refuses a body without the members `fields`, and names all of them in one answer.
     pub(crate) fn missing(fields: &[&str]) -> Self {
         let texts: Vec<String> =
             fields.iter().map(|field| format!("{field}: must not be null")).collect();
         Self::error(format!("Request error! invalid argument [{}]", texts.join("| ")))
     }
 
-    /// The path is there, but not for this method.
+    /// Refuses a method that the path does not support.
     pub(crate) fn method(method: &str, supported: &[&str]) -> Self {
         let supported = supported.join(" ");
         Self::error(format!(
@@ -69,39 +68,41 @@ impl Refusal {
         ))
     }
 
-    /// Somebody else has this name already.
+    /// Refuses a name that is already taken.
     pub(crate) fn conflict(name: &str) -> Self {
         Self::error(format!("unique index conflict, please enter again: `{name}` exists already"))
     }
 
-    /// A call names a row that is not there: a broken argument to ShenYu, and told as one.
+    /// Refuses a call that names a missing row. ShenYu treats this as an invalid argument, so the
+    /// answer carries [`ERROR`].
     pub(crate) fn not_existed(message: impl Into<String>) -> Self {
         Self { told: ERROR, ..Self::not_found(message) }
     }
 
-    /// There is no such object, or no such path.
+    /// Refuses a call for a missing object or path.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self { status: StatusCode::OK, code: NOT_FOUND, told: NOT_FOUND, message: message.into() }
     }
 
-    /// There is no token that counts.
+    /// Refuses a call without a valid token.
     pub(crate) fn token() -> Self {
         let message = "token is error".to_owned();
         Self { status: StatusCode::UNAUTHORIZED, code: NO_TOKEN, told: NO_TOKEN, message }
     }
 
-    /// The user may not do this.
+    /// Refuses a call that the user has no permission for.
     pub(crate) fn permission() -> Self {
         let message = "token no permission".to_owned();
         Self { status: StatusCode::OK, code: NO_PERMISSION, told: NO_PERMISSION, message }
     }
 
-    /// What kind of refusal it is, by ShenYu's codes; [`NOT_FOUND`] of every row that is not there.
+    /// Kind of the refusal, by ShenYu's codes. Every missing row has [`NOT_FOUND`], whatever the
+    /// answer carries.
     pub(crate) const fn code(&self) -> i64 {
         self.code
     }
 
-    /// The text, for callers that are not answered in a wrapper.
+    /// Text of the refusal, for callers that expect no wrapper.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

@@ -1,4 +1,4 @@
-//! The REST interface: which call goes where, once it is known who calls.
+//! REST interface of ShenYu's admin: checks the token, then passes the call to its handler.
 
 mod configs;
 mod discovery;
@@ -33,7 +33,6 @@ use crate::row;
 use crate::sync::places::Peer;
 use crate::{covered, records, register, sync};
 
-/// Answers a request.
 pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
     let path = request.uri().path().to_owned();
     let decoded = percent_encoding::percent_decode_str(&path).decode_utf8_lossy().into_owned();
@@ -50,7 +49,7 @@ pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
     if !is_open(&segments) {
         let caller = caller(&admin, request.headers(), &arguments);
         let checked = caller.and_then(|caller| {
-            // Of who may not, the body is not read.
+            // Rights are checked first, so that the body of a forbidden call is never read.
             if !is_own_password(&caller, &segments) {
                 caller.rights.check_path(&segments)?;
             }
@@ -62,7 +61,7 @@ pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
         };
     }
     if request.method() == Method::GET && segments.starts_with(&["actuator", "health"]) {
-        // Without the wrapper of other answers: probes read its member.
+        // Health probes read `status` at the top level, so this answer has no wrapper.
         return axum::Json(json!({"status": "UP"})).into_response();
     }
     let peer = request.extensions().get::<Peer>().copied();
@@ -75,7 +74,7 @@ pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
     respond(answer_anybody(&admin, &segments, &call, peer).await)
 }
 
-/// Paths for which no token is asked: those of ShenYu's list, whether there is anything here or not.
+/// Whether a path needs no token. The list is ShenYu's and includes paths that are not served here.
 fn is_open(segments: &[&str]) -> bool {
     match segments {
         [] | ["platform", "login" | "secretInfo"] | ["error" | "csrf"] => true,
@@ -111,7 +110,7 @@ fn respond(outcome: Outcome) -> Response {
     }
 }
 
-/// What browsers find in the place of ShenYu's console.
+/// Answer for browsers that look for ShenYu's console.
 const ABOUT: &str = "this is the REST interface of ShenYu's admin";
 
 async fn answer_anybody(
@@ -160,7 +159,8 @@ async fn answer_caller(
     if !may {
         return Refusal::permission().into_response();
     }
-    // Programs send these all the time: they are no operator's doing, and none is noted as their author.
+    // Programs send these calls all the time. They are not an operator's changes, so no record
+    // names their author.
     match segments {
         ["shenyu-client", what] => return register::answer(admin, what, &call).await,
         ["instance", "beat"] => {
@@ -177,15 +177,15 @@ async fn answer_caller(
     respond(answer_noted((admin, &caller), segments, &call, Way::Admin).await)
 }
 
-/// Answers what operators ask for, and notes what they change: in the commit of the change, and on its own where a call
-/// writes nothing.
+/// Answers a call of an operator and records the change. A call that writes rows records it in the
+/// same commit; a call that writes none adds the record separately.
 pub(crate) async fn answer_noted(
     (admin, caller): (&ShenyuAdmin, &Caller),
     segments: &[&str],
     call: &Call,
     way: Way,
 ) -> Outcome {
-    // Those of before 2.7 change a secret by a call that reads by its method.
+    // Before ShenYu 2.7 a secret is changed with GET, so `updateSk` counts as a change.
     let reads = call.method == Method::GET && !segments.ends_with(&["updateSk"]);
     let changes = !reads && !is_search(segments);
     let name = row::text(&caller.user, "userName").unwrap_or_default();
@@ -208,7 +208,7 @@ pub(crate) async fn answer_noted(
     outcome
 }
 
-/// Whether a call is about the password of whoever calls.
+/// Whether a call is about the caller's own password.
 fn is_own_password(caller: &Caller, segments: &[&str]) -> bool {
     if segments == ["dashboardUser", "check", "password"] {
         return true;
@@ -217,7 +217,7 @@ fn is_own_password(caller: &Caller, segments: &[&str]) -> bool {
     matches!(segments, ["dashboardUser", "modify-password", id] if own.as_deref() == Some(id))
 }
 
-/// What operators and their scripts ask for.
+/// Answers the calls of operators and their scripts.
 async fn answer_operator(
     (admin, caller): (&ShenyuAdmin, &Caller),
     segments: &[&str],
@@ -252,7 +252,7 @@ async fn answer_operator(
     if let Some(outcome) = special::answer(admin, segments, call).await {
         return outcome;
     }
-    // Last, as the resources would take what the ones above have paths of their own for.
+    // Last, because the generic resources would also match paths that have a handler above.
     let (first, rest) = segments.split_first().ok_or_else(no_such_path)?;
     let resource = Resource::find(first).ok_or_else(no_such_path)?;
     objects::answer((admin, caller), resource, rest, call).await

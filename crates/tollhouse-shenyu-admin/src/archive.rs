@@ -1,5 +1,6 @@
-//! Archives in the zip format (APPNOTE 6.3), as `java.util.zip` writes and reads them: stored and deflated
-//! entries with a central directory, nothing encrypted, split or larger than 4 GiB.
+//! Archives in the zip format (APPNOTE 6.3), as `java.util.zip` writes and reads them: stored and
+//! deflated entries with a central directory. Encrypted, split and larger than 4 GiB archives are
+//! not supported.
 
 use std::io::{Read, Write};
 
@@ -7,10 +8,11 @@ use flate2::Crc;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 
-/// Entries of an archive: an export has a dozen.
+/// Most entries of an archive; an export has a dozen.
 const ENTRIES_MAX: usize = 256;
 
-/// Bytes of all entries together, unpacked: a hundred thousand rules. Deflated text can be a thousandth.
+/// Most bytes of all entries together, unpacked: about a hundred thousand rules. Deflated text can
+/// be a thousandth of that.
 const UNPACKED_BYTES_MAX: u64 = 128 << 20;
 
 const LOCAL_HEADER: u32 = 0x0403_4b50;
@@ -19,52 +21,52 @@ const END: u32 = 0x0605_4b50;
 const LOCAL_HEADER_BYTES: usize = 30;
 const CENTRAL_HEADER_BYTES: usize = 46;
 const END_BYTES: usize = 22;
-/// Version 2.0 of the format: what deflated entries need.
+/// Version 2.0 of the format, which deflated entries need.
 const VERSION: u16 = 20;
-/// Names are UTF-8.
+/// Flag of entries whose names are UTF-8.
 const UTF8: u16 = 1 << 11;
 const ENCRYPTED: u16 = 1;
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
-/// Midnight of the first of January 1980, where the format's time begins: archives of the same objects are
-/// the same.
+/// First of January 1980, the format's earliest date. A fixed date makes archives of equal objects
+/// equal.
 const DATE: u16 = (1 << 5) | 1;
 
-/// A file of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {
-    /// Its name, without folders.
+    /// File name without folders.
     pub(crate) name: String,
     pub(crate) content: Vec<u8>,
 }
 
-/// Why bytes are no archive that can be read.
+/// Why an archive cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ArchiveError {
-    /// There is no directory at its end.
-    #[error("it is no zip archive, or the end of it is missing")]
+    /// The end record with the position of the directory is missing.
+    #[error("not a zip archive, or its end is missing")]
     NoArchive,
-    /// Something in it leads to where nothing is.
+    /// An offset or a length points outside the archive.
     #[error("the zip archive is broken at byte {0}")]
     Broken(usize),
-    /// It has more than an export has.
-    #[error("it has {0} files, at most {ENTRIES_MAX} are taken")]
+    /// The archive has more entries than an export has.
+    #[error("the archive has {0} files; at most {ENTRIES_MAX} are allowed")]
     TooMany(usize),
-    /// It has more than an export has.
-    #[error("its files have more than {UNPACKED_BYTES_MAX} bytes")]
+    /// The unpacked entries exceed the limit.
+    #[error("the unpacked files have more than {UNPACKED_BYTES_MAX} bytes")]
     TooLarge,
-    /// It needs what is not here.
-    #[error("`{0}` in it is encrypted, or compressed in another way than zip's usual one")]
+    /// The entry is encrypted or uses an unsupported compression method.
+    #[error("`{0}` is encrypted or uses an unsupported compression method")]
     Unknown(String),
-    /// Its bytes are not those that were packed.
-    #[error("`{0}` in it is damaged")]
+    /// The checksum or the compressed data of the entry is wrong.
+    #[error("`{0}` is damaged")]
     Damaged(String),
 }
 
-/// The files of an archive; folders are left out.
+/// Unpacks the files of an archive; folders are left out.
 ///
 /// # Errors
-/// It is broken, damaged or too large.
+///
+/// If the archive is malformed, damaged or too large.
 pub(crate) fn read(bytes: &[u8]) -> Result<Vec<File>, ArchiveError> {
     read_bounded(bytes, UNPACKED_BYTES_MAX)
 }
@@ -95,7 +97,7 @@ fn read_bounded(bytes: &[u8], unpacked_bytes_max: u64) -> Result<Vec<File>, Arch
     Ok(files)
 }
 
-/// An entry as the directory has it: the sizes in front of the content may be missing.
+/// Entry of the central directory. Sizes are read from here because the local header may lack them.
 struct Entry {
     name: String,
     flags: u16,
@@ -103,7 +105,7 @@ struct Entry {
     sum: u32,
     packed: usize,
     local: usize,
-    /// Where the next entry of the directory begins.
+    /// Position of the next entry in the directory.
     next: usize,
 }
 
@@ -150,24 +152,25 @@ impl Entry {
     }
 }
 
-/// One byte more than is allowed, at most, so that it is seen that there was more.
+/// Reads at most one byte more than allowed, so that the caller notices an entry that is too large.
 fn read_within(packed: impl Read, bytes_max: u64) -> std::io::Result<Vec<u8>> {
     let mut content = Vec::new();
     packed.take(bytes_max.saturating_add(1)).read_to_end(&mut content)?;
     Ok(content)
 }
 
-/// Where the record at the end begins; a comment may follow it.
+/// Returns the position of the end record, which a comment of up to 65,535 bytes may follow.
 fn find_end(bytes: &[u8]) -> Option<usize> {
     let last = bytes.len().checked_sub(END_BYTES)?;
     let first = last.saturating_sub(usize::from(u16::MAX));
     (first..=last).rev().find(|at| u32_at(bytes, *at) == Ok(END))
 }
 
-/// An archive of these files.
+/// Packs files into an archive.
 ///
 /// # Errors
-/// It would be larger than the format allows.
+///
+/// If the archive would exceed 4 GiB, the limit of the format.
 pub(crate) fn write(files: &[File]) -> std::io::Result<Vec<u8>> {
     let too_large = || std::io::Error::other("the archive would be larger than 4 GiB");
     let (mut archive, mut directory) = (Vec::new(), Vec::new());
@@ -178,7 +181,8 @@ pub(crate) fn write(files: &[File]) -> std::io::Result<Vec<u8>> {
         let size = |length: usize| u32::try_from(length).map_err(|_| too_large());
         let local = size(archive.len())?;
         let name_length = u16::try_from(file.name.len()).map_err(|_| too_large())?;
-        // The same in both places: version, flags, method, time, date, checksum, sizes, lengths.
+        // Fields shared by the local header and the directory: version, flags, method, time, date,
+        // checksum, sizes, lengths.
         let mut head = Vec::new();
         for word in [VERSION, UTF8, DEFLATED, 0, DATE] {
             head.extend(word.to_le_bytes());
@@ -196,7 +200,7 @@ pub(crate) fn write(files: &[File]) -> std::io::Result<Vec<u8>> {
         directory.extend(CENTRAL_HEADER.to_le_bytes());
         directory.extend(VERSION.to_le_bytes());
         directory.extend(head);
-        // No comment, the first disk, no attributes.
+        // Comment length, disk number and attributes, all zero.
         directory.extend([0; 10]);
         directory.extend(local.to_le_bytes());
         directory.extend(file.name.as_bytes());
@@ -264,7 +268,8 @@ mod tests {
 
     #[test]
     fn an_archive_of_javas_is_read() {
-        // `java.util.zip.ZipOutputStream` writes sizes behind the content: those in front are 0.
+        // `java.util.zip.ZipOutputStream` writes sizes after the content; those in the local header
+        // are 0.
         let mut archive = write(&files()[..1]).unwrap();
         archive[14..26].fill(0);
         assert_eq!(read(&archive).unwrap()[0].content, b"[]");
@@ -279,7 +284,8 @@ mod tests {
         for at in 0..archive.len() {
             let mut broken = archive.clone();
             broken[at] ^= 0xff;
-            // Names, times and versions may be others; nothing may panic or be taken for sound content.
+            // Names, times and versions may differ, but reading must not panic or accept wrong
+            // content.
             if let Ok(found) = read(&broken) {
                 assert!(found.iter().zip(files()).all(|(it, file)| it.content == file.content));
             }

@@ -1,5 +1,5 @@
-//! A call of ShenYu's admin as whoever answers it sees it: read whole, whoever calls being known.
-//! Reading it from a connection, and answering it, stand elsewhere.
+//! Call of ShenYu's admin, independent of the connection: the request is read whole and the caller
+//! is known. Reading and answering are in `api`.
 
 use axum::http::Method;
 use bytes::Bytes;
@@ -10,34 +10,34 @@ use crate::answer::Refusal;
 use crate::query::Arguments;
 use crate::row::{self, Row};
 
-/// A call, read whole.
+/// Request whose body has been read.
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) arguments: Arguments,
-    /// JSON, or what a form makes of it; `null` where there is no body.
+    /// JSON body, or the fields of a form as an object; `null` for an empty body.
     pub(crate) body: Value,
-    /// The file of a form in parts.
+    /// File of a multipart form.
     pub(crate) file: Option<Bytes>,
-    /// What body and file take, until the call is answered.
+    /// Memory reserved for body and file until the call is answered.
     pub(crate) _held: Option<Reservation>,
 }
 
 impl Call {
-    /// The body, where it is an object.
+    /// Returns the body as an object, or refuses the call.
     pub(crate) fn object(&self) -> Result<&Row, Refusal> {
         self.body.as_object().ok_or_else(|| {
             Refusal::error("Request error! invalid argument [body: expected a JSON object]")
         })
     }
 
-    /// An argument of the query, or else a member of the body.
+    /// Returns a query argument, or otherwise the member of that name in the body.
     pub(crate) fn argument(&self, name: &str) -> Option<String> {
         let argument = self.arguments.get(name).map(str::to_owned);
         argument.or_else(|| row::filled(self.body.as_object()?, name))
     }
 }
 
-/// Whether a path asks for rows although its method is one that writes.
+/// Whether a path only searches although its method is POST.
 pub(crate) fn is_search(segments: &[&str]) -> bool {
     segments.ends_with(&["list", "search"]) || segments.ends_with(&["list", "search", "adaptor"])
 }

@@ -1,4 +1,4 @@
-//! The time as ShenYu writes it.
+//! Times in ShenYu's format, and ids made from them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,38 +8,38 @@ use time::macros::format_description;
 
 use crate::answer::Refusal;
 
-/// `yyyy-MM-dd HH:mm:ss`.
 const DATE: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
 
-/// Now, in UTC, as `yyyy-MM-dd HH:mm:ss`.
+/// Returns the current time in UTC as `yyyy-MM-dd HH:mm:ss`.
 pub(crate) fn now_text() -> String {
     OffsetDateTime::now_utc().format(&DATE).unwrap_or_default()
 }
 
-/// A time in milliseconds since 1970, in UTC, as `yyyy-MM-dd HH:mm:ss`.
+/// Formats a time, in milliseconds since 1970, in UTC as `yyyy-MM-dd HH:mm:ss`.
 pub(crate) fn text_at(ms: u64) -> String {
     let seconds = i64::try_from(ms / 1000).unwrap_or(i64::MAX);
     let time = OffsetDateTime::from_unix_timestamp(seconds).ok();
     time.and_then(|time| time.format(&DATE).ok()).unwrap_or_default()
 }
 
-/// Now, in milliseconds since 1970.
+/// Returns the current time in milliseconds since 1970.
 pub(crate) fn now_ms() -> u64 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A new random UUID (RFC 9562 section 5.4), as ids of namespaces are.
+/// Creates a random UUID (RFC 9562 section 5.4), the form of namespace ids.
 ///
 /// # Errors
-/// When the system gives no random numbers.
+///
+/// If the system's random number generator is unavailable.
 pub(crate) fn new_uuid() -> Result<String, Refusal> {
     let mut bytes = [0; 16];
     aws_lc_rs::rand::fill(&mut bytes)
-        .map_err(|_| Refusal::error("the system gives no random numbers"))?;
+        .map_err(|_| Refusal::error("the system's random number generator is unavailable"))?;
     let number = u128::from_be_bytes(bytes);
-    // Version 4 and the variant of the RFC.
+    // Sets version 4 and the variant of the RFC.
     let number = number & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
     let text = format!("{number:032x}");
     let (a, rest) = text.split_at(8);
@@ -49,12 +49,12 @@ pub(crate) fn new_uuid() -> Result<String, Refusal> {
     Ok(format!("{a}-{b}-{c}-{d}-{e}"))
 }
 
-/// A new id in the form of ShenYu's: nineteen digits, rising with time.
+/// Creates an id in ShenYu's form: nineteen digits that rise with time.
 pub(crate) fn new_id() -> String {
-    /// Bits below the milliseconds: chance.
+    /// Number of random bits below the milliseconds.
     const CHANCE_BITS: u32 = 22;
     let mut chance = [0; 4];
-    // Without chance ids of one millisecond would meet; the transaction refuses that.
+    // If the generator fails, ids of one millisecond would collide; the transaction refuses that.
     let _ = aws_lc_rs::rand::fill(&mut chance);
     let chance = u64::from(u32::from_le_bytes(chance)) & ((1 << CHANCE_BITS) - 1);
     ((now_ms() << CHANCE_BITS) | chance).to_string()

@@ -1,4 +1,4 @@
-//! Conditions of selectors and rules, as calls write them and as they are kept.
+//! Conditions of selectors and rules: validation, and their form in answers.
 
 use serde_json::{Value, json};
 
@@ -6,13 +6,14 @@ use crate::answer::Refusal;
 use crate::row::{self, Row};
 use crate::seed::{OPERATORS, PARAMETER_TYPES};
 
-/// Conditions of one object: forms have a handful; each costs every request a look.
+/// Most conditions of one object. Forms have a handful, and every request evaluates each.
 const CONDITIONS_MAX: usize = 256;
 
-/// The conditions of a body, as they are kept.
+/// Validates the conditions of a body and returns them in their stored form.
 ///
 /// # Errors
-/// When one has an operator or a type that does not exist, or there are too many.
+///
+/// If an operator or a parameter type is unknown, or there are too many conditions.
 pub(crate) fn read(body: &Row, member: &str) -> Result<Value, Refusal> {
     let conditions: Vec<&Row> = row::rows(body, member).collect();
     if conditions.len() > CONDITIONS_MAX {
@@ -42,7 +43,8 @@ fn read_one(condition: &Row) -> Result<Value, Refusal> {
     }))
 }
 
-/// The conditions of an object as answers show them, each with an id made of its place.
+/// Returns the conditions of an object as answers show them. Each has an id made of its owner's id
+/// and its position.
 pub(crate) fn view(kept: Option<&Value>, owner_member: &str, owner: &str) -> Value {
     let conditions = kept.and_then(Value::as_array).into_iter().flatten();
     let view = |(place, condition): (usize, &Value)| {
@@ -54,10 +56,11 @@ pub(crate) fn view(kept: Option<&Value>, owner_member: &str, owner: &str) -> Val
     conditions.enumerate().map(view).collect()
 }
 
-/// A text that is JSON, or blank.
+/// Returns a member whose text is JSON or blank.
 ///
 /// # Errors
-/// When it is neither.
+///
+/// If the text is neither.
 pub(crate) fn json_text(body: &Row, member: &str) -> Result<Option<String>, Refusal> {
     let text = row::document(body, member);
     if let Some(text) = text.as_deref().filter(|text| !text.trim().is_empty())

@@ -1,6 +1,6 @@
-//! What of an answer is hidden from who may only read it: secrets of applications, and those among the
-//! settings of plugins, selectors and rules. Who may change them sees them, as in ShenYu's console; what was hidden
-//! and comes back stands for what is there.
+//! Masking of secrets in answers to read-only callers: secrets of applications, and those in the
+//! settings of plugins, selectors and rules. Callers who may change an object see its secrets, as
+//! in ShenYu's console. A masked value that is written back stands for the stored secret.
 
 use serde_json::Value;
 use tollhouse_shenyu::sealing::{COVER, cover, redirects, uncover};
@@ -9,7 +9,7 @@ use crate::answer::Refusal;
 use crate::rights::Rights;
 use crate::row::{self, Row};
 
-/// Hides in everything that is answered what the caller may not change.
+/// Masks every secret in an answer that belongs to an object the caller may not change.
 pub(crate) fn hide(rights: &Rights, answered: &mut Value) {
     if rights.may_everything() {
         return;
@@ -29,7 +29,8 @@ fn hide_in_row(rights: &Rights, row: &mut Row) {
         let plugin = row::text(row, "pluginName").unwrap_or_default();
         rights.may(&format!("plugin:{plugin}{noun}:edit"))
     };
-    // Whatever the object is: what has these members is treated as what has them in ShenYu's answers.
+    // Members decide, not the kind of the object: in ShenYu's answers these members always hold
+    // secrets.
     if row.contains_key("appSecret") && !rights.may("system:authen:edit") {
         row.insert("appSecret".to_owned(), COVER.into());
     }
@@ -46,14 +47,16 @@ fn hide_in_row(rights: &Rights, row: &mut Row) {
     }
 }
 
-/// Members of rows that decide, beside the settings, where a secret in them is sent.
+/// Members beside the settings that decide where a secret is sent.
 const SENT_TO: [&str; 4] = ["serverList", "type", "discoveryType", "pluginId"];
 
-/// The body of a caller who writes back what was hidden from them, with the stored secrets in its place. `None` where
-/// nothing of it is hidden.
+/// Puts the stored secrets back into a body that contains masked ones. Returns `None` if the body
+/// contains no masked secret.
 ///
 /// # Errors
-/// A secret would be sent elsewhere than before: it has to be written again.
+///
+/// If the secret would be sent to another destination than before. The caller must then write the
+/// secret again.
 pub(crate) fn restore(body: &Row, before: &Row) -> Result<Option<Row>, Refusal> {
     let mut restored = None;
     if body.get("appSecret").is_some_and(|secret| secret == COVER) {

@@ -1,5 +1,5 @@
-//! What a call wants to write, over what there is: it reads its own writes, and nothing of it lasts where
-//! the call fails.
+//! Uncommitted writes of calls over a snapshot of the tables. A call reads its own writes; if it
+//! fails, its writes are dropped.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::tables::{Name, Tables};
 
 type Changes = BTreeMap<(Table, String), Option<Arc<Row>>>;
 
-/// What a call does to one row.
+/// Change of one row by the current call.
 pub(crate) struct Changed<'d> {
     pub(crate) table: Table,
     pub(crate) id: &'d str,
@@ -25,12 +25,13 @@ pub(crate) struct Changed<'d> {
 pub(crate) struct Draft<'a> {
     base: &'a Tables,
     kept: Changes,
-    /// The ids of rows that were kept, by their names: a thousand services register at once.
+    /// Ids of the rows in `kept` by name, because a thousand services may register in one batch.
     kept_names: HashMap<Name, Vec<String>>,
     current: Changes,
-    /// The same of rows that this call has written: an import writes tens of thousands, and looks each one up.
+    /// Ids of the rows in `current` by name, because an import writes tens of thousands of rows and
+    /// looks each one up.
     current_names: HashMap<Name, Vec<String>>,
-    /// `yyyy-MM-dd HH:mm:ss`, of every row that this draft writes.
+    /// Time of the draft for every row that it writes, as `yyyy-MM-dd HH:mm:ss`.
     pub(crate) now: String,
 }
 
@@ -41,7 +42,6 @@ impl<'a> Draft<'a> {
         Self { base, kept, kept_names, current, current_names, now }
     }
 
-    /// A row.
     pub(crate) fn get(&self, table: Table, id: &str) -> Option<Arc<Row>> {
         let key = (table, id.to_owned());
         if let Some(change) = self.current.get(&key).or_else(|| self.kept.get(&key)) {
@@ -50,7 +50,7 @@ impl<'a> Draft<'a> {
         self.base.get(table, id).map(|stored| Arc::clone(&stored.row))
     }
 
-    /// The rows of a table that a test takes; costs a look at each.
+    /// Returns the rows of a table that satisfy `is_meant`. Scans the whole table.
     pub(crate) fn find_all(
         &self,
         table: Table,
@@ -76,18 +76,18 @@ impl<'a> Draft<'a> {
         found.into_iter().collect()
     }
 
-    /// The first row of a name.
+    /// Finds a row by its unique name.
     pub(crate) fn find(&self, name: &Name) -> Option<(String, Arc<Row>)> {
         let written = [&self.current_names, &self.kept_names];
         let written = written.into_iter().flat_map(|names| names.get(name).into_iter().flatten());
         let ids = written.map(String::as_str).chain(self.base.ids(name));
-        // A row may have got another name since, or be gone.
+        // The indexes may be outdated: a row may have been renamed or deleted since.
         let is_named = |row: &Row| Name::from_row(name.table, row).as_ref() == Some(name);
         let mut rows = ids.filter_map(|id| Some((id.to_owned(), self.get(name.table, id)?)));
         rows.find(|(_, row)| is_named(row))
     }
 
-    /// What this call has written so far: what each row was before it, and what it is to be.
+    /// Lists the changes of the current call: each row before and after it.
     pub(crate) fn changed(&self) -> impl Iterator<Item = Changed<'_>> {
         self.current.iter().map(|((table, id), after)| {
             let kept = self.kept.get(&(*table, id.clone())).map(Option::as_ref);
@@ -96,11 +96,11 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// Writes a row.
     pub(crate) fn put(&mut self, table: Table, id: &str, row: Row) {
         if let Some(name) = Name::from_row(table, &row) {
             let ids = self.current_names.entry(name).or_default();
-            // A row that is written over and over, as the one of many nodes, is noted once.
+            // A row that is rewritten many times, such as the one that lists many nodes, is indexed
+            // once.
             if ids.last().is_none_or(|last| last != id) {
                 ids.push(id.to_owned());
             }
@@ -108,14 +108,14 @@ impl<'a> Draft<'a> {
         self.current.insert((table, id.to_owned()), Some(Arc::new(row)));
     }
 
-    /// Takes a row out, if it is there.
+    /// Deletes a row and returns it, if it exists.
     pub(crate) fn delete(&mut self, table: Table, id: &str) -> Option<Arc<Row>> {
         let before = self.get(table, id)?;
         self.current.insert((table, id.to_owned()), None);
         Some(before)
     }
 
-    /// Keeps what was written since the last call of this, or drops it.
+    /// Ends a call: keeps its writes if it succeeded, drops them if it failed.
     pub(crate) fn end_call<T>(&mut self, outcome: Result<T, Refusal>) -> Result<T, Refusal> {
         let current = std::mem::take(&mut self.current);
         let names = std::mem::take(&mut self.current_names);
@@ -128,7 +128,8 @@ impl<'a> Draft<'a> {
         outcome
     }
 
-    /// The transaction that writes all that was kept, where nobody else has changed those rows.
+    /// Builds the transaction that writes all kept rows. Each row carries a condition, so that the
+    /// commit fails if the row has been changed in the meantime.
     pub(crate) fn into_transaction(self) -> serde_json::Result<Transaction> {
         let mut transaction = Transaction::new();
         for ((table, id), row) in self.kept {

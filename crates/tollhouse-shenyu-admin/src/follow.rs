@@ -1,9 +1,10 @@
-//! The other side of synchronisation: this gateway follows an admin of ShenYu's, as ShenYu's gateways do.
+//! Client side of ShenYu's synchronisation: this gateway follows an admin of ShenYu, as ShenYu's
+//! gateways do.
 //!
-//! What the admin has is kept in the store, below [`tollhouse_shenyu::KEY_PREFIX`], from which the data plane
-//! takes it: while the admin is away, what was there last goes on to serve. A state comes into the store as
-//! one transaction, never group by group. Which objects that makes is decided in `follow/mirror.rs`, without
-//! IO; `follow/websocket.rs` and `follow/polling.rs` speak with the admin.
+//! The admin's objects are stored below [`tollhouse_shenyu::KEY_PREFIX`], where the data plane
+//! reads them. While the admin is away, the last state stays in service. A state is stored in one
+//! transaction, never group by group. `follow/mirror.rs` computes the resulting objects without IO;
+//! `follow/websocket.rs` and `follow/polling.rs` speak the two protocols of the admin.
 
 mod mirror;
 mod polling;
@@ -23,33 +24,32 @@ use tollhouse_store::{Batches, Store, StoreError};
 
 use self::mirror::Mirror;
 
-/// Longest wait for an answer that comes at once, and for a connection.
+/// Timeout for connecting, and for answers that the admin sends at once.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Bytes of a message or an answer: a group with a hundred thousand rules.
+/// Largest message or answer: a group with a hundred thousand rules.
 const ANSWER_BYTES_MAX: usize = 128 << 20;
 
-/// How long an admin has to be followed before it counts as one that can be.
+/// Duration after which a session counts as successful and the backoff is reset.
 const SETTLED_TIME: Duration = Duration::from_secs(10);
 
-/// What is followed, and as whom.
+/// Admin to follow, and the credentials for it.
 #[derive(Clone)]
 pub struct Following {
-    /// Admins: `ws://host:port`, or `http://host:port` to poll; `wss://` and `https://` over TLS. One at a
-    /// time, the next once that one fails.
+    /// Addresses of admins: `ws://host:port` for WebSocket, `http://host:port` for polling;
+    /// `wss://` and `https://` over TLS. One is followed at a time, the next after it fails.
     pub addresses: Vec<String>,
-    /// Who signs the certificates of admins, PEM, read for each connection; the system's authorities where
-    /// `None`.
+    /// PEM file with the authorities that sign the admins' certificates, read for each connection.
+    /// With `None` the system's authorities apply.
     pub authorities: Option<PathBuf>,
-    /// The namespace of ShenYu's (2.7); `None` is the default one.
+    /// ShenYu namespace to follow (2.7); `None` is the default one.
     pub namespace: Option<String>,
-    /// A user of the admin, for polling.
+    /// User of the admin, for polling.
     pub user: String,
-    /// The password of that user.
     pub password: String,
-    /// The token that newer admins ask WebSockets for.
+    /// Token that newer admins require of WebSocket clients.
     pub token: Option<String>,
-    /// Origin of WebSockets, which admins compare with `shenyu.sync.websocket.allowOrigins`.
+    /// Origin header of WebSockets, which admins compare with `shenyu.sync.websocket.allowOrigins`.
     pub origin: String,
     /// Port at which this gateway serves, for the admin's list of instances.
     pub port: u16,
@@ -61,7 +61,7 @@ impl Following {
     }
 }
 
-/// The report of this gateway on itself, for the admin's list of instances.
+/// Describes this machine for the admin's list of instances.
 fn instance_info() -> String {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let (arch, system) = (std::env::consts::ARCH, std::env::consts::OS);
@@ -69,21 +69,21 @@ fn instance_info() -> String {
         .to_string()
 }
 
-/// How an admin is spoken with.
+/// Protocol of an admin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     WebSocket,
     Polling,
 }
 
-/// Whether a connection is encrypted and its other end verified.
+/// Encryption of a connection; TLS also verifies the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Security {
     Plain,
     Tls,
 }
 
-/// An address, taken apart.
+/// Parsed address of an admin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Address {
     way: Way,
@@ -95,23 +95,24 @@ struct Address {
 /// Why an address cannot be followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// It is none.
+    /// The text is not an address of an admin.
     #[error(
         "expected an address such as ws://shenyu-admin:9095 or http://shenyu-admin:9095, over TLS wss:// or https://"
     )]
     None,
 }
 
-/// Looks whether an address can be followed.
+/// Checks whether an address can be followed.
 ///
 /// # Errors
-/// It cannot, and why.
+///
+/// If the scheme, authority or path is invalid.
 pub fn check_address(text: &str) -> Result<(), AddressError> {
     parse_address(text).map(|_| ())
 }
 
 fn parse_address(text: &str) -> Result<Address, AddressError> {
-    /// Where ShenYu's admin listens.
+    /// Default port of ShenYu's admin.
     const PORT: u16 = 9095;
     let (scheme, rest) = text.split_once("://").ok_or(AddressError::None)?;
     let (way, security) = match scheme {
@@ -131,16 +132,17 @@ fn parse_address(text: &str) -> Result<Address, AddressError> {
     Ok(Address { way, security, authority })
 }
 
-/// A connection, whether it is encrypted or not.
+/// Plain or encrypted connection.
 type Connection = Box<dyn Io>;
 
-/// What both ends of requests are read from and written to.
+/// Byte stream that requests are written to and answers read from.
 trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 
 impl Address {
-    /// Connects, over TLS where the address asks for it.
+    /// Connects to the first of the host's addresses that answers, over TLS if the scheme requires
+    /// it.
     async fn connect(&self, following: &Following) -> Result<Connection, FollowError> {
         let failed = |error: &dyn std::fmt::Display| FollowError::Connection(error.to_string());
         let connector = match self.security {
@@ -157,14 +159,14 @@ impl Address {
                 Some(connector) => connect::connect_tls(address, connector, host).await,
             };
             match connected {
-                // Shared with none: it has just been opened.
+                // The stream has just been opened, so this is its only owner.
                 Ok(Stream::Plain(stream)) => {
                     if let Some(stream) = Arc::into_inner(stream) {
                         return Ok(Box::new(stream));
                     }
                 }
                 Ok(Stream::Tls(stream)) => return Ok(stream),
-                // Listeners make those, not connections.
+                // Only listeners create server-side TLS streams.
                 Ok(Stream::ServerTls(_)) => {}
                 Err(error) => last = failed(&error),
             }
@@ -173,7 +175,7 @@ impl Address {
     }
 }
 
-/// What opens TLS to admins that these authorities, or the system's, have signed for.
+/// Builds a TLS connector that trusts the authorities in a file, or the system's.
 async fn trusting(authorities: Option<&Path>) -> Result<Connector, FollowError> {
     let wrong = |error: &dyn std::fmt::Display| {
         FollowError::Connection(format!("the authorities cannot be used: {error}"))
@@ -187,30 +189,30 @@ async fn trusting(authorities: Option<&Path>) -> Result<Connector, FollowError> 
     connector(None, Trust::Authorities(&pem)).map_err(|error| wrong(&error))
 }
 
-/// Why an admin is not followed any more.
+/// Why a session with an admin ended.
 #[derive(Debug, thiserror::Error)]
 enum FollowError {
     #[error("{0}")]
     Address(#[from] AddressError),
     #[error("the connection failed: {0}")]
     Connection(String),
-    #[error("it has said nothing for too long")]
+    #[error("the admin has been silent for too long")]
     Silent,
-    #[error("it answers otherwise than ShenYu's admin: {0}")]
+    #[error("unexpected answer for an admin of ShenYu: {0}")]
     Answer(String),
-    #[error("it does not let us in: {0}")]
+    #[error("the login failed: {0}")]
     Login(String),
-    #[error("it follows another, {0}")]
+    #[error("this admin is a slave of {0}")]
     Slave(String),
     #[error(
         "it refuses the origin {0} (403): set shenyu.follow.origin to one of its shenyu.sync.websocket.allowOrigins"
     )]
     Origin(String),
-    #[error("what it has cannot be stored: {0}")]
+    #[error("the configuration cannot be stored: {0}")]
     Store(#[from] StoreError),
 }
 
-/// Follows until it is dropped.
+/// Follows the admins until the future is dropped.
 pub async fn follow(store: Arc<dyn Store>, following: Following) {
     let mut backoff = Backoff::default();
     let mut last = String::new();
@@ -220,13 +222,14 @@ pub async fn follow(store: Arc<dyn Store>, following: Following) {
         let Some(text) = master.take().or_else(|| addresses.next().cloned()) else { return };
         let begun = Instant::now();
         let session = session(store.as_ref(), &following, &text).await;
-        // Who ends soon is asked ever more rarely, whatever was sent: each time it is everything.
+        // Sessions that end soon are retried ever more rarely, whatever was received, because every
+        // session transfers everything.
         if begun.elapsed() >= SETTLED_TIME {
             backoff.reset();
         }
         let Err(error) = session else { continue };
         if let FollowError::Slave(other) = &error {
-            // The one that writes has everything first.
+            // The master has every change first, so it is tried next.
             master = parse_address(other).is_ok().then(|| other.clone());
         }
         let reason = format!("{text}: {error}");
@@ -248,14 +251,14 @@ async fn session(store: &dyn Store, following: &Following, text: &str) -> Result
     }
 }
 
-/// What the admin has, on its way into the store.
+/// The admin's objects and the store that they are mirrored into.
 struct Replica<'a> {
     store: &'a dyn Store,
     mirror: Mirror,
 }
 
 impl Replica<'_> {
-    /// Writes what has changed: in one transaction, where the store takes as much in one.
+    /// Writes the changes: in one transaction if the store's limits permit.
     async fn commit(&mut self) -> Result<(), FollowError> {
         let operations = self.mirror.take_operations();
         if operations.is_empty() {
@@ -271,7 +274,6 @@ impl Replica<'_> {
     }
 }
 
-/// Whether an admin can be connected to with the system's authorities alone, and why not.
 #[cfg(test)]
 pub(crate) async fn check_connection(address: &str) -> Result<(), String> {
     let following = Following {

@@ -1,5 +1,5 @@
-//! Gateways and other instances that say now and then that they live. What they said last is kept in memory:
-//! it is of no use after a restart, when they say it again within seconds.
+//! Gateways and other instances that send heartbeats. The latest heartbeat of each is held in
+//! memory only, because after a restart all of them report again within seconds.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,23 +12,23 @@ use crate::row::{self, Row};
 use crate::sync::places::Peer;
 use crate::tables;
 
-/// After so long without a word an instance is off-line (ShenYu's `instance` settings).
+/// Silence after which an instance counts as offline (ShenYu's `instance` settings).
 const OFFLINE_MS: u64 = 20_000;
 
-/// After so long it is forgotten.
+/// Silence after which an instance is removed.
 const FORGOTTEN_MS: u64 = 60_000;
 
-/// Instances that are kept: more than follow at a time. A new one takes the place of the one that has been
+/// Most instances in memory; more than follow at a time. A new one replaces the one that has been
 /// silent longest.
 const INSTANCES_MAX: usize = 1_024;
 
-/// Bytes of what an instance says of itself: versions and sizes of a JVM.
+/// Longest self-description of an instance: versions and sizes of a JVM. A longer one is dropped.
 const INFO_BYTES_MAX: usize = 8 << 10;
 
-/// Bytes of each part of who an instance is: a name of a host has 253.
+/// Longest part of an identity; a host name has 253 bytes at most.
 const PART_BYTES_MAX: usize = 256;
 
-/// Who an instance is: its namespace, its type, its address and its port.
+/// Key of an instance: namespace, type, address and port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Identity {
     namespace: String,
@@ -45,7 +45,8 @@ struct Instance {
     last_ms: u64,
 }
 
-/// A gateway that follows, as far as its connection tells who it is.
+/// Gateway that follows over a connection, identified by its peer address and the port that it
+/// reports.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reporter {
     pub(crate) namespace: String,
@@ -54,7 +55,8 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// The gateway at the other end of a connection, with the port that a header names.
+    /// Identifies the gateway at the other end of a connection. Its port is taken from the header
+    /// `port_header`.
     pub(crate) fn new(
         peer: Option<Peer>,
         headers: &HeaderMap,
@@ -66,7 +68,7 @@ impl Reporter {
         Self { namespace, ip, port: port.to_owned() }
     }
 
-    /// Notes what the gateway says of itself, a text of JSON.
+    /// Records a heartbeat with the gateway's self-description, which is JSON text.
     pub(crate) fn report(&self, instances: &Instances, info: &str) {
         let body = json!({"instanceIp": self.ip, "instancePort": self.port, "instanceInfo": info,
             "namespaceId": self.namespace});
@@ -76,13 +78,13 @@ impl Reporter {
     }
 }
 
-/// The instances that have said something lately.
+/// Instances with a recent heartbeat.
 #[derive(Debug, Default)]
 pub(crate) struct Instances(Mutex<BTreeMap<Identity, Instance>>);
 
 impl Instances {
-    /// Takes down what an instance says of itself: `instanceIp`, `instancePort`, `instanceType`,
-    /// `instanceInfo`, `namespaceId`. What names no address is left out.
+    /// Records a heartbeat with the members `instanceIp`, `instancePort`, `instanceType`,
+    /// `instanceInfo` and `namespaceId`. A body without `instanceIp` is ignored.
     pub(crate) fn beat(&self, body: &Row, now_ms: u64) {
         let Some(ip) = row::filled(body, "instanceIp") else { return };
         let identity = Identity {
@@ -108,7 +110,7 @@ impl Instances {
         kept.insert(identity, Instance { info, first, last, last_ms: now_ms });
     }
 
-    /// The instances that arguments mean, each as an object.
+    /// Returns the instances that contain the given arguments, each as an object.
     pub(crate) fn list(
         &self,
         argument: &dyn Fn(&str) -> Option<String>,
@@ -134,7 +136,7 @@ impl Instances {
         kept.iter().filter(is_meant).map(view).collect()
     }
 
-    /// How many instances of a namespace are in each state: `{"pieData":[…],"lineData":[…]}`.
+    /// Counts the instances of a namespace in each state: `{"pieData":[…],"lineData":[…]}`.
     pub(crate) fn analysis(&self, namespace: &str, now_ms: u64) -> Value {
         let all = self.list(&|name| (name == "namespaceId").then(|| namespace.to_owned()), now_ms);
         let count = |state: i64| all.iter().filter(|it| it["instanceState"] == state).count();
@@ -150,7 +152,7 @@ impl Instances {
     }
 }
 
-/// 1 is online, 2 off-line.
+/// Returns ShenYu's number of a state: 1 for online, 2 for offline.
 fn state(instance: &Instance, now_ms: u64) -> i64 {
     if now_ms.saturating_sub(instance.last_ms) < OFFLINE_MS { 1 } else { 2 }
 }

@@ -1,9 +1,10 @@
 //! ShenYu's admin over the configuration store: its REST interface for operators and scripts, the
-//! registration of services, and configuration for ShenYu's own gateways over WebSocket and long polling.
+//! registration of services, and configuration for ShenYu's own gateways over WebSocket and long
+//! polling.
 //!
-//! [`ShenyuAdmin`] answers requests, [`serve`] puts it behind a listener; [`follow`] keeps a store as an admin
-//! of ShenYu's elsewhere has it. What a data plane makes of the
-//! objects is not known here: it follows the store.
+//! [`ShenyuAdmin`] answers requests, [`serve`] puts it behind a listener, and [`follow`] mirrors a
+//! remote ShenYu admin into the store. The data plane reads the store on its own; this crate does
+//! not depend on it.
 
 #![forbid(unsafe_code)]
 

@@ -1,76 +1,81 @@
-//! The bounds of ShenYu's admin and the reason of each.
+//! Limits of ShenYu's admin, each with its reason.
 
 use std::time::Duration;
 
-/// Largest body of a request, in bytes: what a store takes in a transaction.
+/// Largest request body in bytes; as much as the store takes in a transaction.
 pub(crate) const BODY_BYTES_MAX: usize = 32 << 20;
 
-/// Largest body of a request for which no token is asked: a name and a password.
+/// Largest body of a request that needs no token: a name and a password.
 pub(crate) const OPEN_BODY_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes of all bodies that are being read or answered, with what is made of them.
+/// Memory budget for all request bodies being read or answered, including the values built from
+/// them.
 pub(crate) const BODIES_BYTES_MAX: u64 = 256 << 20;
 
-/// What a value of JSON takes in memory, in bytes; its text may have two.
+/// Estimated memory of one JSON value in bytes. Its text may have only two.
 pub(crate) const VALUE_BYTES: u64 = 80;
 
-/// Rows of a page, at most: some megabytes of text.
+/// Most rows of a page: some megabytes of text.
 pub(crate) const PAGE_ROWS_MAX: usize = 10_000;
 
-/// Calls that wait to be written; more wait in their connections.
+/// Most calls in the queue of writes. Further calls wait in their connections.
 pub(crate) const CALLS_WAITING_MAX: usize = 1_024;
 
-/// Calls written in one commit: what a thousand clients send at a start, in a few commits.
+/// Most calls written in one commit, so that a thousand clients that register at startup need only
+/// a few commits.
 pub(crate) const CALLS_PER_COMMIT: usize = 256;
 
-/// How often a commit is tried again that others came before.
+/// Number of attempts at a commit that conflicts with other commits.
 pub(crate) const COMMIT_TRIES_MAX: usize = 8;
 
-/// Commits that a gateway may be behind with; one that is further behind gets everything anew.
+/// Number of commits that a gateway may lag behind. Beyond it, the gateway gets the whole state
+/// again.
 pub(crate) const CHANGES_WAITING_MAX: usize = 1_024;
 
-/// Gateways that follow over WebSocket or long polling at a time and have shown a token: each holds a connection.
+/// Most gateways that follow with a valid token, over WebSocket or long polling. Each occupies a
+/// connection.
 pub(crate) const GATEWAYS_MAX: usize = 512;
 
-/// Those that follow over WebSocket without one, where none is asked for.
+/// Most gateways that follow over WebSocket without a token, where none is required.
 pub(crate) const STRANGERS_MAX: usize = 512;
 
-/// Those of them that come from one address: the gateways behind a router that hides their own.
+/// Most gateways without a token from one address. Gateways behind NAT share an address.
 pub(crate) const STRANGERS_PER_ADDRESS_MAX: usize = 64;
 
-/// How often a gateway is asked whether it is there.
+/// Interval of pings to gateways.
 pub(crate) const GATEWAY_PING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How long a gateway may say nothing, not even to that: ShenYu's own say something every ten seconds.
+/// Longest silence of a gateway, pongs included. ShenYu's gateways send something every ten
+/// seconds.
 pub(crate) const GATEWAY_SILENCE_MAX: Duration = Duration::from_secs(90);
 
-/// How long a long poll is held, as ShenYu has it.
+/// Hold time of a long poll, as in ShenYu.
 pub(crate) const POLL_TIME: Duration = Duration::from_secs(60);
 
-/// How long a gateway may leave a message unread.
+/// Longest time that a gateway may leave a message unread.
 pub(crate) const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// Bytes of a message from a gateway: texts of a few words, and what it says of itself.
+/// Largest message of a gateway: a short command or its self-description.
 pub(crate) const GATEWAY_MESSAGE_BYTES_MAX: usize = 64 << 10;
 
-/// How long the head of a request may take, and how long a connection may idle between two: Java's clients
-/// keep theirs for minutes.
+/// Timeout for the head of a request, and for an idle connection. Java's clients keep idle
+/// connections for minutes.
 pub(crate) const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// How long requests under way may take once the listener has to stop.
+/// Time that open requests get to finish when the listener stops.
 pub(crate) const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// Connections at a time, where the limit of open files allows as many.
+/// Most connections at a time, if the limit of open files permits it.
 pub(crate) const CONNECTIONS_MAX: usize = 4_096;
 
-/// Logins that are worked on at a time: each costs a thread tens of milliseconds.
+/// Number of logins that are processed at once; each costs a thread tens of milliseconds.
 pub(crate) const LOGINS_AT_ONCE: usize = 2;
 
-/// Logins that wait for their turn: some seconds of work. Those beyond are told to ask again.
+/// Most logins in the queue: some seconds of work. Further logins are refused.
 pub(crate) const LOGINS_WAITING_MAX: usize = 64;
 
-/// Upstreams of one selector: its row has to fit into a value of the store.
+/// Most upstreams of a selector, because its row must fit into one value of the store.
 pub(crate) const UPSTREAMS_MAX: usize = 4_000;
 
-/// How long a token counts, as ShenYu has it.
+/// Lifetime of a token, as in ShenYu.
 pub(crate) const TOKEN_TIME: Duration = Duration::from_secs(24 * 60 * 60);

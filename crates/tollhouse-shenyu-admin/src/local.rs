@@ -1,6 +1,6 @@
-//! The interface of ShenYu's gateway itself, `/shenyu/…`, by which objects are written without an admin. They
-//! come in the shape in which admins send them to gateways, and are kept as such. Who may call is decided where
-//! the call comes in.
+//! Interface `/shenyu/…` of ShenYu's gateway itself, by which objects are written without an admin.
+//! Objects have the form in which admins send them to gateways and are stored as such. The listener
+//! that receives a call checks its rights.
 
 use std::sync::Arc;
 
@@ -22,31 +22,34 @@ use crate::sync::synced;
 use crate::table::Table;
 use crate::tables::{Name, Tables, namespace};
 
-/// Rules of one call.
+/// Most rules of one call.
 const RULES_MAX: usize = 5_000;
 
-/// Values of a body that is made a tree of: those of that many rules, some ten megabytes.
+/// Most JSON values of a body that is parsed into a tree: as many as the rules above need, some ten
+/// megabytes.
 const VALUES_MAX: usize = 200_000;
 
-/// Member of rows that were made here, and not by an operator or a service. Only these are deleted.
+/// Member that marks rows created through this interface, rather than by an operator or a service.
+/// Only these rows are deleted.
 const LOCAL: &str = "local";
 
-/// Where a selector of a call stands that does not say, as in ShenYu.
+/// Default `sort` of selectors and rules, as in ShenYu.
 const SORT: i64 = 10;
 
-/// A call, taken apart.
+/// Parsed call.
 struct Local<'a> {
     method: &'a str,
-    /// Behind `/shenyu/`.
+    /// Path after `/shenyu/`.
     path: &'a str,
     arguments: Arguments,
-    /// The namespace of the gateway.
+    /// Namespace of the gateway.
     namespace: String,
 }
 
 impl ShenyuAdmin {
-    /// Does a call to the gateway's own interface; status and body of the answer. Objects that name no namespace
-    /// belong to this one, or to ShenYu's default one.
+    /// Processes a call to the gateway's own interface and returns the HTTP status and the body of
+    /// the answer. Objects are written into `namespace`, or by default into ShenYu's default
+    /// namespace.
     pub async fn call_local(
         &self,
         (method, path, query): (&str, &str, &str),
@@ -101,22 +104,22 @@ impl ShenyuAdmin {
     }
 }
 
-/// What a call writes.
+/// Kind of change that a call makes.
 #[derive(Debug, Clone, Copy)]
 enum Writes {
     Removal(Removal),
     Object(Kind),
     /// A selector with one rule.
     Pair,
-    /// A selector with some.
+    /// A selector with several rules.
     Pairs,
 }
 
-/// What a call takes away.
+/// Objects that a call removes.
 #[derive(Debug, Clone, Copy)]
 enum Removal {
     Everything,
-    /// The selectors and rules of a plugin.
+    /// Selectors and rules of a plugin.
     OfPlugin,
     Plugin,
     Plugins,
@@ -148,7 +151,7 @@ impl Local<'_> {
         })
     }
 
-    /// Whether another method does something at the path.
+    /// Whether the path exists for some other method.
     fn is_known(&self) -> bool {
         const FOUND: [&str; 3] =
             ["plugin/findByName", "plugin/selector/findList", "plugin/rule/findList"];
@@ -160,7 +163,7 @@ impl Local<'_> {
     }
 }
 
-/// What a call asks for; `None` where it asks for nothing.
+/// Answers a call that reads objects. Returns `None` for calls that write.
 fn find(tables: &Tables, local: &Local<'_>) -> Option<Result<String, Refusal>> {
     if local.method != "GET" {
         return None;
@@ -212,7 +215,7 @@ fn plugin_name(name: &str, namespace: &str) -> Name {
     }
 }
 
-/// Writes objects of one namespace.
+/// Writes objects into one namespace.
 struct Writer<'a, 'd> {
     draft: &'a mut Draft<'d>,
     namespace: &'a str,
@@ -230,12 +233,13 @@ impl Writer<'_, '_> {
                 return Err(Refusal::not_found("there is no such path here"));
             }
         };
-        // The others say no more than that they did it.
+        // Answers for other kinds carry no id.
         let says_id = matches!(kind, Kind::Selector | Kind::Rule);
         success("success", if says_id { Value::from(id) } else { Value::Null })
     }
 
-    /// Puts a row that gateways can read, with what every row has.
+    /// Stores a row with the members that every row has. Refuses a row that gateways could not
+    /// read.
     fn put_row(
         &mut self,
         (table, kind): (Table, Kind),
@@ -250,7 +254,7 @@ impl Writer<'_, '_> {
         }
         let created = before.as_ref().and_then(|before| row::text(before, "dateCreated"));
         match &before {
-            // Members that a call leaves out stay: they may be an operator's.
+            // Members missing in the call stay, because an operator may have set them.
             Some(before) => before.iter().for_each(|(member, value)| {
                 row.entry(member).or_insert_with(|| value.clone());
             }),
@@ -264,7 +268,7 @@ impl Writer<'_, '_> {
             row.insert(member.to_owned(), value.into());
         }
         if synced(kind, &row).is_none() {
-            return Err(Refusal::invalid("body", "it is no object of this kind"));
+            return Err(Refusal::invalid("body", "not a valid object of this kind"));
         }
         self.draft.put(table, id, row);
         Ok(())
@@ -315,7 +319,8 @@ impl Writer<'_, '_> {
     fn put_rule(&mut self, body: &Row) -> Result<String, Refusal> {
         let selector = required(body, "selectorId")?;
         let known = self.draft.get(Table::Selector, &selector);
-        // One of another namespace is none, or a key of one could write into another.
+        // A selector of another namespace counts as missing. Otherwise a caller of one namespace
+        // could write into another.
         let known = known.filter(|known| namespace(known) == self.namespace);
         let known =
             known.ok_or_else(|| Refusal::invalid("selectorId", "there is no such selector"))?;
@@ -341,7 +346,7 @@ impl Writer<'_, '_> {
         Ok(id)
     }
 
-    /// `selectorAndRule`: both with the same conditions.
+    /// Handles `selectorAndRule`: selector and rule have the same conditions.
     fn put_pair(&mut self, body: &Row) -> Outcome {
         let selector = self.put_pair_selector(body)?;
         let mut rule = Row::new();
@@ -357,7 +362,7 @@ impl Writer<'_, '_> {
         success("success", Value::Null)
     }
 
-    /// `selectorAndRules`: each with its own.
+    /// Handles `selectorAndRules`: each rule has its own conditions.
     fn put_pairs(&mut self, body: &Row) -> Outcome {
         let rules: Vec<&Row> = row::rows(body, "ruleDataList").collect();
         if rules.len() > RULES_MAX {
@@ -404,7 +409,7 @@ impl Writer<'_, '_> {
             parent: String::new(),
             name: path,
         };
-        // A path has one metadata; without an id the call means that one.
+        // A path has one metadata, so a call without an id refers to it.
         let known = self.draft.find(&named).map(|(id, _)| id);
         let id = row::filled(body, "id").or(known).unwrap_or_else(clock::new_id);
         let mut row = Row::new();
@@ -476,7 +481,7 @@ impl Writer<'_, '_> {
             }
             Removal::Metadata => {
                 let (id, path) = (arguments.get("id"), arguments.get("path"));
-                // Without either, all of them would be meant.
+                // Without either argument every metadata would match.
                 if id.is_none() && path.is_none() {
                     return Err(Refusal::missing(&["id"]));
                 }
@@ -501,8 +506,9 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Deletes rows that were made here. ShenYu forgets others until it next synchronises; here they are switched
-    /// off, so that an operator can have them back.
+    /// Deletes matching rows that were created through this interface, and disables all others.
+    /// ShenYu forgets those only until the next synchronisation; disabled, they can be restored by
+    /// an operator.
     fn delete_all(&mut self, table: Table, is_meant: impl Fn(&Row) -> bool) {
         let own = |row: &Row| namespace(row) == self.namespace && is_meant(row);
         for (id, row) in self.draft.find_all(table, own) {

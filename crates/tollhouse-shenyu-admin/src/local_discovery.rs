@@ -1,15 +1,18 @@
-//! Whose nodes a selector may have: those that register here or are written here, and no other registry's.
+//! Sources of a selector's nodes: nodes that register or are written here. External registries are
+//! not supported.
 
 use crate::answer::Refusal;
 use crate::row::{self, Row};
 
-/// What finds nodes: calls and registrations.
+/// Discovery type of nodes that calls and registrations write.
 pub(crate) const LOCAL: &str = "local";
 
-/// Refuses what would have to follow another registry. Forms name it `type` or `discoveryType`.
+/// Refuses discovery settings for an external registry. Forms name the type `type` or
+/// `discoveryType`.
 ///
 /// # Errors
-/// When it is not [`LOCAL`], nor left out.
+///
+/// If a type is given that is not [`LOCAL`].
 pub(crate) fn check_source(discovery: Option<&Row>) -> Result<(), Refusal> {
     for member in ["type", "discoveryType"] {
         let kind = discovery.and_then(|discovery| row::filled(discovery, member));

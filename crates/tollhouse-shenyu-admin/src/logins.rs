@@ -1,15 +1,15 @@
-//! Whose turn it is to have a password derived, which is dear: a few at a time, some more that wait, and
-//! nobody beyond them.
+//! Queue for password hashing, which is expensive: a few logins run at a time, some more wait, and
+//! the rest are refused.
 
 use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
 
 use crate::answer::Refusal;
 use crate::limits::{LOGINS_AT_ONCE, LOGINS_WAITING_MAX};
 
-/// See the module.
+/// Queue of logins.
 #[derive(Debug)]
 pub(crate) struct Logins {
-    /// Those that are worked on and those that wait.
+    /// Places for running and waiting logins together.
     places: Semaphore,
     turns: Semaphore,
 }
@@ -23,7 +23,7 @@ impl Default for Logins {
     }
 }
 
-/// A turn; it ends when this is dropped.
+/// Permit to hash a password, released when dropped.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     _place: SemaphorePermit<'a>,
@@ -31,10 +31,11 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Logins {
-    /// Waits for a turn.
+    /// Waits for a permit.
     ///
     /// # Errors
-    /// Too many wait already.
+    ///
+    /// If the queue is full.
     pub(crate) async fn wait(&self) -> Result<Turn<'_>, Refusal> {
         let full = || Refusal::error("too many logins wait for their turn, please try again later");
         let place = self.places.try_acquire().map_err(|error| match error {

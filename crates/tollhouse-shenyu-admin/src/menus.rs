@@ -1,5 +1,5 @@
-//! Menus of ShenYu's console with the permissions below them, under the paths, names and keys of texts by which that
-//! console knows them; and those that operators have added.
+//! Menus of ShenYu's console with the permissions below them. Paths, names and title keys are those
+//! that the console knows. Operators may add more entries.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::Tables;
 
-/// What an entry is, by ShenYu's numbers.
+/// Kind of an entry, by ShenYu's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     MainMenu = 0,
@@ -17,39 +17,39 @@ pub(crate) enum EntryKind {
     Button = 2,
 }
 
-/// A menu, or a button of it, which is a permission.
+/// Menu, or a button in it, which stands for a permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// A permission's name, or a menu's; of what operators have added, an id of its own.
+    /// Name of the permission or menu; entries added by operators have a generated id.
     pub(crate) id: String,
-    /// The id of its menu; blank for the first ones.
+    /// Id of the parent menu; empty for main menus.
     pub(crate) parent: String,
-    /// A key of the console's texts, or a text.
+    /// Key of one of the console's texts, or literal text.
     pub(crate) title: String,
     pub(crate) name: String,
-    /// Where it leads; blank for buttons.
+    /// Path of the page; empty for buttons.
     pub(crate) url: String,
     pub(crate) icon: String,
-    /// The permission; blank for menus.
+    /// Name of the permission; empty for menus.
     pub(crate) permission: String,
     pub(crate) sort: i64,
     pub(crate) kind: EntryKind,
 }
 
 impl Entry {
-    /// Whether it is a permission.
+    /// Whether the entry is a button, and so a permission.
     pub(crate) fn is_button(&self) -> bool {
         self.kind == EntryKind::Button
     }
 
-    /// As a tree of menus has it.
+    /// Returns the entry as a node of the menu tree.
     pub(crate) fn node(&self, children: Value) -> Value {
         json!({"id": self.id, "parentId": self.parent, "name": self.name, "title": self.title,
             "url": self.url, "component": self.name, "sort": self.sort, "isLeaf": self.is_button(),
             "meta": {"icon": self.icon, "title": self.title}, "children": children})
     }
 
-    /// As the list of menus has it.
+    /// Returns the entry as a row of the menu list.
     pub(crate) fn view(&self) -> Value {
         json!({"id": self.id, "parentId": self.parent, "title": self.title, "name": self.name,
             "url": self.url, "component": self.name, "resourceType": self.kind as i64,
@@ -89,7 +89,7 @@ impl Entry {
         }
     }
 
-    /// One that an operator has added.
+    /// Reads an entry that an operator has added.
     fn added(id: &str, row: &Row) -> Self {
         let text = |member| row::text(row, member).unwrap_or_default();
         let kind = match row::number(row, "resourceType") {
@@ -111,10 +111,10 @@ impl Entry {
     }
 }
 
-/// A page of the console: its menu, how its permissions begin, and what they permit.
+/// Page of the console: its menu, and the area and verbs that form its permissions.
 struct Page {
     parent: &'static str,
-    /// Name, key of the title, and icon.
+    /// Name, title key and icon.
     menu: (&'static str, &'static str, &'static str),
     area: &'static str,
     verbs: &'static [&'static str],
@@ -129,7 +129,7 @@ const fn page(
     Page { parent, menu, area, verbs }
 }
 
-/// The first menus: name, key of the title, and icon.
+/// Main menus: name, title key and icon.
 const MAIN_MENUS: &[(&str, &str, &str)] = &[
     ("plug", "SHENYU.MENU.PLUGIN.LIST", "dashboard"),
     ("config", "SHENYU.MENU.CONFIG.MANAGMENT", "api"),
@@ -137,7 +137,7 @@ const MAIN_MENUS: &[(&str, &str, &str)] = &[
     ("document", "Document", "file-text"),
 ];
 
-/// The pages below them, in their order. The misspelling is ShenYu's.
+/// Pages below the main menus, in display order. The misspelled keys are ShenYu's.
 const PAGES: &[Page] = &[
     page(
         "config",
@@ -216,10 +216,10 @@ const PAGES: &[Page] = &[
     page("document", ("apidoc", "API document", "api"), "api", &["list", "add", "edit", "delete"]),
 ];
 
-/// What is done with selectors and rules of a plugin.
+/// Verbs of the permissions for a plugin's selectors and rules.
 const PLUGIN_VERBS: &[&str] = &["add", "query", "edit", "delete"];
 
-/// The key of a button's title.
+/// Returns the title key of a button.
 fn title(verb: &str) -> String {
     let key = match verb {
         "disable" => "SYSTEM.ENABLE",
@@ -238,7 +238,8 @@ fn title(verb: &str) -> String {
     format!("SHENYU.BUTTON.{key}")
 }
 
-/// All menus and buttons: those of the console, those of the plugins that there are, and those that were added.
+/// Lists all menus and buttons: those of the console, those of existing plugins, and those added by
+/// operators.
 pub(crate) fn entries(tables: &Tables) -> Vec<Entry> {
     let mut entries: Vec<Entry> =
         (0..).zip(MAIN_MENUS).map(|(sort, menu)| Entry::menu("", *menu, sort)).collect();
@@ -276,9 +277,10 @@ fn plugin_buttons(menu: &str, plugin: &str) -> impl Iterator<Item = Entry> {
     all.map(move |(sort, (permission, title))| Entry::button(menu, permission, title, sort))
 }
 
-/// The entries below one that are meant, each with those below it, in their order.
+/// Builds the tree of the matching entries below `parent`, sorted at each level.
 pub(crate) fn tree(entries: &[Entry], parent: &str, is_meant: &dyn Fn(&Entry) -> bool) -> Value {
-    /// Menus below menus: what was added may name itself.
+    /// Deepest level of the tree. The limit ends the recursion if an added menu is its own
+    /// ancestor.
     const DEPTH_MAX: usize = 8;
     branch(entries, parent, is_meant, DEPTH_MAX)
 }

@@ -1,5 +1,6 @@
-//! Calls of the gateway's own console and Admin API to ShenYu's objects: the same interface, for who has a key of the
-//! gateway in place of a user, without what only ShenYu's own console has. And what was changed lately.
+//! Access to ShenYu's objects from the gateway's own console and Admin API: the same interface for
+//! the owner of a gateway key instead of a user, without the calls that only ShenYu's console
+//! needs. Also lists recent changes.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -15,60 +16,60 @@ use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::Stored;
 
-/// Resources that are read and written.
+/// Resources that may be read and written.
 const WRITTEN: &[&str] = &["plugin", "selector", "rule", "meta-data", "appAuth"];
 
-/// Resources that are read.
+/// Resources that may only be read.
 const READ: &[&str] = &["namespace", "shenyu-dict", "plugin-handle"];
 
-/// Bits of a record's id that are chance; above them stands when it was made.
+/// Number of random bits in a record's id. The bits above them are its creation time in
+/// milliseconds.
 const CHANCE_BITS: u32 = 22;
 
-/// Who calls.
+/// Caller with a gateway key.
 #[derive(Debug, Clone)]
 pub struct Operator {
-    /// The name of the key.
+    /// Name of the key.
     pub name: String,
-    /// Whether secrets are told.
+    /// Whether answers to this caller contain secrets.
     pub sees_secrets: bool,
 }
 
-/// What is asked.
+/// Parsed request of such a caller.
 #[derive(Debug)]
 pub struct Asked<'a> {
-    /// The method.
     pub method: Method,
-    /// The path, taken apart and decoded.
+    /// Path segments, percent-decoded.
     pub segments: &'a [&'a str],
-    /// The arguments of the query.
+    /// Arguments of the query.
     pub arguments: Vec<(String, String)>,
-    /// The body; `null` where there is none.
+    /// JSON body; `null` if empty.
     pub body: Value,
 }
 
-/// A change that was made lately.
+/// Recorded change.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// What it is called.
     pub id: String,
-    /// The commit that made it.
+    /// Revision of the commit that made the change.
     pub revision: u64,
-    /// When, in milliseconds of Unix time.
+    /// Time of the change in milliseconds since 1970.
     pub at_ms: u64,
-    /// Who made it.
+    /// Name of the user or key that made the change.
     pub operator: String,
-    /// By which way: `shenyu`, `console` or `local`.
+    /// Interface that the call used: `shenyu`, `console` or `local`.
     pub way: String,
-    /// The call.
+    /// Method and path of the call.
     pub context: String,
-    /// What was done: `create`, `replace` or `delete`.
+    /// Kind of the change: `create`, `replace` or `delete`.
     pub deed: String,
-    /// The first object that was changed; blank where that is not known.
+    /// First object that was changed; empty if unknown.
     pub object: String,
 }
 
 impl ShenyuAdmin {
-    /// Answers a call of somebody whose key was checked: the status of HTTP, and `data` or an error's text.
+    /// Answers a call of an operator whose key has been checked. Returns the HTTP status with the
+    /// data or an error text.
     pub async fn call_as(&self, operator: &Operator, asked: Asked<'_>) -> (u16, Value) {
         let first = asked.segments.first().copied().unwrap_or_default();
         let reads = asked.method == Method::GET && !asked.segments.ends_with(&["updateSk"]);
@@ -89,7 +90,7 @@ impl ShenyuAdmin {
         }
     }
 
-    /// The changes that were made lately, the newest first.
+    /// Lists the recorded changes, newest first.
     pub fn recorded(&self) -> Vec<Recorded> {
         let tables = self.book.read();
         let rows: Vec<&str> = tables.rows(Table::Record).map(|(id, _)| id).collect();
@@ -97,8 +98,9 @@ impl ShenyuAdmin {
         found.filter_map(|id| Some(recorded(id, tables.get(Table::Record, id)?))).collect()
     }
 
-    /// One of them, with what it has changed: `rows`, each with `object`, `name`, `deed`, `before` and `after`; `more`
-    /// and `is_cut`. `null` where nothing is known of that.
+    /// Returns a recorded change with its details: `rows`, each with `object`, `name`, `deed`,
+    /// `before` and `after`, then `more` and `is_cut`. The details are `null` if none were
+    /// recorded.
     pub fn recorded_in_full(&self, id: &str) -> Option<(Recorded, Value)> {
         let tables = self.book.read();
         let stored = tables.get(Table::Record, id)?;
@@ -125,7 +127,7 @@ fn recorded(id: &str, stored: &Stored) -> Recorded {
     }
 }
 
-/// The status of HTTP that says what ShenYu says in its wrapper.
+/// Maps ShenYu's code to the corresponding HTTP status.
 fn status(refusal: &Refusal) -> u16 {
     match refusal.code() {
         404 => 404,

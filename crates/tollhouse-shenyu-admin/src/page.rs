@@ -1,22 +1,22 @@
-//! Pages of a list, in ShenYu's shape.
+//! Pagination of lists, in ShenYu's formats.
 
 use serde_json::{Value, json};
 
 use crate::limits::PAGE_ROWS_MAX;
 
-/// Rows of a page where nobody says how many.
+/// Default page size.
 const PAGE_ROWS: usize = 12;
 
-/// The shapes of pages.
+/// Format of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// `{"page":{…},"dataList":[…]}`, of lists.
+    /// Format of lists: `{"page":{…},"dataList":[…]}`.
     Pager,
-    /// `{"total":…,"pages":…,"list":[…],…}`, of searches.
+    /// Format of searches: `{"total":…,"pages":…,"list":[…],…}`.
     Search,
 }
 
-/// Which page of which size.
+/// Number and size of the requested page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageRequest {
     current: usize,
@@ -24,12 +24,13 @@ pub(crate) struct PageRequest {
 }
 
 impl PageRequest {
-    /// From what was asked for; what is missing or out of its bounds is what is nearest.
+    /// Creates a request from the given arguments. A missing one gets its default; one out of range
+    /// is clamped.
     pub(crate) fn new(current: Option<i64>, size: Option<i64>) -> Self {
         let bounded = |number: Option<i64>, default, max| {
             number.map_or(default, |number| usize::try_from(number).unwrap_or(1).clamp(1, max))
         };
-        // So many pages as rows: an offset can be calculated.
+        // Keeps the product of page number and page size within `usize`.
         let pages_max = usize::MAX / PAGE_ROWS_MAX;
         Self {
             current: bounded(current, 1, pages_max),
@@ -37,7 +38,8 @@ impl PageRequest {
         }
     }
 
-    /// All rows in that shape, of which those of the page are made.
+    /// Returns the requested page of `rows` in the given format. Only rows of that page are
+    /// converted by `view`.
     pub(crate) fn shaped<T>(
         self,
         shape: Shape,
@@ -53,7 +55,7 @@ impl PageRequest {
         }
     }
 
-    /// All rows as [`Shape::Pager`] has them.
+    /// Returns the requested page of `rows` as [`Shape::Pager`].
     pub(crate) fn cut<T>(self, rows: Vec<T>, view: impl FnMut(T) -> Value) -> Value {
         self.shaped(Shape::Pager, rows, view)
     }
@@ -75,7 +77,7 @@ impl PageRequest {
     }
 
     fn found(self, total: usize, list: Vec<Value>) -> Value {
-        /// Pages that a bar of numbers shows.
+        /// Number of page links that the console shows.
         const NUMBERS: usize = 8;
         let (pages, offset) = (total.div_ceil(self.size), (self.current - 1) * self.size);
         let first = self.current.saturating_sub(NUMBERS / 2).min(pages.saturating_sub(NUMBERS)) + 1;

@@ -1,4 +1,4 @@
-//! Passwords as they are kept: derived with PBKDF2-HMAC-SHA256 (RFC 8018), each with a salt of its own.
+//! Storage of passwords: PBKDF2-HMAC-SHA256 (RFC 8018), each with its own salt.
 
 use std::num::NonZeroU32;
 
@@ -6,20 +6,23 @@ use aws_lc_rs::{pbkdf2, rand};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Rounds of new passwords: tens of milliseconds of a core, which is what guessing one costs.
+/// Iterations for new passwords. They take tens of milliseconds of a core, which an attacker pays
+/// for each guess.
 const ROUNDS: NonZeroU32 = NonZeroU32::new(120_000).expect("it is not zero");
 
-/// Rounds that a kept password may ask for.
+/// Most iterations accepted in a stored hash.
 const ROUNDS_MAX: u32 = 1_000_000;
 
-/// What no password derives, and takes as long to find out as with any.
+/// Hash for users that do not exist. No password matches it, and the check takes as long as any
+/// other.
 pub(crate) const NOBODYS: &str =
     "pbkdf2$120000$AAAAAAAAAAAAAAAAAAAAAA==$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
 const SALT_BYTES: usize = 16;
 const KEY_BYTES: usize = 32;
 
-/// The form in which a password is kept: `pbkdf2$<rounds>$<salt>$<key>`; `None` where there is no chance.
+/// Hashes a password into its stored form `pbkdf2$<rounds>$<salt>$<key>`. Returns `None` if the
+/// system's random number generator is unavailable.
 pub(crate) fn keep(password: &str) -> Option<String> {
     let mut salt = [0; SALT_BYTES];
     rand::fill(&mut salt).ok()?;
@@ -28,7 +31,7 @@ pub(crate) fn keep(password: &str) -> Option<String> {
     Some(format!("pbkdf2${ROUNDS}${}${}", STANDARD.encode(salt), STANDARD.encode(key)))
 }
 
-/// Whether a password is the one that is kept; takes as long as [`keep`].
+/// Whether a password matches a stored hash; takes as long as [`keep`].
 pub(crate) fn is_right(password: &str, kept: &str) -> bool {
     let mut parts = kept.split('$');
     let (Some("pbkdf2"), Some(rounds), Some(salt), Some(key), None) =

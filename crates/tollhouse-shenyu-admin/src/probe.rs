@@ -1,6 +1,6 @@
-//! Nodes that went without a word: each is asked for a TCP connection now and then. One that refuses is marked
-//! as off for gateways, and on again once it answers, as new; one that has been away for a day is forgotten.
-//! What an operator has switched off stays off.
+//! Detection of crashed nodes by TCP probes. A node that refuses connections is marked offline for
+//! gateways. It is marked online again, as freshly started, once it accepts one; after a day
+//! offline it is removed. Nodes that an operator has switched off are not probed and stay off.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -20,35 +20,36 @@ use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::Tables;
 
-/// Time between two rounds, as ShenYu's admin has it (`scheduledTime`).
+/// Time between two rounds, as in ShenYu's admin (`scheduledTime`).
 const ROUND_TIME: Duration = Duration::from_secs(10);
 
-/// How long a node may take to accept a connection, as ShenYu has it.
+/// Timeout of a connection attempt, as in ShenYu.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// Connections that are asked for at a time: a file each.
+/// Number of concurrent probes; each takes a file descriptor.
 pub const PROBES_AT_ONCE: usize = 64;
 
-/// Connections that are asked for before a node counts as away: one alone may be lost on the way.
+/// Number of attempts before a node counts as unreachable, because a single one may be lost.
 const TRIES: usize = 2;
 
-/// After so long a node that was marked as off here is forgotten: addresses of containers do not come back.
+/// Time after which an unreachable node is removed. Containers rarely return at the same address.
 const FORGOTTEN_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// From so many nodes on, that none answers says more about the network of this machine than about them.
+/// Number of nodes from which a complete failure is blamed on this machine's network instead of the
+/// nodes.
 const NODES_FOR_DOUBT: usize = 3;
 
-/// The member of a node that was marked as off here: since when, in milliseconds since 1970. Gateways do not
-/// get it.
+/// Member of a node that a probe marked offline: the time in milliseconds since 1970. Gateways do
+/// not receive it.
 pub(crate) const AWAY_SINCE: &str = "unreachableSinceMs";
 
-/// Asks all nodes, round by round, until the admin ends.
+/// Probes all nodes in rounds until the admin ends.
 pub(crate) async fn run(admin: ShenyuAdmin) {
     let mut ending = admin.ending.subscribe();
     let rounds = async {
         let mut rounds = interval(ROUND_TIME);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first one is ready at once, when services may not be back yet.
+        // The first tick fires immediately, when services may not have started yet.
         rounds.tick().await;
         loop {
             rounds.tick().await;
@@ -61,7 +62,7 @@ pub(crate) async fn run(admin: ShenyuAdmin) {
     }
 }
 
-/// Asks all nodes once, and writes what has changed.
+/// Probes all nodes once and writes the changes.
 pub(crate) async fn round(admin: &ShenyuAdmin, now_ms: u64) {
     let addresses = addresses(&admin.book.read());
     if addresses.is_empty() {
@@ -88,7 +89,7 @@ pub(crate) async fn round(admin: &ShenyuAdmin, now_ms: u64) {
     }
 }
 
-/// Whether each address accepts a connection; those of which nothing is known are left out.
+/// Returns whether each address accepts connections. Addresses without a clear result are left out.
 async fn ask(addresses: BTreeSet<String>) -> HashMap<String, bool> {
     let mut asked = JoinSet::new();
     let mut found = HashMap::new();
@@ -121,8 +122,9 @@ async fn answers(address: &str) -> Option<bool> {
     Some(false)
 }
 
-/// What an attempt to connect, and how it failed, says about a node. That this machine is out of descriptors, which
-/// clients can bring about, says nothing: a flood of them would have all nodes marked as off.
+/// Interprets the outcome of a connection attempt as the state of a node. Returns `None` for
+/// failures of this machine, such as exhausted file descriptors: otherwise a flood of clients could
+/// mark all nodes offline.
 fn said_by(failure: Option<&io::Error>) -> Option<bool> {
     match failure {
         None => Some(true),
@@ -131,7 +133,7 @@ fn said_by(failure: Option<&io::Error>) -> Option<bool> {
     }
 }
 
-/// What a round makes of a node.
+/// Change of a node after a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Same,
@@ -144,8 +146,8 @@ fn nodes(row: &Row) -> impl Iterator<Item = &Row> {
     row::rows(row, "upstreamDataList")
 }
 
-/// `host:port` of a node that may be asked. One that an operator switched off is not, nor one whose
-/// properties say so.
+/// Returns the `host:port` to probe. Returns `None` for a node that an operator has switched off or
+/// whose properties disable health checks.
 fn address(node: &Row) -> Option<String> {
     let is_on = row::number(node, "status").unwrap_or(0) == 0;
     if !is_on && !node.contains_key(AWAY_SINCE) {
@@ -184,7 +186,7 @@ fn verdict(node: &Row, found: &HashMap<String, bool>, now_ms: u64) -> Verdict {
     }
 }
 
-/// Says what a round changes; `false` where that is nothing.
+/// Logs the changes of a round. Returns `false` if nothing changes.
 fn report(tables: &Tables, found: &HashMap<String, bool>, now_ms: u64) -> bool {
     let mut changes = false;
     for (selector, row) in tables.rows(Table::DiscoveryUpstream) {
@@ -207,7 +209,7 @@ fn report(tables: &Tables, found: &HashMap<String, bool>, now_ms: u64) -> bool {
                 }
             }
         }
-        // Said once, when the last goes, and not at every round after it.
+        // Logged only in the round in which the last node goes offline, not in later ones.
         if gone > 0 && left == 0 {
             let name = row::text(row, "selectorName").unwrap_or_default();
             tracing::warn!(selector, name, "the last node of a selector is away");
@@ -216,7 +218,7 @@ fn report(tables: &Tables, found: &HashMap<String, bool>, now_ms: u64) -> bool {
     changes
 }
 
-/// Writes what a round has found.
+/// Writes the outcome of a round.
 fn write(draft: &mut Draft<'_>, found: &HashMap<String, bool>, now_ms: u64) {
     let changes = |row: &Row| nodes(row).any(|node| verdict(node, found, now_ms) != Verdict::Same);
     for (selector, row) in draft.find_all(Table::DiscoveryUpstream, changes) {
@@ -224,7 +226,8 @@ fn write(draft: &mut Draft<'_>, found: &HashMap<String, bool>, now_ms: u64) {
         let mut list = Vec::new();
         for node in nodes(&row) {
             let mut node = node.clone();
-            // Decided anew inside the write: a node may have registered again since it was probed.
+            // Evaluated again inside the transaction, because a node may have registered again
+            // since its probe.
             let verdict = verdict(&node, found, now_ms);
             let state = match verdict {
                 Verdict::Same => None,
@@ -253,7 +256,7 @@ fn write(draft: &mut Draft<'_>, found: &HashMap<String, bool>, now_ms: u64) {
     }
 }
 
-/// Marks the nodes in the selector's handle, where gateways before 2.6.1 look.
+/// Updates the nodes in the selector's handle, where gateways before 2.6.1 read them.
 fn write_handle(draft: &mut Draft<'_>, id: &str, (states, now_ms): (&BTreeMap<String, bool>, u64)) {
     let Some(selector) = draft.get(Table::Selector, id) else { return };
     let text = row::text(&selector, "handle").unwrap_or_default();
@@ -276,7 +279,7 @@ fn write_handle(draft: &mut Draft<'_>, id: &str, (states, now_ms): (&BTreeMap<St
             changes = true;
         }
     }
-    // An unchanged row that is written would go out to every gateway.
+    // Every write is sent to all gateways, so an unchanged row is not written.
     if changes {
         let mut selector = (*selector).clone();
         selector.insert("handle".to_owned(), handle.to_string().into());

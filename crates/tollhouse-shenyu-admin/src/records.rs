@@ -1,5 +1,6 @@
-//! Who changed what lately, as ShenYu's home page shows it and the console: the newest changes, kept in the store by the
-//! commits that make them. What stood there before and after is kept without its secrets.
+//! Log of recent changes and their authors, shown on ShenYu's home page and in the console. Each
+//! record is stored by the commit that makes the change. It contains the rows before and after,
+//! with secrets masked.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,30 +15,30 @@ use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::Tables;
 
-/// Records that are kept, the newest ones.
+/// Number of records; older ones are deleted.
 const RECORDS_MAX: usize = 500;
 
-/// Characters of a path that are kept.
+/// Number of characters of a path that are recorded.
 const PATH_CHARACTERS_MAX: usize = 200;
 
-/// Rows that one record tells of; of more it tells how many. An import changes thousands.
+/// Most rows listed in a record; the rest are only counted. An import changes thousands.
 const ROWS_MAX: usize = 20;
 
-/// Bytes of what rows were before and after that one record keeps, so that all of them are some megabytes. Of larger
-/// ones only the names are kept.
+/// Most bytes of row contents in a record, so that all records together take some megabytes. Beyond
+/// it only names are recorded.
 const BODIES_BYTES_MAX: usize = 16 << 10;
 
-/// Records of the home page.
+/// Number of records on the home page.
 const RECENT: usize = 12;
 
-/// By which way a call came.
+/// Interface that a call arrived through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// The admin's own interface.
+    /// ShenYu's admin interface.
     Admin,
-    /// The gateway's console, or its Admin API.
+    /// The gateway's console or Admin API.
     Console,
-    /// The gateway's own interface, on the data plane.
+    /// The gateway's own interface on the data plane.
     Local,
 }
 
@@ -51,7 +52,7 @@ impl Way {
     }
 }
 
-/// Who does a call, and what it is called.
+/// Author and description of a call.
 pub(crate) struct Author {
     operator: String,
     way: Way,
@@ -61,7 +62,7 @@ pub(crate) struct Author {
 }
 
 impl Author {
-    /// Of a call to this path.
+    /// Describes a call to this path.
     pub(crate) fn new(operator: &str, way: Way, method: &Method, segments: &[&str]) -> Self {
         let (first, rest) = segments.split_first().unwrap_or((&"", &[]));
         let verb = match (method, rest) {
@@ -80,12 +81,12 @@ impl Author {
         }
     }
 
-    /// Whether what the call has changed is noted already.
+    /// Whether the call's changes have been recorded.
     pub(crate) fn is_noted(&self) -> bool {
         self.is_noted.load(Ordering::Acquire)
     }
 
-    /// What is written of the call, with what it changes.
+    /// Creates the record of the call with its changes.
     pub(crate) fn record(&self, changes: Option<Value>) -> Row {
         let mut record = Row::new();
         for (member, value) in [
@@ -103,14 +104,14 @@ impl Author {
     }
 }
 
-/// Notes what a call has changed, beside the change; nothing where it has changed nothing.
+/// Records the changes of a call in the same draft. Does nothing if the call changed nothing.
 pub(crate) fn note(draft: &mut Draft<'_>, author: &Author) {
     let Some(changes) = changes_of_call(draft) else { return };
     put(draft, author.record(Some(changes)));
     author.is_noted.store(true, Ordering::Release);
 }
 
-/// What a call has changed, as it is kept: `{rows, more, is_cut}`.
+/// Summarises the changes of a call as `{rows, more, is_cut}`.
 fn changes_of_call(draft: &Draft<'_>) -> Option<Value> {
     let is_told = |changed: &Changed<'_>| {
         changed.table != Table::Record && (changed.before.is_some() || changed.after.is_some())
@@ -137,7 +138,7 @@ fn changes_of_call(draft: &Draft<'_>) -> Option<Value> {
                 is_cut = true;
                 return told;
             }
-            // What is covered looks the same before and after.
+            // Changed secrets are masked on both sides, so the masked rows look equal.
             let has_other_secrets = before == after && changed.before != changed.after;
             told["before"] = json!(before);
             told["after"] = json!(after);
@@ -162,7 +163,7 @@ fn name(row: Option<&Row>) -> String {
     name.unwrap_or_default().chars().take(PATH_CHARACTERS_MAX).collect()
 }
 
-/// A row as anybody may see it.
+/// Returns a row with its secrets masked.
 fn without_secrets(changed: &Changed<'_>, row: Option<&Row>) -> Option<Row> {
     let mut row = row?.clone();
     for member in ["appSecret", "password", "keptPassword"] {
@@ -181,10 +182,10 @@ fn without_secrets(changed: &Changed<'_>, row: Option<&Row>) -> Option<Row> {
     Some(row)
 }
 
-/// Keeps a record; the oldest goes where there are too many.
+/// Stores a record and deletes the oldest ones beyond the limit.
 pub(crate) fn put(draft: &mut Draft<'_>, mut record: Row) {
     let kept = draft.find_all(Table::Record, |_| true);
-    // Ids rise with time, but not within a millisecond.
+    // Ids rise with time, but not within a millisecond, so the new id is raised above the last one.
     let number = |id: &str| id.parse::<u64>().unwrap_or_default();
     let last = kept.last().map_or(0, |(id, _)| number(id));
     let own = row::text(&record, "id").unwrap_or_default();
@@ -196,12 +197,12 @@ pub(crate) fn put(draft: &mut Draft<'_>, mut record: Row) {
     }
 }
 
-/// The newest records, the newest first.
+/// Returns the records for the home page, newest first.
 pub(crate) fn recent(tables: &Tables) -> Vec<Value> {
     search(tables, "").into_iter().take(RECENT).collect()
 }
 
-/// All records that mention a text, the newest first.
+/// Returns all records that contain a text, newest first.
 pub(crate) fn search(tables: &Tables, text: &str) -> Vec<Value> {
     let mentions = |row: &Row| {
         let members = ["context", "operator", "operationType"];
@@ -222,7 +223,8 @@ pub(crate) fn search(tables: &Tables, text: &str) -> Vec<Value> {
     found
 }
 
-/// One side of all changes as ShenYu's console shows it: JSON as text.
+/// Returns the rows before or after all changes of a record as JSON text, the form that ShenYu's
+/// console shows.
 fn side_of(changes: &Value, side: &str) -> Value {
     let rows = changes["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
     let found: BTreeSet<String> = rows
@@ -237,7 +239,7 @@ fn side_of(changes: &Value, side: &str) -> Value {
     }
 }
 
-/// Drops those before a time, `yyyy-MM-dd HH:mm:ss`; how many that were.
+/// Deletes the records before a time, `yyyy-MM-dd HH:mm:ss`, and returns their number.
 pub(crate) fn drop_before(draft: &mut Draft<'_>, time: &str) -> usize {
     let is_old = |row: &Row| row::text(row, "operationTime").is_some_and(|at| at.as_str() < time);
     let old = draft.find_all(Table::Record, is_old);

@@ -1,5 +1,6 @@
-//! What services register of themselves: methods become selectors, rules and metadata; addresses become
-//! upstreams. Clients of five languages write the same members differently; all are understood.
+//! Registration of services: methods become selectors, rules and metadata; addresses become
+//! upstreams. Clients in five languages write the same members differently, and all of their forms
+//! are accepted.
 
 mod objects;
 
@@ -15,13 +16,13 @@ use crate::local_discovery::check_source;
 use crate::row::{self, Row};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
-/// Registrations of one body: Java's clients of 2.4 send lists.
+/// Most registrations in one body; Java's clients of 2.4 send lists.
 const REGISTRATIONS_MAX: usize = 1_000;
 
-/// Namespaces that one registration may name.
+/// Most namespaces that one registration may name.
 const NAMESPACES_MAX: usize = 32;
 
-/// Answers `/shenyu-client/<what>`: `success` in plain text once it is stored.
+/// Answers `/shenyu-client/<what>` with `success` in plain text, once the registration is stored.
 pub(crate) async fn answer(admin: &ShenyuAdmin, what: &str, call: &Call) -> Response {
     let kind = match what {
         "register-metadata" => Registration::Method,
@@ -56,7 +57,7 @@ pub(crate) async fn answer(admin: &ShenyuAdmin, what: &str, call: &Call) -> Resp
     }
 }
 
-/// What is registered.
+/// Kind of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Registration {
     Method,
@@ -79,7 +80,7 @@ async fn register(admin: &ShenyuAdmin, kind: Registration, body: &Value) -> Outc
     if kind == Registration::Address
         && rows.iter().all(|row| objects::is_known(&admin.book.read(), row))
     {
-        // A heartbeat, mostly: nothing is to be written.
+        // Usually a heartbeat of a known address, which needs no write.
         return success("", Value::Null);
     }
     admin
@@ -95,7 +96,7 @@ async fn register(admin: &ShenyuAdmin, kind: Registration, body: &Value) -> Outc
         .await
 }
 
-/// The namespaces of a registration; Go's client sends several in one text.
+/// Returns the namespaces of a registration. Go's client joins several with `;`.
 fn namespaces(row: &Row) -> Vec<String> {
     let text = row::filled(row, "namespaceId").unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
     let names = text.split(';').map(str::trim).filter(|name| !name.is_empty());
@@ -119,7 +120,7 @@ fn register_one(
     }
 }
 
-/// What has happened to an address.
+/// Effect of a registration on an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     There,
@@ -128,10 +129,11 @@ enum Event {
 }
 
 impl Event {
-    /// The event of a registration, which is that of a service that begins where it names none.
+    /// Reads the event of a registration; without one the address is added.
     ///
     /// # Errors
-    /// It names one that ShenYu does not have; what was meant by it is not guessed, as there.
+    ///
+    /// If the event is not one of ShenYu's. ShenYu refuses it too.
     fn read(row: &Row) -> Result<Self, Refusal> {
         match row::filled(row, "eventType").as_deref() {
             None | Some("REGISTER" | "UPDATED" | "HEARTBEAT") => Ok(Self::There),

@@ -1,4 +1,4 @@
-//! The tables as resources of the REST interface: what a body becomes, and what of a row is answered.
+//! Tables as resources of the REST interface: conversion of bodies to rows and of rows to answers.
 
 use std::sync::Arc;
 
@@ -17,58 +17,58 @@ use crate::table::Table;
 use crate::tables::{Name, Tables, namespace};
 
 pub(crate) struct Resource {
-    /// The first segment of its paths.
+    /// First path segment of the resource.
     pub(crate) path: &'static str,
     pub(crate) table: Table,
-    /// Members that a body must have.
+    /// Members that a body must have when a row is created.
     pub(crate) required: &'static [&'static str],
-    /// Arguments that narrow a list: members of the same name.
+    /// Query arguments that filter a list by the member of the same name.
     pub(crate) filters: &'static [&'static str],
-    /// What answers say.
+    /// Messages of answers.
     pub(crate) words: Words,
-    /// What answers to changes carry.
+    /// Data in answers to changes.
     pub(crate) report: Report,
-    /// Makes members that are kept of a body. What is there before is under it.
+    /// Copies the known members of a body into a row, which holds the previous row or is empty.
     read: fn(&Draft<'_>, &Row, &mut Row) -> Result<(), Refusal>,
-    /// Adds what answers have more than rows.
+    /// Adds the members that only answers have.
     view: fn(&Tables, &mut Row),
 }
 
-/// The messages of a resource.
+/// Messages of a resource.
 pub(crate) struct Words {
     pub(crate) created: &'static str,
     pub(crate) updated: &'static str,
     pub(crate) deleted: &'static str,
-    /// That there is no such row.
+    /// Message for a missing row.
     pub(crate) missing: &'static str,
 }
 
 impl Words {
-    /// Those of most resources.
+    /// Returns the messages of most resources.
     const fn usual(missing: &'static str) -> Self {
         let (created, updated, deleted) = ("create success", "update success", "delete success");
         Self { created, updated, deleted, missing }
     }
 
-    /// Those of resources that say the same to everything.
+    /// Returns the messages of resources whose every success is `success`.
     const fn plain(missing: &'static str) -> Self {
         Self { created: "success", updated: "success", deleted: "success", missing }
     }
 }
 
-/// What the data of an answer to a change is.
+/// Data in the answer to a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// How many rows there were.
+    /// Number of changed rows.
     Count,
-    /// The id of a new row, which scripts from 2.6.1 on take from here; else the count.
+    /// Id of a new row, which scripts since 2.6.1 read; otherwise the number of rows.
     NewId,
     Nothing,
     Row,
 }
 
 impl Report {
-    /// The data of an answer; `view` makes the row of it.
+    /// Returns the data of an answer; `id` is that of a new row, `view` renders the row.
     pub(crate) fn data(self, id: Option<&str>, view: impl FnOnce() -> Value) -> Value {
         match (self, id) {
             (Self::NewId, Some(id)) => id.into(),
@@ -79,7 +79,7 @@ impl Report {
     }
 }
 
-/// All resources that are written and read the same way.
+/// Resources that share the generic calls.
 pub(crate) const RESOURCES: &[Resource] = &[
     Resource {
         path: "selector",
@@ -224,23 +224,24 @@ pub(crate) const RESOURCES: &[Resource] = &[
     },
 ];
 
-/// Arguments that are looked for anywhere in a member; others are compared.
+/// Filters that match any part of a member. All others must be equal.
 const SUBSTRINGS: &[&str] =
     &["name", "path", "appKey", "phone", "dictCode", "dictName", "userName", "roleName", "field"];
 
-/// Arguments that name what the rows of a list belong to.
+/// Filters that name the owner of the listed rows.
 const OWNERS: [&str; 2] = ["pluginId", "selectorId"];
 
 impl Resource {
-    /// The resource of that path.
+    /// Finds a resource by its first path segment.
     pub(crate) fn find(path: &str) -> Option<&'static Self> {
         RESOURCES.iter().find(|resource| resource.path == path)
     }
 
-    /// Makes the row of a body; `before` is what it replaces.
+    /// Builds the row of a body; `before` is the row that it replaces.
     ///
     /// # Errors
-    /// What is missing or wrong.
+    ///
+    /// If a required member is missing, a member is invalid, or the name is taken.
     pub(crate) fn make_row(
         &self,
         draft: &Draft<'_>,
@@ -295,19 +296,20 @@ impl Resource {
         }
     }
 
-    /// What of a row is answered.
+    /// Returns a row as answers show it.
     pub(crate) fn view_row(&self, tables: &Tables, row: &Row) -> Value {
         let mut view = row.clone();
         (self.view)(tables, &mut view);
         Value::Object(view)
     }
 
-    /// Whether a row is meant by the arguments of a list.
+    /// Whether a row matches the arguments of a list.
     pub(crate) fn is_meant(&self, row: &Row, argument: &dyn Fn(&str) -> Option<String>) -> bool {
         self.filters.iter().all(|filter| {
             let wanted = match argument(filter) {
                 Some(wanted) => wanted,
-                // Who names no namespace means the default one; rows of a plugin or selector lie where that does.
+                // The default namespace applies, unless the list is filtered by plugin or selector,
+                // whose namespace its rows share.
                 None if *filter == "namespaceId"
                     && self.table != Table::Namespace
                     && !OWNERS.iter().any(|owner| argument(owner).is_some()) =>
@@ -318,7 +320,7 @@ impl Resource {
             };
             match *filter {
                 "namespaceId" => namespace(row) == wanted,
-                // Consoles write it as a number, scripts as a word.
+                // Consoles write this argument as a number, scripts as a word.
                 "enabled" => row::flag(row, filter) == row::flag_of(&wanted),
                 filter if SUBSTRINGS.contains(&filter) => {
                     row::text(row, filter).is_some_and(|text| text.contains(&wanted))
@@ -329,7 +331,7 @@ impl Resource {
     }
 }
 
-/// Takes members over that the body has.
+/// Copies the listed members that the body contains.
 fn take(body: &Row, made: &mut Row, members: &[&str]) {
     for member in members {
         if let Some(value) = body.get(*member).filter(|value| !value.is_null()) {
@@ -338,7 +340,7 @@ fn take(body: &Row, made: &mut Row, members: &[&str]) {
     }
 }
 
-/// Takes a switch over; `default` where nobody has ever said.
+/// Copies a boolean member; sets `default` if neither body nor row has it.
 fn take_flag(body: &Row, made: &mut Row, (from, to): (&str, &str), default: bool) {
     match row::flag(body, from) {
         Some(flag) => drop(made.insert(to.to_owned(), flag.into())),
@@ -346,7 +348,7 @@ fn take_flag(body: &Row, made: &mut Row, (from, to): (&str, &str), default: bool
     }
 }
 
-/// Takes a number over; `default` where nobody has ever said.
+/// Copies a number; sets `default` if neither body nor row has it.
 fn take_number(body: &Row, made: &mut Row, member: &str, default: i64) {
     match row::number(body, member) {
         Some(number) => drop(made.insert(member.to_owned(), number.into())),
@@ -452,7 +454,8 @@ fn read_rule(draft: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusa
         );
         made.insert("namespaceId".to_owned(), namespace(&selector).into());
     }
-    // A handle that the gateway cannot use would do nothing, though the answer says success.
+    // The gateway would ignore an invalid handle although the call succeeded, so it is refused
+    // here.
     let (plugin, handle) = (row::text(made, "pluginName"), row::text(made, "handle"));
     check_handle(&plugin.unwrap_or_default(), &handle.unwrap_or_default())
         .map_err(|reason| Refusal::invalid("handle", &reason))?;
@@ -496,7 +499,8 @@ fn view_plugin(_: &Tables, view: &mut Row) {
     view.entry("file").or_insert(Value::Null);
 }
 
-/// A plugin of a namespace, which ShenYu's console names by its relation, and whose settings it edits by these fields.
+/// Adds the members of a plugin in a namespace: the id that ShenYu's console uses for it, and the
+/// fields of its settings form.
 fn view_namespace_plugin(tables: &Tables, view: &mut Row) {
     view_plugin(tables, view);
     let id = view.get("id").cloned().unwrap_or_default();
@@ -518,9 +522,9 @@ fn view_namespace_plugin(tables: &Tables, view: &mut Row) {
     view.insert("pluginHandleList".to_owned(), fields.into());
 }
 
-/// A field with the values to choose from, if it is one that is chosen.
+/// Adds the options of a field that is chosen from a list.
 fn view_plugin_handle(tables: &Tables, view: &mut Row) {
-    /// How fields are filled in that have values.
+    /// `dataType` of fields with options.
     const CHOICE: i64 = 3;
     let options = (row::number(view, "dataType") == Some(CHOICE)).then(|| {
         let kind = row::text(view, "field").unwrap_or_default();
@@ -579,7 +583,7 @@ fn view_app_auth(_: &Tables, view: &mut Row) {
 fn read_user(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
     take(body, made, &["userName", "role", "roles"]);
     take_flag(body, made, ("enabled", "enabled"), true);
-    // Derived by the caller, off the task that writes.
+    // The caller hashes the password beforehand, because hashing would block the writer task.
     if let Some(password) = row::filled(body, "keptPassword") {
         made.insert("password".to_owned(), password.into());
     }
@@ -605,7 +609,7 @@ fn read_role(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A namespace keeps the id under which everything in it names it.
+/// Copies the members of a namespace. Its id never changes, because all its objects refer to it.
 fn read_namespace(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
     take(body, made, &["name", "description"]);
     if !made.contains_key("namespaceId") {
@@ -633,7 +637,7 @@ fn read_proxy_selector(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), 
         made.insert("forwardPort".to_owned(), port.into());
     }
     if let Some(props) = conditions::json_text(body, "props")? {
-        // Gateways get it as an object.
+        // Gateways expect an object.
         let props: Value = serde_json::from_str(&props).unwrap_or_default();
         made.insert("props".to_owned(), if props.is_object() { props } else { json!({}) });
     }

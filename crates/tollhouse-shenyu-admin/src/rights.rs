@@ -1,5 +1,6 @@
-//! What users may do: who holds the role `super` everything. Others read all but secrets, and write what the
-//! permissions of their roles name. Whoever has data permissions sees only the selectors and rules among them.
+//! Rights of users. The role `super` permits everything. Other users may read everything except
+//! secrets, and write what the permissions of their roles name. A user with data permissions sees
+//! only the selectors and rules that they list.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +16,8 @@ use crate::seed::SUPER_ROLE;
 use crate::table::Table;
 use crate::tables::Tables;
 
-/// Only for who may do everything: with these, anybody could give himself every right, read every secret or
-/// have requests go anywhere.
+/// Paths for users with the role `super` only. With them a user could grant any right, read every
+/// secret or redirect requests anywhere.
 const SUPER_ONLY: &[&str] = &[
     "dashboardUser",
     "role",
@@ -27,15 +28,15 @@ const SUPER_ONLY: &[&str] = &[
     "operation-record",
 ];
 
-/// Read only with a permission: they hold secrets.
+/// Paths that need a permission even for reading, because their rows contain secrets.
 const SECRET: &[&str] = &["appAuth"];
 
-/// Areas of the system: the first segment of paths, and the name in permissions.
+/// First path segments with the area that permissions name for them.
 const AREAS: &[(&str, &str)] = &[
     ("plugin", "plugin"),
     ("plugin-template", "plugin"),
     ("namespace-plugin", "plugin"),
-    // The page of a namespace's plugins has permissions of its own: either will do.
+    // The page of a namespace's plugins has separate permissions. Either area suffices.
     ("namespace-plugin", "namespacePlugin"),
     ("plugin-handle", "pluginHandler"),
     ("appAuth", "authen"),
@@ -46,16 +47,16 @@ const AREAS: &[(&str, &str)] = &[
     ("tag", "api"),
 ];
 
-/// What a user may do.
+/// Rights of a user.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rights {
     may_all: bool,
     permissions: BTreeSet<String>,
-    /// The ids of selectors and rules that are seen; `None` sees all.
+    /// Ids of the visible selectors and rules; `None` if all are visible.
     seen: Option<BTreeSet<String>>,
 }
 
-/// A call, as far as rights depend on it.
+/// Parts of a call that rights depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) method: &'a Method,
@@ -64,15 +65,15 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Rights {
-    /// Those of who may do everything.
+    /// Returns the rights of the role `super`.
     pub(crate) fn everything() -> Self {
         Self { may_all: true, ..Self::default() }
     }
 
-    /// The rights of a user.
+    /// Determines the rights of a user.
     pub(crate) fn read(tables: &Tables, user: &Row) -> Self {
         let roles = user.get("roles").map(row::texts).unwrap_or_default();
-        // The member `role` says nothing: consoles write the same into every user.
+        // The member `role` is ignored, because consoles write the same value for every user.
         let may_all = roles.iter().any(|role| role == SUPER_ROLE);
         if may_all {
             return Self { may_all, ..Self::default() };
@@ -80,7 +81,8 @@ impl Rights {
         let roles = roles.iter().filter_map(|role| tables.get(Table::Role, role));
         let mut permissions: BTreeSet<String> =
             roles.flat_map(|role| row_texts(&role.row, "currentPermissionIds")).collect();
-        // A button that was added is held by its id and permits what it names.
+        // A role lists an added button by its id, and thereby gets the permission that the button
+        // names.
         let added = tables.rows(Table::Resource).filter(|(id, _)| permissions.contains(*id));
         let added: Vec<String> = added.filter_map(|(_, row)| row::filled(row, "perms")).collect();
         permissions.extend(added);
@@ -91,18 +93,16 @@ impl Rights {
         Self { may_all, permissions, seen: (!seen.is_empty()).then_some(seen) }
     }
 
-    /// Whether the user sees a row.
+    /// Whether the user may see a row.
     pub(crate) fn may_see(&self, table: Table, id: &str) -> bool {
         let Some(seen) = &self.seen else { return true };
         !matches!(table, Table::Selector | Table::Rule) || seen.contains(id)
     }
 
-    /// Whether the user may do everything.
     pub(crate) const fn may_everything(&self) -> bool {
         self.may_all
     }
 
-    /// Whether the user has this permission.
     pub(crate) fn may(&self, permission: &str) -> bool {
         self.may_all || self.permissions.contains(permission)
     }
@@ -112,13 +112,13 @@ impl Rights {
         self.seen.is_some()
     }
 
-    /// Refuses what the user may not do, before the body of a call is read.
+    /// Refuses calls to paths for `super` only. Runs before the body of the call is read.
     pub(crate) fn check_path(&self, segments: &[&str]) -> Result<(), Refusal> {
         let is_super_only = segments.first().is_some_and(|first| SUPER_ONLY.contains(first));
         if is_super_only && !self.may_all { Err(Refusal::permission()) } else { Ok(()) }
     }
 
-    /// Refuses what the user may not do.
+    /// Refuses a call that the user has no permission for.
     pub(crate) fn check(&self, tables: &Tables, asked: Asked<'_>) -> Result<(), Refusal> {
         if self.may_all {
             return Ok(());
@@ -126,7 +126,7 @@ impl Rights {
         let refused = || Err(Refusal::permission());
         let Some((first, rest)) = asked.segments.split_first() else { return refused() };
         let reads = *asked.method == Method::GET || is_search(rest);
-        // A call of ShenYu's before 2.7 changes a secret although it reads by its method.
+        // Before ShenYu 2.7 a secret is changed with GET, so `updateSk` counts as a change.
         let reads = reads && !rest.ends_with(&["updateSk"]);
         if reads && !SECRET.contains(first) {
             return Ok(());
@@ -148,8 +148,9 @@ impl Rights {
         }
     }
 
-    /// The permissions that a change of selectors or rules takes: one of each plugin that it touches. `None`
-    /// where it touches what the user does not see, or none at all.
+    /// Returns the permissions that a change of selectors or rules needs: one for each plugin
+    /// concerned. Returns `None` if the change concerns a row that the user may not see, or no
+    /// existing plugin.
     fn needed_of_plugins(
         &self,
         tables: &Tables,
@@ -174,7 +175,7 @@ impl Rights {
                 plugins.extend(row::text(&stored.row, "pluginName"));
             }
         }
-        // Both ends of a move count: the plugin that has it and the one that gets it.
+        // Moving a row to another plugin needs permission for both plugins.
         if let Some(stored) = member("pluginId").and_then(|id| tables.get(Table::Plugin, &id)) {
             plugins.extend(row::text(&stored.row, "name"));
         }
@@ -189,7 +190,7 @@ impl Rights {
         (!plugins.is_empty()).then(|| needed.collect())
     }
 
-    /// The permissions that a console is told of.
+    /// Lists the buttons that the user holds the permission for.
     pub(crate) fn held<'a>(&'a self, entries: &'a [Entry]) -> impl Iterator<Item = &'a Entry> {
         entries
             .iter()
@@ -197,7 +198,8 @@ impl Rights {
             .filter(|entry| self.may_all || self.permissions.contains(&entry.id))
     }
 
-    /// Whether the user is shown a menu: one of his roles names it, or something below it.
+    /// Whether a menu is shown to the user: a role lists the menu, or an entry up to two levels
+    /// below it.
     pub(crate) fn shows(&self, entries: &[Entry], menu: &Entry) -> bool {
         let holds = |entry: &Entry| self.permissions.contains(&entry.id);
         let is_below = |entry: &&Entry| {
@@ -208,7 +210,7 @@ impl Rights {
     }
 }
 
-/// What a change is called in permissions.
+/// Returns the verb of a change as permissions name it.
 fn verb(method: &Method, rest: &[&str], body: &Value) -> &'static str {
     let has_id = || body.as_object().and_then(|body| row::filled(body, "id")).is_some();
     match (method, rest) {
@@ -225,7 +227,7 @@ fn row_texts(row: &Row, member: &str) -> Vec<String> {
     row.get(member).map(row::texts).unwrap_or_default()
 }
 
-/// Lets a user see a selector or a rule.
+/// Permits a user to see a selector or a rule.
 pub(crate) fn permit(draft: &mut Draft<'_>, user: &str, (table, id): (Table, &str)) {
     let Some(kind) = data_type(table) else { return };
     let key = data_permission_id(user, (kind, id));
@@ -243,7 +245,7 @@ pub(crate) fn permit(draft: &mut Draft<'_>, user: &str, (table, id): (Table, &st
     draft.put(Table::DataPermission, &key, row);
 }
 
-/// Lets a user see a selector or a rule no longer.
+/// Withdraws the permission to see a selector or a rule.
 pub(crate) fn forbid(draft: &mut Draft<'_>, user: &str, (table, id): (Table, &str)) {
     if let Some(kind) = data_type(table) {
         draft.delete(Table::DataPermission, &data_permission_id(user, (kind, id)));

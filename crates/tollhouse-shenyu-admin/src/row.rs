@@ -1,12 +1,13 @@
-//! A row of a table: a JSON object whose members are read as leniently as clients of five languages
-//! write them.
+//! Rows of tables: JSON objects whose members are read leniently, because clients in five languages
+//! write them differently.
 
 use serde_json::{Map, Value};
 
-/// One object, with what this build does not know of it.
+/// Object with all its members, including those that this build does not know.
 pub(crate) type Row = Map<String, Value>;
 
-/// A member as text; numbers and truth as they are written. `None` where absent, `null` or a structure.
+/// Returns a member as text; numbers and booleans as they are written. `None` if it is absent,
+/// `null`, an array or an object.
 pub(crate) fn text(row: &Row, name: &str) -> Option<String> {
     match row.get(name)? {
         Value::String(text) => Some(text.clone()),
@@ -15,12 +16,13 @@ pub(crate) fn text(row: &Row, name: &str) -> Option<String> {
     }
 }
 
-/// As [`text`], but blank is absent.
+/// Returns a member as [`text`] does, but `None` for blank text.
 pub(crate) fn filled(row: &Row, name: &str) -> Option<String> {
     text(row, name).filter(|text| !text.trim().is_empty())
 }
 
-/// A member that holds JSON written as text. Clients that send the structure itself mean its text.
+/// Returns a member that contains JSON as text. Some clients send the structure itself, which is
+/// converted to text.
 pub(crate) fn document(row: &Row, name: &str) -> Option<String> {
     match row.get(name)? {
         Value::Null => None,
@@ -29,7 +31,7 @@ pub(crate) fn document(row: &Row, name: &str) -> Option<String> {
     }
 }
 
-/// A member as truth; text counts by its word.
+/// Returns a member as a boolean; accepts text and numbers as [`flag_of`] does.
 pub(crate) fn flag(row: &Row, name: &str) -> Option<bool> {
     match row.get(name)? {
         Value::Bool(value) => Some(*value),
@@ -39,7 +41,7 @@ pub(crate) fn flag(row: &Row, name: &str) -> Option<bool> {
     }
 }
 
-/// What a text says as truth, by its word or as a number.
+/// Parses a boolean: `true` or `false` in any case, or `1` or `0`.
 pub(crate) fn flag_of(text: &str) -> Option<bool> {
     match text {
         "1" => Some(true),
@@ -50,7 +52,7 @@ pub(crate) fn flag_of(text: &str) -> Option<bool> {
     }
 }
 
-/// A member as a whole number, in quotes or not.
+/// Returns a member as a whole number, quoted or not.
 pub(crate) fn number(row: &Row, name: &str) -> Option<i64> {
     match row.get(name)? {
         Value::Number(number) => number.as_i64(),
@@ -59,12 +61,12 @@ pub(crate) fn number(row: &Row, name: &str) -> Option<i64> {
     }
 }
 
-/// The objects of a list; what is no object is left out.
+/// Lists the objects of an array member; other elements are skipped.
 pub(crate) fn rows<'a>(row: &'a Row, name: &str) -> impl Iterator<Item = &'a Row> + use<'a> {
     row.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object)
 }
 
-/// The texts of a list, or of one text that stands in its place.
+/// Returns the texts of an array, or a single text as a list of one.
 pub(crate) fn texts(value: &Value) -> Vec<String> {
     let one = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),

@@ -1,5 +1,5 @@
-//! What an admin begins with: the plugins, the dictionary that forms choose from, the default namespace,
-//! the roles, and the user `admin`.
+//! Initial rows of an admin: plugins, the dictionary of form options, the default namespace, the
+//! roles, and the user `admin`.
 
 mod fields;
 
@@ -14,16 +14,15 @@ use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::Name;
 
-/// The id of the role that may do everything.
+/// Id of the role that permits everything.
 pub(crate) const SUPER_ROLE: &str = "1346358560427216896";
 
-/// The id of the first user.
 pub(crate) const FIRST_USER: &str = "1";
 
-/// The row of [`Table::Secret`] that holds the key of tokens, in base64.
+/// Id of the row in [`Table::Secret`] that holds the token key, in base64.
 pub(crate) const TOKEN_KEY: &str = "jwt";
 
-/// Plugins: id, name, heading, place, whether they run from the start, configuration.
+/// Plugins: id, name, category, order, initially enabled, configuration.
 const PLUGINS: &[(&str, &str, &str, i64, bool, &str)] = &[
     ("1", "sign", "Authentication", 20, false, ""),
     ("2", "waf", "Authentication", 50, false, r#"{"model":"black"}"#),
@@ -67,7 +66,8 @@ const PLUGINS: &[(&str, &str, &str, i64, bool, &str)] = &[
     ("35", "loggingPulsar", "Logging", 185, false, LOGS),
     ("36", "loggingTencentCls", "Logging", 176, false, LOGS),
     ("38", "loggingClickHouse", "Logging", 195, false, r#"{"host":"127.0.0.1","port":"8123"}"#),
-    // ShenYu's gateways read this one and that of basicAuth whether it is on or not, and fail without.
+    // ShenYu's gateways read the configuration of casdoor and basicAuth even if the plugin is
+    // disabled, and fail without it.
     ("39", "casdoor", "Authentication", 40, false, r#"{"endpoint":"http://localhost:8000"}"#),
     ("40", "keyAuth", "Authentication", 150, false, ""),
     ("42", "tcp", "Proxy", 320, true, ""),
@@ -82,11 +82,12 @@ const PLUGINS: &[(&str, &str, &str, i64, bool, &str)] = &[
     ("66", "aiResponseTransformer", "Ai", 66, false, ""),
 ];
 
-/// The first settings of loggers that write to a topic.
+/// Initial settings of loggers that write to a topic.
 const LOGS: &str = r#"{"topic":"shenyu-access-logging"}"#;
 
-/// What ShenYu's admin calls the plugins of its first namespace, which scripts name by these ids: the first of them, and
-/// the plugins in the order of their ids as texts. Here a plugin of that namespace has one id.
+/// Ids by which ShenYu's admin relates plugins to its first namespace; scripts use them. They are
+/// consecutive: the first id, then the plugins in the text order of their ids. Here a plugin of
+/// that namespace has only one id.
 const RELATIONS: (u64, &[&str]) = (
     1_801_816_010_882_822_145,
     &[
@@ -96,9 +97,9 @@ const RELATIONS: (u64, &[&str]) = (
     ],
 );
 
-/// The plugin that an id of ShenYu's first namespace names.
+/// Returns the plugin that a relation id of ShenYu's first namespace refers to.
 pub(crate) fn plugin_of_relation(id: &str) -> Option<&'static str> {
-    // The last that came has an id of another series.
+    // The plugin added last has an id outside the series.
     if id == "1907261515594055680" {
         return Some("61");
     }
@@ -107,10 +108,10 @@ pub(crate) fn plugin_of_relation(id: &str) -> Option<&'static str> {
     plugins.get(usize::try_from(at).ok()?).copied()
 }
 
-/// Values with the names under which forms show them: name, then value of each.
+/// Options of a form field: displayed name, then value.
 type Named = &'static [(&'static str, &'static str)];
 
-/// Values of the dictionary: type, then code, name and value of each, which are the same here.
+/// Dictionary entries whose code, name and value are equal: type, then the values.
 const DICTIONARY: &[(&str, &[&str])] = &[
     ("operator", OPERATORS),
     ("paramType", PARAMETER_TYPES),
@@ -137,7 +138,8 @@ const DICTIONARY: &[(&str, &[&str])] = &[
     ("maskStatus", &["true", "false"]),
 ];
 
-/// Kinds of discovery, each with settings as the console reads them: a text of JSON. Only the first is followed here.
+/// Kinds of discovery with their default settings, which the console reads as JSON text. Only the
+/// first is supported here.
 const DISCOVERY_MODES: Named = &[
     ("local", "{}"),
     ("zookeeper", "{}"),
@@ -147,7 +149,7 @@ const DISCOVERY_MODES: Named = &[
     ("kubernetes", "{}"),
 ];
 
-/// Values of the dictionary whose names say more than they do: type, then name and value of each.
+/// Dictionary entries whose name explains the value: type, then name and value of each.
 const NAMED_VALUES: &[(&str, Named)] = &[
     ("multiSelectorHandle", &[("single handle", "0"), ("multiple handle", "1")]),
     ("multiRuleHandle", &[("single rule", "0"), ("multiple rule", "1")]),
@@ -169,8 +171,8 @@ const NAMED_VALUES: &[(&str, Named)] = &[
     ("automaticTransitionFromOpenToHalfOpenEnabled", &[("open", "true"), ("close", "false")]),
 ];
 
-/// Values of the dictionary that forms show by another name than their code: type, code, then name and value of
-/// each. Those without a value leave the choice to whoever is connected to.
+/// Dictionary entries whose code differs from the displayed name: type, code, then name and value
+/// of each. An empty value leaves the choice to the server that the gateway connects to.
 const CODED_VALUES: &[(&str, &str, Named)] = &[
     ("compressAlg", "COMPRESS_ALG", &[("none", "none"), ("LZ4", "LZ4")]),
     ("engine", "engine", ENGINES),
@@ -196,7 +198,7 @@ const CODED_VALUES: &[(&str, &str, Named)] = &[
     ("aiTokenLimitType", "COOKIE_KEY_RESOLVER", &[("cookie", "cookie")]),
 ];
 
-/// Engines of ClickHouse, under the names that the dictionaries of 2.5.1 to 2.7.1 have.
+/// Table engines of ClickHouse, with the names in the dictionaries of ShenYu 2.5.1 to 2.7.1.
 const ENGINES: Named = &[
     ("ReplacingMergeTree", "ReplacingMergeTree"),
     ("MergeTree", "MergeTree"),
@@ -204,7 +206,7 @@ const ENGINES: Named = &[
     ("ReplicatedMergeTree", "ReplicatedMergeTree"),
 ];
 
-/// How brokers of Kafka are spoken with.
+/// Security protocols of Kafka.
 const SECURITY_PROTOCOLS: Named = &[
     ("default", ""),
     ("PLAINTEXT", "PLAINTEXT"),
@@ -213,7 +215,7 @@ const SECURITY_PROTOCOLS: Named = &[
     ("SASL_SSL", "SASL_SSL"),
 ];
 
-/// By what they know who connects.
+/// SASL mechanisms of Kafka.
 const SASL_MECHANISMS: Named = &[
     ("default", ""),
     ("GSSAPI", "GSSAPI"),
@@ -223,11 +225,11 @@ const SASL_MECHANISMS: Named = &[
     ("SCRAM-SHA-512", "SCRAM-SHA-512"),
 ];
 
-/// Ways to choose a node.
+/// Load balancing algorithms.
 pub(crate) const LOAD_BALANCERS: &[&str] =
     &["hash", "random", "roundRobin", "leastActive", "p2c", "shortestResponse"];
 
-/// Operators of conditions, in the order in which forms show them.
+/// Operators of conditions, in the order of forms.
 pub(crate) const OPERATORS: &[&str] = &[
     "match",
     "=",
@@ -242,23 +244,25 @@ pub(crate) const OPERATORS: &[&str] = &[
     "isBlank",
 ];
 
-/// What conditions look at.
+/// Parameter types of conditions.
 pub(crate) const PARAMETER_TYPES: &[&str] =
     &["post", "uri", "query", "host", "ip", "header", "cookie", "req_method", "domain"];
 
 /// Secrets of a new admin.
 pub(crate) struct Secrets {
-    /// The first user's password as it is kept.
+    /// Hash of the first user's password.
     pub(crate) password: String,
-    /// The key of tokens, in base64.
+    /// Key that signs tokens, in base64.
     pub(crate) token_key: String,
 }
 
-/// Writes what is missing. What operators have changed stays; plugins that were deleted stay away, because
-/// all of it comes with the default namespace or not at all.
+/// Writes the initial rows that are missing, `rows_max` at most. Returns `true` once all are
+/// written. Rows that operators changed stay. Plugins that operators deleted stay deleted, because
+/// they are only written together with the default namespace.
 pub(crate) fn write_missing(draft: &mut Draft<'_>, secrets: &Secrets, rows_max: usize) -> Outcome {
     let is_filled = |row: &Row, member: &str| row::filled(row, member).is_some();
-    // What opens with no key any more, which somebody has accepted, is as if it were not there.
+    // A row that can no longer be decrypted, where the operator accepted the loss, counts as
+    // missing.
     if !draft.get(Table::Secret, TOKEN_KEY).is_some_and(|row| is_filled(&row, "key")) {
         put(draft, Table::Secret, TOKEN_KEY, json!({"key": secrets.token_key}))?;
     }
@@ -271,7 +275,7 @@ pub(crate) fn write_missing(draft: &mut Draft<'_>, secrets: &Secrets, rows_max: 
         return success("", true);
     }
     let mut rows = missing(draft);
-    // Two places are left for the key and the user above.
+    // Two rows are reserved for the token key and the user above.
     let rest = rows.split_off(rows.len().min(rows_max.saturating_sub(2)));
     for (table, id, row) in rows {
         put(draft, table, &id, row)?;
@@ -279,14 +283,14 @@ pub(crate) fn write_missing(draft: &mut Draft<'_>, secrets: &Secrets, rows_max: 
     success("", rest.is_empty())
 }
 
-/// The rows of a first namespace that are not there yet. The namespace itself is the last: once it is there, all was
-/// written, and what people delete afterwards stays deleted.
+/// Lists the rows of the default namespace that are missing. The namespace itself is written last:
+/// it marks completion, so that rows which operators delete later stay deleted.
 fn missing(draft: &Draft<'_>) -> Vec<(Table, String, Value)> {
     let mut rows = Vec::new();
     let role = json!({"roleName": "super", "description": "may do everything"});
     rows.push((Table::Role, SUPER_ROLE.to_owned(), role));
     for (id, name, role, sort, enabled, config) in PLUGINS {
-        // A plugin that was written before, by an import for example, stays as it is.
+        // A plugin written earlier, for example by an import, stays as it is.
         let named = Name {
             table: Table::Plugin,
             namespace: DEFAULT_NAMESPACE.to_owned(),
@@ -316,7 +320,7 @@ fn missing(draft: &Draft<'_>) -> Vec<(Table, String, Value)> {
     rows
 }
 
-/// The rows of the dictionary, type by type.
+/// Returns the rows of the dictionary, grouped by type.
 fn dictionary() -> impl Iterator<Item = Value> {
     let coded_entry = |kind: &str, code: &str, (name, value): (&str, &str), sort: usize| {
         json!({"type": kind, "dictCode": code, "dictName": name, "dictValue": value, "desc": "",
@@ -333,7 +337,7 @@ fn dictionary() -> impl Iterator<Item = Value> {
     let named = NAMED_VALUES.iter().flat_map(move |(kind, values)| {
         values.iter().enumerate().map(move |(sort, value)| entry(kind, *value, sort))
     });
-    // What has a code of its own goes on counting where the type's values before it ended.
+    // Entries with their own code continue the numbering of earlier entries of the same type.
     let coded = CODED_VALUES.iter().enumerate().flat_map(move |(at, (kind, code, values))| {
         let before = CODED_VALUES.iter().take(at).filter(|(other, ..)| other == kind).count();
         let entries = values.iter().enumerate();
@@ -343,7 +347,7 @@ fn dictionary() -> impl Iterator<Item = Value> {
 }
 
 fn put(draft: &mut Draft<'_>, table: Table, id: &str, value: Value) -> Result<(), Refusal> {
-    let Value::Object(members) = value else { return Err(Refusal::error("a row is an object")) };
+    let Value::Object(members) = value else { return Err(Refusal::error("expected an object")) };
     let mut row = Row::new();
     row.insert("id".to_owned(), id.into());
     row.extend(members);
@@ -360,7 +364,7 @@ mod tests {
     use super::*;
     use crate::tables::Tables;
 
-    /// Writes all of it, so many rows at once; how many pieces that took, and how many rows there are then.
+    /// Writes all rows in pieces of `rows_max`. Returns the number of pieces and of rows.
     async fn write_all(rows_max: usize) -> (usize, usize) {
         let store = tollhouse_store::open(&Location::Memory).expect("memory");
         let secrets = Secrets { password: "p".to_owned(), token_key: "k".to_owned() };
@@ -383,7 +387,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_store_that_takes_few_rows_at_once_gets_them_in_pieces() {
-        // As many as etcd takes unless it is told otherwise.
+        // etcd's default limit of operations in a transaction.
         let (pieces, rows) = write_all(128).await;
         assert!(pieces > 1, "{pieces}");
         assert_eq!((1, rows), write_all(10_000).await);

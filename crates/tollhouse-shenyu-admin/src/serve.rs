@@ -1,5 +1,5 @@
-//! The listener in front of a [`ShenyuAdmin`]. Each connection is a task of the caller's runtime, ended with
-//! the listener.
+//! Listener in front of a [`ShenyuAdmin`]. Each connection is a task on the caller's runtime and
+//! ends with the listener.
 
 use std::pin::pin;
 
@@ -18,7 +18,7 @@ use crate::limits::{CONNECTIONS_MAX, DRAIN_TIME_MAX, HEAD_TIME_MAX};
 use crate::probe;
 use crate::sync::places::Peer;
 
-/// Serves until `stop` is ready; requests under way then have a few seconds to end.
+/// Serves until `stop` is ready. Open requests then have a few seconds to finish.
 pub async fn serve(
     listener: TcpListener,
     admin: ShenyuAdmin,
@@ -31,7 +31,7 @@ pub async fn serve(
         drain_time: DRAIN_TIME_MAX,
     };
     let ended = admin.clone();
-    // The store is let go of at once, whoever still follows.
+    // The store is released at once, even while gateways still follow.
     let stop = async move {
         stop.await;
         ended.end();
@@ -57,7 +57,7 @@ pub async fn serve(
     }
 }
 
-/// Keeps an admin that has no listener, until `stop` is ready.
+/// Holds an admin without a listener until `stop` is ready, then releases its store.
 pub async fn hold(admin: ShenyuAdmin, stop: impl Future<Output = ()>) {
     stop.await;
     admin.end();

@@ -1,5 +1,5 @@
-//! Configuration for ShenYu's own gateways: what each group holds for a namespace, and what a commit
-//! changes of it.
+//! Configuration for ShenYu's own gateways: the objects of each group in a namespace, and the
+//! changes that a commit makes.
 
 pub(crate) mod places;
 pub(crate) mod polling;
@@ -22,10 +22,11 @@ use crate::row::Row;
 use crate::table::Table;
 use crate::tables::{Tables, namespace};
 
-/// Namespaces whose groups are remembered.
+/// Most namespaces whose groups are cached.
 const SNAPSHOTS_MAX: usize = 64;
 
-/// An object as gateways get it: the members that they know, in their spelling. `None` for what is none.
+/// Converts a row to the object that gateways expect, with only the members that they know, in
+/// their spelling. Returns `None` if the row is invalid for its kind.
 pub(crate) fn synced(kind: Kind, row: &Row) -> Option<Value> {
     match kind {
         Kind::Plugin => typed::<Plugin>(row),
@@ -44,7 +45,7 @@ fn typed<T: DeserializeOwned + Serialize>(row: &Row) -> Option<Value> {
     value.inspect_err(|error| tracing::warn!(%error, "an object is not sent to gateways")).ok()
 }
 
-/// The objects of a group in a namespace.
+/// Lists the objects of a group in a namespace.
 pub(crate) fn group(tables: &Tables, kind: Kind, wanted: &str) -> Vec<Value> {
     let Some(table) = Table::ALL.into_iter().find(|table| table.kind() == Some(kind)) else {
         return Vec::new();
@@ -53,11 +54,11 @@ pub(crate) fn group(tables: &Tables, kind: Kind, wanted: &str) -> Vec<Value> {
     rows.filter_map(|(_, row)| synced(kind, row)).collect()
 }
 
-/// What long polls compare and fetch of a group.
+/// Group as long polling compares and returns it.
 #[derive(Debug)]
 pub(crate) struct Group {
     kind: Kind,
-    /// Opaque to gateways, which compare it.
+    /// Checksum; gateways compare it but do not interpret it.
     sum: String,
     modified_ms: u64,
     objects: Vec<Value>,
@@ -71,12 +72,13 @@ impl Group {
 
 type Groups = Arc<Vec<Group>>;
 
-/// The groups of each namespace as they were made last.
+/// Cache of the latest groups of each namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots(Mutex<HashMap<String, (u64, Groups)>>);
 
 impl Snapshots {
-    /// The groups of a namespace at a version of the tables, or a later one.
+    /// Returns the groups of a namespace, from the cache if they were built at this version.
+    /// `tables` must be of this version or a later one.
     pub(crate) fn at(&self, version: u64, tables: &Tables, namespace: &str) -> Groups {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = kept.get(namespace);
@@ -105,7 +107,8 @@ impl Snapshots {
     }
 }
 
-/// 32 hexadecimal digits, as gateways expect of an MD5, made of a hash that is not broken.
+/// Returns 32 hexadecimal digits, the form of an MD5 that gateways expect. They are taken from
+/// SHA-256, because MD5 is broken.
 fn checksum(objects: &[Value]) -> String {
     let text = serde_json::to_vec(objects).unwrap_or_default();
     let sum = digest::digest(&digest::SHA256, &text);

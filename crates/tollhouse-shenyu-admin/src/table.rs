@@ -1,5 +1,5 @@
-//! The tables of the admin, each under its part of the store. Those that gateways follow lie where
-//! `tollhouse-shenyu` says; the others beside them.
+//! Tables of the admin and their keys in the store. Tables that gateways follow use the keys of
+//! `tollhouse-shenyu`; the others are stored beside them.
 
 use tollhouse_shenyu::{KEY_PREFIX, Kind};
 
@@ -20,18 +20,17 @@ pub(crate) enum Table {
     Discovery,
     DataPermission,
     Secret,
-    /// Who changed what.
+    /// Log of changes with their authors.
     Record,
-    /// Menus and permissions that operators have added.
+    /// Menus and buttons that operators have added.
     Resource,
     /// Documents of interfaces.
     Api,
-    /// What they are filed under.
+    /// Tags of these documents.
     Tag,
 }
 
 impl Table {
-    /// Every table.
     pub(crate) const ALL: [Self; 19] = [
         Self::Plugin,
         Self::Selector,
@@ -54,7 +53,7 @@ impl Table {
         Self::Tag,
     ];
 
-    /// The kind that gateways follow, if it is one.
+    /// Returns the kind of objects that gateways follow, if the table holds one.
     pub(crate) const fn kind(self) -> Option<Kind> {
         match self {
             Self::Plugin => Some(Kind::Plugin),
@@ -103,12 +102,13 @@ impl Table {
         }
     }
 
-    /// The key of a row.
+    /// Returns the store key of a row.
     pub(crate) fn key(self, id: &str) -> String {
         format!("{KEY_PREFIX}{}/{id}", self.segment())
     }
 
-    /// The row that a key names; `None` for keys of others and for an empty id.
+    /// Parses a store key into table and id. Returns `None` for keys of other data and for an empty
+    /// id.
     pub(crate) fn parse_key(key: &str) -> Option<(Self, &str)> {
         let (segment, id) = key.strip_prefix(KEY_PREFIX)?.split_once('/')?;
         let table = Self::ALL.into_iter().find(|table| table.segment() == segment)?;

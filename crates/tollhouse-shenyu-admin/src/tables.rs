@@ -1,4 +1,4 @@
-//! What the store holds, as rows, with an index by name for registrations.
+//! Rows of all tables in memory, with an index by name for registrations.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,32 +9,33 @@ use tollhouse_store::{Entry, Listing, Revision};
 use crate::row::{self, Row};
 use crate::table::Table;
 
-/// A row as it lies in the store.
+/// Row with the revision of its last change in the store.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     pub(crate) row: Arc<Row>,
     pub(crate) revision: Revision,
 }
 
-/// All rows, in the order of their ids.
+/// All rows, ordered by id, and their index.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     rows: BTreeMap<Table, BTreeMap<String, Stored>>,
     names: HashMap<Name, BTreeSet<String>>,
 }
 
-/// By what rows of a table are found other than their id.
+/// Unique name by which a row is found instead of its id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Name {
     pub(crate) table: Table,
     pub(crate) namespace: String,
-    /// A rule's selector; the plugin of a selector or of a form's field; the type of a dictionary's entry.
+    /// Owner of the row: a rule's selector, the plugin of a selector or form field, or the type of
+    /// a dictionary entry.
     pub(crate) parent: String,
     pub(crate) name: String,
 }
 
 impl Name {
-    /// The name under which a row is found.
+    /// Returns the name of a row, or `None` if its table has no names.
     pub(crate) fn from_row(table: Table, row: &Row) -> Option<Self> {
         let (parent, name) = match table {
             Table::Plugin => ("", "name"),
@@ -51,13 +52,14 @@ impl Name {
             Table::Api => ("rpcType", "apiPath"),
             _ => return None,
         };
-        // Namespaces are beside each other, not in themselves.
+        // Namespaces are not nested in a namespace.
         let namespace = match table {
             Table::Namespace => String::new(),
             _ => namespace(row),
         };
         let mut name = row::text(row, name)?;
-        // Forms of selectors, rules and plugins have fields of their own; a code may stand for several values.
+        // A plugin may have fields of the same name in several forms, and a dictionary code may
+        // have several values.
         let further = match table {
             Table::PluginHandle => Some("type"),
             Table::Dict => Some("dictName"),
@@ -73,13 +75,13 @@ impl Name {
     }
 }
 
-/// The namespace of a row; the default one where it names none.
+/// Returns the namespace of a row, or the default one if unset.
 pub(crate) fn namespace(row: &Row) -> String {
     row::filled(row, "namespaceId").unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
 }
 
 impl Tables {
-    /// What a store holds.
+    /// Reads the rows of a store.
     pub(crate) fn from_listing(listing: &Listing) -> Self {
         let mut tables = Self::default();
         for entry in &listing.entries {
@@ -88,23 +90,22 @@ impl Tables {
         tables
     }
 
-    /// A row.
     pub(crate) fn get(&self, table: Table, id: &str) -> Option<&Stored> {
         self.rows.get(&table)?.get(id)
     }
 
-    /// The rows of a table.
     pub(crate) fn rows(&self, table: Table) -> impl Iterator<Item = (&str, &Arc<Row>)> {
         let rows = self.rows.get(&table).into_iter().flatten();
         rows.map(|(id, stored)| (id.as_str(), &stored.row))
     }
 
-    /// The ids of the rows of that name.
+    /// Lists the ids of the rows with that name.
     pub(crate) fn ids(&self, name: &Name) -> impl Iterator<Item = &str> {
         self.names.get(name).into_iter().flatten().map(String::as_str)
     }
 
-    /// Takes an entry of the store over. What is no object is left out: others may have written there.
+    /// Applies a store entry and returns the change. An entry that is not a JSON object is skipped,
+    /// because other programs may write to the store.
     pub(crate) fn put(&mut self, entry: &Entry) -> Option<Written> {
         let (table, id) = Table::parse_key(&entry.key)?;
         let before = self.remove(table, id);
@@ -123,7 +124,7 @@ impl Tables {
         Some(Written { table, before, after: Some(row) })
     }
 
-    /// Takes the row of a key out.
+    /// Removes the row with that store key and returns the change.
     pub(crate) fn delete(&mut self, key: &str) -> Option<Written> {
         let (table, id) = Table::parse_key(key)?;
         let before = self.remove(table, id)?;
@@ -144,7 +145,7 @@ impl Tables {
     }
 }
 
-/// What a commit did to one row.
+/// Change of one row by a commit.
 #[derive(Debug, Clone)]
 pub(crate) struct Written {
     pub(crate) table: Table,

@@ -1,37 +1,36 @@
-//! Tokens of a login: JSON Web Tokens (RFC 7519) signed with HMAC-SHA256, with ShenYu's claims.
+//! Login tokens: JSON Web Tokens (RFC 7519) signed with HMAC-SHA256, with ShenYu's claims.
 
 use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a token: a name, and what surrounds it.
+/// Longest accepted token. Its only variable part is a user name.
 const TOKEN_BYTES_MAX: usize = 4 << 10;
 
-/// What a token says.
+/// Claims of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Claims {
     pub(crate) user_name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) client_id: Option<String>,
-    /// Seconds since 1970.
+    /// Expiry in seconds since 1970.
     pub(crate) exp: u64,
-    /// The password that it was given for, shortened: another one ends it.
+    /// Fingerprint of the user's password hash. A changed password invalidates the token.
     pub(crate) password: String,
 }
 
-/// What signs and verifies tokens.
+/// Key that signs and verifies tokens.
 #[derive(Clone)]
 pub(crate) struct TokenKey(hmac::Key);
 
 impl TokenKey {
-    /// The key of these bytes.
     pub(crate) fn new(secret: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
-    /// A token that says this.
+    /// Creates a signed token with these claims.
     pub(crate) fn sign(&self, claims: &Claims) -> serde_json::Result<String> {
         let head = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","typ":"JWT"}"#);
         let body = URL_SAFE_NO_PAD.encode(serde_json::to_vec(claims)?);
@@ -40,8 +39,8 @@ impl TokenKey {
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag)))
     }
 
-    /// What a token says that counts at this time; `None` for all others. The algorithm that a token names is
-    /// not asked for: there is one.
+    /// Verifies a token and returns its claims, or `None` if it is invalid or expired. The `alg` in
+    /// its header is ignored, because only one algorithm is accepted.
     pub(crate) fn verify(&self, token: &str, now_s: u64) -> Option<Claims> {
         if token.len() > TOKEN_BYTES_MAX {
             return None;

@@ -1,7 +1,8 @@
-//! Configuration as a whole: ShenYu's archive of an export, made of the tables and taken over into them.
+//! Import and export of the whole configuration as ShenYu's archive.
 //!
-//! What is taken over replaces what has the same id, or, where ShenYu has names that are unique, the same
-//! name; everything else stays. An object that cannot be taken is named in the [`Report`], with the reason.
+//! An imported object replaces the one with the same id, or with the same name where ShenYu's names
+//! are unique. Everything else stays. An object that cannot be imported is listed in the [`Report`]
+//! with the reason.
 
 mod incoming;
 mod report;
@@ -20,16 +21,16 @@ use crate::tables::{Tables, namespace};
 pub(crate) use self::incoming::Incoming;
 pub use self::report::{Part, Report};
 
-/// A file of the archive.
+/// File of the archive.
 struct Content {
     file: &'static str,
-    /// What the answer of an import calls it.
+    /// Name of the content in the answer of an import.
     name: &'static str,
-    /// Whose rows are in it, in the shape of this resource.
+    /// Resource whose rows the file holds; empty for upstreams.
     resource: &'static str,
 }
 
-/// The files, in the order in which they are taken over: what others need comes first.
+/// Files in import order: rows that others refer to come first.
 const CONTENTS: [Content; 12] = [
     Content { file: "plugin.json", name: "plugin", resource: "plugin" },
     Content { file: "plugin_template.json", name: "pluginTemplate", resource: "plugin" },
@@ -42,26 +43,26 @@ const CONTENTS: [Content; 12] = [
     Content { file: "auth.json", name: "auth", resource: "appAuth" },
     Content { file: "proxy_selector.json", name: "proxySelector", resource: "proxy-selector" },
     Content { file: "discovery.json", name: "discovery", resource: "discovery" },
-    // Not a table of its own here: each belongs to the row of its selector.
+    // Not a table here: upstreams are stored in the row of their selector.
     Content { file: "discovery_upstream.json", name: "discoveryUpstream", resource: "" },
 ];
 
-/// Where the objects of an import come from.
+/// Source of the objects of an import.
 #[derive(Debug, Clone, Copy)]
 pub enum Source<'a> {
-    /// The archive that ShenYu's admin exports.
+    /// Archive that ShenYu's admin exports.
     Archive(&'a [u8]),
-    /// The `data` of its `/configs/fetch`.
+    /// Member `data` of an answer to ShenYu's `/configs/fetch`.
     Groups(&'a Value),
 }
 
-/// Why nothing can be imported or exported.
+/// Why an import or export failed as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// It is no archive, or damaged.
+    /// The bytes are not a zip archive, or it is damaged.
     #[error("the archive cannot be read: {0}")]
     Archive(String),
-    /// It would be too large.
+    /// The archive would be too large.
     #[error("the archive cannot be written: {0}")]
     Export(#[from] std::io::Error),
     /// An object cannot be written as JSON.
@@ -69,12 +70,13 @@ pub enum TransferError {
     Object(#[from] serde_json::Error),
 }
 
-/// What an import writes into a store that has this listing of everything below
-/// [`tollhouse_shenyu::KEY_PREFIX`], and what becomes of its objects. Everything goes into `namespace`, or
-/// each object into its own.
+/// Computes the writes of an import, and its report. `listing` is everything in the store below
+/// [`tollhouse_shenyu::KEY_PREFIX`]. All objects go into `namespace`, or with `None` each into the
+/// one it names.
 ///
 /// # Errors
-/// There is nothing that can be read.
+///
+/// If the archive cannot be read, or an object cannot be written as JSON.
 pub fn plan_import(
     listing: &Listing,
     source: Source<'_>,
@@ -89,15 +91,16 @@ pub fn plan_import(
     let tables = Tables::from_listing(listing);
     let mut draft = Draft::new(&tables, clock::now_text());
     let report = incoming.put(&mut draft, namespace);
-    // No refusal: what could not be taken is in the report.
+    // Never an error: objects that could not be imported are in the report.
     let report = draft.end_call(Ok(report)).unwrap_or_default();
     Ok((report, draft.into_transaction()?.operations))
 }
 
-/// The archive that ShenYu's admin would export of a store: of one namespace, or of all.
+/// Exports a store, or one namespace of it, as ShenYu's admin would.
 ///
 /// # Errors
-/// It would be too large.
+///
+/// If the archive would be too large.
 pub fn export_archive(
     listing: &Listing,
     namespace: Option<&str>,
@@ -105,14 +108,16 @@ pub fn export_archive(
     Ok(export(&Tables::from_listing(listing), namespace)?)
 }
 
-/// The archive of a namespace, or of all of them.
+/// Exports all rows, or those of one namespace, as an archive.
 ///
 /// # Errors
-/// It would be too large.
+///
+/// If the archive would be too large.
 pub(crate) fn export(tables: &Tables, wanted: Option<&str>) -> std::io::Result<Vec<u8>> {
     let mut files = Vec::new();
     for content in &CONTENTS {
-        // Plugins of this admin are rows of one table, which is what releases without templates export.
+        // All plugins are rows of one table here, which is the form that releases without templates
+        // export.
         if matches!(content.name, "pluginTemplate" | "namespacePlugin") {
             continue;
         }

@@ -1,5 +1,5 @@
-//! The one task that writes: calls that wait are written in one commit, and what others commit to the same
-//! store is followed.
+//! Single writer task. It commits the waiting calls in batches and follows commits of other writers
+//! of the same store.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -16,34 +16,35 @@ use crate::limits::{CALLS_PER_COMMIT, CALLS_WAITING_MAX, CHANGES_WAITING_MAX, CO
 use crate::records::{self, Author};
 use crate::tables::{Tables, Written};
 
-/// What a call does to the tables. It may run more than once: where somebody else came before.
+/// Change of the tables by a call. The function may run more than once, because a conflicting
+/// commit causes a retry.
 pub(crate) type Call = Box<dyn Fn(&mut Draft<'_>) -> Outcome + Send>;
 
-/// What is told to those who follow.
+/// Notification to followers.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
-    /// What one commit did.
+    /// Changes of one commit.
     Rows(Arc<[Written]>),
-    /// Everything may have changed.
+    /// All rows were read again, so any of them may have changed.
     Everything,
-    /// Nothing has changed, but somebody wants these sent anew.
+    /// Request of a caller to send these kinds again, although they have not changed.
     Refresh(&'static [Kind]),
 }
 
 struct Waiting {
     call: Call,
-    /// Whose call it is, where it is to be noted.
+    /// Author for the record of the change, if the call is to be recorded.
     author: Option<Arc<Author>>,
     answer: oneshot::Sender<Done>,
 }
 
-/// What came of a call, and up to which commit it has seen the tables, its own included.
+/// Outcome of a call, and the latest commit that its tables include. That may be its own commit.
 struct Done {
     outcome: Outcome,
     revision: Revision,
 }
 
-/// The tables, and the way to write them.
+/// Read access to the tables, and the channel to their writer.
 #[derive(Clone)]
 pub(crate) struct Book {
     tables: Arc<RwLock<Tables>>,
@@ -55,7 +56,7 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// Reads everything and starts to follow.
+    /// Reads all rows and starts the writer task.
     pub(crate) async fn open(
         store: Arc<dyn Store>,
         mut ending: watch::Receiver<bool>,
@@ -73,7 +74,7 @@ impl Book {
             newest: Revision::ZERO,
         };
         writer.read_everything().await?;
-        // Ends with the last of the calls' senders, or when it has to.
+        // The task ends when the last `Book` is dropped, or when `ending` turns true.
         tokio::spawn(async move {
             tokio::select! {
                 () = writer.run(waiting) => {}
@@ -83,23 +84,23 @@ impl Book {
         Ok(Self { tables, calls, changes, version, author: None, in_service: None })
     }
 
-    /// The same book in the hands of somebody: what is written is noted with it, in one commit.
+    /// Returns the same book, recording each write with `author` in the same commit.
     pub(crate) fn by(&self, author: Arc<Author>) -> Self {
         Self { author: Some(author), ..self.clone() }
     }
 
-    /// The same book whose calls are answered once what they wrote serves.
+    /// Returns the same book, answering each call only after its write is in service.
     pub(crate) fn answering_once(self, in_service: Option<InService>) -> Self {
         Self { in_service, ..self }
     }
 
-    /// The tables as they are; not to be held across an await.
+    /// Locks the tables for reading. The guard must not be held across an await.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Tables> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does a call; it is in the store once this answers a success, and in service where that is waited for. Each call
-    /// waits by itself, so that others are written meanwhile.
+    /// Runs a call. On success its change is stored, and in service if the book waits for that.
+    /// Only this caller waits; the writer continues with other calls meanwhile.
     pub(crate) async fn write(
         &self,
         call: impl Fn(&mut Draft<'_>) -> Outcome + Send + 'static,
@@ -117,18 +118,17 @@ impl Book {
         outcome
     }
 
-    /// Has groups sent anew to all who follow.
+    /// Sends the groups of these kinds again to all followers.
     pub(crate) fn refresh(&self, kinds: &'static [Kind]) {
-        // Nobody follows most of the time.
+        // An error only means that no gateway follows.
         let _ = self.changes.send(Change::Refresh(kinds));
     }
 
-    /// Changes from now on.
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<Change> {
         self.changes.subscribe()
     }
 
-    /// Counts changes.
+    /// Returns a counter that rises with every change.
     pub(crate) fn version(&self) -> watch::Receiver<u64> {
         self.version.clone()
     }
@@ -140,8 +140,8 @@ struct Writer {
     tables: Arc<RwLock<Tables>>,
     changes: broadcast::Sender<Change>,
     version: watch::Sender<u64>,
-    /// The newest commit that is in the tables. What a watch tells beside commits is not counted: whoever puts commits
-    /// into service never hears of it.
+    /// Latest commit in the tables. Progress that the watch reports without a commit does not
+    /// count, because the data plane never sees it and could not confirm it.
     newest: Revision,
 }
 
@@ -150,7 +150,8 @@ impl Writer {
         loop {
             tokio::select! {
                 event = self.watch.next() => if self.follow(event).await.is_err() {
-                    // Whoever asks is answered that the store is closed; the listener is made anew with it.
+                    // Callers are told that the store is closed. The listener is restarted together
+                    // with the store.
                     return;
                 },
                 first = calls.recv() => {
@@ -176,7 +177,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes over what has come from the store.
+    /// Applies an event of the store.
     async fn follow(&mut self, event: WatchEvent) -> Result<(), StoreError> {
         match event {
             WatchEvent::Commit(changes) => {
@@ -201,7 +202,7 @@ impl Writer {
     }
 
     fn publish(&self, change: Change) {
-        // Nobody follows most of the time.
+        // An error only means that no gateway follows.
         let _ = self.changes.send(change);
         self.version.send_modify(|version| *version += 1);
     }
@@ -218,7 +219,8 @@ impl Writer {
             }
             match self.store.commit(transaction).await {
                 Ok(committed) => {
-                    // Whoever is answered reads what it has written.
+                    // Applies the own commit first, so that callers read their own writes after the
+                    // answer.
                     while self.watch.revision() < committed.revision {
                         let event = self.watch.next().await;
                         if self.follow(event).await.is_err() {
@@ -233,7 +235,7 @@ impl Writer {
                         break;
                     }
                 }
-                // Together they are too much, but perhaps not each alone.
+                // The batch may exceed the store's limits although each call alone does not.
                 Err(error) if error.kind() == ErrorKind::Refused && batch.len() > 1 => {
                     for waiting in batch {
                         Box::pin(self.write(vec![waiting])).await;
@@ -268,7 +270,7 @@ impl Writer {
 
 fn answer_all(batch: Vec<Waiting>, outcomes: Vec<Outcome>, revision: Revision) {
     for (waiting, outcome) in batch.into_iter().zip(outcomes) {
-        // The caller may have gone.
+        // The caller may have disconnected.
         let _ = waiting.answer.send(Done { outcome, revision });
     }
 }

@@ -1,4 +1,4 @@
-//! What a plugin does for one of its rules, and doing it.
+//! Actions of plugins: the compiled effect of each rule, and its execution.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,17 +33,17 @@ use crate::turn::Turn;
 use crate::view::civil_time;
 use crate::{grpc, guard};
 
-/// What a plugin does, ready to be done.
+/// Compiled effect of a rule.
 #[derive(Debug)]
 pub(crate) enum Action {
     Pass,
-    /// Passes requests on, because the rule cannot be used, for this reason.
+    /// Passes requests on, because the rule cannot be used for this reason.
     Broken(String),
     /// Answers every request.
     Refuse(Answer),
     Waf(WafRule),
     Sign {
-        /// Whether the body is signed too.
+        /// Whether the body is part of the signed text.
         reads_body: bool,
     },
     KeyAuth(KeyAuthRule),
@@ -54,46 +54,47 @@ pub(crate) enum Action {
     Mock(MockRule),
     Cache {
         rule: CacheRule,
-        /// Of the rule.
+        /// Id of the rule.
         id: String,
         cache: SharedCache,
     },
     Jwt(JwtRule),
     Casdoor(Box<CasdoorGate>),
-    /// Users log in.
+    /// Admits users who are logged in, and redirects others to the login.
     OAuth2(Arc<dyn Logins>),
     Limit(Shared<Limiter>),
-    /// The same with counts elsewhere.
+    /// As `Limit`, with counts in Redis.
     LimitTogether(Box<SharedLimit>),
     Break {
         breaker: Shared<Breaker>,
-        /// What refusals are counted as: those of its limit, and those while it is open.
+        /// Names under which its refusals are counted.
         refusals: Refusals,
     },
     MapParameters(Arc<BodyEdits>),
     Request(Box<RequestRule>),
-    /// Done to the answer of a node, once a proxy has taken the request.
+    /// Changes a node's response. Runs after a proxy has accepted the request.
     ModifyAnswer(Arc<ResponseRule>),
-    /// A field of the body is decrypted or encrypted.
+    /// Decrypts or encrypts fields of the request body.
     CryptRequest(Arc<CryptorRule>),
-    /// The same of a node's answer, once a proxy has taken the request.
+    /// Decrypts or encrypts fields of a node's response. Runs after a proxy has accepted the
+    /// request.
     CryptAnswer(Arc<CryptorRule>),
-    /// It is written down once it is over.
+    /// Records the exchange in a log when it ends.
     Record(Box<Recorder>),
-    /// It answers with what a method of Dubbo gives.
+    /// Calls a Dubbo method and answers with its result.
     Dubbo(Box<DubboCaller>),
-    /// It makes the request a call of gRPC, to a node of the target at this place.
+    /// Converts the request to a gRPC call to a node of the target with this index.
     Grpc {
         target: usize,
     },
-    /// It sends the request to a node of the target at this place.
+    /// Sends the request to a node of the target with this index.
     Proxy {
         rule: DivideRule,
         target: usize,
     },
 }
 
-/// Names of what refuses in the place of a call, by the plugin.
+/// Names under which a breaker's refusals are counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Refusals {
     limit: &'static str,
@@ -111,19 +112,19 @@ impl Refusals {
     }
 }
 
-/// What has come of an action.
+/// Outcome of an action.
 pub(crate) enum Done<'o> {
-    /// The next plugin is asked.
+    /// The next plugin runs.
     Next,
-    /// The request goes to a node of the target at this place.
+    /// The request goes to a node of the target with this index.
     Node(usize),
     Answered(Box<plugin::Answer<'o>>),
-    /// It begins anew inside of the gateway, with this path.
+    /// The request runs through the gateway again with this path.
     Anew(String),
 }
 
 impl Chain {
-    /// Does what a rule says.
+    /// Executes an action.
     pub(crate) async fn act<'o>(
         &self,
         action: &Action,
@@ -161,7 +162,8 @@ impl Chain {
             },
             Action::Dubbo(caller) => {
                 let metadata = turn.metadata(&self.engine);
-                // Before the call: one whose answer must not go out is not made.
+                // Checked before the call, because a call whose response must not be delivered is
+                // not made.
                 if let Err(refusal) = Box::pin(self.prepare_answer(cx, turn)).await {
                     return Done::Answered(refusal);
                 }
@@ -198,7 +200,8 @@ impl Chain {
         }
     }
 
-    /// Whether a request may pass by a rule that protects.
+    /// Checks a request by the rule of a protecting plugin. Returns the answer to a refused request
+    /// as the error.
     async fn check(
         &self,
         action: &Action,
@@ -236,16 +239,17 @@ impl Chain {
                 Ok(())
             }
             Action::LimitTogether(limit) => limit.check(cx, turn).await,
-            // All others are done where this is called from.
+            // The caller handles all other actions.
             _ => Err(Answer::InternalException),
         }
     }
 }
 
-/// Changes what passes, or takes it down.
+/// Changes the request, prepares changes of the response, or starts a record.
 ///
 /// # Errors
-/// The answer to a request that cannot be changed as it has to be.
+///
+/// The answer to a request that cannot be changed as required.
 async fn shape_exchange(
     action: &Action,
     cx: &mut RequestContext<'_>,
@@ -266,13 +270,13 @@ async fn shape_exchange(
             cx.read_answer_in(Codings::IDENTITY);
             turn.aftermath.answer_edits.push(AnswerEdit::Crypt(Arc::clone(rule)));
         }
-        // All others are done where this is called from.
+        // The caller handles all other actions.
         _ => return Err(Answer::InternalException),
     }
     Ok(())
 }
 
-/// Lets who has logged in pass, and sends others to do so.
+/// Admits a user who is logged in, and redirects others to the login.
 async fn admit<'o>(logins: &dyn Logins, cx: &mut RequestContext<'_>, turn: &mut Turn) -> Done<'o> {
     match logins.admit(cx).await {
         Ok(cookies) => {
@@ -308,7 +312,8 @@ fn mock<'o>(rule: &MockRule, cx: &RequestContext<'_>) -> Done<'o> {
     Done::Answered(Box::new(answer.with_header("Content-Type", &b"application/json"[..])))
 }
 
-/// Lets a call through a breaker, once it is its turn; or says what answers it, and where it may go instead.
+/// Begins a call at a breaker and waits for its turn. If the breaker refuses, returns its answer
+/// and the fallback.
 async fn begin_call(
     breaker: &Shared<Breaker>,
     cx: &mut RequestContext<'_>,
@@ -326,10 +331,10 @@ async fn begin_call(
     Ok(())
 }
 
-/// The fallback of a call that was not begun; `None` if the breaker's own answer goes out.
+/// Applies the fallback of a refused call; `None` if the breaker's own answer applies.
 fn fall_back<'o>(fallback: Fallback, turn: &Turn) -> Option<Done<'o>> {
     match fallback {
-        // A fallback to the path that failed would go round without end.
+        // A fallback to the refused path itself would loop.
         Fallback::Inside(path) if path != turn.asked() => Some(Done::Anew(path)),
         Fallback::Elsewhere(location) if !turn.is_asked(&location) => {
             Some(elsewhere(302, location))
@@ -338,17 +343,17 @@ fn fall_back<'o>(fallback: Fallback, turn: &Turn) -> Option<Done<'o>> {
     }
 }
 
-/// Seconds between two lines of the log that Redis does not answer.
+/// Shortest time between two warnings that Redis does not answer, in seconds.
 const SILENCE_LOG_S: u64 = 10;
 
-/// A limit whose counts are in Redis.
+/// Rate limit with counts in Redis.
 #[derive(Debug)]
 pub(crate) struct SharedLimit {
     rule: LimiterRule,
-    /// Of the rule.
+    /// Id of the rule.
     id: String,
     scripts: Arc<dyn Scripts>,
-    /// When it was last logged that Redis does not answer, in seconds since 1970.
+    /// Time of the last warning that Redis does not answer, in seconds since 1970.
     logged_s: AtomicU64,
 }
 
@@ -357,11 +362,12 @@ impl SharedLimit {
         Self { rule, id: id.to_owned(), scripts, logged_s: AtomicU64::new(0) }
     }
 
-    /// Asks Redis. Without an answer a request passes, as in ShenYu: its gateways would let it pass too.
+    /// Asks Redis to admit a request. Without an answer the request passes, as in ShenYu, whose
+    /// gateways would let it pass too.
     async fn check(&self, cx: &mut RequestContext<'_>, turn: &mut Turn) -> Result<(), Answer> {
         let now_ms = cx.now().unix_ms;
         let key = self.rule.key(cx.remote_address(), |name| text_header(cx, name));
-        // Unique among those that are under way at the same time.
+        // Unique among concurrent requests.
         let request = format!("{:016x}{now_ms:x}", cx.random());
         let call = self.rule.ask(&self.id, &key, &request, now_ms / 1000);
         match self.scripts.run(&call).await {
@@ -413,7 +419,8 @@ fn check_token(rule: &JwtRule, cx: &mut RequestContext<'_>) -> Result<(), Answer
     Ok(())
 }
 
-/// Notes the subject of a token, with all that the token says: what it grants may stand anywhere.
+/// Records the identity of a token: its subject, and all claims as the grant, because any claim may
+/// carry permissions.
 pub(crate) fn note_claims(cx: &mut RequestContext<'_>, by: &'static str, claims: &Value) {
     let name = claims.get("sub").and_then(Value::as_str).unwrap_or_default();
     let grant = claims.to_string();
@@ -426,12 +433,13 @@ fn check_key(rule: &KeyAuthRule, cx: &mut RequestContext<'_>, turn: &Turn) -> Re
     let parameters = turn.query.as_deref().map(guard::parameters).unwrap_or_default();
     let query = parameters.iter().find(|(name, _)| *name == rule.key_name);
     rule.check(header.as_deref(), query.map(|(_, value)| &**value))?;
-    // A rule has one key: those who have it are one party.
+    // A rule has a single key, so all clients with the key share one identity.
     cx.note_identity(Identity { by: "keyAuth", name: rule.key_name.as_bytes(), grant: b"" });
     Ok(())
 }
 
-/// Bounds the size of a request by a proxy's rule: refuses it by what is declared, or has its body counted as it comes.
+/// Enforces the size limits of a proxy's rule: refuses a request by its declared size, and limits
+/// the body while it arrives.
 fn limit_size(rule: &DivideRule, cx: &mut RequestContext<'_>) -> Option<Answer> {
     let refusal = refuse_size(rule, cx.exchange());
     if let (None, Some(bytes_max)) = (refusal, rule.bytes_max()) {
@@ -441,9 +449,9 @@ fn limit_size(rule: &DivideRule, cx: &mut RequestContext<'_>) -> Option<Answer> 
     refusal
 }
 
-/// The answer to a request that is larger than a proxy's rule allows.
+/// Returns the answer to a request whose declared size exceeds the limits of a proxy's rule.
 pub(crate) fn refuse_size(rule: &DivideRule, exchange: &dyn plugin::Exchange) -> Option<Answer> {
-    // Most rules have no limits, and no request pays for adding up then.
+    // Most rules have no limits, so header sizes are only summed if needed.
     let mut value_bytes = 0;
     if rule.header_bytes_max > 0 {
         exchange.each_client_header(&mut |_, value| value_bytes += value.len() as u64);

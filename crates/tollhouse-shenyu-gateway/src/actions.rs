@@ -1,5 +1,5 @@
-//! What a plugin does by each of its selectors and rules, found by their places in the order of choice.
-//! Which of them a request gets is decided by the engine; what an action does is not known here.
+//! Actions of a plugin, indexed by the ranks of its selectors and rules. The engine chooses the
+//! ranks for a request.
 
 use std::sync::Arc;
 
@@ -8,18 +8,19 @@ use tollhouse_shenyu::model::{Rule, Selector};
 
 use crate::action::Action;
 
-/// See the module.
+/// Actions of one plugin.
 #[derive(Debug)]
 pub(crate) struct Actions {
-    /// Where those of each selector begin.
+    /// Index of each selector's first action in `list`.
     starts: Box<[usize]>,
-    /// One for each rule, or for the selector where no rule is asked; `None` for what nothing is done by.
+    /// Actions of the rules of each selector, or of the selector itself if it applies without
+    /// rules; `None` for no action.
     list: Box<[Option<Arc<Action>>]>,
 }
 
 impl Actions {
-    /// Those of the plugin at `place` of the engine; `action` is asked once for each rule, and for each selector that
-    /// no rule is asked of.
+    /// Builds the table for the plugin at `place` of the engine. Calls `action` once for each rule,
+    /// and once for each selector that applies without rules.
     pub(crate) fn new(
         engine: &Engine,
         place: usize,

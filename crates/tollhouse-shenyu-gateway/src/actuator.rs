@@ -35,11 +35,11 @@ pub(crate) struct Contents {
     pub(crate) selectors: Vec<Arc<Selector>>,
     pub(crate) rules: Vec<Arc<Rule>>,
     pub(crate) metadata: Vec<Arc<Metadata>>,
-    /// Places of enabled plugins in the chain, by their names.
+    /// Order of enabled plugins in the chain, by name.
     pub(crate) order: Map<String, Value>,
 }
 
-/// The pages of one chain. Each is made once, at the first request for it.
+/// Pages of one chain. Each is rendered at the first request for it.
 #[derive(Debug)]
 pub(crate) struct Actuator {
     contents: Contents,
@@ -63,7 +63,7 @@ impl Actuator {
         Some(answer.with_header("Content-Type", &b"application/json"[..]))
     }
 
-    /// A list of one object, as ShenYu's streams of one are written.
+    /// Renders a page: a list with one object, the form in which ShenYu serialises a stream of one.
     fn page(&self, page: Page) -> Value {
         let mut members = Map::new();
         let Contents { plugins, selectors, rules, metadata, order } = &self.contents;
@@ -97,7 +97,7 @@ fn append(members: &mut Map<String, Value>, name: &str, object: Value) {
     }
 }
 
-/// An object as gateways get it, without its secrets.
+/// Serialises an object as gateways receive it, with its secrets masked.
 fn written<T: Serialize>(object: &T) -> Value {
     let mut value = serde_json::to_value(object).unwrap_or_default();
     for member in ["config", "handle"] {

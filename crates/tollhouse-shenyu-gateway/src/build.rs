@@ -1,4 +1,4 @@
-//! Compiles the objects of a namespace: the engine that matches, and what each rule does.
+//! Compiler of a namespace: builds the matching engine and the action of each rule.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ use crate::sources::Terms;
 use crate::target::{self, Again, Nodes, Target};
 use crate::tcp;
 
-/// The objects of one namespace.
+/// Objects of one namespace.
 pub(crate) struct Parts {
     pub(crate) plugins: Vec<Arc<Plugin>>,
     pub(crate) selectors: Vec<Arc<Selector>>,
@@ -55,18 +55,18 @@ pub(crate) struct Parts {
     pub(crate) discovery: Vec<Arc<DiscoveryUpstreams>>,
 }
 
-/// Rows that ShenYu has for parts of its gateway that are always here.
+/// Plugins that are part of ShenYu's gateway and always active here.
 const BUILT_IN: &[&str] =
     &["global", "uri", "webClient", "nettyHttpClient", "paramTransform", "response"];
 
-/// Plugins that change what a node has answered.
+/// Plugins that change responses of nodes.
 const BEHIND_NODES: &[&str] = &["modifyResponse", "cryptorResponse"];
 
-/// Who has connections to Redis and Dubbo's servers, and who writes objects for calls to the gateway itself.
+/// Connections to Redis and other servers, and the handler of calls to the gateway's own interface.
 type Interfaces<'a> = (Option<&'a Arc<dyn Engines>>, &'a Option<Arc<dyn LocalInterface>>);
 
-/// Compiles everything, with what is kept of objects that are still the same. What cannot be compiled is
-/// reported; of plugins that protect, it refuses what it could be meant for.
+/// Compiles all objects, reusing what was compiled from unchanged ones. Faulty objects are
+/// reported. In a protecting plugin, requests that a faulty object might match are refused.
 pub(crate) fn compile(
     parts: &Parts,
     terms: Terms,
@@ -109,9 +109,10 @@ pub(crate) fn compile(
         .links(&engine, parts)
         .into_iter()
         .partition::<Vec<Link>, _>(|link| BEHIND_NODES.contains(&&*link.name));
-    // In ShenYu it stands before all that protects, and gives to anybody what was answered to somebody.
+    // ShenYu runs the cache before all protecting plugins, so it would serve any client a response
+    // meant for an authorised one.
     let links = before_proxies(links, "cache", |_, _| true);
-    // ShenYu's later rows have it behind the proxies, and it is to decide whether a call is made.
+    // Newer rows of ShenYu place it after the proxies, but it must decide whether a call is made.
     let links = before_proxies(links, "resilience4j", |proxy, named| proxy < named);
     let judges_paths = links.iter().chain(&answer_links).any(|link| protects(&link.name));
     let is_bare = !is_used(parts, &links);
@@ -140,7 +141,7 @@ pub(crate) fn compile(
     (chain, problems)
 }
 
-/// The pages below `/actuator/`, which show these objects.
+/// Builds the pages below `/actuator/` for these objects.
 fn actuator(parts: &Parts, engine: &Engine) -> Actuator {
     Actuator::new(Contents {
         plugins: parts.plugins.clone(),
@@ -151,15 +152,15 @@ fn actuator(parts: &Parts, engine: &Engine) -> Actuator {
     })
 }
 
-/// Whether an object needs requests: a selector, enabled or not, of an enabled plugin, or a plugin that refuses
-/// requests without a selector.
+/// Whether the chain needs to see requests: an enabled plugin has a selector, enabled or not, or a
+/// plugin refuses requests that match no selector.
 fn is_used(parts: &Parts, links: &[Link]) -> bool {
     let is_on = |name: &str| parts.plugins.iter().any(|it| it.enabled && it.name == name);
     links.iter().any(|link| matches!(link.unmatched, Unmatched::Refuse(_)))
         || parts.selectors.iter().any(|it| is_on(&it.plugin_name))
 }
 
-/// All applications compiled together, anew where one of them has changed.
+/// Compiles all applications, or reuses the previous result if none has changed.
 fn applications(parts: &Parts, kept: &mut Kept) -> (Arc<Applications>, Vec<Problem>) {
     let known = kept.applications.take().filter(|known| known.is_of(&parts.app_auths));
     let made = kept.applications.insert(known.unwrap_or_else(|| {
@@ -172,18 +173,18 @@ fn applications(parts: &Parts, kept: &mut Kept) -> (Arc<Applications>, Vec<Probl
 
 struct Builder<'a> {
     plugins: HashMap<&'a str, &'a Arc<Plugin>>,
-    /// By the id of the selector.
+    /// Discovery data by selector id.
     discovery: HashMap<&'a str, &'a Arc<DiscoveryUpstreams>>,
-    /// What rules do, by their ids.
+    /// Actions of rules by rule id.
     rules: HashMap<&'a str, Arc<Action>>,
-    /// What selectors do that no rule is asked of, by their ids.
+    /// Actions of selectors that apply without rules, by selector id.
     selectors: HashMap<&'a str, Arc<Action>>,
     targets: Vec<Arc<Target>>,
-    /// Where the place that is being compiled sends requests.
+    /// Target of the rule or selector being compiled.
     target: Option<Arc<Target>>,
     made_before: MadeById,
     made: MadeById,
-    /// Those that several rules share, by key.
+    /// Upstreams by key, shared by several rules.
     upstreams: HashMap<Arc<str>, Arc<tollhouse_model::Upstream>>,
     problems: Vec<Problem>,
     engines: Option<&'a Arc<dyn Engines>>,
@@ -191,7 +192,7 @@ struct Builder<'a> {
     counts: Counts,
 }
 
-/// A rule, or a selector that no rule is asked of.
+/// Rule, or selector that applies without rules, together with the objects it depends on.
 struct Place<'a> {
     plugin: &'a Arc<Plugin>,
     selector: &'a Arc<Selector>,
@@ -253,7 +254,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What is done, as it was made before of the same objects, or made now.
+    /// Returns the action of a place, reusing the previous one if its objects are unchanged.
     fn action(&mut self, place: &Place<'_>) -> Arc<Action> {
         let before = match place.rule {
             Some(_) => self.made_before.rules.remove(place.id()),
@@ -277,7 +278,8 @@ impl<'a> Builder<'a> {
         action
     }
 
-    /// Takes over what was made before: its counts go on, and its target has a place among those of now.
+    /// Reuses a previous result: continues its counts, and gives its target an index among the
+    /// current targets.
     fn put_back(&mut self, place: &Place<'_>, mut made: Made) -> Made {
         self.counts.take_over(self.counts_before, place.id());
         let Some(target) = &made.target else { return made };
@@ -289,13 +291,13 @@ impl<'a> Builder<'a> {
             Action::Proxy { rule, .. } => {
                 made.action = Arc::new(Action::Proxy { rule: rule.clone(), target: at });
             }
-            // Nothing else has a target.
+            // Only `Grpc` remains; no other action has a target.
             _ => made.action = Arc::new(Action::Grpc { target: at }),
         }
         made
     }
 
-    /// What is done, or what stands in its place where that cannot be.
+    /// Compiles the action of a place, or a substitute if that fails.
     fn make(&mut self, place: &Place<'_>, inputs: Inputs) -> Made {
         let (action, problem) = match self.compile(place) {
             Ok(action) => (action, None),
@@ -365,9 +367,10 @@ impl<'a> Builder<'a> {
                 let rule = BreakerRule::read_resilience4j(handle)?;
                 self.breaker(place, rule, Refusals::RESILIENCE4J)
             }
-            // Their handles are for calls other than HTTP; ports come from proxy selectors.
+            // Handles of these plugins concern calls other than HTTP. Ports come from proxy
+            // selectors.
             "generalContext" | "tcp" => Action::Pass,
-            // Everything that objects take is counted, on the gateway's own page.
+            // The gateway's own metrics cover every object.
             "metrics" => Action::Pass,
             "divide" | "websocket" => self.proxy(place)?,
             "springCloud" => self.spring_cloud(place)?,
@@ -407,14 +410,14 @@ impl<'a> Builder<'a> {
         Ok(Action::Dubbo(Box::new(DubboCaller::new(rule, &nodes, Arc::clone(engines)))))
     }
 
-    /// Takes exchanges down for a server that keeps such records.
+    /// Records exchanges on a server that stores them.
     fn record_in(&self, kind: StoreKind, place: &Place<'_>) -> Result<Action, BuildError> {
         let store = RecordStore::read(kind, place.plugin.config.as_deref())?;
         let sink = self.sink(&RecordPlace::Store(store))?;
         Ok(recorder(place, read_rule(place)?, Some(sink)))
     }
 
-    /// The same for a topic of Kafka's, where selectors may have one, and a share of exchanges, of their own.
+    /// Records exchanges in a Kafka topic. Selectors may set the topic and the sampling rate.
     fn record_in_topic(&self, place: &Place<'_>) -> Result<Action, BuildError> {
         let config = place.plugin.config.as_deref();
         let (topic, rate) = KafkaTopic::read(config, place.selector.handle.as_deref())?;
@@ -456,7 +459,7 @@ impl<'a> Builder<'a> {
         self.target(place, rule, &nodes)
     }
 
-    /// Sends requests to these nodes, which rules of a selector that use them alike share.
+    /// Creates a target for these nodes.
     fn target(
         &mut self,
         place: &Place<'_>,
@@ -472,7 +475,8 @@ impl<'a> Builder<'a> {
             rule.timeout_ms
         )
         .into();
-        // Rules that use a selector's nodes alike share balancing, health and connections.
+        // Rules that use a selector's nodes in the same way share balancing, health and
+        // connections.
         let upstream = match self.upstreams.get(&key) {
             Some(upstream) => Arc::clone(upstream),
             None => {
@@ -484,7 +488,7 @@ impl<'a> Builder<'a> {
         };
         let carries = carried_by(&place.plugin.name).unwrap_or(RpcType::Http);
         let again = match carries {
-            // Its calls are made once.
+            // Calls of gRPC are not retried.
             RpcType::Grpc => Again::Elsewhere,
             _ => Again::from_strategy(rule.retry_strategy),
         };
@@ -501,8 +505,8 @@ impl<'a> Builder<'a> {
         Ok(Action::Proxy { rule, target: self.targets.len() - 1 })
     }
 
-    /// The plugins that could have to do with a request: those with a selector, and those that answer
-    /// without.
+    /// Lists the plugins that may affect a request: those with an enabled selector, and those that
+    /// also act without one.
     fn links(&mut self, engine: &Engine, parts: &Parts) -> Vec<Link> {
         let enabled = parts.selectors.iter().filter(|selector| selector.enabled);
         let in_use: hashbrown::HashSet<&str> = enabled.map(|it| &*it.plugin_name).collect();
@@ -537,7 +541,7 @@ impl<'a> Builder<'a> {
             self.problems.push(Problem {
                 kind: Kind::Plugin,
                 id: plugin.id.clone(),
-                reason: format!("{error}; until it says so, what matches nothing is refused"),
+                reason: format!("{error}; until then, requests that match nothing are refused"),
             });
             WafModel::Mixed
         });
@@ -545,7 +549,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Takes exchanges down, for the gateway's own log or somebody else.
+/// Creates the action that records exchanges, in `sink` or in the gateway's own log.
 fn recorder(place: &Place<'_>, rule: RecordRule, sink: Option<Arc<dyn RecordSink>>) -> Action {
     let (selector, id) = (place.selector.id.clone(), place.id().to_owned());
     let namespace = place.plugin.namespace_id.clone().unwrap_or_default();
@@ -556,7 +560,8 @@ fn read_rule(place: &Place<'_>) -> Result<RecordRule, BuildError> {
     Ok(RecordRule::read(place.handle(), place.plugin.config.as_deref())?)
 }
 
-/// What changes requests and answers, or takes them down: it needs nothing but its rule.
+/// Compiles actions that depend only on their rule: changes of requests and responses, redirects,
+/// mocks and console records.
 fn compile_shaping(place: &Place<'_>) -> Result<Action, BuildError> {
     let handle = place.handle();
     Ok(match &*place.plugin.name {
@@ -583,12 +588,13 @@ fn compile_shaping(place: &Place<'_>) -> Result<Action, BuildError> {
     })
 }
 
-/// The rule of either plugin that encrypts; `None` for a rule with a blank handle, which ShenYu skips.
+/// Reads the rule of `cryptorRequest` or `cryptorResponse`; `None` for a blank handle, which ShenYu
+/// skips.
 fn read_cryptor(
     place: &Place<'_>,
     lacks: fn(&'static str) -> Answer,
 ) -> Result<Option<CryptorRule>, BuildError> {
-    // A selector that no rule is asked of has a handle without members.
+    // A selector that applies without rules has a handle without members.
     let handle = if place.rule.is_some() { place.handle() } else { Some("{}") };
     CryptorRule::read(handle).map_err(|reason| {
         let answer = match &reason {
@@ -601,7 +607,8 @@ fn read_cryptor(
     })
 }
 
-/// The links with that one right before the proxies, where its place and theirs ask for it.
+/// Moves the plugin `name` directly before the proxies, if `is_moved` accepts their current
+/// positions.
 fn before_proxies(
     mut links: Vec<Link>,
     name: &str,
@@ -613,13 +620,13 @@ fn before_proxies(
         && is_moved(proxy, named)
     {
         let link = links.remove(named);
-        // Those behind it have moved up.
+        // Removing it has shifted later links by one.
         links.insert(if named < proxy { proxy - 1 } else { proxy }, link);
     }
     links
 }
 
-/// What a proxy carries; `None` for other plugins.
+/// Returns the RPC type that a proxy plugin serves; `None` for other plugins.
 fn carried_by(plugin: &str) -> Option<RpcType> {
     Some(match plugin {
         "divide" => RpcType::Http,

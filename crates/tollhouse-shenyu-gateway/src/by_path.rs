@@ -1,5 +1,5 @@
-//! What the chain comes to for requests of which nothing is asked but the path: found when it is compiled, for
-//! every path that a selector or a rule names as a whole.
+//! Precomputed outcomes for exact paths, where no condition but the path matters. They cover every
+//! path that a selector or rule names literally.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -11,15 +11,15 @@ use tollhouse_shenyu::matching::{CivilTime, Request};
 use crate::action::Action;
 use crate::chain::{Chain, Selected, Unmatched};
 
-/// Targets by path; see the module. Without a seed: paths of objects come from operators.
+/// Targets by path. The hash has no random seed, because the paths come from operators.
 #[derive(Debug, Default)]
 pub(crate) struct ByPath(HashMap<Box<[u8]>, usize, foldhash::fast::RandomState>);
 
 impl ByPath {
-    /// Of the chain as it stands.
+    /// Computes the targets for a chain.
     pub(crate) fn new(chain: &Chain) -> Self {
         let paths = chain.links.iter().flat_map(|link| chain.engine.whole_paths(link.place));
-        // Ambiguous ones are refused, which is found out before the chain runs.
+        // Ambiguous paths are refused before the chain runs.
         let paths = paths.filter(|path| !(chain.judges_paths && may_be_ambiguous(path.as_bytes())));
         let found =
             paths.filter_map(|path| Some((path.as_bytes().into(), chain.target_by_path(path)?)));
@@ -33,12 +33,12 @@ impl ByPath {
 }
 
 impl Chain {
-    /// The target of requests for `path` that name no kind of call themselves, where no plugin but a proxy has to
-    /// do with them and nothing else that they say counts.
+    /// Returns the target of requests for `path` without an explicit RPC type. Returns `None`
+    /// unless a proxy is the only plugin that acts on them, whatever else they contain.
     fn target_by_path(&self, path: &str) -> Option<usize> {
         let rpc_type = self.engine.rpc_type(None, None, path).ok()?.rpc_type;
         let request = PathAlone { path, is_asked_more: Cell::new(false) };
-        // A selector that writes to the log is to do so for each request.
+        // A selector that logs its matches must see every request.
         let select = |link| {
             let (selector, selected) = self.choose(link, &request);
             let is_clear = !request.is_asked_more.get() && !selector.is_some_and(|it| it.logged);
@@ -67,7 +67,7 @@ impl Chain {
     }
 }
 
-/// A request that notes whether anything but its path counts.
+/// Request that notices when a condition reads anything but its path.
 struct PathAlone<'p> {
     path: &'p str,
     is_asked_more: Cell<bool>,

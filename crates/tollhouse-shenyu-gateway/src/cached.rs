@@ -1,9 +1,9 @@
-//! `cache` on requests and answers: what may be kept, by which key, and the body as it passes.
+//! Execution of `cache`: which responses may be stored, their keys, and the copy of the body.
 //!
-//! ShenYu keeps whatever comes. Here an answer is kept only where HTTP lets a shared cache do so for any
-//! client (RFC 9111 §3): of a `GET` without credentials, with status 200, that does not say otherwise. Identities that
-//! other plugins have found are part of the key; an answer to a request with cookies is kept only where it says that it
-//! is for all.
+//! ShenYu stores every response. Here a response is stored only if HTTP permits a shared cache to
+//! serve it to any client (RFC 9111 §3): the answer to a `GET` without credentials, with status 200
+//! and no directive against it. Identities found by other plugins are part of the key. A response
+//! to a request with cookies is stored only if it is explicitly public.
 
 use bytes::Bytes;
 use tollhouse_plugin::identity::{KeyParts, Unexplained};
@@ -14,34 +14,35 @@ use tollhouse_shenyu::cache::{ANSWER_BYTES_MAX, CacheRule, Kept};
 use crate::counts::SharedCache;
 use crate::turn::Turn;
 
-/// Headers by which somebody shows who asks: what is answered may be for that one alone. A range is a part.
+/// Headers with credentials, whose responses may be meant for one client, and `Range`, whose
+/// responses are partial.
 const OWN_HEADERS: [&str; 6] =
     ["authorization", "shenyu-authorization", "token", "appKey", "X-API-KEY", "range"];
 
-/// An answer that is to be kept once it has passed.
+/// Response to be stored when its body is complete.
 #[derive(Debug, Clone)]
 pub(crate) struct Keep {
     cache: SharedCache,
     key: Vec<u8>,
     lifetime_ms: u64,
     unexplained: Unexplained,
-    /// Identities that were known when the key was made.
+    /// Number of identities when the key was made.
     identities: usize,
 }
 
-/// A key has identities; credentials in `Authorization` are not asked about.
+/// Parts of the key: identities. Requests with `Authorization` are never looked up.
 const KEY_PARTS: KeyParts = KeyParts { identities: true, authorization: false, cookie: false };
 
-/// What is known about a request.
+/// Outcome of a look-up.
 pub(crate) enum Found<'o> {
     Answer(Box<Answer<'o>>),
-    /// A node's answer may be kept.
+    /// Not found; the node's response may be stored.
     Nothing(Keep),
-    /// It is none of the cache's.
+    /// The request must not be answered from the cache.
     NotAsked,
 }
 
-/// Looks a request up; `id` is that of the rule.
+/// Looks up the response to a request; `id` is the rule's.
 pub(crate) fn find<'o>(
     rule: CacheRule,
     (id, cache): (&str, &SharedCache),
@@ -73,8 +74,8 @@ pub(crate) fn find<'o>(
     }
 }
 
-/// Rule, host, what the node is asked for, and identities: lengths before texts, so that no two requests can have the
-/// same.
+/// Builds the key from rule, host, path, query and identities. Each part is preceded by its length,
+/// so that different requests never share a key.
 fn key(id: &str, cx: &RequestContext<'_>, turn: &Turn) -> Vec<u8> {
     let host = cx.header("host").unwrap_or_default();
     let query = turn.query.as_deref().unwrap_or_default();
@@ -89,7 +90,7 @@ fn key(id: &str, cx: &RequestContext<'_>, turn: &Turn) -> Vec<u8> {
 }
 
 impl Keep {
-    /// Watches the body of an answer that may be kept.
+    /// Starts copying the body of a response, if it may be stored.
     pub(crate) fn watch(self, cx: &mut ResponseContext<'_>) {
         let is_same_user = cx.request().edits().identities.len() == self.identities;
         if !is_same_user || !may_be_kept(cx, self.unexplained) {
@@ -121,13 +122,13 @@ fn may_be_kept(cx: &ResponseContext<'_>, unexplained: Unexplained) -> bool {
         && ["set-cookie", "content-encoding", "vary"].iter().all(|name| cx.header(name).is_none())
 }
 
-/// Copies a body while it passes, and keeps it once it was whole.
+/// Copies a body as it passes, and stores it once complete.
 struct Watch {
     keep: Keep,
     content_type: Option<Vec<u8>>,
     ends_ms: u64,
-    /// `None` once it was too long. Nor is anything kept where there is no memory for all of it; the answer passes all
-    /// the same.
+    /// Copied part of the body; `None` after it became too long. If memory for the copy is
+    /// exhausted, nothing is stored either. The response passes in both cases.
     held: Option<HeldBody>,
 }
 

@@ -1,5 +1,5 @@
-//! `casdoor` on a request: a token of `Authorization`, or a code of the query that is changed into one.
-//! What makes a token good is in the rule; sending a code to a server is the work of an engine.
+//! Execution of `casdoor`: checks a token in `Authorization`, or exchanges a code in the query for
+//! one. The rule verifies tokens; an engine sends codes to Casdoor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ use crate::engines::Engines;
 use crate::guard;
 use crate::turn::Turn;
 
-/// Codes that are being changed at the same time: anybody can bring one, and each is a call of Casdoor.
+/// Most concurrent exchanges. Any client can cause one, and each is a call to Casdoor.
 const CODES_UNDER_WAY_MAX: usize = 64;
 
-/// What a rule of the plugin does.
+/// Compiled rule of the plugin.
 #[derive(Debug)]
 pub(crate) struct CasdoorGate {
     rule: CasdoorRule,
@@ -29,10 +29,11 @@ impl CasdoorGate {
         Self { rule, engines, under_way: AtomicUsize::new(0) }
     }
 
-    /// Lets a request pass, with what is known of its user in headers.
+    /// Admits a request, and puts the user's claims into its headers.
     ///
     /// # Errors
-    /// The answer with which it is refused.
+    ///
+    /// The answer with which the request is refused.
     pub(crate) async fn check(
         &self,
         cx: &mut RequestContext<'_>,
@@ -47,7 +48,7 @@ impl CasdoorGate {
         let claims = self.rule.check(&token, cx.now().unix_ms / 1000)?;
         note_claims(cx, "casdoor", &claims);
         for (header, value) in CasdoorRule::headers(&claims) {
-            // Names may have any letters, and headers only some.
+            // Claims may contain any characters, headers only some.
             let value =
                 value.filter(|value| value.bytes().all(|byte| (0x20..0x7f).contains(&byte)));
             match value {
@@ -58,7 +59,7 @@ impl CasdoorGate {
         Ok(())
     }
 
-    /// Changes the code of a query into a token.
+    /// Exchanges the code in a query for a token.
     async fn exchange(&self, turn: &Turn) -> Option<String> {
         let parameters = guard::parameters(turn.query.as_deref()?);
         let (_, code) = parameters.iter().find(|(name, _)| name == "code")?;
@@ -70,13 +71,14 @@ impl CasdoorGate {
     }
 }
 
-/// One of the places for codes that are under way.
+/// Permit for one exchange.
 struct Place<'a>(&'a AtomicUsize);
 
 impl<'a> Place<'a> {
     fn take(under_way: &'a AtomicUsize) -> Option<Self> {
         let taken = Self(under_way);
-        // Relaxed: the number alone is shared. It goes back when this is dropped, also where there is no place.
+        // Relaxed, because only the number is shared. Dropping `taken` undoes the count, also when
+        // the limit is reached.
         (under_way.fetch_add(1, Ordering::Relaxed) < CODES_UNDER_WAY_MAX).then_some(taken)
     }
 }
@@ -87,7 +89,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// A form as it is sent (`application/x-www-form-urlencoded`).
+/// Encodes a form (`application/x-www-form-urlencoded`).
 fn encoded(form: &[(&str, String)]) -> String {
     let mut text = String::new();
     for (name, value) in form {

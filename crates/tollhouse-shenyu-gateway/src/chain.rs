@@ -1,4 +1,4 @@
-//! The chain: each plugin in its order, by the selector and rule of it that take the request.
+//! Chain of plugins: runs each in order, with the selector and rule that match the request.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -28,64 +28,66 @@ use crate::view::View;
 use tollhouse_shenyu::model::Selector;
 use tollhouse_shenyu::sign::Applications;
 
-/// How often `redirect` may send a request through the chain again: two rules may lead to each other.
+/// Most passes of a request through the chain, because `redirect` rules may point at each other.
 pub(crate) const BEGINNINGS_MAX: u32 = 5;
 
-/// ShenYu's plugins, compiled.
+/// Compiled plugins of ShenYu.
 #[derive(Debug)]
 pub struct Chain {
     pub(crate) engine: Engine,
     pub(crate) links: Box<[Link]>,
-    /// Plugins that change what a node has answered.
+    /// Plugins that change responses of nodes.
     pub(crate) answer_links: Box<[Link]>,
     pub(crate) targets: Box<[Arc<Target>]>,
     pub(crate) tcp_targets: Box<[TcpTarget]>,
     pub(crate) applications: Arc<Applications>,
     pub(crate) terms: Terms,
-    /// What is done before any plugin, where something is.
+    /// Filters that run before any plugin; `None` if all are off.
     pub(crate) filters: Option<Box<Filters>>,
-    /// Whether no object asks for requests: filters have no answer for what they do not take.
+    /// Whether no object needs to see requests. The chain then takes only those that a filter
+    /// answers.
     pub(crate) is_bare: bool,
     pub(crate) local: Option<Arc<dyn LocalInterface>>,
-    /// Pages about what it was compiled of, where they are asked for.
+    /// Pages that show the objects of the chain, if enabled.
     pub(crate) actuator: Option<Box<Actuator>>,
     pub(crate) by_path: ByPath,
     pub(crate) judges_paths: bool,
 }
 
-/// A plugin of the chain that could have to do with a request.
+/// Plugin of the chain that may affect requests.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) name: String,
-    /// Its place in the engine.
+    /// Position of the plugin in the engine.
     pub(crate) place: usize,
-    /// What it carries, if it is a proxy; other requests pass it by.
+    /// RPC type that a proxy serves; requests of other types skip it. `None` for plugins that are
+    /// not proxies.
     pub(crate) carries: Option<RpcType>,
     pub(crate) unmatched: Unmatched,
     pub(crate) actions: Actions,
 }
 
-/// What a plugin does with requests that no selector or rule of it takes.
+/// Treatment of requests that no selector or rule of a plugin matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unmatched {
     Pass,
-    /// It answers that there is none, under its name.
+    /// Refused with an answer that names the plugin.
     Named,
     Refuse(Answer),
 }
 
 impl Chain {
-    /// What its proxies send requests to.
+    /// Returns the targets of its proxies.
     pub fn targets(&self) -> &[Arc<Target>] {
         &self.targets
     }
 
-    /// Ports at which connections are passed on.
+    /// Returns the ports whose connections are proxied.
     pub fn tcp_targets(&self) -> &[TcpTarget] {
         &self.tcp_targets
     }
 
-    /// What holds for all requests.
+    /// Returns the settings for all requests.
     pub fn terms(&self) -> &Terms {
         &self.terms
     }
@@ -94,15 +96,15 @@ impl Chain {
         &self.applications
     }
 
-    /// Whether any of its plugins protects nodes, so that ambiguous paths are to be refused.
+    /// Whether a plugin protects nodes, so that ambiguous paths must be refused.
     pub fn judges_paths(&self) -> bool {
         self.judges_paths
     }
 
-    /// Where a request goes with which no plugin but a proxy has to do anything; `None` where the chain has
-    /// to be run for it. Allocates nothing.
+    /// Returns the target of a request that only a proxy acts on; `None` if the whole chain must
+    /// run. Allocates nothing.
     pub fn plain_target(&self, exchange: &dyn Exchange) -> Option<usize> {
-        // Most requests are told by their path alone, for which the answer is known.
+        // The path alone decides most requests, and their targets are precomputed.
         if self.filters.is_none()
             && let Some(target) = exchange.path_as_sent().and_then(|path| self.by_path.get(path))
             && exchange.client_header(b"rpc_type").is_none()
@@ -113,7 +115,7 @@ impl Chain {
         self.search_plain_target(exchange)
     }
 
-    /// The same of a request for which everything is asked.
+    /// As [`Self::plain_target`], but evaluates all conditions.
     pub(crate) fn search_plain_target(&self, exchange: &dyn Exchange) -> Option<usize> {
         let (Cow::Borrowed(path), false) = asked_path(exchange) else { return None };
         if self.judges_paths && may_be_ambiguous(path.as_bytes()) {
@@ -132,8 +134,9 @@ impl Chain {
             match self.select(link, &view) {
                 Selected::Unmatched if link.unmatched == Unmatched::Pass => {}
                 Selected::Action(Action::Proxy { rule, target }) => {
-                    // What works on answers stands behind the proxy in the chain, and is asked by the same view.
-                    // A body of unknown length has to be counted.
+                    // Plugins that change responses are later in the chain, and are matched against
+                    // the same view. A body of unknown length must be counted, which needs the
+                    // chain.
                     let is_counted = rule.bytes_max().is_some()
                         && exchange.client_header(b"transfer-encoding").is_some();
                     let is_plain = !is_counted
@@ -155,7 +158,7 @@ impl Chain {
         None
     }
 
-    /// Whether a request that nobody else takes is for this chain.
+    /// Whether a request that no route matches belongs to this chain.
     pub fn takes(&self, exchange: &dyn Exchange) -> bool {
         !self.is_bare || self.is_filtered(&asked_path(exchange).0)
     }
@@ -167,7 +170,7 @@ impl Chain {
         })
     }
 
-    /// Whether a filter or a selector of any plugin takes a request as it came.
+    /// Whether a filter or a selector matches the original request.
     pub fn knows(&self, exchange: &dyn Exchange) -> bool {
         let (path, _) = asked_path(exchange);
         if self.is_filtered(&path) {
@@ -180,11 +183,11 @@ impl Chain {
         links.any(|link| !matches!(self.select(link, &view), Selected::Unmatched))
     }
 
-    /// Runs the chain on a request, until a node is chosen or a plugin answers.
+    /// Runs the chain on a request until a node is chosen or a plugin answers.
     async fn run<'o>(&self, cx: &mut RequestContext<'_>) -> Flow<'o> {
         let Some(filters) = &self.filters else { return self.run_plugins(cx, None).await };
         let path = asked_path(cx.exchange()).0.into_owned();
-        // Before all others, so that they see the path that plugins see.
+        // Before the other filters, so that they see the same path as plugins.
         let collapsed = filters.collapse_slashes.then(|| collapse(&path)).flatten();
         let cross = filter::cross_headers(filters, cx.exchange());
         let seen = collapsed.as_deref().unwrap_or(&path);
@@ -196,8 +199,8 @@ impl Chain {
         flow
     }
 
-    /// Runs the plugins; `filtered` is the path that filters have made of the request's, and what they add to
-    /// the answer.
+    /// Runs the plugins. `filtered` contains the path changed by filters and the headers that they
+    /// add to the response.
     async fn run_plugins<'o>(
         &self,
         cx: &mut RequestContext<'_>,
@@ -219,7 +222,7 @@ impl Chain {
                     cx.remember(turn.aftermath);
                 }
             }
-            // What was held for a request that goes nowhere is let go of.
+            // The request goes to no node, so its permits and calls are released.
             _ => {
                 let records = std::mem::take(&mut turn.aftermath.records);
                 let cookies = std::mem::take(&mut turn.aftermath.cookies);
@@ -247,7 +250,7 @@ impl Chain {
         for _ in 0..BEGINNINGS_MAX {
             match self.pass(cx, turn).await {
                 Done::Answered(answer) => return Flow::Answer(answer),
-                // Nobody has carried it.
+                // No proxy accepted the request.
                 Done::Next => return refused(Answer::InvocationFailed),
                 Done::Anew(path) => match self.own_page(&path) {
                     Some(answer) => return Flow::from(answer),
@@ -268,7 +271,7 @@ impl Chain {
         refused(Answer::InternalServerError)
     }
 
-    /// The gateway's own answer at a path that a rule leads to.
+    /// Returns the gateway's own page at a path that a rule redirects to.
     fn own_page<'o>(&self, path: &str) -> Option<plugin::Answer<'o>> {
         let path = path.split('?').next().unwrap_or_default();
         if let Some(page) = self.actuator.as_ref().and_then(|actuator| actuator.answer(path)) {
@@ -282,7 +285,7 @@ impl Chain {
 
     async fn pass<'o>(&self, cx: &mut RequestContext<'_>, turn: &mut Turn) -> Done<'o> {
         for link in &self.links {
-            // A rewrite may change the kind of call on the way.
+            // A rewrite may have changed the RPC type.
             if !link.takes_part(turn.facts.rpc_type) {
                 continue;
             }
@@ -309,10 +312,11 @@ impl Chain {
         Done::Next
     }
 
-    /// Notes what is to become of the node's answer, by the request as it goes there.
+    /// Prepares changes of the node's response, according to the request in its final form.
     ///
     /// # Errors
-    /// The answer in its place, if a rule that protects cannot be used.
+    ///
+    /// The answer to send instead, if a protecting rule cannot be used.
     pub(crate) async fn prepare_answer<'o>(
         &self,
         cx: &mut RequestContext<'_>,
@@ -342,7 +346,8 @@ impl Chain {
         selected
     }
 
-    /// What the plugin does, with the selector that serves, and without a word to the log.
+    /// Matches a plugin and returns its action with the matching selector, without logging the
+    /// match.
     #[inline]
     pub(crate) fn choose<'a>(
         &'a self,
@@ -385,12 +390,12 @@ impl Link {
     }
 }
 
-/// Which of a plugin's objects takes a request.
+/// Outcome of matching a plugin's objects.
 pub(crate) enum Selected<'a> {
     Unmatched,
     NoRule,
     Action(&'a Action),
-    /// One that protects could, and cannot be evaluated.
+    /// A protecting object might match, but cannot be evaluated.
     Unclear,
 }
 
@@ -404,7 +409,7 @@ impl Handler for Chain {
     }
 
     fn upstreams(&self) -> Vec<UpstreamRef<'_>> {
-        // The data plane has them from `targets`.
+        // The data plane gets them from `targets`.
         Vec::new()
     }
 
@@ -435,9 +440,9 @@ impl Handler for Chain {
         if let Some(keep) = keep {
             keep.watch(cx);
         }
-        // Behind what is kept for others: these are one user's.
+        // After the cache has its copy, because these cookies belong to a single user.
         cookies.iter().for_each(|line| cx.add_header("Set-Cookie", line.as_bytes()));
-        // What clients get is what is written down.
+        // Recorded last, so that the record shows what clients receive.
         records.iter_mut().for_each(|record| record.see_answer(cx));
         if let Some(left) = cx.recall::<Aftermath>() {
             left.records = records;

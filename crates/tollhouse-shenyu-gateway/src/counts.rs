@@ -1,5 +1,5 @@
-//! Counts of `rateLimiter` and of breakers, which outlive the compiled chain as long as their rule stays as it
-//! is, what a request holds of them while it is under way, and the answers that `cache` keeps.
+//! State that outlives a compiled chain: counts of `rateLimiter` and breakers, as long as their
+//! rule is unchanged, and responses stored by `cache`. Also the permits of requests in progress.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use tollhouse_shenyu::limiter::{Limiter, LimiterRule};
 
 use crate::engines::Scripts;
 
-/// Counts of one rule, for all cores.
+/// State of one rule, shared by all cores.
 #[derive(Debug)]
 pub(crate) struct Shared<S>(Arc<Mutex<S>>);
 
@@ -25,12 +25,12 @@ impl<S> Clone for Shared<S> {
 
 impl<S> Shared<S> {
     fn lock(&self) -> MutexGuard<'_, S> {
-        // Each call leaves them whole.
+        // No panic can leave the state inconsistent, so poisoning is ignored.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Counts by the ids of their rules.
+/// States by rule id.
 #[derive(Debug)]
 pub(crate) struct Kept<R, S>(BTreeMap<String, (R, Shared<S>)>);
 
@@ -41,7 +41,7 @@ impl<R, S> Default for Kept<R, S> {
 }
 
 impl<R: PartialEq + Clone, S> Kept<R, S> {
-    /// Those of a rule: the ones of before where it says the same, or new ones.
+    /// Returns the state of a rule: the previous one if the rule is equal, otherwise a new one.
     pub(crate) fn get(&mut self, before: &Self, id: &str, rule: R, make: fn(R) -> S) -> Shared<S> {
         let kept = before.0.get(id).filter(|(known, _)| *known == rule).map(|(_, it)| it.clone());
         let shared = kept.unwrap_or_else(|| Shared(Arc::new(Mutex::new(make(rule.clone())))));
@@ -51,7 +51,7 @@ impl<R: PartialEq + Clone, S> Kept<R, S> {
 }
 
 impl<R: Clone, S> Kept<R, S> {
-    /// Takes those of a rule over that is the same.
+    /// Keeps the previous state of an unchanged rule.
     fn take_over(&mut self, before: &Self, id: &str) {
         if let Some((rule, shared)) = before.0.get(id) {
             self.0.insert(id.to_owned(), (rule.clone(), shared.clone()));
@@ -60,14 +60,14 @@ impl<R: Clone, S> Kept<R, S> {
 }
 
 impl Counts {
-    /// Takes the counts of a rule over that has not changed.
+    /// Keeps the counts of an unchanged rule.
     pub(crate) fn take_over(&mut self, before: &Self, id: &str) {
         self.limiters.take_over(&before.limiters, id);
         self.breakers.take_over(&before.breakers, id);
     }
 }
 
-/// All counts of a chain.
+/// Counts of a chain.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) limiters: Kept<LimiterRule, Limiter>,
@@ -75,7 +75,7 @@ pub(crate) struct Counts {
     pub(crate) cache: SharedCache,
 }
 
-/// The answers that `cache` keeps, for all cores and rules.
+/// Responses stored by `cache`, for all cores and rules.
 pub(crate) type SharedCache = Shared<Cache<Bytes>>;
 
 impl Default for SharedCache {
@@ -85,28 +85,29 @@ impl Default for SharedCache {
 }
 
 impl SharedCache {
-    /// What is kept under a key and not too old.
+    /// Returns the response for a key, unless it has expired.
     pub(crate) fn find(&self, key: &[u8], now_ms: u64) -> Option<KeptAnswer<Bytes>> {
         self.lock().find(key, now_ms)
     }
 
-    /// Keeps an answer until `ends_ms`.
+    /// Stores a response until `ends_ms`.
     pub(crate) fn keep(&self, key: &[u8], kept: KeptAnswer<Bytes>, ends_ms: u64) {
         self.lock().keep(key, kept, ends_ms);
     }
 }
 
-/// A request that a limiter counts while it is under way.
+/// Place of a request at a limiter of concurrent requests, released when dropped.
 #[derive(Debug)]
 pub(crate) enum Permit {
-    /// Here, under this key.
+    /// Counted in memory under this key.
     Local(Shared<Limiter>, String),
-    /// Elsewhere, where it is said once it has ended.
+    /// Counted in Redis, which is told when the request ends.
     Remote(Arc<dyn Scripts>, Option<ScriptCall>),
 }
 
 impl Shared<Limiter> {
-    /// Whether a request may pass, and what it holds while it is under way.
+    /// Admits or refuses a request. `None` is a refusal. An admitted request gets a permit if the
+    /// limiter counts concurrent requests.
     pub(crate) fn admit(
         &self,
         key: impl FnOnce(&LimiterRule) -> String,
@@ -133,7 +134,7 @@ impl Drop for Permit {
     }
 }
 
-/// A request that a breaker let through. One that is dropped has ended nobody knows how.
+/// Call that a breaker admitted. Dropping it records an unknown outcome.
 #[derive(Debug)]
 pub(crate) struct Call {
     breaker: Shared<Breaker>,
@@ -142,24 +143,25 @@ pub(crate) struct Call {
 }
 
 impl Shared<Breaker> {
-    /// Lets a call through, and says how long it has to wait before.
+    /// Begins a call, and returns it with the milliseconds to wait before it.
     ///
     /// # Errors
-    /// The answer to one that may not pass.
+    ///
+    /// The answer to a refused call.
     pub(crate) fn begin(&self, now_ms: u64) -> Result<(Call, u64), Answer> {
         let passed = self.lock().begin(now_ms)?;
         let call = Call { breaker: self.clone(), passed: Some(passed), began_ms: now_ms };
         Ok((call, passed.wait_ms))
     }
 
-    /// What the rule says.
+    /// Reads the rule of the breaker.
     pub(crate) fn rule<T>(&self, look: impl FnOnce(&BreakerRule) -> T) -> T {
         look(self.lock().rule())
     }
 }
 
 impl Call {
-    /// It has ended at `now_ms` with this status of a node, if any.
+    /// Records the end of the call with the node's status; `None` without a response.
     pub(crate) fn end(mut self, status: Option<u16>, now_ms: u64) {
         let Some(passed) = self.passed.take() else { return };
         let mut breaker = self.breaker.lock();

@@ -1,5 +1,5 @@
-//! `dubbo`: a request becomes a generic call of the method that its path is registered for, and its result
-//! the answer.
+//! Execution of `dubbo`: converts a request to a generic call of the method registered for its
+//! path, and the result to the response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,20 +17,20 @@ use tollhouse_stdx::Reservation;
 use crate::engines::{CallError, CallResult, Engines};
 use crate::turn::Turn;
 
-/// Bytes of a request's body: half of what servers of Dubbo take unless told otherwise.
+/// Largest request body: half of the default limit of Dubbo servers.
 const BODY_BYTES_MAX: u64 = 4 << 20;
 
-/// What a rule of the plugin does.
+/// Compiled rule of the plugin.
 #[derive(Debug)]
 pub(crate) struct DubboCaller {
     rule: DubboRule,
-    /// A server as often as its weight says, within bounds.
+    /// Servers in calling order; each occurs in proportion to its weight, within limits.
     turns: Vec<String>,
     next: AtomicUsize,
     engines: Arc<dyn Engines>,
 }
 
-/// The text of an answer, with what it takes of the memory that all share.
+/// Response text together with its reservation in the shared memory budget.
 struct Held {
     text: Vec<u8>,
     _held: Reservation,
@@ -42,7 +42,7 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// Places among the turns that one server has at most, so that weights of thousands take no room.
+/// Most occurrences of a server in the calling order, so that large weights cost no memory.
 const TURNS_MAX: u32 = 100;
 
 impl DubboCaller {
@@ -54,7 +54,7 @@ impl DubboCaller {
         };
         let has_weight = nodes.iter().any(|node| node.weight > 0);
         let turns = |node: &DivideNode| if has_weight { scaled(node.weight) } else { 1 };
-        // In rounds, so that a heavy server does not have all of its turns at once.
+        // Distributed in rounds, so that calls to a heavy server are not consecutive.
         let rounds = 0..nodes.iter().map(turns).max().unwrap_or(0);
         let turns = rounds.flat_map(|round| {
             nodes.iter().filter(move |node| turns(node) > round).map(|node| node.url.clone())
@@ -62,15 +62,16 @@ impl DubboCaller {
         Self { rule, turns: turns.collect(), next: AtomicUsize::new(0), engines }
     }
 
-    /// The method of a path; `None` where metadata say none.
+    /// Returns the method of a path, or `None` if the metadata are invalid.
     pub(crate) fn method(&self, metadata: Option<&Metadata>) -> Option<DubboMethod> {
         DubboMethod::read(metadata?, self.rule)
     }
 
-    /// Makes the call.
+    /// Calls the method.
     ///
     /// # Errors
-    /// The answer where there is no result.
+    ///
+    /// The answer if the call has no result.
     pub(crate) async fn call<'o>(
         &self,
         metadata: Option<&Metadata>,
@@ -97,14 +98,15 @@ impl DubboCaller {
         let CallResult { value, mut held } = result?;
         let text = value.to_string().into_bytes();
         drop(value);
-        // It may have become longer, by letters that JSON escapes: what is there already is not refused any more.
+        // JSON escapes may have lengthened the text. It exists already, so a failed resize is
+        // ignored.
         let _ = held.resize(text.len() as u64);
         let body = AnswerBody::Shared(Bytes::from_owner(Held { text, _held: held }));
         let answer = plugin::Answer { body, ..plugin::Answer::status(200) };
         Ok(answer.with_header("Content-Type", &b"application/json"[..]))
     }
 
-    /// Asks one server after the other, while they cannot be reached.
+    /// Tries one server after the other as long as they cannot be reached.
     async fn ask(
         &self,
         method: &DubboMethod,
@@ -131,7 +133,7 @@ impl DubboCaller {
                     tracing::debug!(server, reason, "a server of Dubbo cannot be reached");
                     last = Some(server);
                 }
-                // It may have been done: nothing is called twice.
+                // The server may have executed the call, so it is not repeated.
                 Err(CallError::TimedOut) => return Err(Answer::RpcTimeout),
                 Err(CallError::Failed(reason)) => {
                     tracing::debug!(server, reason, "a call of Dubbo has failed");
@@ -142,7 +144,7 @@ impl DubboCaller {
         Err(Answer::RpcFailed)
     }
 
-    /// The server whose turn it is, another one than that before where there is one.
+    /// Returns the server whose turn it is, but another one than `last` if possible.
     fn server<'s>(&'s self, method: &'s DubboMethod, last: Option<&str>) -> Option<&'s str> {
         if self.turns.is_empty() {
             return method.address.as_deref();

@@ -1,4 +1,4 @@
-//! What the chain has done by others, who have connections: their side of it is not known here.
+//! Interfaces to services with network connections; `tollhouse-plugins` implements them.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,27 +12,30 @@ use tollhouse_shenyu::oauth2::OAuth2Client;
 use tollhouse_shenyu::record_store::RecordPlace;
 use tollhouse_stdx::Reservation;
 
-/// Whoever has connections.
+/// Access to network connections.
 pub trait Engines: Debug + Send + Sync {
-    /// Servers of Redis, which are connected to once something is asked of them.
+    /// Returns access to Redis servers. Connects when the first script runs.
     ///
     /// # Errors
-    /// Why there can be no such servers.
+    ///
+    /// If these servers cannot be used.
     fn redis(&self, servers: &RedisServers) -> Result<Arc<dyn Scripts>, EngineError>;
 
-    /// What takes records of exchanges there; the same one for all that name the same.
+    /// Returns the sink for a destination of records; equal destinations share one.
     fn records(&self, place: &RecordPlace) -> Arc<dyn RecordSink>;
 
-    /// Sends a form to a URL and gives the body of its answer; `None` where there is none with a status below 300.
+    /// Posts a form and returns the body of the response; `None` on failure or a status of 300 and
+    /// above.
     fn post_form<'a>(&'a self, url: &'a str, form: String) -> LocalFuture<'a, Option<Vec<u8>>>;
 
-    /// What logs users in for a client of a provider.
+    /// Returns the login handler for an OAuth client.
     ///
     /// # Errors
-    /// Why nobody can log in there.
+    ///
+    /// If the client's provider cannot be used.
     fn logins(&self, client: &OAuth2Client) -> Result<Arc<dyn Logins>, EngineError>;
 
-    /// Calls a method of Dubbo on a server, `host:port`, and gives its result.
+    /// Calls a Dubbo method on a server, `host:port`.
     fn call_dubbo<'a>(
         &'a self,
         server: &'a str,
@@ -40,52 +43,53 @@ pub trait Engines: Debug + Send + Sync {
     ) -> LocalFuture<'a, Result<CallResult, CallError>>;
 }
 
-/// Why there can be no such servers.
+/// Why servers cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct EngineError(pub String);
 
-/// Knows who has logged in.
+/// Login handler of an OAuth client.
 pub trait Logins: Debug + Send + Sync {
-    /// Lets a request of somebody who has pass with the user's token, and gives the lines of cookies that its answer
-    /// sets; of others, the answer that sends them to log in, or says why they cannot.
+    /// Admits a request of a logged-in user, adds the user's token to it, and returns `Set-Cookie`
+    /// values for its response. Otherwise returns the redirect to the login, or the reason for a
+    /// failed login, as the error.
     fn admit<'a>(
         &'a self,
         cx: &'a mut RequestContext<'_>,
     ) -> LocalFuture<'a, Result<Vec<String>, Box<Answer<'static>>>>;
 }
 
-/// Takes records of exchanges, for which no request waits.
+/// Sink for records of exchanges. Requests do not wait for delivery.
 pub trait RecordSink: Debug + Send + Sync {
-    /// Takes one, a line of JSON; or drops it, where too much waits already.
+    /// Queues a record, which is a line of JSON. Drops it if the queue is full.
     fn push(&self, record: String);
 }
 
 /// Why a call has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallError {
-    /// Nothing was sent, and why: another server may be asked.
+    /// The call was not sent, for this reason, so another server may be tried.
     Unreachable(String),
-    /// It took too long, and may have been done.
+    /// The call timed out, but may have been executed.
     TimedOut,
-    /// It has failed, and why.
+    /// The call failed for this reason.
     Failed(String),
 }
 
-/// What a call has come to.
+/// Result of a call.
 #[derive(Debug)]
 pub struct CallResult {
-    /// The result.
     pub value: Value,
-    /// What it takes of the memory that all share.
+    /// Reservation in the shared memory budget for the value.
     pub held: Reservation,
 }
 
-/// Scripts that run in Redis.
+/// Access to Redis.
 pub trait Scripts: Debug + Send + Sync {
-    /// Runs one and gives its first number; `None` where Redis does not answer in time, or with an error.
+    /// Runs a script and returns its first number; `None` if Redis fails or does not answer in
+    /// time.
     fn run<'a>(&'a self, call: &'a ScriptCall) -> LocalFuture<'a, Option<i64>>;
 
-    /// Has one run that nobody waits for.
+    /// Runs a script without waiting for its result.
     fn send(&self, call: ScriptCall);
 }

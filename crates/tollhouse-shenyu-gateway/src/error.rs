@@ -1,5 +1,5 @@
-//! Why objects cannot be compiled, in words for who wrote them.
-//! What a request is answered with is something else, and has ShenYu's own codes.
+//! Errors of compilation, described for the authors of the objects. Answers to requests are
+//! separate and use ShenYu's codes.
 
 use tollhouse_shenyu::access::AccessError;
 use tollhouse_shenyu::divide::HandleError;
@@ -7,52 +7,50 @@ use tollhouse_shenyu::handle::Malformed;
 
 use crate::engines::EngineError;
 
-/// Why a rule, or a selector that no rule is asked of, does nothing.
+/// Why a rule, or a selector that applies without rules, has no effect.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildError {
-    /// Its handle, or its plugin's configuration.
+    /// The handle or the plugin's configuration is invalid.
     #[error(transparent)]
     Handle(#[from] HandleError),
-    /// The same of plugins that protect.
+    /// The handle or configuration of a protecting plugin is invalid.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// It is no JSON object.
+    /// The handle is not a JSON object.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// There can be no such servers.
+    /// The servers cannot be used.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// Its nodes cannot be used together.
+    /// The nodes cannot be used together.
     #[error(transparent)]
     Nodes(#[from] NodesError),
-    /// What is wrong is its selector's.
+    /// The selector is invalid.
     #[error("selector `{id}`: {reason}")]
     Selector {
-        /// Which.
+        /// Id of the selector.
         id: String,
-        /// What is wrong with it.
         reason: NodesError,
     },
-    /// A rule of a plugin that protects; ShenYu has an answer for this.
+    /// The rule of a protecting plugin is invalid, and ShenYu defines the answer to its requests.
     #[error("{reason}; requests are refused with code {}", answer.code())]
     Unusable {
-        /// The answer to requests.
         answer: tollhouse_shenyu::answer::Answer,
-        /// Fault of the rule.
+        /// Error in the rule.
         reason: String,
     },
-    /// Nobody has connections to what it needs.
-    #[error("nothing here can connect to {0}")]
+    /// No connections of this kind are available.
+    #[error("no connections to {0} are available")]
     NoConnections(&'static str),
-    /// Its plugin does something that this gateway does in another way, or not at all.
+    /// The plugin is not supported, but an alternative exists.
     #[error("the plugin `{plugin}` is not built into this gateway; {instead}")]
     Elsewhere {
-        /// Which.
+        /// Name of the plugin.
         plugin: String,
-        /// What to do.
+        /// Alternative to the plugin.
         instead: &'static str,
     },
-    /// Nobody here knows its plugin.
+    /// The plugin is unknown.
     #[error("the plugin `{0}` is not built into this gateway")]
     NotBuilt(String),
 }
@@ -60,16 +58,16 @@ pub(crate) enum BuildError {
 /// Why nodes cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NodesError {
-    /// They cannot be read.
+    /// The nodes cannot be read.
     #[error(transparent)]
     Handle(#[from] HandleError),
-    /// There are none.
-    #[error("it has no nodes, and no `serviceId` to find any by")]
+    /// The selector has neither nodes nor a service name.
+    #[error("it has neither nodes nor a `serviceId`")]
     NoService,
-    /// The registry can have no service of that name.
-    #[error("`serviceId` is `{0}`; names of services are letters, digits and `-.:_`")]
+    /// The service name is not valid in the registry.
+    #[error("invalid `serviceId` `{0}`: service names have letters, digits and `-.:_`")]
     ServiceName(String),
-    /// They are asked in different ways.
+    /// Only some of the nodes use TLS.
     #[error("some nodes are asked over TLS and some are not; use one protocol for all")]
     MixedTls,
 }
@@ -77,24 +75,24 @@ pub(crate) enum NodesError {
 /// Why a proxy selector opens no port.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PortError {
-    /// None is opened at all.
+    /// Opening ports is disabled.
     #[error("no port is opened here: set shenyu.tcp_address, or use stream routes")]
     NotOpened,
-    /// It names none.
-    #[error("`forwardPort` is a port from 1 to 65535")]
+    /// The port is missing or invalid.
+    #[error("`forwardPort` must be a port from 1 to 65535")]
     NoPort,
-    /// It is somebody else's.
+    /// Another proxy selector uses the port.
     #[error("another proxy selector has port {0}")]
     Taken(u16),
-    /// There are as many as there may be.
+    /// The limit of ports is reached.
     #[error("more than {0} ports are not opened")]
     TooMany(usize),
-    /// Its nodes.
+    /// The nodes are invalid.
     #[error(transparent)]
     Nodes(#[from] NodesError),
 }
 
-/// What who uses a plugin of ShenYu's does here in its place.
+/// Returns the error for an unsupported plugin, with the alternative if one exists.
 pub(crate) fn not_built(plugin: &str) -> BuildError {
     let instead = match plugin {
         "loggingRocketMQ" | "loggingRabbitMQ" | "loggingPulsar" | "loggingAliyunSls"

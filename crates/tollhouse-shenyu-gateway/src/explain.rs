@@ -1,4 +1,4 @@
-//! What the chain does with a request, step by step, without doing it: for operators.
+//! Simulation of the chain for operators: the steps of a request, without side effects.
 
 use tollhouse_plugin::Exchange;
 use tollhouse_shenyu::answer::Answer;
@@ -11,82 +11,79 @@ use crate::chain::{BEGINNINGS_MAX, Chain, Link, Selected, Unmatched};
 use crate::turn::{Turn, asked_path};
 use crate::view::civil_time;
 
-/// The way of a request through the chain.
+/// Simulated path of a request through the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Course {
-    /// How it is carried; `None` where it asks for a kind of call that does not exist.
+    /// RPC type; `None` if the request names an unknown one.
     pub rpc_type: Option<RpcType>,
-    /// The plugins that were asked, in order.
+    /// Steps of the plugins, in order.
     pub steps: Vec<CourseStep>,
-    /// Where it ends.
     pub end: CourseEnd,
 }
 
-/// One plugin on the way.
+/// Step of one plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CourseStep {
-    /// Its name.
+    /// Name of the plugin.
     pub plugin: String,
-    /// How its selectors and rules stood to the request as it was by then.
+    /// Matching of its selectors and rules, at this point of the chain.
     pub choice: Explanation,
-    /// What it does.
     pub effect: Effect,
 }
 
-/// What a plugin does with a request.
+/// Effect of a plugin on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
+    /// No effect.
     Passes,
-    /// Something that depends on more than its rule, such as checking a key. It may answer; what follows
-    /// holds where it does not.
+    /// Depends on more than the rule, for example on a key. The plugin may answer; later steps
+    /// assume that it does not.
     Acts,
-    /// It edits the request in other ways than its path, or the answer to it.
+    /// Changes the request other than its path, or the response.
     Edits,
-    /// Conditions of plugins behind it see another path.
+    /// Changes the path that later conditions see.
     Path {
-        /// The path.
+        /// New path.
         path: String,
-        /// Of how many requests in a hundred this holds.
+        /// Percentage of requests that this applies to.
         percent: u64,
     },
-    /// Nodes are asked for another path, and conditions see the same.
+    /// Changes only the path for nodes.
     NodePath {
-        /// The path.
+        /// New path.
         path: String,
-        /// Of how many requests in a hundred this holds.
+        /// Percentage of requests that this applies to.
         percent: u64,
     },
-    /// Nothing, because its rule cannot be used, for this reason.
+    /// No effect, because the rule cannot be used for this reason.
     Broken(String),
-    /// The request begins anew inside of the gateway, with this path.
+    /// The request runs through the gateway again with this path.
     Anew(String),
-    /// It goes no further; see [`Course::end`].
+    /// The chain ends here; see [`Course::end`].
     Ends,
 }
 
-/// Where the way of a request ends.
+/// End of a request's path through the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CourseEnd {
-    /// At a node.
+    /// The request goes to a node.
     Node {
-        /// The place of the target among those of the chain.
+        /// Index of the target in the chain.
         target: usize,
-        /// Path and query for the node, where they are not those that were sent.
+        /// Path and query for the node, if they differ from the original ones.
         uri: Option<Vec<u8>>,
     },
-    /// It is answered.
+    /// The gateway answers.
     Answer {
-        /// The status.
+        /// HTTP status.
         status: u16,
-        /// The body.
         body: String,
     },
-    /// It is sent elsewhere.
+    /// The client is redirected.
     Elsewhere {
-        /// The status.
+        /// HTTP status.
         status: u16,
-        /// Where.
+        /// Value of `Location`.
         location: String,
     },
 }
@@ -112,7 +109,7 @@ impl Paths {
     }
 }
 
-/// What a plugin has come to.
+/// Outcome of a plugin.
 enum Next {
     Plugin(Effect),
     Anew(String),
@@ -120,7 +117,8 @@ enum Next {
 }
 
 impl Chain {
-    /// What would become of a request. What plugins do for a share of requests only is taken to be done.
+    /// Simulates the chain for a request. Changes that apply only to a percentage of requests are
+    /// assumed to apply.
     pub fn explain(&self, exchange: &dyn Exchange) -> Course {
         let rpc_type = self.rpc_type(exchange, &asked_path(exchange).0).ok();
         let mut steps = Vec::new();
@@ -137,7 +135,7 @@ impl Chain {
         mut turn: Turn,
         steps: &mut Vec<CourseStep>,
     ) -> CourseEnd {
-        // The bound of the data plane: redirects inside may lead round in a circle.
+        // The limit of the data plane, because redirects may loop.
         'beginnings: for _ in 0..BEGINNINGS_MAX {
             for link in &self.links {
                 if !link.takes_part(turn.facts.rpc_type) {
@@ -174,7 +172,7 @@ impl Chain {
         self.answer(Answer::InternalServerError, None)
     }
 
-    /// The steps of plugins behind the proxy; and the end in the node's place, if one of them refuses.
+    /// Adds the steps of plugins that change responses. Returns the new end if one of them refuses.
     fn refused_answer(
         &self,
         exchange: &dyn Exchange,
@@ -226,11 +224,11 @@ impl Chain {
             Action::Waf(rule) => rule.answer().map_or(Next::Plugin(Effect::Passes), answered),
             Action::ContextPath(rule) => {
                 let before = Paths::new(turn);
-                // Zero is below every percentage, so that what may happen is told as happening.
+                // A draw of zero is below every percentage, so that optional changes apply.
                 if !turn.take_off_context(rule, 0, &self.engine) {
                     return answered(Answer::ContextPathIllegal);
                 }
-                // Without another context path the rule is for all requests.
+                // Without another context path, the rule applies to all requests.
                 let is_moved = !rule.rewrite_context_path.is_empty();
                 Next::Plugin(before.effect(turn, if is_moved { rule.percentage } else { 100 }))
             }

@@ -1,4 +1,4 @@
-//! The answer to a request whose node gave none: the fallback of the breaker that let it through.
+//! Fallback of a breaker, sent if the node did not answer.
 
 use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext, Source};
 use tollhouse_shenyu::answer::Statuses;
@@ -7,7 +7,7 @@ use tollhouse_shenyu::filters::fallback_answer;
 
 use crate::counts::Shared;
 
-/// See the module.
+/// Prepared fallback of an admitted call.
 #[derive(Debug, Clone)]
 pub(crate) struct OnFailure {
     fallback: Fallback,
@@ -15,8 +15,8 @@ pub(crate) struct OnFailure {
 }
 
 impl OnFailure {
-    /// The fallback by the breaker's rule; `None` if the proxy's own answer passes. `is_asked` tells if a location is the
-    /// one that the request itself asks for.
+    /// Prepares the fallback of a breaker's rule; `None` if the proxy's own answer applies.
+    /// `is_asked` tells whether a location is that of the request itself.
     pub(crate) fn from_breaker(
         breaker: &Shared<Breaker>,
         is_asked: impl Fn(&str) -> bool,
@@ -24,17 +24,17 @@ impl OnFailure {
         let (fallback, failed) = breaker.rule(|rule| (rule.fallback().clone(), rule.on_failure()));
         let fallback = match fallback {
             Fallback::Elsewhere(location) if is_asked(&location) => Fallback::None,
-            // A chain cannot be run once more for a request that has gone to a node.
+            // The chain cannot run again for a request that has already gone to a node.
             Fallback::Inside(path) if fallback_answer(&path).is_none() => Fallback::None,
             other => other,
         };
         (failed.is_some() || fallback != Fallback::None).then_some(Self { fallback, failed })
     }
 
-    /// Puts the fallback in the place of the data plane's own answer to a call that has failed.
+    /// Replaces the data plane's answer to a failed call by the fallback.
     pub(crate) fn answer(self, statuses: Statuses, cx: &mut ResponseContext<'_>) {
         let status = cx.status();
-        // Its refusals have statuses of 400 and more; ShenYu has 200 and 408 for failures of nodes.
+        // Refusals have statuses of 400 and above. For failed nodes ShenYu also uses 200 and 408.
         let has_failed = status == 200 || status == 408 || status >= 500;
         if cx.source() != Source::Gateway || !has_failed {
             return;
@@ -60,7 +60,7 @@ impl OnFailure {
     }
 }
 
-/// Another body in the place of the one that passes.
+/// Body filter that replaces the body.
 struct Replaced(Vec<u8>);
 
 impl BodyFilter for Replaced {

@@ -1,5 +1,5 @@
-//! ShenYu's filters on a request, before its chain begins: what they answer, and the headers that they add to
-//! every answer. What they decide stands in `tollhouse_shenyu::filters`.
+//! Execution of ShenYu's filters, before the chain runs: their answers, and the headers that they
+//! add to responses. `tollhouse_shenyu::filters` contains the decisions.
 
 use tollhouse_plugin as plugin;
 use tollhouse_plugin::response::ResponseContext;
@@ -13,24 +13,26 @@ use crate::reply::reply;
 
 const JSON: &[u8] = b"application/json";
 
-/// Headers for pages of other sites: they take the place of the node's.
+/// CORS headers for a page of another origin. They replace the node's.
 pub(crate) type CrossHeaders = Vec<(&'static str, String)>;
 
-/// What the filters have to do with a request.
+/// Outcome of the filters.
 pub(crate) enum Filtered<'o> {
-    /// It goes on to the plugins.
+    /// The request goes on to the plugins.
     Passes,
-    /// They answer it.
+    /// A filter answers the request.
     Answered(Box<plugin::Answer<'o>>),
 }
 
-/// Whether a filter could have to do with a request that no path gives away: then the chain has to be run.
+/// Whether a filter may act on a request for other reasons than its path, so that the chain must
+/// run.
 pub(crate) fn concerns(filters: &Filters, exchange: &dyn Exchange) -> bool {
     (filters.cross.is_some() && exchange.client_header(b"origin").is_some())
         || (filters.file_bytes_max > 0 && is_form_with_files(exchange))
 }
 
-/// The headers for the page that a request comes from; `None` where it comes from no other site.
+/// Returns the CORS headers for the page that sends a request; `None` if the page is of the same
+/// origin.
 pub(crate) fn cross_headers(filters: &Filters, exchange: &dyn Exchange) -> Option<CrossHeaders> {
     let cross = filters.cross.as_ref()?;
     let text =
@@ -39,17 +41,17 @@ pub(crate) fn cross_headers(filters: &Filters, exchange: &dyn Exchange) -> Optio
     Cross::is_cross(origin, text(b"host").unwrap_or_default()).then(|| cross.headers_for(origin))
 }
 
-/// Puts the headers for a page into an answer, whoever made it.
+/// Adds CORS headers to any response.
 pub(crate) fn add_cross_headers(headers: &CrossHeaders, cx: &mut ResponseContext<'_>) {
     for (name, value) in headers {
         cx.set_header(name, value.as_bytes());
     }
-    // What a shared cache keeps for one page is none for another.
+    // A shared cache must not serve one page's headers to another.
     cx.add_header("Vary", b"Origin");
 }
 
 impl Chain {
-    /// Runs the filters in their order.
+    /// Runs the filters in order.
     pub(crate) async fn filter<'o>(
         &self,
         filters: &Filters,
@@ -61,7 +63,7 @@ impl Chain {
             return Filtered::Answered(Box::new(self.call_local(filters, path, cx).await));
         }
         if cross_headers(filters, cx.exchange()).is_some() && cx.method() == b"OPTIONS" {
-            // Its headers come with the answer's head, where there are any.
+            // The CORS headers are added with the response head.
             return text(200, "");
         }
         match taken {
@@ -99,7 +101,7 @@ impl Chain {
         cx: &mut RequestContext<'_>,
     ) -> plugin::Answer<'o> {
         let refused = |answer| reply(answer, None, self.terms.statuses);
-        // Of who has not the key, the body is not read.
+        // The key is checked before the body is read.
         let key = cx.exchange().client_header(b"localkey").unwrap_or_default();
         let is_known = filters.local_key.as_ref().is_some_and(|known| known.is_of(key));
         let Some(local) = self.local.as_ref().filter(|_| is_known) else {
@@ -138,7 +140,8 @@ fn is_form_with_files(exchange: &dyn Exchange) -> bool {
     })
 }
 
-/// By what the head says of the body; one of unknown length is held until it ends, or is too long.
+/// Whether the body exceeds a limit, by its declared length. A body of unknown length is buffered
+/// until it ends or exceeds the limit.
 async fn is_too_large(bytes_max: u64, cx: &mut RequestContext<'_>) -> bool {
     let declared = cx.exchange().client_header(b"content-length");
     let declared =

@@ -1,4 +1,5 @@
-//! `grpc`: a request becomes a call of the method that its path is registered for, and the answer JSON again.
+//! Execution of `grpc`: converts a request to a call of the method registered for its path, and the
+//! response back to JSON.
 
 use tollhouse_plugin::RequestContext;
 use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext};
@@ -9,16 +10,17 @@ use tollhouse_shenyu::rpc::grpc::{GrpcMethod, frames_of_body, json_of_message};
 use crate::shape::AnswerEdit;
 use crate::turn::Turn;
 
-/// Bytes of a request's body, and of a message of an answer: what servers of gRPC take unless told otherwise.
+/// Largest request body, and largest message of a response: the default limit of gRPC servers.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
-/// Flags and length of a frame.
+/// Length of a frame's flags and size.
 const FRAME_HEAD_BYTES: usize = 5;
 
-/// Makes a request the call that it stands for.
+/// Converts a request to the gRPC call of its method.
 ///
 /// # Errors
-/// The answer to one that is none.
+///
+/// The answer to a request that is not a valid call.
 pub(crate) async fn call(
     metadata: Option<&Metadata>,
     cx: &mut RequestContext<'_>,
@@ -40,7 +42,7 @@ pub(crate) async fn call(
     edits.time_max = Some(method.timeout);
     edits.headers.set("Content-Type", b"application/grpc");
     edits.headers.set("grpc-timeout", format!("{}m", method.timeout.as_millis()).as_bytes());
-    // What of the request described its own body, and what would ask for another form of the answer.
+    // Removes headers that describe the original body or ask for an encoded response.
     for name in ["Content-Encoding", "grpc-encoding", "grpc-accept-encoding", "Accept-Encoding"] {
         edits.headers.remove(name);
     }
@@ -49,7 +51,7 @@ pub(crate) async fn call(
     Ok(())
 }
 
-/// Makes the answer a list of JSON, as ShenYu does for each kind of method.
+/// Converts the response to a JSON list, as ShenYu does for every kind of method.
 pub(crate) fn answer(failed_status: u16, cx: &mut ResponseContext<'_>) {
     let is_called = cx.status() == 200
         && cx.header("content-type").is_some_and(|kind| kind.starts_with(b"application/grpc"));
@@ -69,17 +71,17 @@ pub(crate) fn answer(failed_status: u16, cx: &mut ResponseContext<'_>) {
     cx.filter_body(Effect::Rewrites, Box::new(transcoding));
 }
 
-/// Writes messages as JSON while they come.
+/// Body filter that converts messages to JSON as they arrive.
 struct Transcoding {
     held: Vec<u8>,
     messages: usize,
-    /// What follows is not looked at any more.
+    /// Whether conversion has failed; the rest of the body is discarded.
     has_failed: bool,
     has_ended: bool,
 }
 
 impl Transcoding {
-    /// Takes the messages out that are whole; `None` where they cannot be read.
+    /// Converts the complete messages; `None` if one is invalid.
     fn take(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<()> {
         self.held.extend_from_slice(input);
         let mut read = 0;
@@ -114,8 +116,8 @@ impl BodyFilter for Transcoding {
         match (is_whole, self.messages) {
             (true, 0) => out.extend_from_slice(b"[]"),
             (true, _) => out.push(b']'),
-            // The status line may have been sent by then, and what has gone cannot be taken back: a list
-            // stays open.
+            // Part of the list may have been sent already, so it is left unterminated to reveal the
+            // failure.
             (false, 0) => out.extend_from_slice(Answer::InvocationFailed.body(None).as_bytes()),
             (false, _) => {}
         }
@@ -136,7 +138,7 @@ impl BodyFilter for Transcoding {
             name.eq_ignore_ascii_case(b"grpc-status") && value != b"0"
         });
         self.has_failed |= failed;
-        // They are gRPC's, and nobody who reads JSON waits for them.
+        // The trailers belong to gRPC; clients of JSON do not expect them.
         section.clear();
     }
 }

@@ -1,4 +1,4 @@
-//! Who may pass: `sign` on a request.
+//! Execution of `sign`: checks the signature of a request.
 
 use std::borrow::Cow;
 
@@ -8,12 +8,13 @@ use tollhouse_shenyu::sign::{Applications, SignHeaders, Signed};
 
 use crate::turn::Turn;
 
-/// Bytes of a body that is signed: what is read whole before anything of it is sent on.
+/// Largest body that can be signed, because it is buffered before anything is forwarded.
 pub(crate) const SIGNED_BODY_BYTES_MAX: u64 = 8 << 20;
 
-/// Checks the signature of a request whose body has been read where the rule asks for it.
+/// Checks the signature of a request. The body must have been read if the rule covers it.
 ///
 /// # Errors
+///
 /// The answer with which the request is refused.
 pub(crate) fn check_signature(
     applications: &Applications,
@@ -56,7 +57,7 @@ pub(crate) fn check_signature(
     let app_key = signer.app_key.to_owned();
     cx.note_identity(Identity { by: "sign", name: app_key.as_bytes(), grant: b"" });
     turn.facts.app_key = app_key;
-    // A client's own would be taken for the gateway's.
+    // A client's own header would be mistaken for the gateway's.
     cx.remove_header("appParam");
     if let Some(app_param) = app_param {
         cx.set_header("appParam", app_param.as_bytes());
@@ -64,7 +65,7 @@ pub(crate) fn check_signature(
     Ok(())
 }
 
-/// The parameters of a query, decoded, in their order.
+/// Returns the decoded parameters of a query, in order.
 pub(crate) fn parameters(query: &[u8]) -> Vec<(Cow<'static, str>, Cow<'static, str>)> {
     let pairs = query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
     pairs
@@ -82,7 +83,7 @@ fn decode_part(part: &[u8]) -> String {
     decode(&spaced)
 }
 
-/// Percent-encoded bytes as text; what is none is replaced.
+/// Percent-decodes bytes to text; invalid UTF-8 is replaced.
 fn decode(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;

@@ -1,5 +1,5 @@
-//! What goes on from one compilation to the next: counts, and what was compiled of objects that are still the
-//! same. Objects are the same where they lie in the same place.
+//! State that one compilation passes to the next: counts, and results for unchanged objects.
+//! Objects are unchanged if they are in the same allocation.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use crate::chain::Chain;
 use crate::counts::Counts;
 use crate::target::Target;
 
-/// See the module.
+/// State between compilations.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) counts: Counts,
-    /// What was compiled of each place, by the id of its rule, or that of its selector.
+    /// Compiled actions by the id of their rule or selector.
     pub(crate) made: MadeById,
     pub(crate) applications: Option<MadeApplications>,
-    /// The chain that was compiled last.
+    /// Chain of the last compilation.
     pub(crate) chain: Option<Arc<Chain>>,
 }
 
-/// What was compiled of rules and selectors.
+/// Compiled actions of rules and selectors.
 #[derive(Debug, Default)]
 pub(crate) struct MadeById {
     pub(crate) rules: HashMap<String, Made>,
     pub(crate) selectors: HashMap<String, Made>,
 }
 
-/// What a place was compiled of.
+/// Objects that an action was compiled from.
 #[derive(Debug, Clone)]
 pub(crate) struct Inputs {
     pub(crate) plugin: Arc<Plugin>,
@@ -39,18 +39,18 @@ pub(crate) struct Inputs {
     pub(crate) discovery: Option<Arc<DiscoveryUpstreams>>,
 }
 
-/// What a place was compiled to.
+/// Compiled action.
 #[derive(Debug, Clone)]
 pub(crate) struct Made {
     pub(crate) inputs: Inputs,
     pub(crate) action: Arc<Action>,
-    /// Where it sends requests, if it does.
+    /// Target that the action sends requests to, if any.
     pub(crate) target: Option<Arc<Target>>,
-    /// Why it is not what the objects say.
+    /// Why the action is a substitute, if it is.
     pub(crate) problem: Option<String>,
 }
 
-/// What was compiled of all applications together.
+/// Compiled applications with their source objects.
 #[derive(Debug)]
 pub(crate) struct MadeApplications {
     pub(crate) sources: Vec<Arc<AppAuth>>,
@@ -59,7 +59,7 @@ pub(crate) struct MadeApplications {
 }
 
 impl Inputs {
-    /// Whether both are of the same objects.
+    /// Whether both consist of the same objects.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.plugin, &other.plugin)
             && Arc::ptr_eq(&self.selector, &other.selector)
@@ -77,7 +77,7 @@ fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
 }
 
 impl MadeApplications {
-    /// Whether it was made of these.
+    /// Whether these are the source objects.
     pub(crate) fn is_of(&self, sources: &[Arc<AppAuth>]) -> bool {
         self.sources.len() == sources.len()
             && self.sources.iter().zip(sources).all(|(one, other)| Arc::ptr_eq(one, other))

@@ -1,8 +1,8 @@
-//! ShenYu's gateway as one plugin of ours: its objects compiled ([`Sources`]), and its chain run on a request
-//! ([`Chain`]). What its proxies send a request to is a [`Target`], which the data plane turns into nodes and
-//! connections of its own.
+//! ShenYu's gateway as a plugin of Tollhouse: its compiled objects ([`Sources`]), and the chain
+//! that runs on requests ([`Chain`]). A [`Target`] describes the nodes that a proxy sends requests
+//! to; the data plane manages their connections.
 //!
-//! Knows how a request is taken apart and answered by the plugin contract alone; does no IO.
+//! Sees requests only through the plugin contract, and performs no IO.
 
 #![forbid(unsafe_code)]
 

@@ -1,28 +1,26 @@
-//! The gateway's own interface, by which objects are written without an admin. Who writes them is not known
-//! here.
+//! Gateway's own interface, by which objects are written without an admin. The implementation is
+//! elsewhere.
 
 use std::fmt::Debug;
 
 use tollhouse_plugin::LocalFuture;
 
-/// Bytes of a body: some thousand rules at once.
+/// Largest request body; enough for some thousand rules.
 pub(crate) const BODY_BYTES_MAX: u64 = 4 << 20;
 
-/// A call by somebody who has the key.
+/// Call whose key has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalCall {
-    /// Its method.
     pub method: String,
-    /// Its path, which begins with `/shenyu/`.
+    /// Path, beginning with `/shenyu/`.
     pub path: String,
-    /// Its query, without the question mark.
+    /// Query without the question mark.
     pub query: String,
-    /// Its body.
     pub body: Vec<u8>,
 }
 
-/// Whoever writes objects.
+/// Handler of calls to the gateway's own interface.
 pub trait LocalInterface: Debug + Send + Sync {
-    /// Does a call; status and body of the answer.
+    /// Processes a call and returns the status and body of the answer.
     fn call<'a>(&'a self, call: LocalCall) -> LocalFuture<'a, (u16, String)>;
 }

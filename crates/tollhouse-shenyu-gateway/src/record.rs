@@ -1,5 +1,6 @@
-//! What loggers write of an exchange: gathered while it is under way, written once it is over, as one line of JSON
-//! with ShenYu's names, to the gateway's own log or to a server that takes such records.
+//! Records of exchanges for logging plugins. They are collected during the exchange and written at
+//! its end, as a line of JSON with ShenYu's member names, to the gateway's own log or to a record
+//! server.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,30 +15,30 @@ use crate::engines::RecordSink;
 use crate::turn::Turn;
 use crate::view::civil_time;
 
-/// What is gathered.
+/// Record in progress.
 #[derive(Debug)]
 pub(crate) struct Record {
     rule: RecordRule,
-    /// Where it goes; `None` for the gateway's own log.
+    /// Destination; `None` for the gateway's own log.
     sink: Option<Arc<dyn RecordSink>>,
     members: Map<String, Value>,
-    /// Of the answer's body, what has passed so far.
+    /// Copied part of the response body.
     answer: Arc<Mutex<Seen>>,
 }
 
-/// The beginning of a body.
+/// Start of a body.
 #[derive(Debug, Default)]
 struct Seen {
     bytes: Vec<u8>,
-    /// Whether there was more than is kept.
+    /// Whether the body exceeds the limit.
     is_cut: bool,
 }
 
-/// What a rule takes down, and whose it is.
+/// Compiled rule of a logging plugin.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) rule: RecordRule,
-    /// Where records go; `None` for the gateway's own log.
+    /// Destination of records; `None` for the gateway's own log.
     pub(crate) sink: Option<Arc<dyn RecordSink>>,
     pub(crate) selector: String,
     pub(crate) id: String,
@@ -45,8 +46,8 @@ pub(crate) struct Recorder {
 }
 
 impl Record {
-    /// Begins to gather, where the exchange is among those that are written. A body is read of which the length
-    /// is known and is small enough: others pass as they come, and are not written.
+    /// Starts a record, if the exchange is sampled. A request body is recorded only if its length
+    /// is declared and within the limit; other bodies pass without buffering.
     pub(crate) async fn begin(recorder: &Recorder, cx: &mut RequestContext<'_>, turn: &mut Turn) {
         let rule = &recorder.rule;
         if !rule.takes(cx.random()) {
@@ -73,7 +74,7 @@ impl Record {
         set("ruleId", recorder.id.as_str().into());
         set("namespaceId", recorder.namespace.as_str().into());
         set("requestHeader", rule.headers(lines));
-        // Nothing else of the request waits for its body, so that only what is short is read.
+        // Only a short body is read, because reading delays the request and nothing else needs it.
         let length = header("content-length").trim().parse::<usize>().unwrap_or(0);
         if (1..=rule.request_bytes_max).contains(&length)
             && cx.read_body(length as u64).await.is_ok()
@@ -86,7 +87,7 @@ impl Record {
         turn.aftermath.records.push(record);
     }
 
-    /// Takes the answer's headers down, and watches its body.
+    /// Records the response headers and starts copying the body.
     pub(crate) fn see_answer(&mut self, cx: &mut ResponseContext<'_>) {
         let mut lines = Vec::new();
         cx.each_header(&mut |name, value| lines.push((text(name), text(value))));
@@ -97,7 +98,7 @@ impl Record {
         }
     }
 
-    /// Writes it.
+    /// Writes the record to its destination.
     pub(crate) fn write(self, cx: &LogContext<'_>) {
         let sink = self.sink.clone();
         let members = self.members(cx);
@@ -110,7 +111,7 @@ impl Record {
         }
     }
 
-    /// What is written.
+    /// Returns the members of the finished record.
     pub(crate) fn members(mut self, cx: &LogContext<'_>) -> Map<String, Value> {
         let transfer = cx.transfer();
         let mut set = |name: &str, value: Value| drop(self.members.insert(name.to_owned(), value));
@@ -129,7 +130,7 @@ impl Record {
     }
 }
 
-/// As ShenYu writes times.
+/// Formats a time as ShenYu does.
 fn written(time: CivilTime) -> String {
     let CivilTime { year, month, day, hour, minute, second } = time;
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
@@ -139,7 +140,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Copies the beginning of a body while it passes.
+/// Body filter that copies the start of a body.
 struct Watch {
     seen: Arc<Mutex<Seen>>,
     bytes_max: usize,
@@ -149,7 +150,7 @@ impl BodyFilter for Watch {
     fn filter(&mut self, input: &[u8], _is_last: bool, _out: &mut Vec<u8>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.bytes.len() + input.len() > self.bytes_max {
-            // Half of a body is neither JSON nor, perhaps, text.
+            // A truncated body is not valid JSON, and may end inside a character.
             *seen = Seen { bytes: Vec::new(), is_cut: true };
         } else if !seen.is_cut {
             seen.bytes.extend_from_slice(input);

@@ -1,4 +1,4 @@
-//! The gateway's own answers, as the plugin contract and the data plane send them.
+//! Answers of the gateway in the form of the plugin contract and the data plane.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tollhouse_shenyu::answer::{Answer, Statuses};
 
 const JSON: &[u8] = b"application/json";
 
-/// An answer in ShenYu's words; `name` is the plugin that names itself in it.
+/// Returns an answer in ShenYu's words; `name` is the plugin to name in it.
 pub(crate) fn reply<'a>(
     answer: Answer,
     name: Option<&str>,
@@ -17,26 +17,26 @@ pub(crate) fn reply<'a>(
         .with_header("Content-Type", JSON)
 }
 
-/// Why no node has answered.
+/// Why no node answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// The last attempt took longer than its rule allows.
+    /// The last attempt exceeded the timeout of its rule.
     TimedOut(Duration),
-    /// There are no nodes, or none of them can be asked.
+    /// No node is healthy.
     NoNodes,
-    /// All other nodes have failed too.
+    /// Attempts at other nodes failed too.
     FailoverExhausted,
-    /// The same node has failed as often as its rule allows.
+    /// All attempts at the same node failed.
     RetriesExhausted {
-        /// Whether its last failure was to take too long.
+        /// Whether the last attempt timed out.
         is_late: bool,
     },
-    /// It has failed otherwise.
+    /// The call failed otherwise.
     Broken,
 }
 
-/// Status and body of the answer for a failure. ShenYu gives up with 408 once it has tried again in vain,
-/// which blames the client; honest statuses do not.
+/// Returns status and body for a failure. ShenYu answers 408 after failed retries, which blames the
+/// client; the statuses of HTTP do not.
 pub fn describe_failure(failure: Failure, statuses: Statuses) -> (u16, String) {
     let known = |answer: Answer| (answer.status(statuses), answer.body(None));
     let spelt = |status: u16, message: &str| {
@@ -61,7 +61,7 @@ pub fn describe_failure(failure: Failure, statuses: Statuses) -> (u16, String) {
     }
 }
 
-/// As Java prints a duration: `PT3S`, `PT0.5S`, `PT1M30S`.
+/// Formats a duration as Java does: `PT3S`, `PT0.5S`, `PT1M30S`.
 fn iso_8601(time: Duration) -> String {
     let millis = time.as_millis();
     let (minutes, millis) = (millis / 60_000, millis % 60_000);

@@ -1,4 +1,5 @@
-//! What `request`, `paramMapping` and `modifyResponse` change about requests and answers.
+//! Execution of `request`, `paramMapping`, `modifyResponse` and the two cryptor plugins: changes of
+//! requests and responses.
 
 use std::sync::Arc;
 
@@ -13,10 +14,11 @@ use crate::reply::reply;
 use crate::turn::Turn;
 use crate::{grpc, guard};
 
-/// Longest body that is edited, in bytes: it is held whole. Longer requests pass as they are, longer answers do not.
+/// Longest body that is changed, because it is buffered. Longer requests pass unchanged, longer
+/// responses are refused.
 pub(crate) const EDITED_BODY_BYTES_MAX: usize = 8 << 20;
 
-/// Does what a rule of `request` says to the request.
+/// Applies a rule of `request`.
 pub(crate) fn edit_request(rule: &RequestRule, cx: &mut RequestContext<'_>, turn: &mut Turn) {
     edit_headers(&rule.headers, cx);
     if !rule.cookies.is_empty() {
@@ -35,7 +37,7 @@ pub(crate) fn edit_request(rule: &RequestRule, cx: &mut RequestContext<'_>, turn
     for name in rule.unique_request.iter().flat_map(|(names, _)| names) {
         let values = cx.headers_named(name);
         if let Some((_, unique)) = &rule.unique_request
-            // One value is unique as it is; taken out and put back it would change its place.
+            // A single value is left alone, because re-adding it would change its position.
             && values.len() > 1
         {
             cx.remove_header(name);
@@ -100,7 +102,8 @@ fn edit_parameters(edits: &Edits, turn: &mut Turn) {
     }
 }
 
-/// Names and values as a query or a form has them (RFC 3986 §2.1): all but unreserved characters encoded.
+/// Encodes names and values as a query or form: everything except unreserved characters (RFC 3986
+/// §2.1).
 fn encode(pairs: &[(String, String)]) -> Vec<u8> {
     let mut made = Vec::new();
     let append = |made: &mut Vec<u8>, text: &str| {
@@ -121,7 +124,7 @@ fn encode(pairs: &[(String, String)]) -> Vec<u8> {
     made
 }
 
-/// Edits a body of JSON or of a form; others, and those that are too long, stay.
+/// Changes a JSON or form body. Other and too long bodies stay as they are.
 pub(crate) async fn edit_body(edits: &Arc<BodyEdits>, cx: &mut RequestContext<'_>) {
     let kind = cx.header("content-type").map(|kind| kind.to_ascii_lowercase()).unwrap_or_default();
     let is_form = kind.starts_with(b"application/x-www-form-urlencoded");
@@ -156,22 +159,23 @@ fn edit_form(edits: &BodyEdits, body: &[u8]) -> Vec<u8> {
     encode(&members.map(|(name, value)| (name.clone(), text(value))).collect::<Vec<_>>())
 }
 
-/// What plugins behind the proxy do to an answer.
+/// Change of a response by a plugin after the proxy.
 #[derive(Debug, Clone)]
 pub(crate) enum AnswerEdit {
     Modify(Arc<ResponseRule>),
-    /// Headers that are to have one line.
+    /// Headers reduced to fewer lines.
     Unique(Vec<String>, Unique),
-    /// Fields of the body that are to be encrypted or decrypted.
+    /// Fields of the body to decrypt or encrypt.
     Crypt(Arc<CryptorRule>),
-    /// Messages of gRPC that are to be JSON.
+    /// gRPC messages to convert to JSON.
     Grpc,
 }
 
-/// Decrypts or encrypts fields of a request's body. One that is too long to be read, or has none of them, does
-/// not pass; a request without a body does.
+/// Decrypts or encrypts fields of a request body. A body that is too long or contains none of the
+/// fields is refused; a request without a body passes.
 ///
 /// # Errors
+///
 /// The answer with which the request is refused.
 pub(crate) async fn crypt_body(
     rule: &Arc<CryptorRule>,
@@ -197,8 +201,8 @@ pub(crate) async fn crypt_body(
     Ok(())
 }
 
-/// The new body of an answer; `None` leaves the body as it is. What is to be encrypted and cannot be read must
-/// not go out.
+/// Returns the new body of a response; `None` leaves it unchanged. A body that must be encrypted
+/// but cannot be read is an error, because it must not be sent.
 fn crypted_answer(rule: &CryptorRule, body: &[u8]) -> Result<Option<Vec<u8>>, Answer> {
     match rule.crypt(body) {
         Crypted::FieldMissing => Ok(None),
@@ -210,12 +214,12 @@ fn crypted_answer(rule: &CryptorRule, body: &[u8]) -> Result<Option<Vec<u8>>, An
     }
 }
 
-/// The answer in the place of a body that cannot be read.
+/// Returns the answer that replaces an unreadable body.
 fn unreadable(rule: &CryptorRule) -> Answer {
     if rule.encrypts() { Answer::EncryptionFailed } else { Answer::DecryptionFailed }
 }
 
-/// Does the same to an answer that a plugin has made of a call.
+/// Decrypts or encrypts fields of a response that a plugin created from a call.
 pub(crate) fn crypt_answer(
     edits: &[AnswerEdit],
     answer: &mut plugin::Answer<'_>,
@@ -244,7 +248,7 @@ fn crypt(rule: &Arc<CryptorRule>, statuses: Statuses, cx: &mut ResponseContext<'
     }
     let is_too_long =
         facts.content_length.is_some_and(|bytes| bytes > EDITED_BODY_BYTES_MAX as u64);
-    // Packed, it would pass as it is.
+    // A compressed body could not be encrypted and would pass as it is.
     let is_unreadable = is_too_long || cx.header("content-encoding").is_some();
     if is_unreadable {
         cx.remove_header("content-encoding");
@@ -255,8 +259,8 @@ fn crypt(rule: &Arc<CryptorRule>, statuses: Statuses, cx: &mut ResponseContext<'
     cx.filter_body(Effect::Rewrites, Box::new(filter));
 }
 
-/// Holds a body until it is whole, and decrypts or encrypts a field of it; nothing of one that cannot be read
-/// goes on.
+/// Body filter that buffers the body and decrypts or encrypts its fields. An unreadable body is
+/// replaced by an answer.
 struct CryptFilter {
     rule: Arc<CryptorRule>,
     held: HeldBody,
@@ -300,7 +304,7 @@ impl BodyFilter for CryptFilter {
     }
 }
 
-/// Does it, to answers of nodes.
+/// Applies a change to a response, if a node sent it.
 pub(crate) fn edit_answer(edit: &AnswerEdit, statuses: Statuses, cx: &mut ResponseContext<'_>) {
     if cx.source() != Source::Upstream {
         return;
@@ -321,14 +325,14 @@ pub(crate) fn edit_answer(edit: &AnswerEdit, statuses: Statuses, cx: &mut Respon
 }
 
 fn modify(rule: &Arc<ResponseRule>, cx: &mut ResponseContext<'_>) {
-    // Before the headers change: they say whether it can be read.
+    // Read before the headers change, because they tell whether the body can be parsed.
     let kind = cx.header("content-type").map(<[u8]>::to_ascii_lowercase);
     let says_json = kind.as_ref().is_some_and(|kind| kind.windows(4).any(|word| word == b"json"));
     let may_be_json = kind.is_none_or(|kind| {
         says_json || (kind.starts_with(b"text/") && !kind.starts_with(b"text/event-stream"))
     });
     if may_be_json && !rule.body.is_empty() {
-        // Passed on as it is, it would show what the rule takes out.
+        // An unchanged body could reveal members that the rule removes.
         if !cx.require_readable(Codings::IDENTITY, EDITED_BODY_BYTES_MAX as u64) {
             return;
         }
@@ -375,8 +379,8 @@ fn replace(cx: &mut ResponseContext<'_>, name: &str, values: Vec<Vec<u8>>) {
     }
 }
 
-/// Holds a body until it is whole, and edits it if it is JSON. A text of another kind passes; nothing passes of a body
-/// that says it is JSON and cannot be read.
+/// Body filter that buffers the body and changes it if it is JSON. Other text passes unchanged. A
+/// body that is declared as JSON but cannot be parsed fails.
 struct JsonFilter {
     rule: Arc<ResponseRule>,
     held: HeldBody,

@@ -1,4 +1,4 @@
-//! The objects of ShenYu that a gateway knows, by kind and id, and what it makes of them.
+//! Source objects of a gateway by kind and id, and their compilation to a chain.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,21 +18,21 @@ use crate::engines::Engines;
 use crate::kept::Kept;
 use crate::local::LocalInterface;
 
-/// The namespace of objects and gateways that name none (2.7 and later).
+/// Default namespace of objects and gateways (2.7 and later).
 const DEFAULT_NAMESPACE: &str = "649330b6-c2d7-4edc-be8e-8a54df9eb385";
 
-/// What holds for all requests.
+/// Settings for all requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
-    /// Which statuses go with the gateway's own answers.
+    /// Choice of HTTP statuses in the gateway's own answers.
     pub statuses: Statuses,
-    /// Minutes that a signature may be old, or ahead.
+    /// Tolerance for the time of signatures, in minutes.
     pub sign_delay_minutes: u32,
-    /// The namespace whose objects count; empty for ShenYu's default one.
+    /// Namespace to serve; empty for ShenYu's default one.
     pub namespace: String,
-    /// What is done before any plugin.
+    /// Filters that run before any plugin.
     pub filters: Filters,
-    /// Whether ports of `tcp` may be opened.
+    /// Whether `tcp` may open ports.
     pub opens_ports: bool,
 }
 
@@ -48,10 +48,10 @@ impl Default for Terms {
     }
 }
 
-/// Why an object is not taken.
+/// Why an object is refused.
 pub type SourceError = DocumentError;
 
-/// See the module.
+/// Source objects by kind and id.
 #[derive(Debug, Default)]
 pub struct Sources {
     plugins: BTreeMap<String, Arc<Plugin>>,
@@ -61,30 +61,31 @@ pub struct Sources {
     app_auths: BTreeMap<String, Arc<AppAuth>>,
     proxy_selectors: BTreeMap<String, Arc<ProxySelector>>,
     discovery: BTreeMap<String, Arc<DiscoveryUpstreams>>,
-    /// What goes on through changes.
+    /// State between compilations.
     kept: Mutex<Kept>,
-    /// What has connections.
+    /// Network connections, if available.
     engines: Option<Arc<dyn Engines>>,
-    /// Who writes objects for the gateway's own interface.
+    /// Handler of the gateway's own interface, if enabled.
     local: Option<Arc<dyn LocalInterface>>,
 }
 
 impl Sources {
-    /// Without objects, with what has connections.
+    /// Creates an empty collection.
     pub fn with_engines(engines: Option<Arc<dyn Engines>>) -> Self {
         Self { engines, ..Self::default() }
     }
 
-    /// The same, with who writes objects for the gateway's own interface.
+    /// Sets the handler of the gateway's own interface.
     #[must_use]
     pub fn with_local(self, local: Option<Arc<dyn LocalInterface>>) -> Self {
         Self { local, ..self }
     }
 
-    /// Takes the text of an object in; a bad one leaves the last good one in place.
+    /// Parses and stores an object. If that fails, the last valid version stays.
     ///
     /// # Errors
-    /// When it is no object of its kind.
+    ///
+    /// If the text is not an object of its kind.
     pub fn put(&mut self, kind: Kind, id: &str, text: &str) -> Result<(), SourceError> {
         let id = id.to_owned();
         match kind {
@@ -107,7 +108,6 @@ impl Sources {
         Ok(())
     }
 
-    /// Forgets an object.
     pub fn remove(&mut self, kind: Kind, id: &str) {
         match kind {
             Kind::Plugin => drop(self.plugins.remove(id)),
@@ -120,14 +120,14 @@ impl Sources {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all objects.
     pub fn clear(&mut self) {
         let (engines, local) = (self.engines.take(), self.local.take());
         *self = Self { kept: std::mem::take(&mut self.kept), engines, local, ..Self::default() };
     }
 
-    /// Compiles the objects of the namespace, with what was compiled before of those that are the same; `None`
-    /// where no plugin of it is on and no filter, so that nobody would be served. What is wrong with objects comes along; the others serve.
+    /// Compiles the objects of the namespace, reusing results for unchanged ones, and reports
+    /// faulty objects. Returns no chain if all plugins and filters are off.
     pub fn compile(&self, terms: &Terms) -> (Option<Arc<Chain>>, Vec<Problem>) {
         let named = Some(terms.namespace.as_str()).filter(|name| !name.is_empty());
         let namespace = named.unwrap_or(DEFAULT_NAMESPACE);
@@ -157,7 +157,8 @@ fn read<T: DeserializeOwned + Clone>(text: &str) -> Result<T, SourceError> {
     Ok(Document::<T>::parse(text)?.value().clone())
 }
 
-/// Keeps an object; one that says the same stays where it lies, and so does what was compiled of it.
+/// Stores an object. If it equals the stored one, the old allocation stays, so that compiled
+/// results remain valid.
 fn keep<T: PartialEq>(all: &mut BTreeMap<String, Arc<T>>, id: String, object: T) {
     if all.get(&id).is_none_or(|known| **known != object) {
         all.insert(id, Arc::new(object));

@@ -1,4 +1,4 @@
-//! Where a rule of a proxy sends requests.
+//! Targets of proxy rules.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,46 +13,45 @@ use tollhouse_shenyu::matching::RpcType;
 
 use crate::error::NodesError;
 
-/// Warm-up below this is none: weights rise in steps of a second. ShenYu's discovery says 10 ms where
-/// nobody has said anything.
+/// Shortest effective warm-up, because weights rise in steps of a second. The default in ShenYu's
+/// discovery is 10 ms.
 const WARM_UP_MIN: Duration = Duration::from_secs(1);
 
-/// The weight that a node begins with, in hundredths of its own.
+/// Initial weight of a node during warm-up, in percent.
 const WARM_UP_FIRST_PERCENT: u8 = 1;
 
-/// Connecting takes no longer than this, whatever the rule allows the answer.
+/// Longest connect timeout, even if the rule's timeout is longer.
 const CONNECT_MAX: Duration = Duration::from_secs(45);
 
-/// How long a request is tried again at all. ShenYu would go on for as long as its rule's attempts take.
+/// Total time for retries. ShenYu retries for as long as the attempts of its rule take.
 const RETRY_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// Nodes of a proxy rule, and how requests are sent to them.
 #[derive(Debug)]
 pub struct Target {
-    /// The id of its rule; of its selector where no rule was asked.
+    /// Id of the rule, or of the selector if that applies without rules.
     pub id: String,
-    /// The same for all targets that share nodes and the way they are used.
+    /// Key shared by all targets with the same nodes and settings.
     pub key: Arc<str>,
-    /// The nodes.
     pub upstream: Arc<Upstream>,
-    /// How requests are carried to them.
+    /// RPC type of the requests.
     pub carries: RpcType,
-    /// Until an attempt's answer has begun.
+    /// Timeout of an attempt until its response begins.
     pub timeout: Duration,
-    /// Where a request goes that has failed.
+    /// Destination and pause of a retry.
     pub again: Again,
 }
 
-/// Where a request goes that has failed.
+/// Destination and pause of a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
-    /// To another node, at once.
+    /// Another node, without a pause.
     Elsewhere,
-    /// To the same node, after a pause that doubles from the first to the longest.
+    /// The same node, after a pause that doubles from `first` to `longest`.
     Same {
-        /// Before the second attempt.
+        /// Pause before the first retry.
         first: Duration,
-        /// Before any.
+        /// Longest pause.
         longest: Duration,
     },
 }
@@ -68,7 +67,7 @@ impl Again {
         }
     }
 
-    /// The pause before the attempt `number`, counted from 0 for the first repetition.
+    /// Returns the pause before retry `number`, counted from 0.
     pub fn pause(self, number: u32) -> Duration {
         match self {
             Self::Elsewhere => Duration::ZERO,
@@ -77,21 +76,21 @@ impl Again {
     }
 }
 
-/// Where the nodes of a target come from.
+/// Source of a target's nodes.
 #[derive(Debug)]
 pub(crate) enum Nodes {
-    /// They stand in ShenYu's objects.
+    /// Listed in ShenYu's objects.
     Listed(Vec<DivideNode>),
-    /// They are the instances of a service of the gateway's own registry.
+    /// Instances of a service in the gateway's own registry.
     Registered(RegistryService),
 }
 
 impl Nodes {
-    /// The instances of the service that an id of Spring Cloud's names: `orders`, or with its namespace
-    /// `prod/orders`.
+    /// Refers to the service with a Spring Cloud id: `orders`, or with a namespace `prod/orders`.
     ///
     /// # Errors
-    /// When the registry can have no service of that name.
+    ///
+    /// If the id is not a valid service name of the registry.
     pub(crate) fn registered(service_id: &str) -> Result<Self, NodesError> {
         let (namespace, service) = service_id.split_once('/').unwrap_or(("default", service_id));
         let is_name = |name: &str| {
@@ -113,10 +112,11 @@ impl Nodes {
     }
 }
 
-/// The upstream of `nodes` used as `rule` says.
+/// Builds the upstream of `nodes` with the settings of `rule`.
 ///
 /// # Errors
-/// When the nodes cannot be used together.
+///
+/// If only some of the nodes use TLS.
 pub(crate) fn upstream(
     nodes: &Nodes,
     rule: &DivideRule,
@@ -133,7 +133,7 @@ pub(crate) fn upstream(
     let has_weight = nodes.iter().any(|node| node.weight > 0);
     let timeout = Duration::from_millis(rule.timeout_ms.into());
     let policy = match rule.load_balance {
-        // In the same shares; turns that alternate are as good as drawn lots, and even.
+        // Turns give the same shares as random choice, and distribute requests more evenly.
         LoadBalance::Random | LoadBalance::RoundRobin => Policy::RoundRobin,
         LoadBalance::Hash => Policy::ConsistentHash,
         LoadBalance::LeastActive => Policy::LeastConnections,
@@ -181,7 +181,7 @@ pub(crate) fn upstream(
     })
 }
 
-/// As long as that of the slowest node.
+/// Returns the longest warm-up of the nodes, if it is effective.
 fn warm_up(nodes: &[DivideNode]) -> Option<WarmUp> {
     let window = Duration::from_millis(nodes.iter().map(|node| node.warm_up_ms).max()?);
     (window >= WARM_UP_MIN).then_some(WarmUp {

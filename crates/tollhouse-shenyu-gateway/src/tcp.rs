@@ -1,5 +1,5 @@
-//! Ports at which connections are passed on as they are: ShenYu's plugin `tcp`. Who listens there is not known
-//! here.
+//! Ports whose connections are proxied without interpretation: ShenYu's plugin `tcp`. The data
+//! plane opens them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use crate::build::Parts;
 use crate::error::{NodesError, PortError};
 use crate::target::{self, Nodes};
 
-/// Ports of one gateway: each costs every core a socket.
+/// Most ports of a gateway; each costs a socket on every core.
 const PORTS_MAX: usize = 64;
 
-/// See the module.
+/// Port whose connections are proxied.
 #[derive(Debug)]
 pub struct TcpTarget {
-    /// The id of its proxy selector.
+    /// Id of the proxy selector.
     pub id: String,
-    /// The port.
     pub port: u16,
-    /// Where connections go.
+    /// Destination of connections.
     pub upstream: Arc<Upstream>,
 }
 
-/// The ports of all proxy selectors, where `tcp` is on; and what is wrong with others.
+/// Compiles the ports of all proxy selectors if `tcp` is enabled, and reports those that cannot be
+/// opened.
 pub(crate) fn compile(parts: &Parts, opens_ports: bool) -> (Vec<TcpTarget>, Vec<Problem>) {
     let is_on = parts.plugins.iter().any(|plugin| plugin.name == "tcp" && plugin.enabled);
     if !is_on {
@@ -37,7 +37,7 @@ pub(crate) fn compile(parts: &Parts, opens_ports: bool) -> (Vec<TcpTarget>, Vec<
     }
     let (mut targets, mut problems) = (Vec::new(), Vec::new());
     let mut ports = BTreeSet::new();
-    // Those of other plugins open no port.
+    // Proxy selectors of other plugins open no port.
     let is_own =
         |selector: &&Arc<ProxySelector>| matches!(selector.plugin_name.as_str(), "" | "tcp");
     for selector in parts.proxy_selectors.iter().filter(is_own) {
@@ -47,7 +47,7 @@ pub(crate) fn compile(parts: &Parts, opens_ports: bool) -> (Vec<TcpTarget>, Vec<
         };
         match made {
             Ok(target) => {
-                // The first selector of a port has it; the next one is a problem, and not a race.
+                // The first selector of a port wins; later ones are reported.
                 ports.insert(target.port);
                 targets.push(target);
             }
@@ -81,7 +81,7 @@ fn compile_one(
     let discovery = parts.discovery.iter().find(|found| found.selector_id == selector.id);
     let nodes = divide_nodes(None, discovery.map(|found| &**found)).map_err(NodesError::from)?;
     let upstream = target::upstream(&Nodes::Listed(nodes), &rule, RpcType::Http)?;
-    // Before the first byte nobody waits for an answer, and behind it for as long as both like.
+    // Weights of TCP nodes do not warm up.
     let upstream = Upstream { scheme: Scheme::Tcp, warm_up: None, ..upstream };
     Ok(TcpTarget { id: selector.id.clone(), port, upstream: Arc::new(upstream) })
 }

@@ -1,4 +1,4 @@
-//! What is known of a request on its way through the chain, and what plugins have made of its path.
+//! State of a request on its way through the chain, and the paths that plugins have set.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::record::Record;
 use crate::shape::AnswerEdit;
 use crate::view::{View, text};
 
-/// What conditions of the type `post` ask for.
+/// Values that conditions of type `post` test.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     pub(crate) context_path: String,
@@ -26,7 +26,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Of a request that no plugin has looked at.
+    /// Creates the initial values of a request.
     pub(crate) const fn new(rpc_type: RpcType) -> Self {
         Self {
             context_path: String::new(),
@@ -40,45 +40,46 @@ impl Facts {
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) facts: Facts,
-    /// The path that was asked for.
+    /// Requested path.
     asked: String,
-    /// The path that conditions see.
+    /// Path that conditions see.
     seen: String,
-    /// Path for nodes without a rewrite, if it is not the one that was asked for; may be empty. ShenYu's `realUrl`.
+    /// Path for nodes before `rewrite`, if it differs from the requested one; may be empty.
+    /// ShenYu's `realUrl`.
     real: Option<String>,
-    /// Path for nodes that `rewrite` has made.
+    /// Path for nodes set by `rewrite`.
     rewritten: Option<String>,
-    /// Context path that was taken off.
+    /// Context path that was removed.
     context_path: String,
-    /// Context path that conditions see in its place.
+    /// Context path that conditions see instead.
     rewrite_context_path: String,
-    /// Path of the method that is called, if it is not the one that was asked for.
+    /// Path under which the called method is registered, if it differs from the requested one.
     metadata_path: Option<String>,
-    /// Without its question mark.
+    /// Query without the question mark.
     pub(crate) query: Option<Vec<u8>>,
-    /// Whether nodes get another path or query than was sent.
+    /// Whether nodes get another path or query than the client sent.
     is_changed: bool,
-    /// Whether the request has become a call, which goes to the path of its method.
+    /// Whether the request has become an RPC call, whose path is that of the method.
     pub(crate) is_call: bool,
-    /// What is left for later: held while the request is under way, and done to its answer.
+    /// State for later phases: held during the request, or applied to its response.
     pub(crate) aftermath: Aftermath,
 }
 
-/// See [`Turn::aftermath`].
+/// State that later phases need; see [`Turn::aftermath`].
 #[derive(Debug, Default)]
 pub(crate) struct Aftermath {
     pub(crate) permits: Vec<Permit>,
     pub(crate) calls: Vec<Call>,
     pub(crate) answer_edits: Vec<AnswerEdit>,
-    /// What is kept once all edits are done.
+    /// Response to store in the cache after all changes.
     pub(crate) keep: Option<Keep>,
-    /// Lines that set cookies of who has logged in.
+    /// `Set-Cookie` values for a user who has logged in.
     pub(crate) cookies: Vec<String>,
-    /// For the page that the request comes from.
+    /// CORS headers for the requesting page.
     pub(crate) cross: Option<CrossHeaders>,
-    /// What is written of it once it is over, by each logger that takes it down.
+    /// Records in progress, one for each logging plugin.
     pub(crate) records: Vec<Record>,
-    /// The answer in the place of a node's that is missing.
+    /// Fallback if the node does not answer.
     pub(crate) fallback: Option<OnFailure>,
 }
 
@@ -115,43 +116,42 @@ impl Turn {
         }
     }
 
-    /// The path that was asked for.
     pub(crate) fn asked(&self) -> &str {
         &self.asked
     }
 
-    /// Whether `location` is the path and query of this request, on this gateway.
+    /// Whether `location` is the path and query of this request.
     pub(crate) fn is_asked(&self, location: &str) -> bool {
         let (path, query) = location.split_once('?').unwrap_or((location, ""));
         path == self.asked && query.as_bytes() == self.query.as_deref().unwrap_or_default()
     }
 
-    /// The path that conditions see.
+    /// Returns the path that conditions see.
     pub(crate) fn seen(&self) -> &str {
         &self.seen
     }
 
-    /// The request as conditions see it.
+    /// Returns the request as conditions see it.
     pub(crate) fn view<'a>(&'a self, exchange: &'a dyn Exchange) -> View<'a> {
         View::new(exchange, &self.seen, self.query.as_deref(), &self.facts)
     }
 
-    /// The path that nodes are asked for.
+    /// Returns the path for nodes.
     pub(crate) fn node_path(&self) -> Cow<'_, str> {
         let path = self.rewritten.as_ref().or(self.real.as_ref()).unwrap_or(&self.asked);
-        // A path begins with a slash for nodes, whatever a rule says.
+        // Paths for nodes must begin with a slash, even if a rule omits it.
         match path.starts_with('/') {
             true => Cow::Borrowed(path),
             false => Cow::Owned(format!("/{path}")),
         }
     }
 
-    /// Metadata of the method that the request calls.
+    /// Returns the metadata of the called method.
     pub(crate) fn metadata<'a>(&self, engine: &'a Engine) -> Option<&'a Metadata> {
         engine.metadata(self.metadata_path.as_ref().unwrap_or(&self.asked))
     }
 
-    /// Path and query for the node, where they differ from what was sent.
+    /// Returns path and query for the node, if they differ from what the client sent.
     pub(crate) fn node_uri(&self) -> Option<Vec<u8>> {
         (self.is_changed && !self.is_call).then(|| {
             let mut uri = self.node_path().as_bytes().to_vec();
@@ -163,20 +163,20 @@ impl Turn {
         })
     }
 
-    /// Gives nodes and conditions another path than the one that was sent.
+    /// Replaces the path for nodes and conditions.
     pub(crate) fn take_path(&mut self, path: String) {
         self.seen.clone_from(&path);
         self.asked = path;
         self.is_changed = true;
     }
 
-    /// Gives nodes and conditions another query.
+    /// Replaces the query for nodes and conditions.
     pub(crate) fn set_query(&mut self, query: Vec<u8>) {
         self.query = Some(query);
         self.is_changed = true;
     }
 
-    /// Begins anew inside of the gateway, with another path and the query that it brings.
+    /// Restarts the chain with another path, and with the query in `uri` if it has one.
     pub(crate) fn begin_anew(&mut self, uri: &str) {
         let (path, query) = uri.split_once('?').map_or((uri, None), |(p, q)| (p, Some(q)));
         self.asked = path.to_owned();
@@ -195,8 +195,8 @@ impl Turn {
         self.is_changed = true;
     }
 
-    /// Takes the context path off; `false` if the path does not begin with it. `draw` is a number below 100 that
-    /// has been drawn for the rule's percentage.
+    /// Removes the context path; `false` if the path does not begin with it. `draw` is a random
+    /// number below 100, compared with the rule's percentage.
     pub(crate) fn take_off_context(
         &mut self,
         rule: &ContextPathRule,
@@ -220,8 +220,8 @@ impl Turn {
         true
     }
 
-    /// Rewrites the path; `draw` as above. Nodes get the new path alone. Conditions see it behind a context path
-    /// that has been replaced, and not otherwise.
+    /// Rewrites the path; `draw` is a random number below 100, compared with the rule's percentage.
+    /// Nodes get the new path. Conditions see it only if the context path has been replaced.
     pub(crate) fn rewrite(&mut self, rule: &RewriteRule, draw: u64, engine: &Engine) {
         if draw >= rule.percentage.into() {
             return;
@@ -244,7 +244,7 @@ impl Turn {
                 self.metadata_path = decision.metadata.map(|_| called);
             }
         }
-        // A blank one leaves nodes the path without it.
+        // If the result is blank, nodes get the path as it was before.
         self.rewritten = Some(path).filter(|path| !path.trim().is_empty());
         self.is_changed = true;
         self.refresh_seen();
@@ -260,12 +260,12 @@ impl Turn {
     }
 }
 
-/// The path that conditions and nodes see, and whether it is another one than was sent: still escaped, in
-/// one spelling (RFC 3986 §6.2.2), with what climbs resolved and slashes merged. Otherwise a condition would
-/// judge another resource than the node serves.
+/// Returns the path for conditions and nodes, and whether it differs from what the client sent. It
+/// is still percent-encoded, but normalised (RFC 3986 §6.2.2) and without dot segments or repeated
+/// slashes. Otherwise a condition might judge another resource than the node serves.
 #[inline]
 pub(crate) fn asked_path(exchange: &dyn Exchange) -> (Cow<'_, str>, bool) {
-    // Most paths are sent as they are matched, and have nothing in them that could be spelt otherwise.
+    // Most paths are already normalised.
     if let Some(path) = exchange.path_as_sent() {
         return (text(Cow::Borrowed(path)), false);
     }
@@ -274,7 +274,7 @@ pub(crate) fn asked_path(exchange: &dyn Exchange) -> (Cow<'_, str>, bool) {
 
 fn read_path(exchange: &dyn Exchange) -> (Cow<'_, str>, bool) {
     let sent = path_of(exchange.real_request_uri());
-    // Routes see no parameters where the operator says that nodes cut them off.
+    // The path without parameters is used where the operator has declared that nodes cut them off.
     let servlet_params = sent.contains(&b';') && !exchange.path().contains(&b';');
     let options =
         NormalizeOptions { servlet_params, encoded_slash: true, delete_tail_slash: false };

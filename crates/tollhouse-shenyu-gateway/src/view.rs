@@ -1,4 +1,4 @@
-//! A request as conditions see it, on its way through the chain.
+//! Request as conditions see it at a point of the chain.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -19,7 +19,8 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Of the request behind `exchange`, with what plugins have made of path and query.
+    /// Creates a view of the request behind `exchange`, with path and query as plugins have changed
+    /// them.
     pub(crate) fn new(
         exchange: &'a dyn Exchange,
         path: &'a str,
@@ -87,7 +88,7 @@ impl Request for View<'_> {
     }
 }
 
-/// Bytes as text; what is none is replaced.
+/// Converts bytes to text; invalid UTF-8 is replaced.
 pub(crate) fn text(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     match bytes {
         Cow::Borrowed(bytes) => match std::str::from_utf8(bytes) {
@@ -98,12 +99,12 @@ pub(crate) fn text(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     }
 }
 
-/// UTC, of milliseconds since 1970. The calendar repeats every 400 years of 146,097 days.
+/// Converts milliseconds since 1970 to UTC. The calendar repeats every 400 years of 146,097 days.
 pub(crate) fn civil_time(unix_ms: u64) -> CivilTime {
     let seconds = unix_ms / 1000;
     let (days, second_of_day) = (seconds / 86_400 + 719_468, seconds % 86_400);
     let (era, day_of_era) = (days / 146_097, days % 146_097);
-    // Years that begin in March, so that the leap day is their last.
+    // Counts years from March, so that a leap day is the last day of its year.
     let year_of_era =
         (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);

@@ -1,5 +1,5 @@
-//! What `waf`, `keyAuth` and `basicAuth` decide of a request, by their configuration and what the request
-//! shows. What they cannot read they do not let pass: the reader of a handle gets an error to refuse with.
+//! Decisions of `waf`, `keyAuth` and `basicAuth`, from their configuration and the request. A
+//! handle that cannot be read yields an error, with which the caller refuses requests.
 
 use std::fmt;
 
@@ -12,23 +12,22 @@ use crate::answer::Answer;
 use crate::handle::Malformed;
 use crate::{handle, lenient};
 
-/// The code in the body of a refusal that names none.
+/// Default code in the body of a refusal.
 const FORBIDDEN_CODE: i32 = 403;
 
 /// Why a configuration or a handle cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
-    /// It is no JSON of this shape.
+    /// The text is not JSON of this shape.
     #[error("the handle cannot be read: {0}")]
     Malformed(String),
-    /// A member is missing, or is none of what it could be.
+    /// A member is missing or has an unsupported value.
     #[error("`{member}` is `{value}`; possible are {possible}")]
     Value {
-        /// The member.
         member: &'static str,
-        /// What it says; empty where it is missing.
+        /// Given value; empty if missing.
         value: String,
-        /// What it could say.
+        /// Supported values.
         possible: &'static str,
     },
 }
@@ -39,21 +38,21 @@ impl From<Malformed> for AccessError {
     }
 }
 
-/// What `waf` does with requests that no selector or rule of it takes.
+/// Treatment of requests that no selector or rule of `waf` matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WafModel {
-    /// They pass.
+    /// Requests pass.
     Black,
-    /// They are refused.
+    /// Requests are refused.
     Mixed,
 }
 
-/// What a rule of `waf` does with the requests that it takes.
+/// Treatment of requests that a rule of `waf` matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WafRule {
-    /// They pass.
+    /// Requests pass.
     Allow,
-    /// They are refused with this code in the body.
+    /// Requests are refused, with this code in the body.
     Reject(i32),
 }
 
@@ -72,7 +71,8 @@ impl WafModel {
     /// Reads the plugin's configuration.
     ///
     /// # Errors
-    /// When it is not `{"model": "black"}` or `{"model": "mixed"}`.
+    ///
+    /// If it is not `{"model": "black"}` or `{"model": "mixed"}`.
     pub fn read(config: Option<&str>) -> Result<Self, AccessError> {
         let model = read::<WafHandle>(config)?.model;
         match model.as_str() {
@@ -84,7 +84,7 @@ impl WafModel {
         }
     }
 
-    /// The answer to a request that no selector or rule takes.
+    /// Returns the answer to a request that no selector or rule matches; `None` lets it pass.
     pub const fn unmatched(self) -> Option<Answer> {
         match self {
             Self::Black => None,
@@ -97,7 +97,8 @@ impl WafRule {
     /// Reads a rule's handle.
     ///
     /// # Errors
-    /// When it does not say whether requests pass, or its code is no number.
+    ///
+    /// If the permission is missing or unknown, or the code is not a whole number.
     pub fn read(handle: Option<&str>) -> Result<Self, AccessError> {
         let handle: WafHandle = read(handle)?;
         match handle.permission.as_str() {
@@ -121,7 +122,7 @@ impl WafRule {
         }
     }
 
-    /// The answer to a request that the rule takes.
+    /// Returns the answer to a request that the rule matches; `None` lets it pass.
     pub const fn answer(self) -> Option<Answer> {
         match self {
             Self::Allow => None,
@@ -130,11 +131,11 @@ impl WafRule {
     }
 }
 
-/// A key that requests have to show in a header or query parameter.
+/// Key that requests must present in a header or query parameter.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KeyAuthRule {
-    /// The name of the header, and of the parameter.
+    /// Name of the header and of the query parameter.
     #[serde(deserialize_with = "lenient::or_default")]
     pub key_name: String,
     #[serde(deserialize_with = "lenient::or_default")]
@@ -151,21 +152,24 @@ impl KeyAuthRule {
     /// Reads a rule's handle.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape.
+    ///
+    /// If it is not a JSON object of this shape.
     pub fn read(handle: Option<&str>) -> Result<Self, AccessError> {
         read(handle)
     }
 
-    /// Checks what a request has under [`Self::key_name`]: the header or the parameter has to be the key.
+    /// Checks the values of a request's header and query parameter [`Self::key_name`]: either must
+    /// equal the key.
     ///
     /// # Errors
+    ///
     /// The answer with which the request is refused.
     pub fn check(&self, header: Option<&str>, query: Option<&str>) -> Result<(), Answer> {
         if self.key_name.trim().is_empty() || self.key.trim().is_empty() {
             return Err(Answer::KeyAuthUnconfigured);
         }
         let (header, query) = (header.unwrap_or_default(), query.unwrap_or_default());
-        // Both are compared, so that the time tells nothing of where the key was.
+        // Both are compared, so that the duration does not reveal which one matched.
         match equal(header, &self.key) | equal(query, &self.key) {
             true => Ok(()),
             false => Err(Answer::KeyIncorrect),
@@ -173,7 +177,7 @@ impl KeyAuthRule {
     }
 }
 
-/// A user and a password that requests have to show: `user:password`.
+/// Credentials that requests must present: `user:password`.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BasicAuthRule {
@@ -194,10 +198,12 @@ pub(crate) struct BasicAuthConfig {
 }
 
 impl BasicAuthRule {
-    /// Reads a rule's handle; where that is blank, the one in the plugin's configuration.
+    /// Reads a rule's handle, or if that has no credentials, the default handle in the plugin's
+    /// configuration.
     ///
     /// # Errors
-    /// When either is no JSON object of its shape.
+    ///
+    /// If either is not a JSON object of its shape.
     pub fn read(handle: Option<&str>, config: Option<&str>) -> Result<Self, AccessError> {
         let rule: Self = read(handle)?;
         if !rule.authorization.trim().is_empty() {
@@ -206,15 +212,17 @@ impl BasicAuthRule {
         read(read::<BasicAuthConfig>(config)?.default_handle_json.as_deref())
     }
 
-    /// The user that it is about.
+    /// Returns the user name of the credentials.
     pub fn user(&self) -> &str {
         self.authorization.split(':').next().unwrap_or_default()
     }
 
-    /// Checks the header `Authorization`: `Basic` with base64 (RFC 7617 §2), or the text as it is configured,
-    /// which is all that ShenYu takes. Nothing passes where nothing is configured.
+    /// Checks the header `Authorization`: either `Basic` with base64 (RFC 7617 §2), or the
+    /// credentials as plain text, the only form that ShenYu accepts. Refuses every request if no
+    /// credentials are configured.
     ///
     /// # Errors
+    ///
     /// The answer with which the request is refused.
     pub fn check(&self, header: Option<&str>) -> Result<(), Answer> {
         let header = header.map(str::trim).unwrap_or_default();
@@ -232,7 +240,7 @@ impl BasicAuthRule {
     }
 }
 
-/// In a time that says nothing of where two secrets differ.
+/// Compares two texts in constant time, so that the duration does not reveal where they differ.
 fn equal(given: &str, secret: &str) -> bool {
     constant_time::verify_slices_are_equal(given.as_bytes(), secret.as_bytes()).is_ok()
 }

@@ -1,88 +1,89 @@
-//! What ShenYu's gateway answers itself: body, code, and the HTTP status, which for most of them is 200.
+//! Answers that ShenYu's gateway gives itself: body, code, and HTTP status, which in ShenYu is
+//! mostly 200.
 //!
-//! [`Statuses`] chooses between the status that ShenYu sends, for clients that look at the code in the body,
-//! and the one that HTTP has for the case, for everybody else. The body is the same.
+//! [`Statuses`] selects ShenYu's statuses, for clients that read the code in the body, or the
+//! appropriate statuses of HTTP for all others. The body is the same.
 
-/// Which HTTP statuses go with ShenYu's bodies.
+/// Choice of HTTP statuses for ShenYu's bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Statuses {
-    /// Those of HTTP.
+    /// The appropriate status of HTTP.
     #[default]
     Honest,
-    /// Those of ShenYu.
+    /// The status that ShenYu sends.
     Compatible,
 }
 
-/// An answer of the gateway.
+/// Answer of the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// Something went wrong that nobody foresaw.
+    /// An unexpected error occurred.
     InternalException,
-    /// No rule of the selector takes the request.
+    /// No rule of the selector matches the request.
     RuleNotFound,
-    /// The call failed, or had no result.
+    /// The call failed or had no result.
     InvocationFailed,
-    /// The call was not made, since too many before it have failed.
+    /// The circuit breaker is open after too many failures, so the call was not made.
     BreakerOpen,
-    /// The call took too long.
+    /// The call timed out.
     CallTimeout,
-    /// The call took longer than its breaker allows.
+    /// The call exceeded the timeout of its circuit breaker.
     BreakerTimeout,
     /// The node's address is missing.
     UrlNotFound,
-    /// No selector takes the request.
+    /// No selector matches the request.
     SelectorNotFound,
-    /// A breaker or limit of sentinel.
+    /// A circuit breaker or limit of `sentinel` refuses the request.
     SentinelBlocked,
     /// The path does not begin with the context path.
     ContextPathIllegal,
     /// A secret is missing in the configuration.
     SecretKeyMissing,
-    /// The node's answer is none.
+    /// The node's response is invalid.
     ResponseError,
-    /// No node may be asked.
+    /// No healthy node exists.
     NoHealthyUpstream,
-    /// No node is left after failures.
+    /// No healthy node is left after failed attempts.
     NoHealthyUpstreamAfterFailover,
-    /// `keyAuth` has no name or key.
+    /// `keyAuth` has no name or key configured.
     KeyAuthUnconfigured,
-    /// A token is not valid.
+    /// A token is invalid.
     IllegalAuthorization,
-    /// A key is not valid.
+    /// A key is invalid.
     KeyIncorrect,
-    /// A signature is refused; the reason stands in the message.
+    /// A signature is refused, with this reason in the message.
     SignRefused(&'static str),
-    /// A signature is older, or from further ahead, than so many minutes.
+    /// A signature's timestamp differs from the clock by more than this many minutes.
     SignExpired(u32),
-    /// `waf` refuses; the code is that of its rule.
+    /// `waf` refuses the request, with the code of its rule.
     Forbidden(i32),
-    /// A file is too large.
+    /// An uploaded file is too large.
     PayloadTooLarge,
-    /// The body is too large.
+    /// The request body is too large.
     RequestTooLarge,
-    /// The headers are too large.
+    /// The request headers are too large.
     HeadersTooLarge,
-    /// `rateLimiter` refuses.
+    /// `rateLimiter` refuses the request.
     TooManyRequests,
-    /// A body is not of the shape that is asked for.
+    /// The body does not have the required shape.
     ParameterError,
-    /// A call of a method has failed.
+    /// A call of an RPC method failed.
     RpcFailed,
-    /// A call of a method took too long.
+    /// A call of an RPC method timed out.
     RpcTimeout,
-    /// A call of Dubbo has no body.
+    /// A Dubbo call has no body.
     DubboBodyMissing,
-    /// A call by gRPC has no body.
+    /// A gRPC call has no body.
     GrpcBodyMissing,
-    /// The metadata of a method are not usable.
+    /// The metadata of an RPC method is invalid.
     MetadataError,
-    /// An argument is illegal.
+    /// An argument is invalid.
     InternalServerError,
-    /// `cryptorRequest` lacks this member of its rule.
+    /// The rule of `cryptorRequest` lacks this member.
     CryptorRequestLacks(&'static str),
-    /// `cryptorResponse` lacks this member of its rule.
+    /// The rule of `cryptorResponse` lacks this member.
     CryptorResponseLacks(&'static str),
-    /// A field is not encrypted with the key of its rule.
+    /// A field is not encrypted with the key of the rule.
     DecryptionFailed,
     /// A field cannot be encrypted.
     EncryptionFailed,
@@ -91,7 +92,6 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The HTTP status.
     pub const fn status(self, statuses: Statuses) -> u16 {
         let (_, compatible, honest) = self.codes();
         match statuses {
@@ -100,23 +100,22 @@ impl Answer {
         }
     }
 
-    /// The code in the body.
     pub const fn code(self) -> i32 {
         self.codes().0
     }
 
-    /// The body, `application/json`; `plugin` stands before the message of answers that name theirs.
+    /// Returns the body, of type `application/json`. The message begins with `plugin` if given.
     pub fn body(self, plugin: Option<&str>) -> String {
         let text = match plugin {
             Some(plugin) => format!("{plugin}:{}", self.message()),
             None => self.message(),
         };
-        // The text of a JSON string cannot fail to be written.
+        // Serialising a JSON string cannot fail.
         let text = serde_json::Value::String(text);
         format!(r#"{{"code":{},"message":{text}}}"#, self.code())
     }
 
-    /// The code in the body, ShenYu's status, and HTTP's.
+    /// Returns the code in the body, ShenYu's status and HTTP's.
     const fn codes(self) -> (i32, u16, u16) {
         match self {
             Self::InternalException => (-1, 200, 500),

@@ -1,5 +1,6 @@
-//! `hystrix`, `sentinel` and `resilience4j` on one breaker: what each configuration means, and the state that
-//! decides who passes. Time is an argument; calls that pass are counted until they [end](Breaker::end).
+//! Circuit breaker shared by `hystrix`, `sentinel` and `resilience4j`: their configurations, and
+//! the state that admits or refuses calls. The caller passes the time in. Every admitted call
+//! counts until it [ends](Breaker::end).
 
 use std::collections::VecDeque;
 
@@ -9,38 +10,38 @@ use crate::answer::Answer;
 use crate::divide::HandleError;
 use crate::{handle, lenient};
 
-/// Seconds that hystrix looks back.
+/// Length of hystrix' window in seconds.
 const HYSTRIX_WINDOW_S: u64 = 10;
 
-/// Most calls, or seconds, that are looked back at: what a state may grow to.
+/// Largest window, in calls or seconds. Bounds the memory of a state.
 const WINDOW_MAX: u64 = 10_000;
 
-/// What a rule says, whichever plugin it is of.
+/// Rule of any of the three plugins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BreakerRule {
     circuit: Option<Circuit>,
     flow: Option<Flow>,
-    /// Calls under way at a time, at most.
+    /// Most concurrent calls.
     open_calls_max: Option<u64>,
-    /// How long a call may take, in milliseconds.
+    /// Timeout of a call in milliseconds.
     pub time_max_ms: Option<u64>,
-    /// Which answers of nodes count as failures.
+    /// Responses of nodes that count as failures.
     failures: Failures,
     refusals: Refusals,
     fallback: Fallback,
     on_failure: Option<FailedCall>,
 }
 
-/// Answers in the place of a node that gave none, unless there is a fallback.
+/// Answers to calls that a node did not answer, for rules without a fallback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailedCall {
-    /// To a call that took too long.
+    /// Answer to a call that timed out.
     pub late: Answer,
-    /// To one that failed otherwise.
+    /// Answer to a call that failed otherwise.
     pub broken: Answer,
 }
 
-/// The answers of `hystrix` and `resilience4j`.
+/// Answers of `hystrix` and `resilience4j`.
 const FAILED_CALL: FailedCall =
     FailedCall { late: Answer::BreakerTimeout, broken: Answer::BreakerOpen };
 
@@ -50,7 +51,7 @@ struct Circuit {
     calls_min: u64,
     trips: Trips,
     open_ms: u64,
-    /// Calls that try whether it is over.
+    /// Number of trial calls once the open time has passed.
     probes: u64,
 }
 
@@ -60,7 +61,7 @@ enum Window {
     Seconds(u64),
 }
 
-/// What opens a circuit.
+/// Condition that opens the circuit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Trips {
     FailureRatio(f64),
@@ -68,40 +69,40 @@ enum Trips {
     SlowRatio { slower_than_ms: u64, ratio: f64 },
 }
 
-/// How many calls pass in which time.
+/// Rate limit: calls per period.
 #[derive(Debug, Clone, PartialEq)]
 struct Flow {
     calls: u64,
     period_ms: u64,
-    /// How long a call may wait for its turn.
+    /// Longest wait for a later period, in milliseconds.
     wait_max_ms: u64,
-    /// Whether calls that wait are spread over the period.
+    /// Whether waiting calls are spread evenly over the period.
     is_paced: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Failures {
-    /// No answer, and statuses from 500 on.
+    /// No response, or a status of 500 and above.
     Errors,
-    /// All but statuses of 200 to 299.
+    /// Everything except a status of 200 to 299.
     AllButSuccess,
 }
 
-/// The answers of each plugin where there is no fallback.
+/// Answers to refused calls, for rules without a fallback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Refusals {
     flow: Answer,
     circuit: Answer,
 }
 
-/// Where refused calls go.
+/// Handling of refused calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fallback {
-    /// Nowhere: they are answered.
+    /// The client gets the plugin's answer.
     None,
-    /// Through the gateway once more, with this path.
+    /// The request runs through the gateway again with this path.
     Inside(String),
-    /// To another place, which the client is told.
+    /// The client is redirected to this location.
     Elsewhere(String),
 }
 
@@ -130,11 +131,11 @@ pub(crate) struct HystrixHandle {
     sleep_window_in_milliseconds: Option<i64>,
     #[serde(deserialize_with = "lenient::integer")]
     timeout: Option<i64>,
-    /// Absent is ShenYu's page, and `null` none.
+    /// If absent, ShenYu's fallback page applies; `null` means no fallback.
     call_back_uri: Absent,
 }
 
-/// A member that may be absent, or `null`.
+/// Text member that distinguishes absence (`None`) from `null` (empty text).
 #[derive(Debug, Default)]
 struct Absent(Option<String>);
 
@@ -208,7 +209,7 @@ pub(crate) struct Resilience4jHandle {
     failure_rate_threshold: Option<String>,
 }
 
-/// A number above 0, or the default: what is none is replaced, as ShenYu does.
+/// Returns the number, or the default unless it is above 0, as ShenYu does.
 fn positive(number: Option<i64>, default: u64) -> u64 {
     number.and_then(|it| u64::try_from(it).ok()).filter(|it| *it > 0).unwrap_or(default)
 }
@@ -227,7 +228,8 @@ impl BreakerRule {
     /// Reads a handle of `hystrix`.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape.
+    ///
+    /// If it is not a JSON object of this shape.
     pub fn read_hystrix(handle: Option<&str>) -> Result<Self, HandleError> {
         let handle: HystrixHandle = handle::read(handle)?;
         let percent = positive(handle.error_threshold_percentage, 50).min(100);
@@ -250,15 +252,16 @@ impl BreakerRule {
         })
     }
 
-    /// Reads a handle of `sentinel`. A flow that warms up begins with what it ends with.
+    /// Reads a handle of `sentinel`. Warm-up is not supported: the full rate applies at once.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape.
+    ///
+    /// If it is not a JSON object of this shape.
     pub fn read_sentinel(handle: Option<&str>) -> Result<Self, HandleError> {
         let handle: SentinelHandle = handle::read(handle)?;
         let limits = handle.flow_rule_enable != Some(0);
-        // Numbers come as texts, or as numbers, from the admin's versions; what cannot be read is the default, as
-        // there.
+        // Depending on its version, the admin sends numbers or texts. An unreadable one gets the
+        // default, as in ShenYu.
         let limit = whole(fraction(handle.flow_rule_count.as_deref(), 1.0));
         let by_calls = handle.flow_rule_grade != Some(0);
         let queues = matches!(handle.flow_rule_control_behavior, Some(2 | 3));
@@ -295,7 +298,7 @@ impl BreakerRule {
             failures: Failures::AllButSuccess,
             refusals: Refusals { flow: Answer::TooManyRequests, circuit: Answer::BreakerOpen },
             fallback: Fallback::read(handle.fallback_uri.or("/fallback/sentinel")),
-            // Without a fallback the proxy's own answer passes.
+            // Without a fallback the proxy's own answer reaches the client.
             on_failure: None,
         })
     }
@@ -303,7 +306,8 @@ impl BreakerRule {
     /// Reads a handle of `resilience4j`.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape.
+    ///
+    /// If it is not a JSON object of this shape.
     pub fn read_resilience4j(handle: Option<&str>) -> Result<Self, HandleError> {
         let handle: Resilience4jHandle = handle::read(handle)?;
         let size = positive(handle.sliding_window_size, 100).min(WINDOW_MAX);
@@ -315,7 +319,7 @@ impl BreakerRule {
             },
             calls_min: match handle.sliding_window_type {
                 Some(1) => positive(handle.minimum_number_of_calls, 100),
-                // A window of fewer calls would never have as many.
+                // A smaller window could never contain that many calls.
                 _ => positive(handle.minimum_number_of_calls, 100).min(size),
             },
             trips: Trips::FailureRatio(threshold / 100.0),
@@ -335,7 +339,7 @@ impl BreakerRule {
             time_max_ms: breaks.then(|| positive(handle.timeout_duration, 30_000)),
             failures: Failures::AllButSuccess,
             refusals: Refusals { flow: Answer::TooManyRequests, circuit: Answer::BreakerOpen },
-            // A rule that only limits has none.
+            // A rule that only limits the rate has no fallback.
             fallback: match handle.fallback_uri.or("/fallback/resilience4j") {
                 _ if !breaks => Fallback::None,
                 "0" => Fallback::None,
@@ -345,17 +349,16 @@ impl BreakerRule {
         })
     }
 
-    /// Where refused calls go.
     pub fn fallback(&self) -> &Fallback {
         &self.fallback
     }
 
-    /// The answer to calls that a node has not answered; `None` leaves them to the proxy.
+    /// Returns the answers to calls that a node did not answer; `None` leaves them to the proxy.
     pub fn on_failure(&self) -> Option<FailedCall> {
         self.on_failure
     }
 
-    /// Whether a call that ended with this status of a node, if any, has failed.
+    /// Whether a call with this response status, or `None` without a response, counts as failed.
     pub fn is_failure(&self, status: Option<u16>) -> bool {
         match self.failures {
             Failures::Errors => status.is_none_or(|status| status >= 500),
@@ -369,39 +372,39 @@ fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// A call that may pass.
+/// Admission of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
-    /// How long it has to wait before.
+    /// Time to wait before the call, in milliseconds.
     pub wait_ms: u64,
-    /// Of which opening of the circuit it is a try that it is over.
+    /// Number of the opening that this trial call belongs to, if it is one.
     probe: Option<u64>,
 }
 
-/// What became of a call.
+/// Outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It has an outcome.
+    /// The call succeeded or failed.
     Done {
-        /// See [`BreakerRule::is_failure`].
+        /// Failure as defined by [`BreakerRule::is_failure`].
         failed: bool,
-        /// How long it took.
+        /// Duration in milliseconds.
         took_ms: u64,
     },
-    /// Nobody knows.
+    /// The outcome is unknown, because the request ended early.
     Unknown,
 }
 
-/// The state of one rule.
+/// State of a rule.
 #[derive(Debug)]
 pub struct Breaker {
     rule: BreakerRule,
     open_calls: u64,
     state: State,
-    /// Counts openings, so that what comes late from an earlier one is known for it.
+    /// Number of openings so far, which identifies late trial calls of earlier ones.
     opening: u64,
     outcomes: VecDeque<Bucket>,
-    /// The period of the next turn, counted from 1970, and turns left in it.
+    /// Period of the next free turn, counted from 1970, and the turns left in it.
     next_turn: Option<(u64, u64)>,
 }
 
@@ -411,7 +414,7 @@ enum State {
     Open {
         until_ms: u64,
     },
-    /// Tries are under way: how many may still begin, have ended, and have failed.
+    /// Trial calls are in progress: how many may still begin, have ended and have failed.
     Trying {
         left: u64,
         ended: u64,
@@ -419,7 +422,7 @@ enum State {
     },
 }
 
-/// Outcomes of one second, or one.
+/// Outcomes of one second, or of one call.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bucket {
     second: u64,
@@ -428,7 +431,7 @@ struct Bucket {
 }
 
 impl Breaker {
-    /// Of a rule; nothing has happened.
+    /// Creates the state of a rule, with a closed circuit.
     pub fn new(rule: BreakerRule) -> Self {
         Self {
             rule,
@@ -440,15 +443,15 @@ impl Breaker {
         }
     }
 
-    /// The rule.
     pub fn rule(&self) -> &BreakerRule {
         &self.rule
     }
 
-    /// Whether a call may begin at `now_ms`. One that may must be ended.
+    /// Admits or refuses a call at `now_ms`. Every admitted call must be ended with [`Self::end`].
     ///
     /// # Errors
-    /// The answer to one that may not.
+    ///
+    /// The answer to a refused call.
     pub fn begin(&mut self, now_ms: u64) -> Result<Passed, Answer> {
         if let State::Open { until_ms } = self.state {
             let Some(circuit) = self.rule.circuit.as_ref().filter(|_| now_ms >= until_ms) else {
@@ -474,7 +477,7 @@ impl Breaker {
         Ok(Passed { wait_ms, probe })
     }
 
-    /// A call has ended.
+    /// Records the end of an admitted call.
     pub fn end(&mut self, passed: Passed, end: End, now_ms: u64) {
         self.open_calls = self.open_calls.saturating_sub(1);
         let Some(circuit) = self.rule.circuit.clone() else { return };
@@ -488,8 +491,8 @@ impl Breaker {
         match (&mut self.state, passed.probe) {
             (State::Trying { left, ended, failed }, Some(opening)) if opening == self.opening => {
                 let Some(has_failed) = has_failed else {
-                    // A probe whose end nobody knows gives its turn to the next one, or the circuit would stay open for
-                    // good.
+                    // A trial call without an outcome passes its turn to the next one. Otherwise
+                    // the circuit could stay open forever.
                     *left += 1;
                     return;
                 };
@@ -525,7 +528,7 @@ impl Breaker {
                 outcomes.front().is_some_and(|first| first.second.saturating_add(size) <= second)
             }
         };
-        // At most as many as there are calls or seconds in the window, so that the sum below is bounded too.
+        // Bounded by the calls or seconds in the window, and so is the cost of the sum below.
         while is_stale(&self.outcomes) {
             self.outcomes.pop_front();
         }
@@ -549,7 +552,8 @@ impl Breaker {
         self.outcomes.clear();
     }
 
-    /// How long a call waits for its turn; `None` where that would be too long.
+    /// Reserves a turn and returns the wait for it in milliseconds; `None` if the wait would exceed
+    /// its limit.
     fn take_turn(&mut self, now_ms: u64) -> Option<u64> {
         let Some(flow) = &self.rule.flow else { return Some(0) };
         let (calls, period_ms) = match flow.is_paced {

@@ -1,6 +1,7 @@
-//! What `cache` keeps: answers of nodes in memory, for as long as a rule says, within a bound of bytes.
+//! Store of the `cache` plugin: responses of nodes in memory, for the lifetime that a rule sets,
+//! within a byte limit.
 //!
-//! Which answers may be kept at all, and for whom, is decided by whoever asks for them.
+//! The caller decides which responses may be stored and for whom.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +11,22 @@ use serde::Deserialize;
 use crate::divide::HandleError;
 use crate::{handle, lenient};
 
-/// Bytes of all answers that are kept together: what a gateway can spare beside its traffic.
+/// Most bytes of all stored responses together.
 const BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of one answer, so that a few of them cannot take the place of all others.
+/// Largest response that is stored, so that a few cannot displace all others.
 pub const ANSWER_BYTES_MAX: usize = 4 << 20;
 
-/// Bytes that an entry takes beside what it holds: its places in two tables.
+/// Estimated overhead of an entry in bytes: its places in two tables.
 const ENTRY_BYTES: usize = 256;
 
-/// Seconds that a rule may ask for, at most: a year.
+/// Longest lifetime in seconds: one year.
 const TIMEOUT_S_MAX: i64 = 31_536_000;
 
-/// A rule of `cache`.
+/// Rule of `cache`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheRule {
-    /// How long an answer is kept, in milliseconds.
+    /// Lifetime of a stored response in milliseconds.
     pub lifetime_ms: u64,
 }
 
@@ -44,10 +45,12 @@ pub(crate) struct Handle {
 }
 
 impl CacheRule {
-    /// Reads a rule's handle, and what the plugin's configuration says about the place.
+    /// Reads a rule's handle and the cache type in the plugin's configuration.
     ///
     /// # Errors
-    /// When one of them is no JSON object of this shape, or says what is not possible.
+    ///
+    /// If one of them is not a JSON object of this shape, or a value is unsupported or out of
+    /// range.
     pub fn read(handle: Option<&str>, config: Option<&str>) -> Result<Self, HandleError> {
         let config: Config = handle::read(config)?;
         if !matches!(config.cache_type.as_str(), "" | "memory") {
@@ -66,20 +69,20 @@ impl CacheRule {
     }
 }
 
-/// What is kept of an answer.
+/// Stored part of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept<B> {
-    /// Its `Content-Type`, if it had one.
+    /// Value of `Content-Type`, if present.
     pub content_type: Option<Vec<u8>>,
-    /// Its body.
     pub body: B,
 }
 
-/// Answers by key; times are milliseconds since any moment that stays. `B` holds a body and is cheap to copy.
+/// Responses by key. Times are milliseconds since an arbitrary fixed moment. `B` holds a body and
+/// is cheap to clone.
 #[derive(Debug)]
 pub struct Cache<B> {
     entries: HashMap<Vec<u8>, Entry<B>, foldhash::fast::RandomState>,
-    /// Keys by when they were last asked for.
+    /// Keys ordered by last use.
     order: BTreeMap<u64, Vec<u8>>,
     uses: u64,
     bytes: usize,
@@ -108,7 +111,7 @@ impl<B> Cache<B> {
 }
 
 impl<B: AsRef<[u8]> + Clone> Cache<B> {
-    /// What is kept under a key and not too old.
+    /// Returns the response for a key, unless it has expired.
     pub fn find(&mut self, key: &[u8], now_ms: u64) -> Option<Kept<B>> {
         let entry = self.entries.get_mut(key)?;
         if entry.ends_ms <= now_ms {
@@ -123,7 +126,8 @@ impl<B: AsRef<[u8]> + Clone> Cache<B> {
         Some(entry.kept.clone())
     }
 
-    /// Keeps an answer until `ends_ms`; those that nobody has asked for make room.
+    /// Stores a response until `ends_ms`. Evicts the least recently used ones to make room; a
+    /// response that is too large is not stored.
     pub fn keep(&mut self, key: &[u8], kept: Kept<B>, ends_ms: u64) {
         self.remove(key);
         let body_bytes = kept.body.as_ref().len();

@@ -1,5 +1,5 @@
-//! `casdoor`: who brings a token that Casdoor has signed for this application passes, or a code that can be changed
-//! into one; what the token says of the user goes to headers.
+//! Plugin `casdoor`: admits requests with a token that Casdoor has signed for this application, or
+//! with a code that can be exchanged for one. Claims about the user are passed to nodes in headers.
 
 use std::fmt;
 
@@ -16,25 +16,25 @@ use crate::divide::HandleError;
 use crate::jwt::{Token, bearer, lasts};
 use crate::{handle, lenient};
 
-/// Where codes are changed into tokens, below the endpoint.
+/// Path below the endpoint at which codes are exchanged for tokens.
 pub const TOKEN_PATH: &str = "/api/login/oauth/access_token";
 
-/// Characters of a code that is asked for at most.
+/// Longest code that is exchanged, in bytes.
 const CODE_BYTES_MAX: usize = 1_024;
 
-/// Of whom a token speaks: members of it, and the headers that they go to. A header whose member is missing is taken
-/// away, so that the client's own does not pass for it.
+/// Claims about the user and the headers that carry them. A header whose claim is missing is
+/// removed, so that a client cannot forge it.
 const HEADERS: [(&str, &str); 3] = [("name", "name"), ("id", "id"), ("owner", "organization")];
 
-/// The plugin's configuration.
+/// Configuration of the plugin.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CasdoorRule {
-    /// Where Casdoor is, without a slash at the end.
+    /// Base URL of Casdoor without a trailing slash.
     pub endpoint: String,
     client_id: String,
     client_secret: String,
     organization: String,
-    /// The key of the certificate, as RSAPublicKey (RFC 8017).
+    /// Public key of the certificate, as RSAPublicKey (RFC 8017).
     key: Vec<u8>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Config {
     endpoint: String,
     #[serde(deserialize_with = "lenient::or_default")]
     client_id: String,
-    /// As ShenYu spells it.
+    /// Spelled as in ShenYu.
     #[serde(deserialize_with = "lenient::or_default", alias = "client_secret")]
     client_secrect: String,
     #[serde(deserialize_with = "lenient::or_default")]
@@ -69,7 +69,8 @@ impl CasdoorRule {
     /// Reads the plugin's configuration.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape, or lacks what tokens are verified by.
+    ///
+    /// If it is not a JSON object of this shape, or lacks the client id or a usable certificate.
     pub fn read(config: Option<&str>) -> Result<Self, HandleError> {
         let wrong = |reason: &str| HandleError::Malformed(reason.to_owned());
         let config: Config = handle::read(config)?;
@@ -79,7 +80,7 @@ impl CasdoorRule {
             return Err(wrong("`client_id` of the plugin is missing"));
         }
         let key = public_key(&config.certificate).ok_or_else(|| {
-            wrong("`certificate` of the plugin is no certificate with an RSA key, in PEM")
+            wrong("`certificate` of the plugin is not a PEM certificate with an RSA key")
         })?;
         Ok(Self {
             endpoint: config.endpoint.trim().trim_end_matches('/').to_owned(),
@@ -90,10 +91,12 @@ impl CasdoorRule {
         })
     }
 
-    /// What a token says, of `Authorization` or as it is: one that the certificate's key has signed (RS256) for this
-    /// application and its organization, and that counts at `now_s`, in seconds since 1970.
+    /// Returns the claims of a token, with or without the `Bearer` prefix. The token must be signed
+    /// with RS256 by the certificate's key, issued for this application and organization, and valid
+    /// at `now_s`, in seconds since 1970.
     ///
     /// # Errors
+    ///
     /// The answer with which the request is refused.
     pub fn check(&self, authorization: &str, now_s: u64) -> Result<Value, Answer> {
         self.verify(bearer(authorization), now_s).ok_or(Answer::IllegalAuthorization)
@@ -114,12 +117,12 @@ impl CasdoorRule {
         };
         let is_of_ours = self.organization.is_empty()
             || claims.get("owner").and_then(Value::as_str) == Some(&*self.organization);
-        // One that never ends is none of Casdoor's.
+        // Casdoor's tokens always expire, so one without `exp` is refused.
         let ends = claims.get("exp").is_some();
         (is_for_us && is_of_ours && ends && lasts(&claims, now_s)).then_some(claims)
     }
 
-    /// The form with which a code is changed into a token; `None` for what is no code.
+    /// Returns the form that exchanges a code for a token; `None` if the code is empty or too long.
     pub fn form(&self, code: &str) -> Option<Vec<(&'static str, String)>> {
         let is_code = !code.is_empty() && code.len() <= CODE_BYTES_MAX && !self.endpoint.is_empty();
         is_code.then(|| {
@@ -132,19 +135,19 @@ impl CasdoorRule {
         })
     }
 
-    /// The token in the answer to such a form.
+    /// Returns the token in the answer to such a form.
     pub fn granted(&self, answer: &[u8]) -> Option<String> {
         let granted: Granted = serde_json::from_slice(answer).ok()?;
         Some(granted.access_token).filter(|token| !token.is_empty())
     }
 
-    /// What of the claims goes to headers.
+    /// Returns the headers for the node, each with its claim if present.
     pub fn headers(claims: &Value) -> [(&'static str, Option<&str>); 3] {
         HEADERS.map(|(member, header)| (header, claims.get(member).and_then(Value::as_str)))
     }
 }
 
-/// The RSA key of a certificate, or of a bare public key, in PEM.
+/// Returns the RSA key of a certificate, or of a bare public key, in PEM.
 fn public_key(text: &str) -> Option<Vec<u8>> {
     let body: String =
         text.lines().map(str::trim).filter(|line| !line.starts_with("-----")).collect();
@@ -155,7 +158,8 @@ fn public_key(text: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// An RSA key that is long enough: another one would be refused with each token, which is better told now.
+/// Returns an RSA key of at least 2048 bits. A shorter one would fail with every token, so it is
+/// refused when the configuration is read.
 fn rsa_key(key: &SubjectPublicKeyInfo<'_>) -> Option<Vec<u8>> {
     let PublicKey::RSA(rsa) = key.parsed().ok()? else { return None };
     (rsa.key_size() >= 2_048).then(|| key.subject_public_key.data.to_vec())

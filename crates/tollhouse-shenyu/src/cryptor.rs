@@ -59,10 +59,10 @@ pub enum Unusable {
     /// A member is missing.
     #[error("`{0}` is missing")]
     Lacks(&'static str),
-    /// Nothing can be decrypted.
+    /// The rule cannot decrypt.
     #[error("{0}")]
     Decryption(String),
-    /// Nothing can be encrypted.
+    /// The rule cannot encrypt.
     #[error("{0}")]
     Encryption(String),
 }
@@ -134,13 +134,14 @@ impl CryptorRule {
         Ok(Some(Self { fields, becomes, way: handle.way()? }))
     }
 
-    /// Whether bodies are secret before they pass, so that an unreadable one must not pass.
+    /// Whether bodies are confidential until this rule encrypts them, so that a body that cannot be
+    /// read must not pass.
     pub const fn encrypts(&self) -> bool {
         matches!(self.way, Way::Encrypt(_))
     }
 
-    /// Decrypts or encrypts the fields of a body. Costs one operation with the key per field, tenths of a
-    /// millisecond for a private one.
+    /// Decrypts or encrypts the fields of a body. Costs one RSA operation per field; one with a
+    /// private key takes tenths of a millisecond.
     pub fn crypt(&self, body: &[u8]) -> Crypted {
         if !is_light(body) {
             return Crypted::TooHeavy;
@@ -175,7 +176,7 @@ impl CryptorRule {
     }
 }
 
-/// The value of a field that is not `null`.
+/// Returns the value of a field unless it is missing or `null`.
 fn find<'a>(body: &'a mut Value, field: &[String]) -> Option<&'a mut Value> {
     let mut place = body;
     for name in field {

@@ -1,11 +1,11 @@
-//! MD5 (RFC 1321) and HMAC with it (RFC 2104), which old signatures ask for. Good for nothing else.
+//! MD5 (RFC 1321) and HMAC-MD5 (RFC 2104), for old signature schemes only: MD5 is broken.
 
-/// Bytes of a block.
+/// Block size in bytes.
 const BLOCK_BYTES: usize = 64;
 
 const SHIFTS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
 
-/// The digest of the parts, one behind the other.
+/// Returns the digest of the concatenated parts.
 pub(crate) fn md5(parts: &[&[u8]]) -> [u8; 16] {
     let mut message: Vec<u8> = parts.concat();
     let bits = (message.len() as u64).wrapping_mul(8);
@@ -29,7 +29,6 @@ pub(crate) fn md5(parts: &[&[u8]]) -> [u8; 16] {
     digest
 }
 
-/// HMAC with MD5.
 pub(crate) fn hmac_md5(key: &[u8], message: &[u8]) -> [u8; 16] {
     let mut block = [0; BLOCK_BYTES];
     if key.len() > BLOCK_BYTES {
@@ -41,19 +40,20 @@ pub(crate) fn hmac_md5(key: &[u8], message: &[u8]) -> [u8; 16] {
     md5(&[&block.map(|byte| byte ^ 0x5c), &inner])
 }
 
-/// Upper-case hexadecimal digits.
+/// Encodes bytes as upper-case hexadecimal digits.
 pub(crate) fn upper_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
-/// RFC 1321 §3.4: the integer part of 2^32 times |sin(i)|, i from 1 to 64.
+/// Computes the constants of RFC 1321 §3.4: the integer part of 2^32 times |sin(i)|, i from 1 to
+/// 64.
 fn constants() -> [u32; 64] {
     let mut i = 0.0_f64;
     [(); 64].map(|()| {
         i += 1.0;
-        // Below 2^32: the sine is at most 1, and never 1 for a whole number.
+        // Always below 2^32, because the sine of a whole number is never exactly 1.
         (i.sin().abs() * 4_294_967_296.0) as u32
     })
 }

@@ -1,8 +1,8 @@
-//! What selectors and rules of `divide`, `websocket` and `springCloud` say: which nodes, how they are chosen,
-//! tried again and limited.
+//! Handles of selectors and rules of `divide`, `websocket` and `springCloud`: the nodes, load
+//! balancing, retries and limits.
 //!
-//! Up to 2.6.0 the nodes stand in the selector's handle, since 2.6.1 in discovery's data; where there are
-//! discovery's, they count. Choosing among the nodes is not done here.
+//! Up to ShenYu 2.6.0 the selector's handle lists the nodes, since 2.6.1 the discovery data does.
+//! Discovery data takes precedence. The choice of a node for a request happens elsewhere.
 
 use serde::Deserialize;
 
@@ -11,78 +11,76 @@ use crate::handle::Malformed;
 use crate::model::DiscoveryUpstreams;
 use crate::{handle, lenient};
 
-/// The weight of a node that has none: that of ShenYu's forms.
+/// Default weight of a node, as in ShenYu's forms.
 const DEFAULT_WEIGHT: u32 = 50;
 
-/// Of a node of discovery that does not say, in milliseconds: practically none.
+/// Default warm-up of a discovered node in milliseconds: practically none.
 const DISCOVERY_WARM_UP_MS: u64 = 10;
 
-/// Attempts beyond the first: what a rule may ask for at most, so that one request cannot become a flood.
+/// Most retries that a rule may request, so that one request cannot become a flood.
 const RETRIES_MAX: i64 = 100;
 
-/// Milliseconds of one attempt, at most: an hour.
+/// Longest timeout of an attempt: one hour.
 const TIMEOUT_MS_MAX: i64 = 3_600_000;
 
-/// Milliseconds that a node of `grpc` may be silent; the call itself ends with the time of its method, which may
-/// be as long.
+/// Longest silence of a `grpc` node in milliseconds. The call itself ends with the timeout of its
+/// method, which may be as long.
 const CALL_TIMEOUT_MS: u32 = 3_600_000;
 
-/// A node of `divide`.
+/// Node of `divide`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DivideNode {
     /// Host and port.
     pub url: String,
-    /// Whether it is asked over TLS.
+    /// Whether the node is reached over TLS.
     pub tls: bool,
-    /// Its share; 0 where all others have none either is as good as 1.
+    /// Relative share of requests. If all nodes have weight 0, they share equally.
     pub weight: u32,
-    /// How long its weight rises, in milliseconds.
+    /// Time over which the weight rises, in milliseconds.
     pub warm_up_ms: u64,
-    /// Since when it runs, in milliseconds since 1970; 0 where nobody knows, which is long ago.
+    /// Start time in milliseconds since 1970; 0 if unknown, which counts as long ago.
     pub started_ms: i64,
-    /// Whether it is there for a try: where one is, only such nodes are asked.
+    /// Whether this is a gray (canary) node. If any node is gray, only gray nodes are used.
     pub gray: bool,
 }
 
 /// Why a handle cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HandleError {
-    /// It is no JSON of this shape.
+    /// The text is not JSON of this shape.
     #[error("the handle cannot be read: {0}")]
     Malformed(String),
-    /// A node has no address.
+    /// A node has no valid address.
     #[error("node {0} has no address: expected host:port, or the host alone for http and https")]
     Address(usize),
-    /// A node is asked over something that `divide` does not speak.
+    /// A node has an unsupported protocol.
     #[error(
         "node {index} has the protocol `{protocol}`; `http://`, `https://`, `ws://`, `wss://`, `grpc://`, `grpcs://`, `dubbo://` and `tcp://` are possible"
     )]
     Protocol {
-        /// Its place in the list, from 1.
+        /// Position in the list, from 1.
         index: usize,
-        /// What it says.
+        /// Given protocol.
         protocol: String,
     },
-    /// A way to choose or to try again that does not exist.
-    #[error("there is no {member} `{value}`; possible are {possible}")]
+    /// A member names an unknown algorithm.
+    #[error("unknown {member} `{value}`; possible are {possible}")]
     Name {
-        /// The member.
         member: &'static str,
-        /// What it says.
+        /// Given value.
         value: String,
-        /// What it could say.
+        /// Supported values.
         possible: &'static str,
     },
-    /// A number beyond its bounds.
+    /// A number is out of range.
     #[error("{member} is {value}; it may be from {least} to {most}")]
     Bounds {
-        /// The member.
         member: &'static str,
-        /// What it says.
+        /// Given value.
         value: i64,
-        /// At least.
+        /// Lower bound.
         least: i64,
-        /// At most.
+        /// Upper bound.
         most: i64,
     },
 }
@@ -97,12 +95,12 @@ impl From<Malformed> for HandleError {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct HandleNode {
     protocol: Option<String>,
-    /// `websocket` calls it `url`.
+    /// Named `url` by `websocket`.
     #[serde(alias = "url", deserialize_with = "lenient::or_default")]
     upstream_url: String,
     #[serde(deserialize_with = "lenient::hint")]
     weight: Option<i64>,
-    /// Whether it is on; an absent one is.
+    /// Whether the node is enabled; enabled if absent.
     #[serde(deserialize_with = "lenient::flag")]
     status: Option<bool>,
     #[serde(deserialize_with = "lenient::hint")]
@@ -122,11 +120,11 @@ struct DiscoveryProperties {
     gray: Option<bool>,
 }
 
-/// The nodes that may be asked: those that are on, and of these only the gray ones where there are any.
+/// Returns the nodes in use: those that are enabled, and only the gray ones if any of them is gray.
 ///
 /// # Errors
-/// When the handle or a node that is on cannot be read; a node that nobody can reach is not left out
-/// silently.
+///
+/// If the handle or an enabled node cannot be read. An unreachable node is never skipped silently.
 pub fn divide_nodes(
     handle: Option<&str>,
     discovery: Option<&DiscoveryUpstreams>,
@@ -140,7 +138,7 @@ pub fn divide_nodes(
     Ok(gray_alone(nodes))
 }
 
-/// Only the gray nodes where there are any.
+/// Keeps only the gray nodes if there are any.
 fn gray_alone(mut nodes: Vec<DivideNode>) -> Vec<DivideNode> {
     if nodes.iter().any(|node| node.gray) {
         nodes.retain(|node| node.gray);
@@ -148,13 +146,13 @@ fn gray_alone(mut nodes: Vec<DivideNode>) -> Vec<DivideNode> {
     nodes
 }
 
-/// What a selector of `springCloud` says.
+/// Handle of a `springCloud` selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpringCloudSelector {
-    /// The service whose instances are asked where no nodes are known; blank where none is named.
+    /// Service whose instances are used if no nodes are known; empty if unset.
     pub service_id: String,
-    /// The nodes that services have registered by themselves, or that stand in the handle. They count
-    /// before the service's.
+    /// Nodes that services registered themselves, or that the handle lists. They take precedence
+    /// over the service's instances.
     pub nodes: Vec<DivideNode>,
 }
 
@@ -171,10 +169,11 @@ pub(crate) struct SpringCloudHandle {
 }
 
 impl SpringCloudSelector {
-    /// Reads a selector's handle, beside what discovery has for it.
+    /// Reads a selector's handle together with its discovery data.
     ///
     /// # Errors
-    /// When the handle or a node that is on cannot be read.
+    ///
+    /// If the handle or an enabled node cannot be read.
     pub fn read(
         handle: Option<&str>,
         discovery: Option<&DiscoveryUpstreams>,
@@ -208,7 +207,7 @@ fn discovered(discovery: &DiscoveryUpstreams) -> Result<Vec<DivideNode>, HandleE
     let all = (1..).zip(&discovery.upstream_data_list);
     all.filter(|(_, node)| node.is_healthy())
         .map(|(index, node)| {
-            // All that they say is optional, and none of it worth a selector.
+            // All properties are optional, so an unreadable text must not disable the selector.
             let properties: DiscoveryProperties =
                 handle::read(node.props.as_deref()).unwrap_or_default();
             let warm_up_ms = properties.warmup.and_then(|warm_up| warm_up.try_into().ok());
@@ -217,7 +216,7 @@ fn discovered(discovery: &DiscoveryUpstreams) -> Result<Vec<DivideNode>, HandleE
                 tls: tls(index, node.protocol.as_deref())?,
                 weight: weight(node.weight),
                 warm_up_ms: warm_up_ms.unwrap_or(DISCOVERY_WARM_UP_MS),
-                // Times of discovery are text in the zone of the admin; only milliseconds are sure.
+                // Text dates depend on the admin's time zone. Only milliseconds are unambiguous.
                 started_ms: node
                     .started_ms
                     .or_else(|| node.date_created.as_deref()?.parse().ok())
@@ -232,10 +231,10 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, HandleError> {
     serde_json::from_str(text).map_err(|error| HandleError::Malformed(error.to_string()))
 }
 
-/// Host and port of a node; a host alone has the port of its protocol.
+/// Returns host and port of a node. A host without a port gets the default port of its protocol.
 fn address(index: usize, url: &str, protocol: Option<&str>) -> Result<String, HandleError> {
     let url = url.trim();
-    // The colons of an IPv6 address are in brackets.
+    // The colons of an IPv6 address are inside brackets.
     let is_alone = url.ends_with(']') || !url.contains(':');
     let default = if is_alone { default_port(protocol) } else { None };
     let url = default.map_or_else(|| url.to_owned(), |port| format!("{url}:{port}"));
@@ -250,7 +249,7 @@ fn address(index: usize, url: &str, protocol: Option<&str>) -> Result<String, Ha
     if is_address { Ok(url) } else { Err(HandleError::Address(index)) }
 }
 
-/// The port of a protocol that has one.
+/// Returns the default port of a protocol, if it has one.
 fn default_port(protocol: Option<&str>) -> Option<u16> {
     match protocol.map(|protocol| protocol.trim().trim_end_matches("://")) {
         None | Some("" | "http" | "ws") => Some(80),
@@ -276,7 +275,8 @@ fn weight(written: Option<i64>) -> u32 {
 }
 
 impl DivideNode {
-    /// Its weight at a time in milliseconds since 1970: it rises with the time that the node has run, from 1.
+    /// Returns the weight at a time in milliseconds since 1970. During warm-up it rises from 1 with
+    /// the node's uptime.
     pub fn weight_at(&self, now_ms: i64) -> u32 {
         let Ok(uptime_ms) = u64::try_from(now_ms.saturating_sub(self.started_ms)) else {
             return self.weight.min(1);
@@ -289,52 +289,50 @@ impl DivideNode {
     }
 }
 
-/// How the node of a request is chosen.
+/// Load balancing algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LoadBalance {
-    /// By weight, at random.
+    /// Random, by weight.
     #[default]
     Random,
-    /// By weight, in turns.
+    /// In turns, by weight.
     RoundRobin,
-    /// By the client's address.
+    /// By the hash of the client's address.
     Hash,
-    /// The one with the fewest requests under way.
+    /// The node with the fewest open requests.
     LeastActive,
-    /// The less loaded of two at random.
+    /// The less loaded of two random nodes.
     P2c,
-    /// The one that answers fastest.
+    /// The node with the shortest response time.
     ShortestResponse,
 }
 
-/// Where a request goes that has failed.
+/// Destination and pause of a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RetryStrategy {
-    /// To the same node, after a pause that grows from 20 ms to 20 s.
+    /// The same node, after a pause that grows from 20 ms to 20 s.
     #[default]
     Current,
-    /// To another node, at once.
+    /// Another node, without a pause.
     Failover,
-    /// To the same node, after 2 s.
+    /// The same node, after 2 s.
     Fixed,
-    /// To the same node, after a pause that grows from 500 ms to 5 s.
+    /// The same node, after a pause that grows from 500 ms to 5 s.
     Exponential,
 }
 
-/// What a rule of `divide` says.
+/// Handle of a `divide` rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DivideRule {
-    /// How the node is chosen.
     pub load_balance: LoadBalance,
-    /// Where a failed request goes.
     pub retry_strategy: RetryStrategy,
-    /// Attempts beyond the first.
+    /// Number of retries after the first attempt.
     pub retries: u32,
-    /// Of each attempt, until the head of the answer, in milliseconds.
+    /// Timeout of each attempt until the response head, in milliseconds.
     pub timeout_ms: u32,
-    /// Bytes of all header values together; 0 is no limit.
+    /// Most bytes of all request header values together; 0 means no limit.
     pub header_bytes_max: u64,
-    /// Bytes of the body; 0 is no limit.
+    /// Most bytes of the request body; 0 means no limit.
     pub request_bytes_max: u64,
 }
 
@@ -367,31 +365,35 @@ pub(crate) struct HandleRule {
 }
 
 impl DivideRule {
-    /// Reads the handle of a rule of `grpc`, whose calls are made once and have times of their own.
+    /// Reads the handle of a `grpc` rule. Calls are not retried, and their timeout is that of the
+    /// method.
     ///
     /// # Errors
+    ///
     /// As [`Self::read`].
     pub fn read_grpc(handle: Option<&str>) -> Result<Self, HandleError> {
         Ok(Self { retries: 0, timeout_ms: CALL_TIMEOUT_MS, ..Self::read(handle)? })
     }
 
-    /// Reads the handle of a rule of `springCloud`, whose calls are made once.
+    /// Reads the handle of a `springCloud` rule. Calls are not retried.
     ///
     /// # Errors
+    ///
     /// As [`Self::read`].
     pub fn read_spring_cloud(handle: Option<&str>) -> Result<Self, HandleError> {
         Ok(Self { retries: 0, ..Self::read(handle)? })
     }
 
-    /// Reads a rule's handle; a blank one has the defaults.
+    /// Reads a rule's handle; a blank one yields the defaults.
     ///
     /// # Errors
-    /// When it is no JSON object, or a member is unknown to `divide` or beyond its bounds.
+    ///
+    /// If it is not a JSON object, names an unknown algorithm, or has a number out of range.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
         let Some(handle) = handle.map(str::trim).filter(|handle| !handle.is_empty()) else {
             return Ok(Self::default());
         };
-        // Derived readers would take a list for the members in their order.
+        // Derived deserializers would also accept a JSON array with the members in order.
         if !handle.starts_with('{') {
             return Err(HandleError::Malformed("expected a JSON object".to_owned()));
         }
@@ -421,18 +423,19 @@ impl DivideRule {
         })
     }
 
-    /// Whether requests may be too large for it.
+    /// Whether the rule limits the size of requests.
     pub fn limits_size(&self) -> bool {
         self.header_bytes_max > 0 || self.request_bytes_max > 0
     }
 
-    /// Most bytes that a body may have, where that is limited.
+    /// Largest request body in bytes, if limited.
     pub fn bytes_max(&self) -> Option<u64> {
         (self.request_bytes_max > 0).then_some(self.request_bytes_max)
     }
 
-    /// The answer to a request whose headers or body are too large, as far as its head tells: `content_length` is
-    /// what it declares. Whatever comes is counted besides ([`Self::bytes_max`]); ShenYu counts no chunks.
+    /// Returns the answer to a request that is too large according to its head; `content_length` is
+    /// the declared length. The actual body must be counted as well, up to [`Self::bytes_max`].
+    /// ShenYu does not count chunked bodies.
     pub fn refuse(&self, header_value_bytes: u64, content_length: Option<u64>) -> Option<Answer> {
         let exceeds = |bytes: u64, most: u64| most > 0 && bytes > most;
         if exceeds(header_value_bytes, self.header_bytes_max) {
@@ -467,7 +470,7 @@ fn retry_strategy(name: &str) -> Result<RetryStrategy, HandleError> {
         "failover" => RetryStrategy::Failover,
         "fixed" => RetryStrategy::Fixed,
         "exponential" => RetryStrategy::Exponential,
-        // `custom` among them, which ShenYu offers and never built.
+        // Includes `custom`, which ShenYu offers but never implemented.
         other => {
             return Err(HandleError::Name {
                 member: "retryStrategy",

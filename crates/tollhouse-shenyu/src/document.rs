@@ -1,4 +1,4 @@
-//! An object with the text in which it came, and its members in their order.
+//! JSON object together with its original text, and its members in order.
 
 use std::fmt;
 
@@ -6,53 +6,55 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-/// Bytes of the text of one object. A selector with a thousand nodes in its handle takes 200 KB.
+/// Longest text of an object. A selector with a thousand nodes in its handle takes 200 KB.
 const DOCUMENT_BYTES_MAX: usize = 4 << 20;
 
-/// An object, read, and its text, which is what is stored and sent on.
+/// Parsed object with its text, which is stored and forwarded unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document<T> {
     text: Box<str>,
     value: T,
 }
 
-/// Why a text is no object of the kind that was asked for.
+/// Why a text is not an object of the expected kind.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// It is longer than any object needs to be.
-    #[error("the object has {bytes} bytes, at most {DOCUMENT_BYTES_MAX} are taken")]
+    /// The text is longer than any object needs.
+    #[error("the object has {bytes} bytes; at most {DOCUMENT_BYTES_MAX} are allowed")]
     TooLong {
-        /// Its length.
+        /// Length of the text.
         bytes: usize,
     },
-    /// It is JSON of another shape, such as a list.
+    /// The text is JSON of another shape, such as an array.
     #[error("expected a JSON object")]
     NotAnObject,
-    /// It is not JSON, or a member has the wrong type.
+    /// The text is not JSON, or a member has the wrong type.
     #[error("the object cannot be read: {0}")]
     Malformed(#[from] serde_json::Error),
 }
 
 impl<T: DeserializeOwned> Document<T> {
-    /// Reads the text of one object.
+    /// Parses the text of an object.
     ///
     /// # Errors
-    /// When the text is too long, is no JSON object, or a member has the wrong type.
+    ///
+    /// If the text is too long, is not a JSON object, or a member has the wrong type.
     pub fn parse(text: &str) -> Result<Self, DocumentError> {
         if text.len() > DOCUMENT_BYTES_MAX {
             return Err(DocumentError::TooLong { bytes: text.len() });
         }
-        // Derived readers would take a list for the members in their order.
+        // Derived deserializers would also accept a JSON array with the members in order.
         if !text.trim_start().starts_with('{') {
             return Err(DocumentError::NotAnObject);
         }
         Ok(Self { value: serde_json::from_str(text)?, text: text.into() })
     }
 
-    /// The same object with other values in some members; all others stay as they are written.
+    /// Returns the object with some members changed; all others keep their text.
     ///
     /// # Errors
-    /// When the object cannot be read with the new values.
+    ///
+    /// If the edited text is not a valid object of this kind.
     pub fn edited(&self, edit: impl FnOnce(&mut Fields)) -> Result<Self, DocumentError> {
         let mut fields: Fields = serde_json::from_str(&self.text)?;
         edit(&mut fields);
@@ -61,48 +63,48 @@ impl<T: DeserializeOwned> Document<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> Document<T> {
-    /// The document of an object that has come from no text.
+    /// Creates the document of an object that has no text yet.
     ///
     /// # Errors
-    /// When it is too long.
+    ///
+    /// If the text is too long.
     pub fn from_value(value: &T) -> Result<Self, DocumentError> {
         Self::parse(&serde_json::to_string(value)?)
     }
 }
 
 impl<T> Document<T> {
-    /// The text, byte for byte as it came.
+    /// Original text, byte for byte.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The object.
     pub fn value(&self) -> &T {
         &self.value
     }
 }
 
-/// The members of a JSON object in their order, each value as it is written. Of a name that is there twice
-/// the last value counts, as in Java's readers.
+/// Members of a JSON object in order, each value as its original text. Of duplicate names the last
+/// value counts, as in Java's parsers.
 #[derive(Debug, Clone, Default)]
 pub struct Fields(Vec<(String, Box<RawValue>)>);
 
 impl Fields {
-    /// The text of a member's value.
+    /// Returns the text of a member's value.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.get())
     }
 
-    /// Sets a member where it stands, or at the end.
+    /// Replaces a member in place, or appends it.
     ///
     /// # Errors
-    /// When the value cannot be written as JSON.
+    ///
+    /// If the value cannot be written as JSON.
     pub fn set(&mut self, name: &str, value: &impl Serialize) -> serde_json::Result<()> {
         self.put(name.to_owned(), serde_json::value::to_raw_value(value)?);
         Ok(())
     }
 
-    /// Takes a member out.
     pub fn remove(&mut self, name: &str) {
         self.0.retain(|(known, _)| known != name);
     }

@@ -1,34 +1,36 @@
-//! Regular expressions of strangers: RE2's syntax, matched in linear time, bounded in memory.
+//! Regular expressions from untrusted configuration: RE2 syntax, linear time, limited memory.
 
 use regex::{Regex, RegexBuilder};
 
-/// Bytes of one compiled expression. Expressions of paths take some kilobytes; thousands of them fit.
+/// Largest compiled expression in bytes. Expressions for paths take some kilobytes.
 const EXPRESSION_BYTES_MAX: usize = 256 << 10;
 
-/// Why an expression is refused, on one line.
+/// Why an expression is refused, in one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
-    /// It would take too much memory.
-    #[error("it takes more than {EXPRESSION_BYTES_MAX} bytes when compiled")]
+    /// The compiled expression would exceed the memory limit.
+    #[error("it has more than {EXPRESSION_BYTES_MAX} bytes when compiled")]
     TooLarge,
-    /// It is none.
+    /// The text is not a valid expression.
     #[error("{0}")]
     Malformed(String),
 }
 
-/// Compiles an expression that has to take the whole text.
+/// Compiles an expression that must match the whole text.
 ///
 /// # Errors
-/// Why it cannot be compiled, on one line.
+///
+/// If the expression is invalid or too large.
 pub(crate) fn compile_whole(text: &str) -> Result<Regex, ExpressionError> {
-    // Alone first: `a)(b` would close the group that is put around it.
+    // Compiled alone first, because `a)(b` would close the group that is added below.
     build(text)?;
     build(&format!(r"\A(?:{text})\z"))
 }
 
-/// Compiles an expression that is searched for.
+/// Compiles an expression that may match any part of the text.
 ///
 /// # Errors
+///
 /// As [`compile_whole`].
 pub(crate) fn compile(text: &str) -> Result<Regex, ExpressionError> {
     build(text)

@@ -1,46 +1,45 @@
-//! What ShenYu's gateway does with a request before any plugin: slashes, calls to its own interface, CORS,
-//! questions after its health, large files, paths that it answers itself. Without IO; who runs them is not
-//! known here.
+//! Handling of requests before any plugin of ShenYu's gateway runs: repeated slashes, the gateway's
+//! own interface, CORS, health checks, upload limits and fixed answers. Performs no IO.
 
 use std::collections::BTreeSet;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
 
-/// Paths of the gateway's own interface.
+/// Path prefix of the gateway's own interface.
 pub const LOCAL_PREFIX: &str = "/shenyu/";
 
-/// Paths at which the gateway shows its objects.
+/// Path prefix at which the gateway lists its objects.
 const ACTUATOR_PREFIX: &str = "/actuator/";
 
-/// The one of them that only says that the gateway lives.
+/// Path of the health check.
 const HEALTH_PATH: &str = "/actuator/health";
 
 /// Body of the answer to a health check.
 pub const HEALTHY: &str = r#"{"status":"UP"}"#;
 
-/// Headers that pages may send beside those that the operator names, as ShenYu lists them.
+/// Request headers that pages may send in addition to configured ones. The list is ShenYu's.
 const ALLOWED_HEADERS: &str = "x-requested-with, authorization, Content-Type, credential, X-XSRF-TOKEN, \
                                token, username, client, ShenYu-Authorization";
 
-/// All of them; each is off unless it is asked for.
+/// Settings of all filters; by default each is off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filters {
-    /// Whether several slashes are one.
+    /// Whether repeated slashes in paths are collapsed.
     pub collapse_slashes: bool,
     /// Key of the gateway's own interface; without a key, the interface is off.
     pub local_key: Option<LocalKey>,
-    /// Who may read answers from a page of another site.
+    /// CORS settings; without them no CORS headers are added.
     pub cross: Option<Cross>,
-    /// What paths begin with at which the gateway says that it lives.
+    /// Path prefixes of health checks.
     pub health_prefixes: Vec<String>,
-    /// Whether objects are shown below `/actuator/`.
+    /// Whether objects are listed below `/actuator/`.
     pub actuator: bool,
-    /// Bytes of a form with files; 0 is no limit.
+    /// Largest multipart form in bytes; 0 means no limit.
     pub file_bytes_max: u64,
-    /// Paths that are answered with nothing.
+    /// Paths with an empty answer.
     pub exclude: BTreeSet<String>,
-    /// Paths that are answered as what breakers fall back to.
+    /// Paths answered with a breaker's fallback page.
     pub fallback: BTreeSet<String>,
 }
 
@@ -60,17 +59,18 @@ pub enum Taken<'a> {
 }
 
 impl Filters {
-    /// Whether none of them is on.
+    /// Whether all filters are off.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Who takes a request by its path; `None` leaves it to plugins.
+    /// Returns the filter that answers a path; `None` leaves the request to plugins.
     pub fn taken<'a>(&self, path: &'a str) -> Option<Taken<'a>> {
         if self.local_key.is_some() && path.starts_with(LOCAL_PREFIX) {
             return Some(Taken::Local);
         }
-        // ShenYu looks at letters alone, so that `/actuator-x` of a service is lost to it.
+        // Unlike ShenYu, whole segments are compared, so that a service may have a path such as
+        // `/actuator-x`.
         let is_health = |prefix: &String| {
             path.strip_prefix(prefix.as_str()).is_some_and(|rest| {
                 rest.is_empty() || rest.starts_with('/') || prefix.ends_with('/')
@@ -89,7 +89,7 @@ impl Filters {
     }
 }
 
-/// The path with one slash for each run of them; `None` where it has no runs.
+/// Returns the path with repeated slashes collapsed; `None` if it needs no change.
 pub fn collapse(path: &str) -> Option<String> {
     if !path.contains("//") {
         return None;
@@ -103,7 +103,7 @@ pub fn collapse(path: &str) -> Option<String> {
     Some(made)
 }
 
-/// What the gateway itself says at a path that breakers usually fall back to; `None` for another path.
+/// Returns the gateway's answer at a default fallback path of a breaker; `None` for other paths.
 pub fn fallback_answer(path: &str) -> Option<String> {
     let plugin = match path {
         "/fallback/hystrix" => "HystrixPlugin",
@@ -115,11 +115,11 @@ pub fn fallback_answer(path: &str) -> Option<String> {
     Some(format!(r#"{{"code":429,"message":"{plugin} {text}"}}"#))
 }
 
-/// The SHA-512 digest of a key.
+/// SHA-512 digest of the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalKey(Box<[u8]>);
 
-/// It is not one: 128 hexadecimal digits.
+/// The text is not a digest of 128 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected 128 hexadecimal digits: the SHA-512 digest of the key, as `shenyu.local.sha512Key` has it"
@@ -127,10 +127,11 @@ pub struct LocalKey(Box<[u8]>);
 pub struct NoLocalKey;
 
 impl LocalKey {
-    /// Reads the digits, in either case.
+    /// Parses hexadecimal digits in either case.
     ///
     /// # Errors
-    /// When there are others, or more, or fewer.
+    ///
+    /// If the text does not consist of 128 hexadecimal digits.
     pub fn parse(text: &str) -> Result<Self, NoLocalKey> {
         let digits: Option<Vec<u32>> =
             text.trim().chars().map(|digit| digit.to_digit(16)).collect();
@@ -139,35 +140,35 @@ impl LocalKey {
         Ok(Self(digits.ok_or(NoLocalKey)?.chunks(2).map(byte).collect()))
     }
 
-    /// Whether this is the key; takes the same time for every wrong one.
+    /// Whether the key has this digest; compares in constant time.
     pub fn is_of(&self, key: &[u8]) -> bool {
         let digest = digest::digest(&digest::SHA512, key);
         verify_slices_are_equal(digest.as_ref(), &self.0).is_ok()
     }
 }
 
-/// Who may read answers from a page of another site.
+/// CORS settings: the pages that may read answers across origins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cross {
-    /// These sites; all where empty.
+    /// Allowed origins; empty allows all.
     pub origins: BTreeSet<String>,
-    /// Headers that pages may send beside ShenYu's list.
+    /// Request headers that pages may send, in addition to ShenYu's list.
     pub headers: Vec<String>,
-    /// Headers that pages may read.
+    /// Response headers that pages may read.
     pub exposed: Vec<String>,
-    /// Whether with cookies.
+    /// Whether requests with cookies are allowed.
     pub credentials: bool,
-    /// Seconds for which browsers remember it.
+    /// Time in seconds for which browsers cache the permission.
     pub max_age_s: u64,
 }
 
 impl Cross {
-    /// Whether a request comes from a page of another site than `host`.
+    /// Whether `origin` belongs to another site than `host`.
     pub fn is_cross(origin: &str, host: &str) -> bool {
         origin.split_once("://").is_none_or(|(_, site)| !site.eq_ignore_ascii_case(host))
     }
 
-    /// The headers of an answer to such a page; none where it may not read it.
+    /// Returns the CORS headers for an origin; empty if it is not allowed.
     pub fn headers_for(&self, origin: &str) -> Vec<(&'static str, String)> {
         if !self.origins.is_empty() && !self.origins.contains(origin) {
             return Vec::new();

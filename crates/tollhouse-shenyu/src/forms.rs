@@ -1,5 +1,5 @@
-//! What forms of ShenYu's objects ask for: JSON Schemas of the objects as its admin takes them, and of what each plugin
-//! reads in its configuration and in the handles of selectors and rules. Descriptions are for people.
+//! Forms of ShenYu's objects: JSON Schemas of the objects as its admin accepts them, and of each
+//! plugin's configuration and handles. Their descriptions are meant for people.
 
 use std::sync::LazyLock;
 
@@ -9,8 +9,8 @@ static FORMS: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(include_str!("forms.json")).expect("the file beside this one is JSON")
 });
 
-/// All of them: `kinds` by the first segment of an object's paths, and `plugins` by name, each with its `config`,
-/// `selector` and `rule`, where it reads one.
+/// Returns all schemas: `kinds` by the first path segment of an object, and `plugins` by name, each
+/// with `config`, `selector` and `rule` if it reads one.
 pub fn forms() -> &'static Value {
     &FORMS
 }

@@ -1,22 +1,23 @@
-//! Handles and configurations: objects of JSON inside of a text.
+//! Handles and plugin configurations: JSON objects written as text.
 
 use serde::Deserialize;
 
-/// Why a text is no handle.
+/// Why a text is not a valid handle.
 #[derive(Debug, thiserror::Error)]
 pub enum Malformed {
-    /// It is something else than an object.
+    /// The text is not a JSON object.
     #[error("expected a JSON object")]
     NoObject,
-    /// It is no JSON, or its members are of other types.
+    /// The text is not JSON, or a member has the wrong type.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
 }
 
-/// Reads one. A blank text is an object without members.
+/// Parses a handle. A blank text is an object without members.
 ///
 /// # Errors
-/// Why it is no JSON object of the shape of `T`.
+///
+/// If the text is not a JSON object of the shape of `T`.
 pub(crate) fn read<'a, T: Deserialize<'a> + Default>(
     text: Option<&'a str>,
 ) -> Result<T, Malformed> {
@@ -24,7 +25,7 @@ pub(crate) fn read<'a, T: Deserialize<'a> + Default>(
     if text.is_empty() {
         return Ok(T::default());
     }
-    // Derived readers would take a list for the members in their order.
+    // Derived deserializers would also accept a JSON array with the members in order.
     if !text.starts_with('{') {
         return Err(Malformed::NoObject);
     }

@@ -1,12 +1,12 @@
-//! Places in a value of JSON, as `$.order.items[0].price` and `$['order']['items'][*]` name them (RFC 9535
-//! §2: child segments of names, indices and wildcards; no filters, slices or descendants).
+//! Paths to values in JSON, such as `$.order.items[0].price` and `$['order']['items'][*]` (RFC 9535
+//! §2: child segments with names, indices and wildcards; no filters, slices or descendants).
 
 use serde_json::Value;
 
-/// Segments of one path: nobody writes deeper ones.
+/// Most segments of a path; far more than real paths have.
 const SEGMENTS_MAX: usize = 64;
 
-/// A path, compiled.
+/// Parsed path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JsonPath(Vec<Segment>);
 
@@ -17,28 +17,29 @@ enum Segment {
     All,
 }
 
-/// Why a text is no path.
+/// Why a text is not a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PathError {
-    /// It is longer than any that makes sense.
+    /// The path has too many segments.
     #[error("more than {SEGMENTS_MAX} segments")]
     TooLong,
-    /// A dot that nothing follows.
+    /// No name follows a dot.
     #[error("a name is missing")]
     NoName,
-    /// A bracket without its partner.
+    /// The closing bracket is missing.
     #[error("a bracket is not closed")]
     Unclosed,
-    /// What stands in brackets.
-    #[error("`{0}` is no index")]
+    /// The text in brackets is neither quoted, nor `*`, nor an index.
+    #[error("`{0}` is not an index")]
     Index(String),
 }
 
 impl JsonPath {
-    /// Reads a path; `$` alone, and nothing, are the whole value.
+    /// Parses a path. `$` alone and the empty text denote the whole value.
     ///
     /// # Errors
-    /// What cannot be read.
+    ///
+    /// If the text is not a path, or has too many segments.
     pub(crate) fn parse(text: &str) -> Result<Self, PathError> {
         let text = text.trim();
         let mut rest = text.strip_prefix('$').unwrap_or(text);
@@ -57,12 +58,12 @@ impl JsonPath {
         Ok(Self(segments))
     }
 
-    /// Calls `edit` with every value that the path leads to.
+    /// Calls `edit` for every value that the path matches.
     pub(crate) fn each(&self, value: &mut Value, edit: &mut dyn FnMut(&mut Value)) {
         each(&self.0, value, edit);
     }
 
-    /// Takes every value out that the path leads to; the whole value stays.
+    /// Removes every value that the path matches. A path to the whole value removes nothing.
     pub(crate) fn remove(&self, value: &mut Value) {
         let Some((last, way)) = self.0.split_last() else { return };
         each(way, value, &mut |found| match (last, found) {

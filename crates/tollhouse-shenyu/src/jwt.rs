@@ -1,4 +1,5 @@
-//! Tokens of `jwt`: who brings one that the secret has signed passes, and what it says can become headers.
+//! Plugin `jwt`: admits requests with a token signed with the configured secret. Claims can be
+//! copied to headers.
 
 use std::fmt;
 
@@ -12,14 +13,14 @@ use crate::answer::Answer;
 use crate::divide::HandleError;
 use crate::{handle, lenient};
 
-/// Longest token that is looked at, in bytes: as long as a head may be.
+/// Longest accepted token in bytes.
 const TOKEN_BYTES_MAX: usize = 64 << 10;
 
-/// The plugin's configuration with a rule's handle.
+/// Rule of `jwt`, from the plugin's configuration and a rule's handle.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JwtRule {
     secret: String,
-    /// Where in the claims a value stands, and the header that it goes to.
+    /// Path of a claim, and the header that it is copied to.
     pub headers: Vec<(Vec<String>, String)>,
 }
 
@@ -61,7 +62,8 @@ impl JwtRule {
     /// Reads a rule's handle and the plugin's configuration.
     ///
     /// # Errors
-    /// When either is no JSON object of its shape.
+    ///
+    /// If either is not a JSON object of its shape.
     pub fn read(handle: Option<&str>, config: Option<&str>) -> Result<Self, HandleError> {
         let config: Config = handle::read(config)?;
         let handle: Handle = handle::read(handle)?;
@@ -75,11 +77,12 @@ impl JwtRule {
         Ok(Self { secret: config.secret_key, headers: headers.collect() })
     }
 
-    /// The claims of a token (RFC 7519) that is signed with the secret (RFC 7515, HS256, HS384 and HS512) and
-    /// counts at `now_s`, in seconds since 1970. `token` is the header of that name, `authorization` the
-    /// other, which counts where there is no `token`.
+    /// Returns the claims of a token (RFC 7519). The token must be signed with the secret (RFC
+    /// 7515; HS256, HS384 or HS512) and valid at `now_s`, in seconds since 1970. It is taken from
+    /// the header `token`, or if that is empty from `authorization`.
     ///
     /// # Errors
+    ///
     /// The answer with which the request is refused.
     pub fn check(
         &self,
@@ -108,8 +111,8 @@ impl JwtRule {
         token.claims().filter(|claims| lasts(claims, now_s))
     }
 
-    /// What of the claims goes to headers: names and values. A header whose claim is missing has no value,
-    /// so that the client's own does not pass for it.
+    /// Lists the headers to set from the claims. A header whose claim is missing has no value and
+    /// must be removed, so that a client cannot forge it.
     pub fn claimed<'a>(
         &'a self,
         claims: &'a Value,
@@ -126,11 +129,11 @@ impl JwtRule {
     }
 }
 
-/// A token (RFC 7519) in the compact form (RFC 7515), taken apart. Nothing of it is verified.
+/// Token (RFC 7519) in compact form (RFC 7515), split but not verified.
 pub(crate) struct Token<'a> {
-    /// What its head says that it is signed with.
+    /// Signature algorithm that the token's header names.
     pub(crate) algorithm: String,
-    /// What is signed.
+    /// Signed part: header and payload.
     pub(crate) signed: &'a str,
     pub(crate) signature: Vec<u8>,
     payload: &'a str,
@@ -147,7 +150,7 @@ impl<'a> Token<'a> {
         Some(Self { algorithm: head.alg, signed, signature: decode(signature)?, payload })
     }
 
-    /// What it says; not to be believed before the signature is verified.
+    /// Returns the claims, which must not be trusted before the signature is verified.
     pub(crate) fn claims(&self) -> Option<Value> {
         let claims: Value = serde_json::from_slice(&decode(self.payload)?).ok()?;
         claims.is_object().then_some(claims)
@@ -158,14 +161,15 @@ fn decode(part: &str) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).ok()
 }
 
-/// The token of an `Authorization`, with `Bearer ` or without.
+/// Returns the token of an `Authorization` header, with or without the prefix `Bearer `.
 pub(crate) fn bearer(authorization: &str) -> &str {
     let text = authorization.trim();
     let scheme = text.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("bearer "));
     scheme.map_or(text, |_| text[7..].trim())
 }
 
-/// Whether claims count at `now_s`, in seconds since 1970. A time that is no number refuses, as one that is over does.
+/// Whether claims are valid at `now_s`, in seconds since 1970, by `exp` and `nbf`. A time that is
+/// not a number counts as invalid.
 pub(crate) fn lasts(claims: &Value, now_s: u64) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "seconds are far below 2^52")]
     let now = now_s as f64;

@@ -1,29 +1,29 @@
-//! Where the objects lie in a store: `/shenyu/<kind>/<id>`.
+//! Keys of objects in the store: `/shenyu/<kind>/<id>`.
 
-/// What all keys begin with; whoever follows the objects watches it.
+/// Common prefix of all keys, which followers of the objects watch.
 pub const KEY_PREFIX: &str = "/shenyu/";
 
-/// The kinds of objects, each with a part of the store and a group of synchronisation.
+/// Kinds of objects. Each has a key segment and a synchronisation group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// [`Plugin`](crate::model::Plugin), by its `id`.
+    /// [`Plugin`](crate::model::Plugin), keyed by `id`.
     Plugin,
-    /// [`Selector`](crate::model::Selector), by its `id`.
+    /// [`Selector`](crate::model::Selector), keyed by `id`.
     Selector,
-    /// [`Rule`](crate::model::Rule), by its `id`.
+    /// [`Rule`](crate::model::Rule), keyed by `id`.
     Rule,
-    /// [`Metadata`](crate::model::Metadata), by its `id`.
+    /// [`Metadata`](crate::model::Metadata), keyed by `id`.
     Metadata,
-    /// [`AppAuth`](crate::model::AppAuth), by its `appKey`.
+    /// [`AppAuth`](crate::model::AppAuth), keyed by `appKey`.
     AppAuth,
-    /// [`ProxySelector`](crate::model::ProxySelector), by its `id`.
+    /// [`ProxySelector`](crate::model::ProxySelector), keyed by `id`.
     ProxySelector,
-    /// [`DiscoveryUpstreams`](crate::model::DiscoveryUpstreams), by their `selectorId`.
+    /// [`DiscoveryUpstreams`](crate::model::DiscoveryUpstreams), keyed by `selectorId`.
     DiscoveryUpstream,
 }
 
 impl Kind {
-    /// Every kind, in the order in which ShenYu's admin sends them.
+    /// All kinds, in the order in which ShenYu's admin sends them.
     pub const ALL: [Self; 7] = [
         Self::Plugin,
         Self::Selector,
@@ -34,7 +34,7 @@ impl Kind {
         Self::DiscoveryUpstream,
     ];
 
-    /// The part of the key that names the kind.
+    /// Returns the key segment of the kind.
     pub const fn segment(self) -> &'static str {
         match self {
             Self::Plugin => "plugin",
@@ -47,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// The name of the group in messages of synchronisation.
+    /// Returns the group name in synchronisation messages.
     pub const fn group(self) -> &'static str {
         match self {
             Self::Plugin => "PLUGIN",
@@ -61,12 +61,12 @@ impl Kind {
     }
 }
 
-/// The key of an object. Everything after the kind is the id, slashes too.
+/// Returns the key of an object. Everything after the kind is the id, including slashes.
 pub fn key(kind: Kind, id: &str) -> String {
     format!("{KEY_PREFIX}{}/{id}", kind.segment())
 }
 
-/// The object that a key names; `None` for keys of others and for an empty id.
+/// Parses a key into kind and id. Returns `None` for keys of other data and for an empty id.
 pub fn parse_key(key: &str) -> Option<(Kind, &str)> {
     let (segment, id) = key.strip_prefix(KEY_PREFIX)?.split_once('/')?;
     let kind = Kind::ALL.into_iter().find(|kind| kind.segment() == segment)?;

@@ -1,9 +1,10 @@
-//! Members as Java's readers take them: `null` is as good as absent, numbers and truth may stand in quotes.
+//! Deserializers as lenient as Java's: `null` counts as absent, and numbers and booleans may be
+//! quoted.
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::Value;
 
-/// `null` is the type's default.
+/// Reads a value; `null` yields the type's default.
 pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -12,7 +13,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A whole number, in quotes or not; `None` for `null` and blank text.
+/// Reads a whole number, quoted or not; `None` for `null` and blank text.
 pub(crate) fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::Null => Ok(None),
@@ -24,7 +25,7 @@ pub(crate) fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
     }
 }
 
-/// The whole number of a member without which the object is as good; `None` for whatever is not one.
+/// Reads a number that the object can do without; `None` for anything that is not a whole number.
 pub(crate) fn hint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     Ok(whole(&Value::deserialize(deserializer)?))
 }
@@ -37,8 +38,8 @@ fn whole(value: &Value) -> Option<i64> {
     }
 }
 
-/// Truth of a member without which the object is as good: as Java's `Boolean.parseBoolean` has it, all texts
-/// but `true` are false, such as the `undefined` of ShenYu's dashboard. `None` for other types.
+/// Reads a boolean that the object can do without. As with Java's `Boolean.parseBoolean`, every
+/// text but `true` is false, such as the `undefined` of ShenYu's dashboard. `None` for other types.
 pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
     Ok(match Value::deserialize(deserializer)? {
         Value::Bool(value) => Some(value),
@@ -47,7 +48,7 @@ pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     })
 }
 
-/// Truth, in quotes or not; `None` for `null`.
+/// Reads a boolean, quoted or not; `None` for `null`.
 pub(crate) fn boolean<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<bool>, D::Error> {
@@ -60,7 +61,8 @@ pub(crate) fn boolean<'de, D: Deserializer<'de>>(
     }
 }
 
-/// Text; numbers and truth are taken as they are written, for members that forms send either way.
+/// Reads text. Numbers and booleans are taken as written, because forms send some members either
+/// way.
 pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::Null => Ok(None),
@@ -70,17 +72,17 @@ pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     }
 }
 
-/// Truth; `null` is true.
+/// Reads a boolean; `null` is true.
 pub(crate) fn or_true<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     Ok(boolean(deserializer)?.unwrap_or(true))
 }
 
-/// Truth; `null` is false.
+/// Reads a boolean; `null` is false.
 pub(crate) fn or_false<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     Ok(boolean(deserializer)?.unwrap_or(false))
 }
 
-/// A whole number; `null` is 0.
+/// Reads a whole number; `null` is 0.
 pub(crate) fn or_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     Ok(integer(deserializer)?.unwrap_or(0))
 }

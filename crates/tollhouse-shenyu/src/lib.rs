@@ -1,8 +1,9 @@
-//! ShenYu's dialect: its objects as they travel between admin and gateway, the keys under which they lie in
-//! a store, and which of them take a request ([`matching`]). Does no IO and knows no runtime.
+//! ShenYu's dialect: the objects that its admin and gateways exchange, their keys in a store, and
+//! the choice of the objects that apply to a request ([`matching`]). Performs no IO and needs no
+//! runtime.
 //!
-//! An object is kept as the text in which it came ([`Document`]); [`model`] is the view of it that a reader
-//! needs. Members that this build does not know stay in the text, byte for byte.
+//! An object is stored as its original text ([`Document`]); [`model`] is the typed view of it.
+//! Members that this build does not know stay in the text, byte for byte.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! What `rateLimiter` lets through: four algorithms over whole seconds, as ShenYu's scripts for Redis have
-//! them, and the keys that they count by. Counts are kept by whoever holds a [`Limiter`].
+//! Plugin `rateLimiter`: four algorithms with a resolution of one second, as in ShenYu's scripts
+//! for Redis, and the keys that they count by. A [`Limiter`] holds the counts in memory.
 
 pub mod redis;
 
@@ -12,26 +12,26 @@ use serde::Deserialize;
 use crate::divide::HandleError;
 use crate::{handle, lenient};
 
-/// Keys that one rule counts at a time; more of them share one count, so that nobody gets past it by changing
-/// keys.
+/// Most keys that a rule counts separately. Further keys share one count, so that clients cannot
+/// evade the limit by changing their key.
 const KEYS_MAX: usize = 100_000;
 
-/// Longest key, in bytes; longer ones are cut, since clients choose them.
+/// Longest key in bytes. Longer ones are cut, because clients choose them.
 const KEY_BYTES_MAX: usize = 128;
 
-/// What those beyond [`KEYS_MAX`] are counted by.
+/// Key of the shared count beyond [`KEYS_MAX`].
 const SHARED_KEY: &str = "";
 
-/// A rule of `rateLimiter`.
+/// Rule of `rateLimiter`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimiterRule {
     algorithm: Algorithm,
-    /// Per second.
+    /// Rate per second.
     replenish: f64,
     burst: f64,
-    /// What one request takes.
+    /// Cost of one request.
     cost: f64,
-    /// Whether each address is counted by itself.
+    /// Whether each client address is counted separately.
     by_address: bool,
 }
 
@@ -62,7 +62,8 @@ impl LimiterRule {
     /// Reads a rule's handle.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape, or a value is none of what it could be.
+    ///
+    /// If it is not a JSON object of this shape, or a value is unsupported.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
         let handle: Handle = handle::read(handle)?;
         let wrong = |member: &str, value: &str, possible: &str| {
@@ -104,14 +105,15 @@ impl LimiterRule {
         })
     }
 
-    /// Whether requests are counted while they are under way, so that each that was admitted must be
+    /// Whether the limit is on concurrent requests, so that each admitted request must be
     /// [released](Limiter::release).
     pub fn counts_open_requests(&self) -> bool {
         self.algorithm == Algorithm::Concurrent
     }
 
-    /// What a request is counted by: an address as ShenYu finds it, in the first header of several that has
-    /// one, or the constant of all. `header` finds a header by its name.
+    /// Returns the key that a request is counted by. For limits per address that is the first
+    /// address in ShenYu's list of headers, or else the peer's; otherwise a constant. `header`
+    /// looks up a header by name.
     pub fn key(&self, peer: IpAddr, header: impl Fn(&str) -> Option<String>) -> String {
         const HEADERS: [&str; 6] = [
             "X-Forwarded-For",
@@ -134,7 +136,7 @@ impl LimiterRule {
     }
 }
 
-/// The counts of one rule.
+/// Counts of a rule.
 #[derive(Debug)]
 pub struct Limiter {
     rule: LimiterRule,
@@ -143,26 +145,24 @@ pub struct Limiter {
 
 #[derive(Debug)]
 struct Count {
-    /// Tokens, a level, or requests under way.
+    /// Tokens, fill level or open requests, depending on the algorithm.
     amount: f64,
-    /// Seconds at which requests came, for a window.
+    /// Times of requests in the sliding window, in seconds.
     seconds: VecDeque<u64>,
     at_s: u64,
 }
 
 impl Limiter {
-    /// Of a rule; nothing has been counted.
     pub fn new(rule: LimiterRule) -> Self {
         Self { rule, counts: HashMap::default() }
     }
 
-    /// The rule.
     pub fn rule(&self) -> &LimiterRule {
         &self.rule
     }
 
-    /// Whether a request may pass at `now_s`, in seconds since 1970; gives back the key that it was counted
-    /// by.
+    /// Admits or refuses a request at `now_s`, in seconds since 1970. Returns the key that an
+    /// admitted request was counted by.
     pub fn admit(&mut self, key: &str, now_s: u64) -> Option<String> {
         let key = self.place(key, now_s);
         let Self { rule, counts } = self;
@@ -178,7 +178,7 @@ impl Limiter {
         is_admitted.then_some(key)
     }
 
-    /// A request that was admitted under this key has ended.
+    /// Releases an admitted request that has ended; `key` is the one that [`Self::admit`] returned.
     pub fn release(&mut self, key: &str) {
         if let Some(count) = self.counts.get_mut(key) {
             count.amount = (count.amount - 1.0).max(0.0);
@@ -188,7 +188,7 @@ impl Limiter {
         }
     }
 
-    /// The key itself while there is room, or the one that all others share.
+    /// Returns the key itself, or the shared key if the table is full.
     fn place(&mut self, key: &str, now_s: u64) -> String {
         if self.counts.len() >= KEYS_MAX && !self.counts.contains_key(key) {
             let keep_s = self.rule.keep_s();
@@ -203,7 +203,7 @@ impl Limiter {
 }
 
 impl LimiterRule {
-    /// After so many seconds without a request a count is as if there had been none.
+    /// Returns the seconds without a request after which a count equals a new one.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
     fn keep_s(&self) -> u64 {
         ((self.burst / self.replenish).ceil() as u64).saturating_add(1)
@@ -229,12 +229,12 @@ impl Count {
             }
             Algorithm::SlidingWindow => {
                 let window_s = rule.burst / rule.replenish;
-                // The key of a script ends some time after the last request.
+                // In ShenYu, the script's key expires this long after the last request.
                 if passed_s as f64 >= window_s.ceil() {
                     self.seconds.clear();
                 }
                 let is_admitted = (self.seconds.len() as f64) < rule.burst;
-                // What is stale goes after the decision, as there.
+                // Outdated entries are removed after the decision, as in ShenYu's script.
                 while self
                     .seconds
                     .front()
@@ -267,14 +267,14 @@ mod tests {
         Limiter::new(LimiterRule::read(Some(&handle)).expect("it is one"))
     }
 
-    /// How many of so many requests pass in one second.
+    /// Returns how many of `requests` pass within one second.
     fn passing(limiter: &mut Limiter, requests: u32, now_s: u64) -> u32 {
         (0..requests).map(|_| u32::from(limiter.admit("k", now_s).is_some())).sum()
     }
 
     #[test]
     fn each_algorithm_lets_through_what_its_script_does() {
-        /// Second, requests, how many pass.
+        /// Second, number of requests, number of those that pass.
         type Seconds = &'static [(u64, u32, u32)];
         let cases: [(&str, Limiter, Seconds); 4] = [
             ("tokenBucket", limiter("tokenBucket", 2, 5, 1), &[(0, 9, 5), (1, 9, 2), (9, 9, 5)]),
@@ -316,7 +316,7 @@ mod tests {
         }
         assert_eq!(limiter.admit("one more", 0).as_deref(), Some(SHARED_KEY));
         assert_eq!(limiter.admit("and one", 0), None);
-        // What is idle makes room.
+        // Idle keys make room.
         assert_eq!(limiter.admit("later", 10).as_deref(), Some("later"));
     }
 

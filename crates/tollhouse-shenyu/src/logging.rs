@@ -1,5 +1,5 @@
-//! What `loggingConsole` writes of an exchange: which ones, how much of bodies, and what is masked. Where it is
-//! written is not known here.
+//! Records of `loggingConsole`: sampling, body limits and masking. The caller decides where records
+//! are written.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,27 +9,27 @@ use crate::divide::HandleError;
 use crate::weight::is_light;
 use crate::{handle, lenient};
 
-/// Bytes of a body that are written at most, as ShenYu has it.
+/// Most bytes of a body in a record, as in ShenYu.
 const BODY_BYTES_MAX: usize = 512 << 10;
 
-/// Shares of exchanges are counted in parts of this.
+/// Denominator of the sampling rate.
 const SAMPLE_PARTS: u64 = 10_000;
 
-/// Headers that are masked whatever a rule says: whoever reads a log must not become who is logged.
+/// Headers that are always masked, so that readers of the log cannot impersonate clients.
 const CREDENTIALS: &[&str] =
     &["authorization", "proxy-authorization", "cookie", "set-cookie", "localkey", "x-access-token"];
 
-/// What stands in the place of what is masked.
+/// Replacement for masked values.
 const MASK: &str = "******";
 
-/// A rule, with what the plugin's configuration says for all.
+/// Rule of a logging plugin, combined with the plugin's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordRule {
-    /// Of so many parts of all exchanges.
+    /// Sampling rate in parts of [`SAMPLE_PARTS`].
     sample_parts: u64,
-    /// Bytes of a request's body, of which no more than that is written.
+    /// Largest request body in a record.
     pub request_bytes_max: usize,
-    /// The same of an answer's.
+    /// Largest response body in a record.
     pub answer_bytes_max: usize,
     /// Names whose values are masked, in lower case.
     keywords: Vec<String>,
@@ -68,7 +68,8 @@ impl RecordRule {
     /// Reads a handle and the plugin's configuration.
     ///
     /// # Errors
-    /// When one of them is no JSON object of this shape, or a rate or a mask is none.
+    ///
+    /// If one of them is not a JSON object of this shape, or the rate or mask is invalid.
     pub fn read(handle: Option<&str>, config: Option<&str>) -> Result<Self, HandleError> {
         let wrong = HandleError::Malformed;
         let config: Config = handle::read(config)?;
@@ -88,25 +89,26 @@ impl RecordRule {
             mask: match &*handle.mask_type {
                 "" | "dataMaskByMD5" => Mask::Digest,
                 "dataMaskByCharReplace" => Mask::Characters,
-                other => return Err(wrong(format!("there is no mask `{other}`"))),
+                other => return Err(wrong(format!("unknown mask `{other}`"))),
             },
         })
     }
 
-    /// The same rule for another share of exchanges.
+    /// Returns the rule with another sampling rate.
     ///
     /// # Errors
-    /// When it is no number from 0 to 1.
+    ///
+    /// If it is not a number from 0 to 1.
     pub fn with_rate(self, rate: &str) -> Result<Self, HandleError> {
         Ok(Self { sample_parts: parts(rate)?, ..self })
     }
 
-    /// Whether an exchange is written for which this number was drawn.
+    /// Whether the exchange with this random number is recorded.
     pub const fn takes(&self, draw: u64) -> bool {
         draw % SAMPLE_PARTS < self.sample_parts
     }
 
-    /// Header lines as they are written.
+    /// Returns header fields for a record, with secrets masked.
     pub fn headers(&self, lines: impl IntoIterator<Item = (String, String)>) -> Value {
         let mut headers = Map::new();
         for (name, value) in lines {
@@ -121,8 +123,8 @@ impl RecordRule {
         headers.into()
     }
 
-    /// A body as it is written; `None` where it is left out: because it is no text, or because it is no JSON and
-    /// something in it might have to be masked.
+    /// Returns a body for a record, with secrets masked. Returns `None` if it is not UTF-8, or if
+    /// masking is required and it cannot be parsed as JSON.
     pub fn body(&self, body: &[u8]) -> Option<String> {
         let text = std::str::from_utf8(body).ok()?;
         if self.keywords.is_empty() {
@@ -156,16 +158,16 @@ impl RecordRule {
             Mask::Digest => {
                 digest::upper_hex(&digest::md5(&[text.as_bytes()])).to_ascii_lowercase()
             }
-            // The same number for all, since the length of a short secret is half of it.
+            // A fixed length, because the length of a short secret would reveal much of it.
             Mask::Characters => MASK.to_owned(),
         }
     }
 }
 
-/// A share in parts; 1 is all of them.
+/// Converts a rate from 0 to 1 to parts of [`SAMPLE_PARTS`].
 fn parts(rate: &str) -> Result<u64, HandleError> {
     let rate = rate.trim().parse::<f64>().ok().filter(|rate| (0.0..=1.0).contains(rate));
-    let wrong = || HandleError::Malformed("`sampleRate` is a number from 0 to 1".to_owned());
+    let wrong = || HandleError::Malformed("`sampleRate` must be a number from 0 to 1".to_owned());
     Ok((rate.ok_or_else(wrong)? * SAMPLE_PARTS as f64).round() as u64)
 }
 

@@ -1,9 +1,10 @@
-//! Which selector and which rule of each plugin take a request, and why.
+//! Choice of the selector and rule of each plugin that apply to a request, with explanations.
 //!
-//! Everything is compiled when objects are loaded ([`Engine::build`]). A request then costs the length of its
-//! path and what the few objects that its path leads to ask of it; objects whose conditions say nothing of
-//! the path are tried one by one, best first. The index only proposes: what it finds is checked whole, so
-//! that it answers what a search of everything would.
+//! Conditions are compiled when objects are loaded ([`Engine::build`]). A request then costs time
+//! proportional to its path length, plus the conditions of the few objects that the index finds for
+//! its path. Objects without a condition on the path are tried one by one, best first. The index
+//! only proposes candidates. Each is then checked completely, so that the outcome equals that of a
+//! full search.
 
 mod condition;
 mod engine;
@@ -23,7 +24,7 @@ pub use order::{DEFAULT_ORDER, PLUGIN_ORDER, built_in_order, protects};
 pub use request::{CivilTime, Request};
 pub use rpc_type::{RpcDecision, RpcType, UnknownRpcType};
 
-/// The path with runs of slashes made one; allocates only where there are any.
+/// Collapses repeated slashes in a path. Allocates only if there are any.
 pub(crate) fn collapse_slashes(path: &str) -> Cow<'_, str> {
     if !path.contains("//") {
         return Cow::Borrowed(path);

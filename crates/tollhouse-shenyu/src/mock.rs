@@ -1,4 +1,4 @@
-//! Answers of `mock`: a text with values made up for each request.
+//! Plugin `mock`: answers requests with a text whose placeholders are replaced by random values.
 
 use serde::Deserialize;
 
@@ -6,25 +6,25 @@ use crate::divide::HandleError;
 use crate::matching::CivilTime;
 use crate::{handle, lenient};
 
-/// What stands in the place of a token that cannot be made up.
+/// Replacement for a placeholder that cannot be evaluated.
 const ERROR: &str = "[#ERROR EXPRESSION#]";
 
-/// Longest text that one request gets, in bytes: `array` in `array` would grow without end.
+/// Longest text for a request in bytes, because nested `array` placeholders grow exponentially.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Most items of one `array`, and characters of a word.
+/// Most items of an `array`, and characters of a word.
 const ITEMS_MAX: u64 = 10_000;
 
-/// `array` within `array`, at most.
+/// Deepest nesting of `array`.
 const DEPTH_MAX: u32 = 4;
 
-/// Characters that words in Chinese are drawn from: the first of the common ideographs.
+/// Characters of random Chinese words: the first common ideographs.
 const IDEOGRAPHS: std::ops::Range<u32> = 0x4e00..0x9fa5;
 
-/// A rule of `mock`.
+/// Rule of `mock`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MockRule {
-    /// The status of the answer.
+    /// HTTP status of the answer.
     pub status: u16,
     content: String,
 }
@@ -38,14 +38,15 @@ pub(crate) struct Handle {
     response_content: String,
 }
 
-/// Where chance comes from.
+/// Source of random numbers.
 pub type Chance<'a> = &'a mut dyn FnMut() -> u64;
 
 impl MockRule {
     /// Reads a rule's handle.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape, or its status is none.
+    ///
+    /// If it is not a JSON object of this shape, or the status is invalid.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
         let handle: Handle = handle::read(handle)?;
         let status = handle.http_status_code.unwrap_or(200);
@@ -56,7 +57,7 @@ impl MockRule {
         Ok(Self { status, content: handle.response_content })
     }
 
-    /// The text for one request.
+    /// Returns the text for one request.
     pub fn text(&self, now: CivilTime, chance: Chance<'_>) -> String {
         let mut made = String::with_capacity(self.content.len());
         let mut rest = self.content.as_str();
@@ -124,14 +125,14 @@ fn value(token: &str, now: CivilTime, chance: Chance<'_>, depth: u32) -> Option<
             made.push(']');
             made
         }
-        // `expression` runs code of Java's, which nobody can here.
+        // `expression` is not supported, because it runs Java code.
         _ => return None,
     })
 }
 
 fn bounds<T: std::str::FromStr + PartialOrd>(range: &str) -> Option<(T, T)> {
     let range = range.trim();
-    // A minus may stand before either.
+    // Both numbers may be negative, so the separator is searched from the second character.
     let at = range.char_indices().skip(1).find(|(_, character)| *character == '-')?.0;
     let (low, high) = (range[..at].trim().parse().ok()?, range[at + 1..].trim().parse().ok()?);
     (low <= high).then_some((low, high))
@@ -169,7 +170,7 @@ fn small(chance: Chance<'_>, below: u8) -> u8 {
     u8::try_from(chance() % u64::from(below)).unwrap_or_default()
 }
 
-/// A time by a pattern of Java's, of years to seconds.
+/// Formats a time by a Java pattern of years to seconds; `None` for other letters.
 fn time(pattern: &str, now: CivilTime) -> Option<String> {
     let mut made = String::new();
     let mut rest = pattern;

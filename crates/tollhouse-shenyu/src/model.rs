@@ -1,8 +1,8 @@
-//! The objects as they travel between ShenYu's admin and its gateways, in the shapes of 2.6 and of 2.7, which
-//! adds `namespaceId`. Member names are camelCase.
+//! Objects that ShenYu's admin and gateways exchange, in the forms of 2.6 and of 2.7, which adds
+//! `namespaceId`. Member names are camelCase.
 //!
-//! Absent or `null` members have defaults. An absent `enabled` is true: a protection whose author left it
-//! out must not be off.
+//! Absent and `null` members have defaults. An absent `enabled` is true, because a protection must
+//! not be off by omission.
 
 mod app_auth;
 mod condition;
@@ -22,7 +22,7 @@ pub use proxy_selector::ProxySelector;
 pub use rule::Rule;
 pub use selector::{Selector, SelectorType};
 
-/// The namespace of objects and requests that name none (2.7 and later).
+/// Default namespace of objects and requests (2.7 and later).
 pub const DEFAULT_NAMESPACE: &str = "649330b6-c2d7-4edc-be8e-8a54df9eb385";
 
 #[cfg(test)]

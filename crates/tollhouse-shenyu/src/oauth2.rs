@@ -1,7 +1,8 @@
-//! `oauth2`: who has logged in at a provider passes, and nodes get the user's token; who has not is sent there.
+//! Plugin `oauth2`: admits users who are logged in at an identity provider, and passes their token
+//! to nodes. Other users are redirected to the provider's login.
 //!
-//! In ShenYu the client stands in the file of its gateway; here it stands in the plugin's configuration, under the
-//! names that ShenYu's documentation gives its members.
+//! ShenYu configures the OAuth client in the gateway's own file. Here the plugin's configuration
+//! contains it, with the member names of ShenYu's documentation.
 
 use std::fmt;
 
@@ -10,45 +11,44 @@ use serde::Deserialize;
 use crate::divide::HandleError;
 use crate::{handle, lenient};
 
-/// Where providers send browsers back to: what Spring calls it for a client of the name `shenyu`.
+/// Default path of the redirect back from the provider: Spring's name for a client called `shenyu`.
 const CALLBACK: &str = "/login/oauth2/code/shenyu";
 
-/// Letters of the secret of sessions at least.
+/// Least length of the session secret.
 const SESSION_SECRET_CHARS_MIN: usize = 16;
 
-/// The client, and its provider.
+/// OAuth client and its provider.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OAuth2Client {
-    /// Its id at the provider.
+    /// Client id at the provider.
     pub client_id: String,
-    /// Its secret there.
+    /// Client secret at the provider.
     pub client_secret: String,
-    /// What the cookies of sessions are sealed with.
+    /// Secret that encrypts session cookies.
     pub session_secret: String,
-    /// What is asked for at log-in.
+    /// Scopes requested at login.
     pub scope: String,
-    /// Where the provider sends browsers back to.
+    /// URI that the provider redirects browsers back to.
     pub redirect_uri: String,
-    /// The path that ends a session; none where it is empty.
+    /// Path that ends the session; empty for none.
     pub logout_path: String,
-    /// How the provider is found.
     pub provider: OAuth2Provider,
 }
 
-/// How a provider is found.
+/// Endpoints of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OAuth2Provider {
-    /// Its document says where everything is.
+    /// Discovered from the metadata document of this issuer.
     Issuer(String),
-    /// Its addresses are known.
+    /// Configured explicitly.
     Addresses {
-        /// Where users log in.
+        /// Authorization endpoint.
         authorization_url: String,
-        /// Where codes become tokens.
+        /// Token endpoint.
         token_url: String,
-        /// Where it says who the user is.
+        /// User info endpoint.
         user_info_url: Option<String>,
-        /// Where the keys are that sign ID tokens.
+        /// URL of the keys (JWK set) that sign ID tokens.
         jwk_set_url: Option<String>,
     },
 }
@@ -90,7 +90,8 @@ impl OAuth2Client {
     /// Reads the plugin's configuration.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape, or lacks what nobody can log in without.
+    ///
+    /// If it is not a JSON object of this shape, or lacks a member that logins need.
     pub fn read(config: Option<&str>) -> Result<Self, HandleError> {
         let wrong = |reason: &str| HandleError::Malformed(reason.to_owned());
         let config: Config = handle::read(config)?;
@@ -100,7 +101,7 @@ impl OAuth2Client {
         };
         let session_secret = given(&config.session_secret)
             .filter(|secret| secret.len() >= SESSION_SECRET_CHARS_MIN)
-            .ok_or_else(|| wrong("`session_secret` of the plugin has less than 16 letters"))?;
+            .ok_or_else(|| wrong("`session_secret` of the plugin has fewer than 16 characters"))?;
         let provider = match given(&config.issuer) {
             Some(issuer) => OAuth2Provider::Issuer(issuer.trim_end_matches('/').to_owned()),
             None => OAuth2Provider::Addresses {

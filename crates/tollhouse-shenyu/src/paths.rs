@@ -1,4 +1,4 @@
-//! What `rewrite`, `contextPath` and `redirect` make of a path, by what their rules say.
+//! Changes of paths by the rules of `rewrite`, `contextPath` and `redirect`.
 
 use regex::Regex;
 use serde::Deserialize;
@@ -6,25 +6,25 @@ use serde::Deserialize;
 use crate::divide::HandleError;
 use crate::{expression, handle, lenient};
 
-/// Bytes of a path that a rewrite may make: more than any node reads.
+/// Longest path that a rewrite may produce, in bytes.
 const PATH_BYTES_MAX: usize = 16 << 10;
 
-/// The share of requests in hundredths that a rule with a percentage is for, where it says none.
+/// Default of percentages.
 const WHOLE_PERCENT: i64 = 100;
 
-/// A rule of `rewrite`.
+/// Rule of `rewrite`.
 #[derive(Debug, Clone)]
 pub struct RewriteRule {
     pattern: Option<Regex>,
     replacement: Replacement,
-    /// For how many of a hundred requests it counts.
+    /// Percentage of requests that the rule applies to.
     pub percentage: u8,
-    /// Whether the new path chooses the kind of call, by its metadata.
+    /// Whether the RPC type is determined by the metadata of the new path.
     pub rewrites_metadata: bool,
 }
 
-/// A replacement as Java's `replaceAll` has it, where `$1` is a group and `\\` takes the next character as it is; or
-/// with variables of a template, `{name}`.
+/// Replacement text with groups in the syntax of Java's `replaceAll` (`$1`, and `\\` before a
+/// literal character), or with template variables (`{name}`).
 #[derive(Debug, Clone, Default)]
 struct Replacement(Vec<Part>);
 
@@ -48,10 +48,11 @@ pub(crate) struct RewriteHandle {
 }
 
 impl RewriteRule {
-    /// Reads a rule's handle; without an expression or a replacement it changes nothing.
+    /// Reads a rule's handle. Without an expression or a replacement the rule changes nothing.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape, or its expression cannot be compiled.
+    ///
+    /// If it is not a JSON object of this shape, or its expression or replacement is invalid.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
         let handle: RewriteHandle = handle::read(handle)?;
         let is_set = !handle.regex.trim().is_empty() && !handle.replace.trim().is_empty();
@@ -67,7 +68,8 @@ impl RewriteRule {
         })
     }
 
-    /// A replacement with a `{` makes a template of the expression.
+    /// Compiles expression and replacement. A `{` in the replacement makes the expression a
+    /// template.
     fn compile(regex: &str, replace: &str) -> Result<(Regex, Replacement), HandleError> {
         let (source, variables) = match replace.contains('{') {
             true => template(regex)?,
@@ -83,7 +85,8 @@ impl RewriteRule {
         Ok((pattern, replacement))
     }
 
-    /// The path in the place of `path`; `None` where it stays, or would grow beyond any reader.
+    /// Returns the rewritten path; `None` if the rule changes nothing or the new path would be too
+    /// long.
     pub fn apply(&self, path: &str) -> Option<String> {
         let pattern = self.pattern.as_ref()?;
         let mut made = String::with_capacity(path.len());
@@ -109,8 +112,9 @@ impl RewriteRule {
     }
 }
 
-/// The expression of a template such as `/order/{id}/{item}`, and the names of its variables. A variable is one
-/// segment, or all that is left if it ends the template.
+/// Converts a template such as `/order/{id}/{item}` to a regular expression, and returns the names
+/// of its variables. A variable matches one segment, or at the end of the template the rest of the
+/// path.
 fn template(text: &str) -> Result<(String, Vec<&str>), HandleError> {
     let text = text.trim().trim_start_matches('^').trim_end_matches('$');
     let (mut source, mut names, mut rest) = ("^".to_owned(), Vec::new(), text);
@@ -157,7 +161,8 @@ impl Replacement {
                 '\\' => literal.extend(rest.next()),
                 '$' => {
                     let mut group: Option<usize> = None;
-                    // As many digits as still name a group.
+                    // Takes as many digits as still form the number of an existing group, as Java
+                    // does.
                     while let Some(digit) = rest.peek().and_then(|digit| digit.to_digit(10)) {
                         let next = group.unwrap_or(0) * 10 + digit as usize;
                         if group.is_some() && next >= groups {
@@ -182,16 +187,16 @@ impl Replacement {
     }
 }
 
-/// A rule of `contextPath`.
+/// Rule of `contextPath`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextPathRule {
-    /// What is taken off the path.
+    /// Prefix that is removed from the path.
     pub context_path: String,
-    /// What is put in front of the rest.
+    /// Prefix that is added to the rest.
     pub add_prefix: String,
-    /// What selectors that follow see in the place of the context path; empty for that itself.
+    /// Context path that later selectors match instead of the original one; empty for no change.
     pub rewrite_context_path: String,
-    /// For how many of a hundred requests the latter counts.
+    /// Percentage of requests that `rewrite_context_path` applies to.
     pub percentage: u8,
 }
 
@@ -212,7 +217,8 @@ impl ContextPathRule {
     /// Reads a rule's handle.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape.
+    ///
+    /// If it is not a JSON object of this shape, or the percentage is out of range.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
         let handle: ContextPathHandle = handle::read(handle)?;
         Ok(Self {
@@ -223,16 +229,16 @@ impl ContextPathRule {
         })
     }
 
-    /// The path without the context path, which may be empty; `None` if it does not begin with that. ShenYu cuts
-    /// off as many characters whatever they are.
+    /// Returns the path without the context path, possibly empty; `None` if the path does not begin
+    /// with it. Unlike ShenYu, which removes that many characters from any path.
     pub fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
         let rest = path.strip_prefix(&*self.context_path)?;
         let is_whole = rest.is_empty() || rest.starts_with('/') || self.context_path.is_empty();
         is_whole.then_some(rest)
     }
 
-    /// The path for nodes in the place of `path`, of which `rest` is left. A prefix comes before the whole path
-    /// where nothing is left.
+    /// Returns the path for nodes; `rest` is the part after the context path. If it is empty, a
+    /// prefix is added to the whole path instead.
     pub fn real_path(&self, path: &str, rest: &str) -> String {
         let is_prefixed = !self.add_prefix.is_empty();
         let behind = if rest.is_empty() && is_prefixed { path } else { rest };
@@ -240,18 +246,18 @@ impl ContextPathRule {
     }
 }
 
-/// A rule of `redirect`.
+/// Rule of `redirect`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RedirectRule {
-    /// Requests pass.
+    /// Requests pass unchanged.
     Pass,
-    /// They begin anew inside of the gateway, with this path.
+    /// Requests run through the gateway again with this path.
     Inside(String),
-    /// Their clients are sent there.
+    /// Clients are redirected.
     Elsewhere {
-        /// Where.
+        /// Value of `Location`.
         location: String,
-        /// With which status.
+        /// HTTP status from 300 to 399.
         status: u16,
     },
 }
@@ -265,14 +271,15 @@ pub(crate) struct RedirectHandle {
     http_status_code: Option<i64>,
 }
 
-/// What `redirect` answers where its rule does not say: 302.
+/// Default HTTP status of `redirect`.
 const REDIRECT_STATUS: i64 = 302;
 
 impl RedirectRule {
     /// Reads a rule's handle.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape, or its status is no redirect.
+    ///
+    /// If it is not a JSON object of this shape, or the status is not a redirect.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
         let handle: RedirectHandle = handle::read(handle)?;
         let uri = handle.redirect_uri.trim();

@@ -1,9 +1,9 @@
-//! The two languages of path patterns: Ant's (`match`, `exclude`, metadata, paths of applications) and
-//! Spring's PathPattern. Both are compiled once and matched without an allocation.
+//! Two languages of path patterns: Ant (`match`, `exclude`, metadata, paths of applications) and
+//! Spring's PathPattern. Patterns are compiled once; matching allocates nothing.
 //!
-//! In a segment `?` is one character, `*` any run, `{name}` as `*`, `{name:regex}` what the expression takes
-//! as a whole. They differ in what stands between segments; see [`AntPattern`] and [`PathPattern`].
-//! Paths are matched as they came, still encoded, as ShenYu does since 2.7.
+//! In a segment, `?` matches one character, `*` and `{name}` any text, and `{name:regex}` text that
+//! the whole expression matches. The languages differ in how they match segments and slashes; see
+//! [`AntPattern`] and [`PathPattern`]. Paths are matched percent-encoded, as in ShenYu since 2.7.
 
 mod ant;
 mod path_pattern;
@@ -12,33 +12,32 @@ mod segment;
 pub use ant::AntPattern;
 pub use path_pattern::PathPattern;
 
-/// Bytes of a pattern: more than any path that a client may ask for.
+/// Longest pattern in bytes; longer than any accepted path.
 pub(crate) const PATTERN_BYTES_MAX: usize = 4096;
 
-/// Why a pattern was refused.
+/// Why a pattern is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// It is longer than a path can be.
+    /// The pattern is too long.
     #[error("the pattern has more than {PATTERN_BYTES_MAX} bytes")]
     TooLong,
-    /// An expression in it cannot be compiled.
+    /// An expression in the pattern is invalid.
     #[error("the regular expression `{expression}` cannot be compiled: {reason}")]
     Expression {
-        /// The expression.
         expression: String,
-        /// Why.
+        /// Error of the compiler.
         reason: String,
     },
-    /// `**` or `{*name}` before the end of a PathPattern.
+    /// `**` or `{*name}` occurs before the end of a PathPattern.
     #[error("no more pattern data allowed after {{*...}} or ** pattern element")]
     DataAfterRest,
 }
 
-/// What every path that a pattern takes begins with, so that an index finds the pattern.
+/// Necessary start of every matching path, under which an index lists the pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Anchor {
-    /// The path is this.
+    /// The path equals this text.
     Exact(String),
-    /// The path begins so.
+    /// The path begins with this text.
     Prefix(String),
 }

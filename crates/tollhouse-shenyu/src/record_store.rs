@@ -1,5 +1,5 @@
-//! Where `loggingElasticSearch`, `loggingClickHouse` and `loggingKafka` write records of exchanges to, by their plugins'
-//! configuration. How that is written is not known here.
+//! Destinations for records of exchanges, from the configuration of `loggingElasticSearch`,
+//! `loggingClickHouse` and `loggingKafka`. Delivery is implemented elsewhere.
 
 use std::fmt;
 
@@ -9,19 +9,19 @@ use serde_json::{Map, Value};
 use crate::divide::HandleError;
 use crate::{handle, lenient};
 
-/// The index that ShenYu writes to: it has one for all.
+/// Index that ShenYu writes to, the same for all gateways.
 pub const ELASTICSEARCH_INDEX: &str = "shenyu-access-logging";
 
-/// The table that ShenYu writes to, in a database that is configured.
+/// Table that ShenYu writes to, in the configured database.
 pub const CLICKHOUSE_TABLE: &str = "request_log";
 
-/// The database that ShenYu makes for it.
+/// Default database; ShenYu creates it.
 const CLICKHOUSE_DATABASE: &str = "shenyu-gateway";
 
-/// Records that wait at most where nothing is said, and at most whatever is said.
+/// Default and maximum number of records waiting for delivery.
 const WAITING_MAX: i64 = 50_000;
 
-/// Members that both keep as text, and that are objects here.
+/// Members that both servers store as text, but that records contain as objects.
 const TEXTS: [&str; 2] = ["requestHeader", "responseHeader"];
 
 mod kafka;
@@ -30,16 +30,16 @@ mod kafka;
 pub(crate) use kafka::{Config as KafkaConfig, SelectorHandle as KafkaSelectorHandle};
 pub use kafka::{KafkaLogin, KafkaTopic};
 
-/// Where records go.
+/// Destination of records.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RecordPlace {
-    /// A server that keeps them.
+    /// A server that stores records.
     Store(RecordStore),
-    /// A topic of Kafka's.
+    /// A topic of Kafka.
     Topic(KafkaTopic),
 }
 
-/// What takes records.
+/// Kind of a record server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StoreKind {
     /// Elasticsearch's bulk interface.
@@ -48,22 +48,19 @@ pub enum StoreKind {
     ClickHouse,
 }
 
-/// A server that takes records.
+/// Server that stores records.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RecordStore {
-    /// What it is.
     pub kind: StoreKind,
-    /// Its name or address, an IPv6 one in brackets.
+    /// Host name or address; IPv6 in brackets.
     pub host: String,
-    /// Its port.
     pub port: u16,
-    /// Who writes; blank for nobody in particular.
+    /// User name; empty for anonymous access.
     pub user: String,
-    /// The password of that.
     pub password: String,
-    /// The database, of ClickHouse.
+    /// Database of ClickHouse.
     pub database: String,
-    /// Records that wait for delivery at most.
+    /// Most records waiting for delivery.
     pub waiting_max: usize,
 }
 
@@ -95,28 +92,29 @@ impl RecordStore {
     /// Reads a plugin's configuration.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape, or names no server.
+    ///
+    /// If it is not a JSON object of this shape, or host, port or database are invalid.
     pub fn read(kind: StoreKind, config: Option<&str>) -> Result<Self, HandleError> {
         let wrong = |reason: &str| HandleError::Malformed(reason.to_owned());
         let config: Config = handle::read(config)?;
         let host = config.host.trim();
         let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-_[]:".contains(&byte);
         if host.is_empty() || !host.bytes().all(is_host) {
-            return Err(wrong("`host` of the plugin is no name or address of a server"));
+            return Err(wrong("`host` of the plugin is not a host name or address"));
         }
-        // A bare IPv6 address would be taken for one with a port.
+        // The colons of a bare IPv6 address would be mistaken for a port separator.
         let host = match host.contains(':') && !host.starts_with('[') {
             true => format!("[{host}]"),
             false => host.to_owned(),
         };
         let port = config.port.filter(|port| *port > 0).and_then(|port| u16::try_from(port).ok());
-        let port = port.ok_or_else(|| wrong("`port` of the plugin is no port from 1 to 65535"))?;
+        let port = port.ok_or_else(|| wrong("`port` of the plugin must be from 1 to 65535"))?;
         let database = Some(config.database.trim()).filter(|name| !name.is_empty());
         let database = database.unwrap_or(CLICKHOUSE_DATABASE);
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         if !database.bytes().all(is_name) {
             return Err(wrong(
-                "`database` of the plugin is no name of letters, digits, `_`, `-` and `.`",
+                "`database` of the plugin may only have letters, digits, `_`, `-` and `.`",
             ));
         }
         let waiting = config.buffer_queue_size.unwrap_or(WAITING_MAX).clamp(1, WAITING_MAX);
@@ -132,7 +130,7 @@ impl RecordStore {
     }
 }
 
-/// A record as ShenYu's tables have it: headers are text.
+/// Converts a record to a row of ShenYu's tables, whose headers are text.
 pub fn to_row(mut record: Map<String, Value>) -> String {
     for name in TEXTS {
         if let Some(member) = record.get_mut(name)

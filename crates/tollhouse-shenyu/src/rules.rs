@@ -1,4 +1,4 @@
-//! Handles of rules, read as the gateway reads them, before one is written.
+//! Validation of rule handles before they are stored, with the gateway's own parsers.
 
 use crate::access::{KeyAuthRule, WafRule};
 use crate::breaker::BreakerRule;
@@ -11,11 +11,12 @@ use crate::rpc::dubbo::DubboRule;
 use crate::shaping::{RequestRule, ResponseRule, read_parameter_mapping};
 use crate::sign::SignRule;
 
-/// Looks whether a rule of a plugin can have this handle. A blank one is every plugin's; of plugins whose rules are
-/// read beside their configuration nothing is said.
+/// Checks whether a plugin accepts the handle of a rule. A blank handle is always accepted. Plugins
+/// whose rules depend on their configuration are not checked.
 ///
 /// # Errors
-/// Why the gateway could not use it.
+///
+/// Why the gateway could not use the handle.
 pub fn check_handle(plugin: &str, handle: &str) -> Result<(), String> {
     if handle.trim().is_empty() {
         return Ok(());

@@ -1,8 +1,8 @@
-//! Which members of objects are kept sealed in a store, sealing and opening them there, and hiding what they
-//! hold from who may not see it.
+//! Encryption of secret members of objects in the store, and masking for readers without the right
+//! to see them.
 //!
-//! A member is sealed as it is written, quotes and all, so that an object that is opened is the one that was
-//! sealed, to the byte. Where the objects lie, and who seals and opens them, is not known here.
+//! A member is encrypted as its literal JSON text, including quotes, so that decryption restores
+//! the object byte for byte. The caller reads and writes the store.
 
 mod cover;
 
@@ -17,22 +17,22 @@ use crate::key::KEY_PREFIX;
 
 pub use cover::{COVER, cover, holds_secret, redirects, uncover};
 
-/// What sealed texts begin with; nothing has to be opened where it does not occur.
+/// Start of encrypted texts. A text without it needs no decryption.
 const MARK: &str = "tollhouse-sealed:";
 
-/// A member that is sealed, of the objects below one part of the store.
+/// Member that is encrypted, in objects with one key segment.
 struct Member {
     segment: &'static str,
     name: &'static str,
     holds: Holds,
 }
 
-/// What a member is.
+/// Content of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holds {
     /// A secret.
     Secret,
-    /// JSON, written as text, with secrets among what it says, or without.
+    /// JSON text that may contain secrets.
     Settings,
 }
 
@@ -46,31 +46,33 @@ const MEMBERS: &[Member] = &[
     Member { segment: "secret", name: "key", holds: Holds::Secret },
 ];
 
-/// What opening an object has come to.
+/// Outcome of decrypting an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Opening {
-    /// The object with its secrets in the clear, where it is another text than the one that was given.
+    /// Decrypted object, if it differs from the stored text.
     pub value: Option<String>,
-    /// Members that no key opens.
+    /// Members that no key decrypts.
     pub unopened: Vec<&'static str>,
 }
 
-/// What sealing an object anew has come to.
+/// Outcome of encrypting an object again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resealing {
-    /// The object, where it has to be written.
+    /// New text of the object, if it must be written.
     pub value: Option<String>,
-    /// Whether anything of it is sealed now.
+    /// Whether the object now contains an encrypted member.
     pub is_sealed: bool,
-    /// Members that no key opens: it stays as it is.
+    /// Members that no key decrypts. If there are any, the object is left unchanged.
     pub unopened: Vec<&'static str>,
 }
 
-/// The text of the object at `key` with its secrets sealed; `None` where it has none. What only looks sealed
-/// is what somebody has written: it is sealed too, and opens to the same words.
+/// Returns the object at `key` with its secrets encrypted; `None` if it has none. A plain text that
+/// looks encrypted is encrypted like any other, and decrypts to the same text.
 ///
 /// # Panics
-/// When the system gives no random numbers, which a process that has a keyring has seen.
+///
+/// If the system's random number generator is unavailable. A process with a keyring has already
+/// used it.
 pub fn seal(key: &str, object: &str, keyring: &Keyring) -> Option<String> {
     replace(key, object, |member, place, token| {
         if !member.is_to_be_sealed(token) {
@@ -80,8 +82,9 @@ pub fn seal(key: &str, object: &str, keyring: &Keyring) -> Option<String> {
     })
 }
 
-/// The text of the object at `key` with its secrets in the clear. A secret that no key opens is `null`, for
-/// else it would be one that everybody knows who has seen the store; settings stay sealed, and are none.
+/// Returns the object at `key` with its secrets decrypted. A secret that no key decrypts becomes
+/// `null`, because the encrypted text itself would be a secret known to every reader of the store.
+/// Settings that no key decrypts stay encrypted, so they are unusable.
 pub fn open(key: &str, object: &str, keyring: &Keyring) -> Opening {
     if !object.contains(MARK) {
         return Opening::default();
@@ -101,7 +104,7 @@ pub fn open(key: &str, object: &str, keyring: &Keyring) -> Opening {
     Opening { value, unopened }
 }
 
-/// Seals what lies open in an object of the store, or is sealed with an older key.
+/// Encrypts secrets that are stored in plain text or with an older key.
 pub fn reseal(key: &str, object: &str, keyring: &Keyring) -> Resealing {
     let mut is_stale = false;
     let mut is_sealed = false;
@@ -124,7 +127,7 @@ pub fn reseal(key: &str, object: &str, keyring: &Keyring) -> Resealing {
         Some(format!("\"{}\"", keyring.seal(&plain, place)))
     });
     Resealing {
-        // What cannot be opened stays as it lies: sealed anew it could never be opened again.
+        // An undecryptable member must not be encrypted again, because it could never be recovered.
         value: value.filter(|_| is_stale && unopened.is_empty()),
         is_sealed: is_sealed || is_stale,
         unopened,
@@ -147,14 +150,15 @@ impl Member {
     }
 }
 
-/// The text of a member that says that it is sealed. It has no escapes, since none of its letters needs any.
+/// Returns the content of a JSON string that is marked as encrypted. Such strings never contain
+/// escapes.
 fn marked(token: &str) -> Option<&str> {
     let text = token.strip_prefix('"')?.strip_suffix('"')?;
     text.starts_with(MARK).then_some(text)
 }
 
-/// The text of an object with other values in those members of which `edit` gives one; `None` where it gives
-/// none, or this is no object. Of a member that stands there twice both are asked for.
+/// Replaces the values of secret members for which `edit` returns a new text. Returns `None` if it
+/// never does, or if the text is not an object. Duplicate members are each passed to `edit`.
 fn replace(
     key: &str,
     object: &str,
@@ -173,7 +177,7 @@ fn replace(
         let place = format!("shenyu.{segment}.{name}");
         let token = value.get();
         let Some(edited) = edit(member, &place, token) else { continue };
-        // A raw value is a part of the text that it was read from.
+        // A raw value borrows from the text that it was parsed from.
         let start = token.as_ptr().addr().checked_sub(object.as_ptr().addr())?;
         made.push_str(object.get(rest..start)?);
         made.push_str(&edited);
@@ -186,7 +190,7 @@ fn replace(
     Some(made)
 }
 
-/// The members of an object as they stand there.
+/// Members of an object in order, including duplicates.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
@@ -271,12 +275,13 @@ mod tests {
     #[test]
     fn what_looks_sealed_is_never_opened_for_who_writes_it() {
         let keyring = ring(&[OLD]);
-        // Somebody has seen the store, and writes what he saw where he may read.
+        // An attacker who has read the store copies an encrypted secret into a member that the
+        // attacker may read.
         let seen = keyring.seal("\"the secret\"", "shenyu.rule.handle");
         let written = format!(r#"{{"handle":"{seen}"}}"#);
         let sealed = seal("/shenyu/rule/1", &written, &keyring).expect("it is sealed");
         assert_eq!(open("/shenyu/rule/1", &sealed, &keyring).value, Some(written));
-        // Nor does one member open what another holds.
+        // A text encrypted for one member cannot be decrypted in another.
         let moved =
             format!(r#"{{"handle":"{}"}}"#, keyring.seal("\"s\"", "shenyu.appAuth.appSecret"));
         assert_eq!(open("/shenyu/rule/1", &moved, &keyring).unopened, ["handle"]);

@@ -1,5 +1,5 @@
-//! What `request`, `modifyResponse` and `paramMapping` make of headers, parameters, cookies and bodies, by
-//! what their rules say. Always in the same order: added, set, renamed, removed.
+//! Changes of headers, parameters, cookies and bodies by the rules of `request`, `modifyResponse`
+//! and `paramMapping`. The order is always: add, set, rename, remove.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use crate::json_path::JsonPath;
 use crate::weight::is_light;
 use crate::{handle, lenient};
 
-/// Edits of named values.
+/// Changes of named values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edits {
-    /// One more value each.
+    /// Values added to existing ones.
     pub add: Vec<(String, String)>,
-    /// The only value of its name each.
+    /// Values that replace all values of their name.
     pub set: Vec<(String, String)>,
-    /// Old names and new ones.
+    /// Old and new names.
     pub rename: Vec<(String, String)>,
-    /// Names.
+    /// Names of removed values.
     pub remove: Vec<String>,
 }
 
 impl Edits {
-    /// Whether nothing changes.
+    /// Whether the lists of changes are all empty.
     pub fn is_empty(&self) -> bool {
         self.add.is_empty()
             && self.set.is_empty()
@@ -33,7 +33,7 @@ impl Edits {
             && self.remove.is_empty()
     }
 
-    /// Edits a list of names and values in place; names are compared with `is_same`.
+    /// Applies the changes to a list of names and values; `is_same` compares names.
     pub fn apply(&self, values: &mut Vec<(String, String)>, is_same: fn(&str, &str) -> bool) {
         values.extend(self.add.iter().cloned());
         for (name, value) in &self.set {
@@ -58,14 +58,14 @@ impl Edits {
     }
 }
 
-/// Which of several lines of a header stays.
+/// Choice among several lines of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unique {
-    /// The first.
+    /// The first line.
     First,
-    /// The last.
+    /// The last line.
     Last,
-    /// The first of each value.
+    /// The first line of each distinct value.
     Each,
 }
 
@@ -79,7 +79,7 @@ impl Unique {
         }
     }
 
-    /// What is left of the values of one header.
+    /// Returns the values that remain.
     pub fn choose<T: PartialEq>(self, mut values: Vec<T>) -> Vec<T> {
         match self {
             Self::First => values.truncate(1),
@@ -98,20 +98,20 @@ impl Unique {
     }
 }
 
-/// A rule of `request`.
+/// Rule of `request`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestRule {
-    /// Of headers.
+    /// Changes of headers.
     pub headers: Edits,
-    /// Of parameters of the query.
+    /// Changes of query parameters.
     pub parameters: Edits,
-    /// Of cookies.
+    /// Changes of cookies.
     pub cookies: Edits,
-    /// Whether nodes get the client's `Host`.
+    /// Whether the client's `Host` is sent to nodes.
     pub preserve_host: bool,
-    /// Headers of the request that are to have one line, and which.
+    /// Request headers that are reduced to fewer lines, and the choice among their lines.
     pub unique_request: Option<(Vec<String>, Unique)>,
-    /// The same of the answer.
+    /// Response headers that are reduced to fewer lines, and the choice among their lines.
     pub unique_answer: Option<(Vec<String>, Unique)>,
 }
 
@@ -179,7 +179,8 @@ impl RequestRule {
     /// Reads a rule's handle.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape.
+    ///
+    /// If it is not a JSON object of this shape.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
         let handle: RequestHandle = read(handle)?;
         let RequestHandle { header, parameter, cookie, preserve_host, .. } = handle;
@@ -217,12 +218,12 @@ impl RequestRule {
     }
 }
 
-/// Edits of a body that is JSON.
+/// Changes of a JSON body.
 #[derive(Debug, Clone, Default)]
 pub struct BodyEdits {
-    /// The object, the name of the member and its value each.
+    /// Path of the object, name and value of the new member.
     add: Vec<(JsonPath, String, String)>,
-    /// The object, the old name and the new one each.
+    /// Path of the object, old and new name of the member.
     rename: Vec<(JsonPath, String, String)>,
     remove: Vec<JsonPath>,
 }
@@ -246,7 +247,7 @@ impl BodyEdits {
     ) -> Result<Self, HandleError> {
         let parse = |path: &str| {
             JsonPath::parse(path).map_err(|reason| {
-                HandleError::Malformed(format!("`{path}` is no path in a body: {reason}"))
+                HandleError::Malformed(format!("invalid body path `{path}`: {reason}"))
             })
         };
         let places = |edits: Vec<BodyEdit>| -> Result<Vec<_>, HandleError> {
@@ -260,12 +261,12 @@ impl BodyEdits {
         })
     }
 
-    /// Whether nothing changes.
+    /// Whether the lists of changes are all empty.
     pub fn is_empty(&self) -> bool {
         self.add.is_empty() && self.rename.is_empty() && self.remove.is_empty()
     }
 
-    /// Edits a value in place; what a path does not find stays.
+    /// Applies the changes to a value. Paths that match nothing are ignored.
     pub fn apply(&self, body: &mut Value) {
         for (path, key, value) in &self.add {
             path.each(body, &mut |found| {
@@ -288,7 +289,8 @@ impl BodyEdits {
         }
     }
 
-    /// The text of a body edited; `None` where it is no JSON, or has too many values to become a tree.
+    /// Applies the changes to the text of a body; `None` if it is not JSON, or has too many values
+    /// to be parsed.
     pub fn apply_to_text(&self, body: &[u8]) -> Option<Vec<u8>> {
         if !is_light(body) {
             return None;
@@ -310,10 +312,11 @@ pub(crate) struct MappingHandle {
     remove_parameter_keys: Vec<String>,
 }
 
-/// Reads a handle of `paramMapping`: edits of the request's body.
+/// Reads a handle of `paramMapping`: changes of the request body.
 ///
 /// # Errors
-/// When it is no JSON object of this shape, or a path is none.
+///
+/// If it is not a JSON object of this shape, or a path is invalid.
 pub fn read_parameter_mapping(handle: Option<&str>) -> Result<BodyEdits, HandleError> {
     let handle: MappingHandle = read(handle)?;
     BodyEdits::new(
@@ -323,14 +326,14 @@ pub fn read_parameter_mapping(handle: Option<&str>) -> Result<BodyEdits, HandleE
     )
 }
 
-/// A rule of `modifyResponse`.
+/// Rule of `modifyResponse`.
 #[derive(Debug, Clone, Default)]
 pub struct ResponseRule {
-    /// Of headers.
+    /// Changes of headers.
     pub headers: Edits,
-    /// The status in the place of the node's.
+    /// Status that replaces the node's.
     pub status: Option<u16>,
-    /// Of the body.
+    /// Changes of the body.
     pub body: BodyEdits,
 }
 
@@ -356,10 +359,11 @@ pub(crate) struct ResponseHandle {
 }
 
 impl ResponseRule {
-    /// Reads a rule's handle; a status of 0 is none.
+    /// Reads a rule's handle; a status of 0 means no change.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape, its status is none, or a path is none.
+    ///
+    /// If it is not a JSON object of this shape, or the status or a path is invalid.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
         let handle: ResponseHandle = read(handle)?;
         let status = handle.status_code.filter(|status| *status != 0).map(|status| {
@@ -385,7 +389,7 @@ impl ResponseRule {
     }
 }
 
-/// An object of texts; numbers and truth are taken as they are written.
+/// Reads an object of texts; numbers and booleans are taken as written.
 fn texts<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Vec<(String, String)>, D::Error> {
     let values: Option<BTreeMap<String, Value>> = Option::deserialize(reader)?;
     let values = values.unwrap_or_default().into_iter().map(|(name, value)| match value {

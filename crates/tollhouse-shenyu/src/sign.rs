@@ -1,9 +1,9 @@
-//! Signed requests, versions 1.0.0 and 2.0.0: who signed, when, for which path, and whether it is true.
+//! Verification of signed requests, versions 1.0.0 and 2.0.0: signer, time, path and signature.
 //!
-//! Two things are stricter than in ShenYu. Signatures are compared in constant time. And a query parameter
-//! may not stand in for `path`, `timestamp` or `version` in a signature of version 1: ShenYu takes the
-//! parameter's value for the signed one, so that whoever has seen one signature could use it for any path,
-//! for ever.
+//! Two checks are stricter than in ShenYu. Signatures are compared in constant time. In version 1,
+//! a query parameter may not override `path`, `timestamp` or `version`. ShenYu signs the
+//! parameter's value instead, so that an observer of one signature could use it for any path and
+//! forever.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -25,10 +25,11 @@ use crate::pattern::AntPattern;
 use crate::weight::is_light;
 use crate::{handle, lenient};
 
-/// Minutes that a signature may be old, or ahead, where nothing else is configured (`sign.delay`).
+/// Default tolerance for the age of a signature, or for clocks that are ahead, in minutes
+/// (`sign.delay`).
 pub const DEFAULT_DELAY_MINUTES: u32 = 5;
 
-/// Bytes of `ShenYu-Authorization`: three short members in base64 and a signature take 300.
+/// Longest `ShenYu-Authorization`. Three short members in base64 and a signature take 300 bytes.
 const TOKEN_BYTES_MAX: usize = 4096;
 
 const BAD_VERSION: Answer = Answer::SignRefused("sign version does not exist or is wrong!");
@@ -37,26 +38,26 @@ const NO_APP: Answer = Answer::SignRefused("sign appKey does not exist.");
 const NO_PATH: Answer = Answer::SignRefused("you have not configured the sign path.");
 const UNEQUAL: Answer = Answer::SignRefused("signature value is error!");
 
-/// What a signature is checked against.
+/// Signed parts of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Signed<'a> {
-    /// The headers of signatures.
+    /// Headers with the signature.
     pub headers: SignHeaders<'a>,
-    /// The path as it came, with the context path, still encoded.
+    /// Original path including the context path, still percent-encoded.
     pub path: &'a str,
-    /// The query as it came but decoded, without its question mark.
+    /// Original query, percent-decoded, without the question mark.
     pub query: Option<&'a str>,
-    /// The query as it came, still encoded.
+    /// Original query, still percent-encoded.
     pub raw_query: &'a str,
-    /// The body, if the rule has `signRequestBody`; version 1 then signs the query's parameters too.
+    /// Body, if the rule has `signRequestBody`; version 1 then signs the query parameters too.
     pub body: Option<&'a [u8]>,
-    /// The context path, for which the application may have a text.
+    /// Context path, which selects the application's `appParam`.
     pub module: &'a str,
-    /// Milliseconds since 1970.
+    /// Current time in milliseconds since 1970.
     pub now_ms: i64,
 }
 
-/// The headers of a signed request; absent ones are empty.
+/// Headers of a signed request; absent ones are empty.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SignHeaders<'a> {
     /// `version`
@@ -71,16 +72,15 @@ pub struct SignHeaders<'a> {
     pub authorization: &'a str,
 }
 
-/// Who has signed a request.
+/// Application that signed a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signer<'a> {
-    /// The application.
     pub app_key: &'a str,
-    /// What the header `appParam` is set to for nodes of the module.
+    /// Value of the header `appParam` for nodes of the module.
     pub app_param: Option<&'a str>,
 }
 
-/// A rule of `sign`.
+/// Rule of `sign`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SignRule {
@@ -93,13 +93,14 @@ impl SignRule {
     /// Reads a rule's handle.
     ///
     /// # Errors
-    /// Why it is no JSON object of this shape.
+    ///
+    /// If it is not a JSON object of this shape.
     pub fn read(handle: Option<&str>) -> Result<Self, Malformed> {
         handle::read(handle)
     }
 }
 
-/// The applications that may sign.
+/// Applications that may sign requests.
 #[derive(Debug, Default)]
 pub struct Applications {
     by_key: HashMap<String, Application, foldhash::fast::RandomState>,
@@ -111,7 +112,7 @@ struct Application {
     paths: Vec<AntPattern>,
 }
 
-/// The first part of a token of version 2. The time must be text.
+/// First part of a version 2 token. The time must be text.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TokenParameters<'a> {
@@ -132,8 +133,8 @@ enum Algorithm {
 }
 
 impl Applications {
-    /// Compiles the applications. One without a secret, or with a pattern that cannot be compiled, is
-    /// reported; the one may not sign, the other not for that path.
+    /// Compiles the applications and reports problems. An application without a secret may not
+    /// sign; an invalid path pattern is skipped.
     pub fn build<'a>(all: impl IntoIterator<Item = &'a AppAuth>) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut by_key = HashMap::default();
@@ -142,7 +143,7 @@ impl Applications {
                 let id = auth.app_key.clone();
                 problems.push(Problem { kind: Kind::AppAuth, id, reason });
             };
-            // Anybody could sign with an empty secret.
+            // Any client could sign with an empty secret.
             if auth.app_key.trim().is_empty() || auth.app_secret.is_empty() {
                 problem("`appKey` and `appSecret` must not be empty".to_owned());
                 continue;
@@ -159,9 +160,10 @@ impl Applications {
         (Self { by_key }, problems)
     }
 
-    /// Checks a signature that may be so many minutes old or ahead.
+    /// Verifies a signature whose time differs from the clock by at most `delay_minutes`.
     ///
     /// # Errors
+    ///
     /// The answer with which the request is refused.
     pub fn check(&self, signed: &Signed<'_>, delay_minutes: u32) -> Result<Signer<'_>, Answer> {
         match signed.headers.version {
@@ -207,7 +209,7 @@ impl Applications {
         application.signer(sign, &expected, signed.module)
     }
 
-    /// The application, where its time and path are in order.
+    /// Finds the application after checking the time, and checks that it may request the path.
     fn find(
         &self,
         app_key: &str,
@@ -242,8 +244,8 @@ impl Application {
     }
 }
 
-/// Names and values sorted by name, one behind the other; `None` where a parameter would stand in for what
-/// the request itself says.
+/// Returns the signed text of version 1: names and values, sorted by name and concatenated. Returns
+/// `None` if a parameter would override a value of the request itself.
 fn text_v1(signed: &Signed<'_>) -> Option<String> {
     let mut members: BTreeMap<Cow<'_, str>, Cow<'_, str>> = BTreeMap::new();
     if let Some(body) = signed.body {
@@ -253,13 +255,13 @@ fn text_v1(signed: &Signed<'_>) -> Option<String> {
     for (name, value) in own(signed) {
         members.insert(name.into(), value.into());
     }
-    // A signature cannot be part of what it signs.
+    // A signature cannot be part of the signed text.
     members.remove("sign");
     let text: String = members.iter().flat_map(|(name, value)| [&**name, &**value]).collect();
     Some(text.trim().to_owned())
 }
 
-/// Members that each signature of version 1 is over.
+/// Returns the members that every version 1 signature covers.
 const fn own<'a>(signed: &Signed<'a>) -> [(&'static str, &'a str); 3] {
     [
         ("path", signed.path),
@@ -287,15 +289,15 @@ fn add_body(members: &mut BTreeMap<Cow<'_, str>, Cow<'_, str>>, body: &[u8]) -> 
     Some(())
 }
 
-/// Adds the parameters as they are encoded. The first value of a name counts, as the plugins behind this one
-/// read it: another must not be what was signed.
+/// Adds the query parameters, still percent-encoded. Of duplicate names the first value counts,
+/// because later plugins read that one.
 fn add_query<'a>(
     members: &mut BTreeMap<Cow<'a, str>, Cow<'a, str>>,
     signed: &Signed<'a>,
 ) -> Option<()> {
     let mut parameters: BTreeMap<&str, &str> = BTreeMap::new();
     for pair in signed.raw_query.split('&').filter(|pair| !pair.is_empty()) {
-        // ShenYu's text for a parameter without a value.
+        // ShenYu uses `null` as the value of a parameter without one.
         let (name, value) = pair.split_once('=').unwrap_or((pair, "null"));
         if own(signed).iter().any(|(own, meant)| name == *own && value != *meant) {
             return None;

@@ -1,10 +1,10 @@
-//! What a text of JSON costs as a tree, told before one is made of it: some seventy bytes a value, so that two letters
-//! of text become forty times as much. Does not say whether it is JSON.
+//! Cost of parsing JSON, estimated before parsing. A parsed value takes some seventy bytes, so that
+//! two characters of text grow forty-fold. Does not check that the text is JSON.
 
-/// Values of a body that is made a tree of: some megabytes, and a few milliseconds of the thread that serves.
+/// Most values of a body that is parsed: some megabytes, and a few milliseconds of a worker thread.
 pub(crate) const BODY_VALUES_MAX: usize = 1 << 16;
 
-/// How many values a text has, at most: what separates them is counted, but for what stands in strings.
+/// Counts the values of a JSON text by its separators outside strings; never too low.
 #[must_use]
 pub fn values_at_most(text: &[u8]) -> usize {
     let mut count = 1;
@@ -25,9 +25,9 @@ pub fn values_at_most(text: &[u8]) -> usize {
     count
 }
 
-/// Whether a body may become a tree.
+/// Whether a body may be parsed.
 pub(crate) fn is_light(body: &[u8]) -> bool {
-    // Each value takes two bytes at least.
+    // Each value takes at least two bytes.
     body.len() <= 2 * BODY_VALUES_MAX || values_at_most(body) <= BODY_VALUES_MAX
 }
 

@@ -1,5 +1,5 @@
-//! Certificates as PEM text, and those of version 1 (RFC 5280 §4.1.2.1), which `openssl x509 -req` writes where it is
-//! given no extensions; rcgen writes version 3 alone.
+//! Certificates as PEM text, and conversion to version 1 (RFC 5280 §4.1.2.1). `openssl x509 -req`
+//! writes version 1 if it is given no extensions; rcgen only writes version 3.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,9 +9,10 @@ const BITS: u8 = 0x03;
 const VERSION: u8 = 0xa0;
 const EXTENSIONS: u8 = 0xa3;
 
-/// The certificate without version and extensions, signed anew with `sign`.
+/// Returns the certificate without version and extensions, with a new signature by `sign`.
 ///
 /// # Panics
+///
 /// If `certificate` is not DER.
 pub fn version_one(certificate: &[u8], sign: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
     let fields = elements(elements(certificate)[0].1);
@@ -28,7 +29,7 @@ pub fn version_one(certificate: &[u8], sign: impl FnOnce(&[u8]) -> Vec<u8>) -> V
     element(SEQUENCE, &content)
 }
 
-/// Bytes as PEM, in lines of 64 characters (RFC 7468 §2).
+/// Encodes bytes as PEM, in lines of 64 characters (RFC 7468 §2).
 pub fn pem(label: &str, der: &[u8]) -> String {
     let body = STANDARD.encode(der);
     let mut out = format!("-----BEGIN {label}-----");
@@ -41,7 +42,7 @@ pub fn pem(label: &str, der: &[u8]) -> String {
     format!("{out}\n-----END {label}-----\n")
 }
 
-/// Tag, content and whole of each element.
+/// Splits DER into elements: tag, content, and whole bytes of each.
 fn elements(mut bytes: &[u8]) -> Vec<(u8, &[u8], &[u8])> {
     let mut found = Vec::new();
     while !bytes.is_empty() {

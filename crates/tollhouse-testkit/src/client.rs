@@ -1,70 +1,75 @@
-//! A client that sends the bytes it is given and reads answers exactly.
+//! Test client that sends exactly the given bytes and reads whole responses.
 
 use std::net::{SocketAddr, TcpStream};
 
 use crate::message::{Message, Side};
 use crate::wire::Wire;
 
-/// A connection to a gateway.
+/// Connection to a gateway.
 #[derive(Debug)]
 pub struct RawClient {
-    /// The socket and what was read from it.
+    /// Socket with its read buffer.
     pub wire: Wire,
 }
 
 impl RawClient {
-    /// Connects.
+    /// Connects to an address.
     ///
     /// # Panics
-    /// When nobody listens.
+    ///
+    /// If the connection is refused.
     pub fn connect(address: SocketAddr) -> Self {
         Self::over(TcpStream::connect(address).expect("somebody listens at the address"))
     }
 
-    /// Over a connection that stands.
+    /// Wraps an open connection.
     ///
     /// # Panics
-    /// When it does not.
+    ///
+    /// If the socket is broken.
     pub fn over(stream: TcpStream) -> Self {
         Self { wire: Wire::new(stream).expect("the socket takes its options") }
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     ///
     /// # Panics
-    /// When the other side does not take them.
+    ///
+    /// If the peer does not accept them.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         self.wire.send(bytes.as_ref()).expect("the bytes can be sent");
         self
     }
 
-    /// Sends a GET for `target` without anything but `Host`.
+    /// Sends a GET for `target` with only a `Host` header, and reads the response.
     pub fn get(&mut self, target: &str) -> Message {
         self.send(format!("GET {target} HTTP/1.1\r\nHost: gateway.test\r\n\r\n")).answer()
     }
 
-    /// Sends bytes and reads the answer to them.
+    /// Sends bytes and reads the response.
     pub fn ask(&mut self, bytes: impl AsRef<[u8]>) -> Message {
         self.send(bytes).answer()
     }
 
-    /// Reads the next answer, interim ones included.
+    /// Reads the next response, which may be an interim one.
     ///
     /// # Panics
-    /// When none comes, or it is malformed.
+    ///
+    /// If none arrives, or it is malformed.
     pub fn answer(&mut self) -> Message {
         self.read(Side::Answer)
     }
 
-    /// Reads the answer to HEAD.
+    /// Reads the response to a HEAD request.
     pub fn answer_to_head(&mut self) -> Message {
         self.read(Side::AnswerToHead)
     }
 
-    /// Reads the head of an answer and leaves its body.
+    /// Reads the head of a response and leaves its body unread.
     ///
     /// # Panics
-    /// When none comes.
+    ///
+    /// If none arrives.
     pub fn answer_head(&mut self) -> Message {
         let head = Message::read_head(&mut self.wire);
         head.unwrap_or_else(|error| panic!("no head: {error}")).expect("a head before the end")
@@ -81,10 +86,11 @@ impl RawClient {
         }
     }
 
-    /// Reads exactly these bytes.
+    /// Reads as many bytes as are expected, and compares them.
     ///
     /// # Panics
-    /// When others come.
+    ///
+    /// If other bytes arrive.
     pub fn expect(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let wanted = bytes.as_ref();
         let found = self.wire.take(wanted.len()).unwrap_or_else(|error| {
@@ -95,44 +101,49 @@ impl RawClient {
         self
     }
 
-    /// Reads so many bytes.
+    /// Reads `count` bytes.
     ///
     /// # Panics
-    /// When fewer come.
+    ///
+    /// If fewer arrive.
     pub fn take(&mut self, count: usize) -> Vec<u8> {
         self.wire.take(count).unwrap_or_else(|error| panic!("{count} bytes: {error}"))
     }
 
-    /// Ends our direction.
+    /// Shuts down the sending direction.
     ///
     /// # Panics
-    /// When the connection is gone.
+    ///
+    /// If the connection is closed.
     pub fn half_close(&mut self) -> &mut Self {
         self.wire.half_close().expect("the connection is still there");
         self
     }
 
-    /// Everything until the connection ends.
+    /// Reads everything until the connection ends.
     ///
     /// # Panics
-    /// When it does not end in order.
+    ///
+    /// If it does not end cleanly.
     pub fn rest(&mut self) -> Vec<u8> {
         self.wire.take_all().unwrap_or_else(|error| panic!("no orderly end: {error}"))
     }
 
-    /// Waits for the other side to end the connection without a further byte.
+    /// Waits for the peer to close the connection without sending another byte.
     ///
     /// # Panics
-    /// When bytes come, or no end.
+    ///
+    /// If bytes arrive, or the connection stays open.
     pub fn expect_end(&mut self) {
         let rest = self.rest();
         assert!(rest.is_empty(), "more came: {:?}", String::from_utf8_lossy(&rest));
     }
 
-    /// The port of our end, by which an origin or a log line tells clients apart.
+    /// Returns the local port, by which origins and log lines distinguish clients.
     ///
     /// # Panics
-    /// When the connection is gone.
+    ///
+    /// If the connection is closed.
     pub fn port(&self) -> u16 {
         self.wire.local_address().expect("the socket is bound").port()
     }

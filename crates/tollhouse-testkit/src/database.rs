@@ -1,6 +1,6 @@
-//! Databases of a test's own: a MariaDB or a PostgreSQL in a folder that goes with it, on a free port, killed
-//! and started again at will. They run as whoever runs the test; where that is root, as the user whom Debian
-//! made for them.
+//! Private databases for tests: a MariaDB or PostgreSQL in a temporary folder, on a free port, that
+//! can be killed and restarted. They run as the user of the test; for root, as the user that Debian
+//! creates for them.
 
 mod cramped;
 
@@ -17,17 +17,16 @@ use crate::patience::wait_for;
 use crate::ports::ReservedPort;
 use crate::program;
 
-/// Where Debian keeps the programs of PostgreSQL, which are not on the path.
+/// Debian's folder of PostgreSQL programs, which are not on the path.
 const POSTGRES_FOLDER: &str = "/usr/lib/postgresql";
 
-/// Which server runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     MariaDb,
     Postgres,
 }
 
-/// See the module.
+/// Database server with a temporary folder.
 #[derive(Debug)]
 pub struct Database {
     kind: Kind,
@@ -36,24 +35,27 @@ pub struct Database {
     port: ReservedPort,
     owner: Option<(u32, u32)>,
     child: Option<Child>,
-    /// Whether a commit is on the disk before it is confirmed.
+    /// Whether a commit is flushed to disk before it is confirmed.
     is_durable: bool,
 }
 
 impl Database {
-    /// Starts a MariaDB that asks nobody for a password and has the database `tollhouse`; `None`, with a
-    /// message, where it is not installed.
+    /// Starts a MariaDB without passwords that has the database `tollhouse`. Returns `None`, with a
+    /// message, if it is not installed.
     ///
     /// # Panics
-    /// When it does not answer in time.
+    ///
+    /// If it does not answer in time.
     pub fn mariadb() -> Option<Self> {
         Self::start_mariadb(false)
     }
 
-    /// The same, with every commit on the disk before it is confirmed, as it is set in production.
+    /// Starts a MariaDB as [`Self::mariadb`], but with every commit flushed to disk before it is
+    /// confirmed, as in production.
     ///
     /// # Panics
-    /// When it does not answer in time.
+    ///
+    /// If it does not answer in time.
     pub fn durable_mariadb() -> Option<Self> {
         Self::start_mariadb(true)
     }
@@ -65,14 +67,15 @@ impl Database {
         Some(database)
     }
 
-    /// Makes a MariaDB ready that does not run yet, for [`Database::run`].
+    /// Prepares a MariaDB without starting it; [`Database::run`] does.
     ///
     /// # Panics
-    /// When it cannot make its files.
+    ///
+    /// If it cannot create its files.
     pub fn prepare_mariadb() -> Option<Self> {
         let program = program::find("mariadbd")?;
         let database = Self::in_folder(Kind::MariaDb, program.parent()?.to_owned(), "mysql");
-        // To a clean end: what a first start has made is not all on the disk before that.
+        // Runs to a clean end, because a first start does not flush all of its files before that.
         let schema = database.schema();
         let mut bootstrap = database.mariadbd();
         bootstrap.arg("--bootstrap");
@@ -83,11 +86,12 @@ impl Database {
         Some(database)
     }
 
-    /// Starts a PostgreSQL that asks nobody for a password and has the database `tollhouse`; `None`, with a
-    /// message, where it is not installed.
+    /// Starts a PostgreSQL without passwords that has the database `tollhouse`. Returns `None`,
+    /// with a message, if it is not installed.
     ///
     /// # Panics
-    /// When it does not answer in time.
+    ///
+    /// If it does not answer in time.
     pub fn postgres() -> Option<Self> {
         let programs = postgres_programs()?;
         let mut database = Self::in_folder(Kind::Postgres, programs, "postgres");
@@ -97,7 +101,7 @@ impl Database {
         Some(database)
     }
 
-    /// What makes PostgreSQL's files.
+    /// Returns the command that creates PostgreSQL's files.
     fn initdb(&self) -> Command {
         let mut initdb = self.command("initdb");
         initdb
@@ -107,7 +111,7 @@ impl Database {
         initdb
     }
 
-    /// Makes the database in a PostgreSQL that runs.
+    /// Creates the database in a running PostgreSQL.
     fn create(&self) {
         let mut createdb = self.command("createdb");
         let port = self.port.number().to_string();
@@ -115,37 +119,39 @@ impl Database {
         program::run_well(&mut createdb);
     }
 
-    /// A file with what makes MariaDB's database.
+    /// Writes the SQL file that creates MariaDB's database.
     fn schema(&self) -> PathBuf {
         let schema = self.folder.path().join("schema.sql");
         std::fs::write(&schema, "CREATE DATABASE tollhouse;\n").expect("a file can be written");
         schema
     }
 
-    /// Where clients connect, as the user `tollhouse`.
+    /// Returns the address for clients, who connect as the user `tollhouse`.
     pub fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    /// Ends it as a crash would.
+    /// Kills the server, as in a crash.
     ///
     /// # Panics
-    /// When it does not run.
+    ///
+    /// If it does not run.
     pub fn kill(&mut self) {
         let mut child = self.child.take().expect("it runs");
         self.end(&mut child);
     }
 
-    /// Starts it again where it was, with what it held; returns once it answers.
+    /// Restarts the server with its port and data, and waits until it answers.
     ///
     /// # Panics
-    /// When it does not.
+    ///
+    /// If it does not answer in time.
     pub fn run(&mut self) {
         let command = self.server();
         self.spawn(command);
     }
 
-    /// What runs the server.
+    /// Returns the command that runs the server.
     fn server(&self) -> Command {
         let port = self.port.number().to_string();
         match self.kind {
@@ -172,10 +178,11 @@ impl Database {
         wait_for("the database to answer", || self.is_answering().then_some(()));
     }
 
-    /// Runs statements in the database `tollhouse`, with the engine's own client.
+    /// Runs SQL statements in the database `tollhouse`, with the engine's own client.
     ///
     /// # Panics
-    /// When the client is not there, or a statement fails.
+    ///
+    /// If the client is missing, or a statement fails.
     pub fn run_sql(&self, sql: &str) {
         let port = self.port.number().to_string();
         let file = self.folder.path().join("statements.sql");
@@ -200,28 +207,31 @@ impl Database {
         program::run_well(&mut command);
     }
 
-    /// Stops it, so that it takes connections and answers nothing, until [`Database::wake`].
+    /// Stops the processes until [`Database::wake`]: connections are accepted, but not answered.
     ///
     /// # Panics
-    /// When it does not run.
+    ///
+    /// If the server does not run.
     pub fn pause(&self) {
-        // First the one that starts the others, then those that serve connections.
+        // Stops the main process first, because it starts the others, then those that serve
+        // connections.
         let first = self.child.as_ref().expect("it runs").id();
         program::pause(first);
         program::children(first).into_iter().for_each(program::pause);
     }
 
-    /// Lets it go on.
+    /// Resumes the stopped processes.
     ///
     /// # Panics
-    /// When it does not run.
+    ///
+    /// If the server does not run.
     pub fn wake(&self) {
         wake(self.child.as_ref().expect("it runs"));
     }
 
     fn in_folder(kind: Kind, programs: PathBuf, user: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        // Neither of them says which one the kernel would give it.
+        // Reserved here, because neither server reports a port that the kernel chose.
         let port = ReservedPort::new();
         let owner = if rustix::process::geteuid().is_root() { user_ids(user) } else { None };
         let data = folder.path().join("data");
@@ -237,11 +247,11 @@ impl Database {
     fn mariadbd(&self) -> Command {
         let mut command = self.command("mariadbd");
         command
-            // Before all others: nothing of the machine's own configuration counts.
+            // Must come first; the machine's own configuration is then ignored.
             .arg("--no-defaults")
             .arg("--skip-grant-tables")
             .args(["--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M"])
-            // Tests kill it and not its machine: what it gave to the kernel stays.
+            // Tests kill only the process, so data handed to the kernel survives without a flush.
             .arg(format!(
                 "--innodb-flush-log-at-trx-commit={}",
                 if self.is_durable { 1 } else { 2 }
@@ -267,7 +277,7 @@ impl Database {
         command
     }
 
-    /// Whether it serves, not only listens.
+    /// Whether the server answers, rather than only listens.
     fn is_answering(&self) -> bool {
         use std::io::{Read as _, Write as _};
         let Ok(mut stream) = std::net::TcpStream::connect(self.port.address()) else {
@@ -275,9 +285,9 @@ impl Database {
         };
         let mut first = [0; 1];
         match self.kind {
-            // It greets whoever connects.
+            // MariaDB greets every connection.
             Kind::MariaDb => stream.read_exact(&mut first).is_ok(),
-            // A startup message of version 3.0; `R` is a request for authentication, `E` an error.
+            // A startup message of version 3.0; `R` is an authentication request, `E` an error.
             Kind::Postgres => {
                 let body = b"\0\x03\0\0user\0tollhouse\0database\0postgres\0\0";
                 let length = u32::try_from(body.len() + 4).unwrap_or_default().to_be_bytes();
@@ -288,11 +298,12 @@ impl Database {
         }
     }
 
-    /// PostgreSQL's own processes end when they see that their parent has.
+    /// Ends the server. PostgreSQL's child processes end when they notice that their parent is
+    /// gone.
     fn end(&self, child: &mut Child) {
         match self.kind {
             Kind::MariaDb => child.kill().expect("a child can be killed"),
-            // "Immediate": no checkpoint, nothing flushed; what SIGKILL would do, without orphans.
+            // An immediate shutdown: no checkpoint and no flush, like SIGKILL, but without orphans.
             Kind::Postgres => {
                 let id = Pid::from_raw(child.id().cast_signed()).expect("a process has a number");
                 wake(child);
@@ -315,16 +326,16 @@ fn wake(child: &Child) {
     program::children(child.id()).into_iter().chain([child.id()]).for_each(program::wake);
 }
 
-/// The newest version's.
+/// Returns the folder of the newest installed version.
 fn postgres_programs() -> Option<PathBuf> {
-    // What Debian has on the path in their place.
+    // Debian's wrapper, which is on the path instead of the programs.
     program::find("pg_ctlcluster")?;
     let versions = std::fs::read_dir(POSTGRES_FOLDER).into_iter().flatten().flatten();
     let folders = versions.map(|version| version.path().join("bin"));
     folders.filter(|folder| folder.join("initdb").is_file()).max()
 }
 
-/// A user and its group, by `/etc/passwd`.
+/// Returns the ids of a user and the user's group, from `/etc/passwd`.
 fn user_ids(name: &str) -> Option<(u32, u32)> {
     let users = std::fs::read_to_string(Path::new("/etc/passwd")).ok()?;
     let user = users.lines().find(|line| line.split(':').next() == Some(name))?;

@@ -1,5 +1,5 @@
-//! An etcd of a test's own: one member, or three that agree, each in a folder that goes with it, killed, stopped,
-//! emptied and started again at will.
+//! Private etcd for tests: a single member or a cluster of three, each in a temporary folder, that
+//! can be killed, paused, emptied and restarted.
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -13,60 +13,62 @@ use crate::ports::ReservedPort;
 use crate::program::{self, Ran};
 use crate::relay::{Network, Relay};
 
-/// See the module.
+/// Member of etcd with a temporary folder.
 #[derive(Debug)]
 pub struct Etcd {
     program: PathBuf,
     folder: TempDir,
     name: String,
-    /// All members with their addresses for each other, as etcd wants to be told.
+    /// All members with their peer addresses, in the format of `--initial-cluster`.
     members: String,
-    /// Bytes that it takes; as it is shipped where nothing is said.
+    /// Quota in bytes; etcd's default if `None`.
     quota: Option<usize>,
     client: ReservedPort,
     peer: ReservedPort,
-    /// Where the others reach it, if not there.
+    /// Relay through which other members reach this one, if any.
     relay: Option<Relay>,
-    /// Where it says in clear text how it is.
+    /// Port of the health and metrics endpoints, without TLS.
     metrics: ReservedPort,
     is_secured: bool,
-    /// Whether it runs only where nobody else wants the core.
+    /// Whether the process has the lowest priority.
     gives_way: bool,
     child: Option<Child>,
 }
 
-/// Certificates of an etcd that speaks TLS to clients who show one of the same authority. All PEM.
+/// PEM certificates of an etcd that requires TLS client certificates of the same authority.
 #[derive(Debug)]
 pub struct EtcdCertificates<'a> {
-    /// Of whoever signed the others.
+    /// Certificate of the authority.
     pub authority: &'a str,
-    /// The server's chain, for 127.0.0.1, and its key.
+    /// Server's chain for 127.0.0.1, and its key.
     pub server: (&'a str, &'a str),
-    /// A client's chain and its key, for [`Etcd::control`].
+    /// Client's chain and key, for [`Etcd::control`].
     pub client: (&'a str, &'a str),
 }
 
 impl Etcd {
-    /// Starts one; `None`, with a message, where etcd is not installed.
+    /// Starts a member. Returns `None`, with a message, if etcd is not installed.
     ///
     /// # Panics
-    /// When it does not answer in time.
+    ///
+    /// If it does not answer in time.
     pub fn start() -> Option<Self> {
         Self::start_with(None, None)
     }
 
-    /// Makes one ready that does not run yet, for [`Etcd::run`].
+    /// Prepares a member without starting it; [`Etcd::run`] does.
     pub fn prepare() -> Option<Self> {
         let mut etcd = Self::new("only")?;
         etcd.members = etcd.membership();
         Some(etcd)
     }
 
-    /// Starts one that keeps what it holds on the disk, as it should where time is measured. The others keep it in
-    /// memory where there is room: three that wait for a busy disk elect each other all the time.
+    /// Starts a member with its data on disk, as measurements need. Others use memory if possible,
+    /// because three members that wait for a busy disk keep electing new leaders.
     ///
     /// # Panics
-    /// When it does not answer in time.
+    ///
+    /// If it does not answer in time.
     pub fn durable() -> Option<Self> {
         let mut etcd = Self::new("only")?;
         etcd.folder = tempfile::tempdir().expect("a temporary folder");
@@ -75,18 +77,20 @@ impl Etcd {
         Some(etcd)
     }
 
-    /// Starts one that takes so many bytes and no more.
+    /// Starts a member with a quota in bytes.
     ///
     /// # Panics
-    /// When it does not answer in time.
+    ///
+    /// If it does not answer in time.
     pub fn start_with_quota(bytes: usize) -> Option<Self> {
         Self::start_with(None, Some(bytes))
     }
 
-    /// Starts one with TLS.
+    /// Starts a member with TLS.
     ///
     /// # Panics
-    /// When it does not answer in time.
+    ///
+    /// If it does not answer in time.
     pub fn start_secured(certificates: &EtcdCertificates<'_>) -> Option<Self> {
         Self::start_with(Some(certificates), None)
     }
@@ -129,28 +133,30 @@ impl Etcd {
         Some(etcd)
     }
 
-    /// A file in its folder: of one with TLS, `ca.pem`, `client.pem` and `client.key`.
+    /// Returns the path of a file in its folder. With TLS these include `ca.pem`, `client.pem` and
+    /// `client.key`.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Where clients connect.
+    /// Returns the URL for clients.
     pub fn url(&self) -> String {
         let scheme = if self.is_secured { "https" } else { "http" };
         format!("{scheme}://{}", self.client.address())
     }
 
-    /// Runs etcd's own client; `None`, with a message, where it is not installed.
+    /// Runs `etcdctl`. Returns `None`, with a message, if it is not installed.
     ///
     /// # Panics
-    /// When it fails.
+    ///
+    /// If the command fails.
     pub fn control(&self, arguments: &[&str]) -> Option<()> {
         let ran = self.try_control(arguments)?;
         assert!(ran.status.success(), "etcdctl {arguments:?}: {}", ran.text);
         Some(())
     }
 
-    /// The same of a command that may fail.
+    /// Runs `etcdctl` with a command that may fail.
     pub fn try_control(&self, arguments: &[&str]) -> Option<Ran> {
         let mut command = Command::new(program::find("etcdctl")?);
         command.env("ETCDCTL_API", "3").args(["--endpoints", &self.url()]);
@@ -164,10 +170,11 @@ impl Etcd {
         Some(program::run(command.args(arguments)))
     }
 
-    /// Starts it anew with nothing, as after the loss of its disk.
+    /// Restarts the member without its data, as after the loss of its disk.
     ///
     /// # Panics
-    /// When it does not run.
+    ///
+    /// If it does not run.
     pub fn lose_everything(&mut self) {
         self.kill();
         std::fs::remove_dir_all(self.data()).expect("it is ours");
@@ -182,51 +189,55 @@ impl Etcd {
         format!("{}={}", self.name, self.advertised())
     }
 
-    /// Where the others reach it.
+    /// Returns the URL for other members.
     fn advertised(&self) -> String {
         let address = self.relay.as_ref().map_or(self.peer.address(), Relay::address);
         format!("http://{address}")
     }
 
-    /// Ends it as a loss of power would.
+    /// Kills the member, as in a loss of power.
     ///
     /// # Panics
-    /// When it does not run.
+    ///
+    /// If it does not run.
     pub fn kill(&mut self) {
         let mut child = self.child.take().expect("it runs");
         child.kill().expect("a child can be killed");
         child.wait().expect("a child can be waited for");
     }
 
-    /// Has it run, from its next start on, only where nobody else wants the core: as if it were on another machine,
-    /// for who measures others.
+    /// Gives the member the lowest priority from its next start on, so that it disturbs
+    /// measurements of other processes as little as on another machine.
     pub fn give_way(&mut self) {
         self.gives_way = true;
     }
 
-    /// Copies what it holds while it does not run; what it wrote later is lost with [`Etcd::put_back`].
+    /// Copies the data of a stopped member. [`Etcd::put_back`] returns to this copy.
     ///
     /// # Panics
-    /// When the folder cannot be copied.
+    ///
+    /// If the folder cannot be copied.
     pub fn copy(&self) {
         assert!(self.child.is_none(), "a copy of what is being written is none");
         copy_folder(&self.file("data"), &self.file("copy"));
     }
 
-    /// Puts the copy in the place of what it holds, as a restored snapshot would be.
+    /// Replaces the data by the copy, as restoring a snapshot does.
     ///
     /// # Panics
-    /// When there is no copy, or it runs.
+    ///
+    /// If there is no copy, or the member runs.
     pub fn put_back(&self) {
         assert!(self.child.is_none(), "it does not run");
         std::fs::remove_dir_all(self.file("data")).expect("it is ours");
         std::fs::rename(self.file("copy"), self.file("data")).expect("both are in one folder");
     }
 
-    /// Starts it again where it was, with what it held; returns once it answers.
+    /// Restarts the member with its ports and data, and waits until it answers.
     ///
     /// # Panics
-    /// When it does not.
+    ///
+    /// If it does not answer in time.
     pub fn run(&mut self) {
         self.spawn();
         self.wait();
@@ -248,7 +259,7 @@ impl Etcd {
         }
         command
             .args(["--name", &self.name, "--log-level", "error"])
-            // A tenth of etcd's own times: a member that is killed is replaced while a test waits.
+            // A tenth of etcd's defaults, so that tests wait less for a new leader.
             .args(["--heartbeat-interval", "20", "--election-timeout", "200"])
             .arg("--data-dir")
             .arg(self.data())
@@ -277,23 +288,25 @@ impl Etcd {
         self.child = Some(command.spawn().expect("etcd can be started"));
     }
 
-    /// Stops it, so that it takes connections and answers nothing, until [`Etcd::wake`].
+    /// Stops the process until [`Etcd::wake`]: connections are accepted, but not answered.
     ///
     /// # Panics
-    /// When it does not run.
+    ///
+    /// If it does not run.
     pub fn pause(&self) {
         program::pause(self.child.as_ref().expect("it runs").id());
     }
 
-    /// Lets it go on.
+    /// Resumes the stopped process.
     ///
     /// # Panics
-    /// When it does not run.
+    ///
+    /// If it does not run.
     pub fn wake(&self) {
         program::wake(self.child.as_ref().expect("it runs").id());
     }
 
-    /// Whether it leads the others, as far as it knows.
+    /// Whether the member considers itself the leader.
     pub fn leads(&self) -> bool {
         self.ask("/metrics").is_some_and(|answer| answer.contains("\netcd_server_is_leader 1\n"))
     }
@@ -302,11 +315,11 @@ impl Etcd {
         self.ask("/health").is_some_and(|answer| answer.contains("true"))
     }
 
-    /// What it says of itself; nothing where it does not.
+    /// Fetches a page of the metrics endpoint; `None` on failure.
     fn ask(&self, path: &str) -> Option<String> {
         use std::io::{Read, Write};
         let mut stream = TcpStream::connect(self.metrics.address()).ok()?;
-        // One that is stopped takes the question and is silent.
+        // A stopped process accepts the request but never answers.
         stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\n\r\n");
         let mut answer = String::new();
@@ -316,28 +329,29 @@ impl Etcd {
     }
 }
 
-/// Three members that agree on what they hold.
+/// Cluster of three members.
 #[derive(Debug)]
 pub struct EtcdCluster {
-    /// The members.
     pub members: Vec<Etcd>,
-    /// How they reach each other, where that can be cut.
+    /// Network between the members, if it can be cut.
     network: Option<Network>,
 }
 
 impl EtcdCluster {
-    /// Starts them; `None`, with a message, where etcd is not installed.
+    /// Starts a cluster. Returns `None`, with a message, if etcd is not installed.
     ///
     /// # Panics
-    /// When they do not answer in time.
+    ///
+    /// If it does not answer in time.
     pub fn start() -> Option<Self> {
         Self::start_on(None)
     }
 
-    /// Starts them on a network that can be cut.
+    /// Starts a cluster whose network can be cut.
     ///
     /// # Panics
-    /// When they do not answer in time.
+    ///
+    /// If it does not answer in time.
     pub fn start_apart() -> Option<Self> {
         Self::start_on(Some(Network::default()))
     }
@@ -358,11 +372,12 @@ impl EtcdCluster {
         Some(Self { members, network })
     }
 
-    /// Cuts a member off from the others; clients reach it still. `None`, with a message, where etcd's own client is
-    /// not installed, by which members are told apart.
+    /// Disconnects a member from the others; clients still reach it. Returns `None`, with a
+    /// message, if `etcdctl` is not installed, which maps members to their ids.
     ///
     /// # Panics
-    /// When that does not know them, or the network cannot be cut.
+    ///
+    /// If `etcdctl` does not list a member, or the network cannot be cut.
     pub fn cut_off(&self, member: usize) -> Option<()> {
         let network = self.network.as_ref().expect("they were started apart");
         for (place, other) in self.members.iter().enumerate() {
@@ -376,20 +391,21 @@ impl EtcdCluster {
         Some(())
     }
 
-    /// Lets all members reach each other again.
+    /// Reconnects all members.
     pub fn heal(&self) {
         self.network.iter().for_each(Network::heal);
     }
 
-    /// Where clients connect, for a list of addresses.
+    /// Returns the URLs for clients, comma-separated.
     pub fn urls(&self) -> String {
         self.members.iter().map(Etcd::url).collect::<Vec<_>>().join(",")
     }
 
-    /// The number of the one that leads.
+    /// Returns the index of the leader.
     ///
     /// # Panics
-    /// When none does in time.
+    ///
+    /// If no leader is elected in time.
     pub fn leader(&self) -> usize {
         wait_for("a leader", || self.members.iter().position(Etcd::leads))
     }
@@ -404,7 +420,8 @@ impl Drop for Etcd {
     }
 }
 
-/// A folder in memory, or where other temporary ones are. Each member takes 64 MB at once for its log, and 64 more.
+/// Creates a folder in memory, or in the usual place if memory is short. Each member needs 64 MB
+/// for its log at once, and 64 MB more later.
 fn folder() -> TempDir {
     const ROOM_MIN: u64 = 4 << 30;
     let memory = Path::new("/dev/shm");

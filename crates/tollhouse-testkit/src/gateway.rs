@@ -1,7 +1,7 @@
-//! A gateway of a test's own: a process with a folder of its own, on ports of the kernel's choice.
+//! Private gateway for tests: a process with a temporary folder, on ports that the kernel chooses.
 //!
-//! Built by a [`GatewayBuilder`], killed when dropped. What it prints is read by `output`; what can
-//! be asked of it beside the data plane is in `introspection`.
+//! A [`GatewayBuilder`] starts it; dropping it kills the process. `output` reads its output, and
+//! `introspection` queries its control API, metrics and access log.
 
 mod builder;
 mod introspection;
@@ -24,10 +24,10 @@ use crate::message::Message;
 use crate::patience::wait_for;
 use crate::program;
 
-/// The file of resources inside of a gateway's folder.
+/// Name of the resource file in a gateway's folder, without its extension.
 const RESOURCES: &str = "resources";
 
-/// A running gateway.
+/// Running gateway.
 #[derive(Debug)]
 pub struct Gateway {
     program: PathBuf,
@@ -41,11 +41,11 @@ pub struct Gateway {
     output: Output,
 }
 
-/// The folder of a gateway; a successor lives in the same.
+/// Folder of a gateway, shared with its successor.
 #[derive(Debug, Clone)]
 struct Folder {
     held: std::sync::Arc<TempDir>,
-    /// Ending of the file of resources: `json` or `yaml`.
+    /// Extension of the resource file: `json` or `yaml`.
     ending: &'static str,
 }
 
@@ -58,7 +58,7 @@ impl Folder {
         self.path().join(format!("{RESOURCES}.{}", self.ending))
     }
 
-    /// Puts a whole new file in the place of the old one, as editors and deployments do.
+    /// Replaces the resource file atomically, as editors and deployments do.
     fn replace_resources(&self, text: &str) {
         let fresh = self.path().join("fresh");
         std::fs::write(&fresh, text).expect("the folder takes files");
@@ -67,36 +67,39 @@ impl Folder {
 }
 
 impl Gateway {
-    /// Describes a gateway that runs `program`.
+    /// Returns a builder for a gateway that runs `program`.
     pub fn builder(program: impl Into<PathBuf>) -> GatewayBuilder {
         GatewayBuilder::new(program.into())
     }
 
-    /// Where clients connect.
+    /// Returns the address for plain HTTP clients.
     pub fn address(&self) -> SocketAddr {
         self.data_plane
     }
 
-    /// Where clients connect over TLS.
+    /// Returns the address for TLS clients.
     ///
     /// # Panics
-    /// When they cannot, for want of [`GatewayBuilder::tls`].
+    ///
+    /// If the gateway was built without [`GatewayBuilder::tls`].
     pub fn tls_address(&self) -> SocketAddr {
         self.tls.expect("the gateway serves TLS")
     }
 
-    /// Where the Admin API listens.
+    /// Returns the address of the Admin API.
     ///
     /// # Panics
-    /// When it does not: the resources come from a file.
+    ///
+    /// If the gateway has none, because its resources come from a file.
     pub fn admin_address(&self) -> SocketAddr {
         self.admin.expect("the gateway keeps its resources in a store")
     }
 
-    /// Where the registry speaks gRPC and HTTP.
+    /// Returns the gRPC and HTTP addresses of the registry.
     ///
     /// # Panics
-    /// When it does not: the bootstrap file turns it off, as [`GatewayBuilder::registry`] does not.
+    ///
+    /// If the registry is off; [`GatewayBuilder::registry`] turns it on.
     pub fn registry_addresses(&self) -> (SocketAddr, SocketAddr) {
         let text = self.output.text();
         let of = |scheme: &str| {
@@ -110,18 +113,18 @@ impl Gateway {
         (of("grpc://"), of("http://"))
     }
 
-    /// Where the control API listens.
+    /// Returns the address of the control API.
     pub fn control_address(&self) -> SocketAddr {
         self.control
     }
 
-    /// The key of the Admin API, as the first run kept it.
+    /// Returns the key of the Admin API, from the file that the first run wrote.
     pub fn admin_key(&self) -> String {
         let key = std::fs::read_to_string(self.folder().join("admin.key"));
         key.expect("the first run keeps a key").trim().to_owned()
     }
 
-    /// Asks the Admin API: `gateway.admin("PUT", "/routes/1", &json!({…}))`.
+    /// Calls the Admin API: `gateway.admin("PUT", "/routes/1", &json!({…}))`.
     pub fn admin(&self, method: &str, path: &str, body: &Value) -> Message {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let (key, length) = (self.admin_key(), body.len());
@@ -131,60 +134,60 @@ impl Gateway {
         ))
     }
 
-    /// A new connection of a client.
+    /// Opens a client connection.
     pub fn client(&self) -> RawClient {
         RawClient::connect(self.address())
     }
 
-    /// Its process.
+    /// Returns the process id.
     pub fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it prints.
     pub fn output(&self) -> &Output {
         &self.output
     }
 
-    /// Its folder: `data_dir`, and the file of resources.
+    /// Returns its folder, which is the `data_dir` and contains the resource file.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The file of resources.
+    /// Returns the path of the resource file.
     pub fn resources(&self) -> PathBuf {
         self.folder.resources()
     }
 
-    /// Bytes of memory that it holds.
+    /// Returns the bytes of memory in use.
     pub fn memory_bytes(&self) -> u64 {
         memory::resident_bytes(self.process())
     }
 
-    /// What it holds of memory, from which its peak counts anew: a start needs more than serving.
+    /// Resets the peak of memory use, because starting needs more than serving. Returns the current
+    /// use.
     pub fn memory_before(&self) -> MemoryBefore {
         memory::before(self.process())
     }
 
-    /// Bytes of memory that it held more at its peak than before.
+    /// Returns by how many bytes memory use has grown at its peak since `before`.
     pub fn memory_bytes_grown(&self, before: MemoryBefore) -> u64 {
         memory::grown_bytes(self.process(), before)
     }
 
-    /// Replaces the file of resources and does not wait.
+    /// Replaces the resource file without waiting.
     pub fn write_resources(&self, text: &str) {
         self.folder.replace_resources(text);
     }
 
-    /// Replaces the file of resources by something different and waits until it serves; the new
-    /// revision.
+    /// Replaces the resource file by different content, waits until it is in service, and returns
+    /// the new revision.
     pub fn reload(&self, resources: &Value) -> u64 {
         let before = self.revision();
         self.write_resources(&resources.to_string());
         wait_for("the next revision", || Some(self.revision()).filter(|now| *now > before))
     }
 
-    /// Asks it to read its files again.
+    /// Sends SIGHUP, which makes the gateway read its files again.
     pub fn hang_up(&self) {
         self.signal(Signal::HUP);
     }
@@ -195,22 +198,23 @@ impl Gateway {
         kill_process(process, signal).expect("the process is running");
     }
 
-    /// Stops its process, so that it does nothing, until [`Gateway::wake`].
+    /// Stops the process until [`Gateway::wake`].
     pub fn pause(&self) {
         program::pause(self.process());
     }
 
-    /// Lets it go on.
+    /// Resumes the stopped process.
     pub fn wake(&self) {
         program::wake(self.process());
     }
 
-    /// Asks it to stop and does not wait.
+    /// Sends SIGTERM without waiting.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Kills it at once, as a crash would; a new one may be started in the same folder.
+    /// Kills the process, as in a crash. The returned builder starts a successor in the same
+    /// folder.
     pub fn kill(mut self) -> GatewayBuilder {
         self.child.kill().expect("the process is running");
         let builder = self.successor();
@@ -218,15 +222,16 @@ impl Gateway {
         builder
     }
 
-    /// A description of a gateway that serves the same addresses out of the same folder.
+    /// Returns a builder for a gateway with the same addresses and folder.
     pub fn successor(&self) -> GatewayBuilder {
         GatewayBuilder::beside(self)
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has ended.
     ///
     /// # Panics
-    /// When it does not.
+    ///
+    /// If it does not end in time.
     pub fn wait_exit(&mut self) -> ExitStatus {
         self.output.wait_end();
         self.child.wait().expect("a child can be waited for")
@@ -235,7 +240,7 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // Both fail only when the process has ended already.
+        // Errors only mean that the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {

@@ -1,78 +1,76 @@
-//! Histories of registers: what clients asked several nodes for at once, what they were told, and whether there is one
-//! order of all of it in which everybody saw what was there.
+//! Linearizability checks: histories of concurrent operations on registers at several nodes, and
+//! the search for one order of all operations that explains every response.
 //!
-//! The search is Wing and Gong's, which remembers where it has been. A read changes nothing, so one that fits is taken
-//! at once; only the order of writes is tried. What nobody knows the outcome of may have been done at any time after it
-//! was asked for, or never.
+//! The search is Wing and Gong's, with memoisation of visited states. A read changes nothing, so a
+//! matching read is placed at once, and only the order of writes is searched. An operation with
+//! unknown outcome may have taken effect at any time after its call, or never.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What a register holds: nothing, or a value.
+/// Content of a register: a value, or none.
 pub type Value = Option<u64>;
 
-/// What was asked for.
+/// Operation of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deed {
-    /// That it hold this from now on.
+    /// Stores this value.
     Write(Value),
-    /// What it holds; this was the answer.
+    /// Reads the register, which returned this value.
     Read(Value),
 }
 
-/// What a read has to show.
+/// Consistency that a read must satisfy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sight {
-    /// Everything that any node had answered before.
+    /// The read sees everything that any node had confirmed before it.
     Everywhere,
-    /// Everything that the asked node had answered or shown before. What others did may reach it later, in the one
-    /// order of all.
+    /// The read sees everything that its own node had confirmed or shown before. Operations at
+    /// other nodes may become visible later, but in the same order for all.
     OfItsNode,
 }
 
-/// How a write ended.
+/// Outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It was said to be done.
+    /// The write was confirmed.
     Done,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
-    /// It cannot have been done.
+    /// The write certainly had no effect.
     Refused,
 }
 
-/// One thing that was asked for.
+/// Recorded operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
-    /// What.
     pub deed: Deed,
-    /// Which node was asked.
+    /// Index of the node that was called.
     pub node: usize,
-    /// What it had to show, where it is a read.
+    /// Consistency required of a read.
     pub sight: Sight,
-    /// When, on a clock that never stands still.
+    /// Time of the call, on a logical clock that never repeats.
     pub called: u64,
-    /// When the answer was there; `None` where nobody knows what became of it.
+    /// Time of the response; `None` if the outcome is unknown.
     pub answered: Option<u64>,
 }
 
-/// What happened to several registers, in the time of the one process that asked.
+/// Operations on several registers, timed by the one process that calls.
 #[derive(Debug, Default)]
 pub struct History {
     time: AtomicU64,
     registers: Mutex<BTreeMap<usize, Vec<Operation>>>,
 }
 
-/// A register whose history has no order.
+/// Register whose history has no valid order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disorder {
-    /// Which one.
     pub register: usize,
-    /// What it held where no order leads on.
+    /// Value of the register at the deepest point of the search.
     pub value: Value,
-    /// What could be put in order, as far as the search came, and what could not; by when it was asked for.
+    /// Operations by time of call, each with whether the deepest search could place it.
     pub operations: Vec<(Operation, bool)>,
 }
 
@@ -91,12 +89,12 @@ impl History {
         ending
     }
 
-    /// The time of a call that ends later, for whoever cannot wait for it in one piece.
+    /// Returns the time of a call whose end is recorded later.
     pub fn call(&self) -> u64 {
         self.time.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Records a write that was called then and has just ended.
+    /// Records a write that was called at `called` and has just ended.
     pub fn end_write(
         &self,
         (register, node): (usize, usize),
@@ -111,7 +109,7 @@ impl History {
         }
     }
 
-    /// Records a read, if there was an answer.
+    /// Records a read, unless it got no response.
     pub fn read(
         &self,
         register: usize,
@@ -126,20 +124,21 @@ impl History {
         Some(found)
     }
 
-    /// How many operations there are.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.lock().values().map(Vec::len).sum()
     }
 
-    /// Whether there are none.
+    /// Whether no operation is recorded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether each register, which held nothing at first, has an order of all that was done to it.
+    /// Checks that each register, initially empty, has a valid order of its operations.
     ///
     /// # Errors
-    /// The first that has none.
+    ///
+    /// The first register without a valid order.
     pub fn check(&self) -> Result<(), Disorder> {
         for (register, operations) in &*self.lock() {
             check(*register, operations)?;
@@ -157,11 +156,12 @@ impl History {
 }
 
 impl Operation {
-    /// Whether it comes before another one in every order.
+    /// Whether this operation precedes another one in every valid order.
     fn precedes(&self, other: &Self) -> bool {
         let is_over = self.answered.is_some_and(|answered| answered < other.called);
         let is_heard_of = match (self.deed, other.deed) {
-            // Nobody sees what has not been asked for yet, and writes take effect while they are asked for.
+            // A read cannot see later calls, and a write takes effect between its call and its
+            // response.
             (_, Deed::Write(_)) => true,
             (_, Deed::Read(_)) => other.sight == Sight::Everywhere || other.node == self.node,
         };
@@ -169,11 +169,11 @@ impl Operation {
     }
 }
 
-/// Whether there is an order of all that was done to one register.
+/// Searches for a valid order of the operations on one register.
 fn check(register: usize, operations: &[Operation]) -> Result<(), Disorder> {
     let was_read =
         |value: Value| operations.iter().any(|operation| operation.deed == Deed::Read(value));
-    // A write that nobody saw and that was not answered may be taken for one that was never done.
+    // An unconfirmed write that no read saw may be treated as never done.
     let matters = |operation: &&Operation| match operation.deed {
         Deed::Write(value) => operation.answered.is_some() || was_read(value),
         Deed::Read(_) => true,
@@ -189,7 +189,7 @@ fn check(register: usize, operations: &[Operation]) -> Result<(), Disorder> {
     Err(Disorder { register, value, operations: placed.collect() })
 }
 
-/// Which operations have been put in order.
+/// Set of operations that have been placed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Places(Box<[u64]>);
 
@@ -206,7 +206,7 @@ impl Places {
         self.0[place / 64] |= 1 << (place % 64);
     }
 
-    /// Those that are missing.
+    /// Lists the operations that are not placed yet.
     fn missing(&self, count: usize) -> impl Iterator<Item = usize> {
         let words = self.0.iter().enumerate().filter(|(_, word)| **word != u64::MAX);
         let places = words.flat_map(|(at, word)| {
@@ -225,13 +225,13 @@ impl Places {
 }
 
 struct Search<'a> {
-    /// By when they were asked for.
+    /// Operations by time of call.
     operations: &'a [Operation],
-    /// What comes before each in every order.
+    /// For each operation, those that precede it in every valid order.
     before: Vec<Places>,
-    /// What was answered and so has to have a place.
+    /// Operations with a response, which must be placed.
     answered: Places,
-    /// Where the search has been, in vain.
+    /// States that were searched without success.
     tried: HashSet<(Places, Value)>,
     farthest: (Places, Value),
 }
@@ -253,10 +253,11 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether what is left has an order after what is done, with the register at this value.
+    /// Searches for an order of the remaining operations, from the state `done` and `value`.
     fn go_on(&mut self, mut done: Places, value: Value) -> bool {
         for place in done.clone().missing(self.operations.len()) {
-            // By the time of their calls: whatever comes before a read has been looked at before it.
+            // In order of their calls, so that everything that precedes a read has been placed
+            // before it.
             if self.operations[place].deed == Deed::Read(value) && self.may_come(place, &done) {
                 done.add(place);
             }
@@ -270,7 +271,7 @@ impl<'a> Search<'a> {
         if !self.tried.insert((done.clone(), value)) {
             return false;
         }
-        // What was answered first: what was not need not have been done.
+        // Confirmed writes first, because the others need not have taken effect.
         for is_answered in [true, false] {
             for place in done.missing(self.operations.len()) {
                 let operation = &self.operations[place];

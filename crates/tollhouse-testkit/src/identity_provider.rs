@@ -1,5 +1,6 @@
-//! An identity provider (OpenID Connect) with one user, that does what a test says: answers as it has to, or not at
-//! all, or with anything else. What a browser and its user do there is a call, too.
+//! Identity provider for tests (OpenID Connect) with a single user. Each endpoint can be told to
+//! behave correctly, not answer, or answer anything. The actions of a browser and its user are
+//! method calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,31 +16,31 @@ use serde_json::{Value, json};
 use crate::message::Message;
 use crate::origin::{Connection, Origin};
 
-/// The client that it knows, and its secret.
+/// Id and secret of the registered client.
 pub const CLIENT: (&str, &str) = ("shop", "s&cret");
 
-/// How it answers at one of its endpoints.
+/// Behaviour of an endpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Behaviour {
-    /// As it has to.
+    /// Answers correctly.
     Honest,
-    /// It closes the connection.
+    /// Closes the connection.
     Away,
-    /// It says nothing.
+    /// Never answers.
     Silent,
-    /// It breaks off in the middle.
+    /// Breaks off in the middle of the response.
     Half,
-    /// It sends somebody elsewhere.
+    /// Redirects elsewhere.
     Redirect,
-    /// It goes on for 100 MB.
+    /// Sends a body of 100 MB.
     Endless,
-    /// These are status and body.
+    /// Answers with this status and body.
     Says(u16, String),
-    /// As it has to, with these members in place of its own; `null` leaves one out.
+    /// Answers correctly, but with these members replaced; `null` removes one.
     With(Value),
 }
 
-/// See the module.
+/// Running identity provider.
 #[derive(Debug)]
 pub struct IdentityProvider {
     origin: Origin,
@@ -50,10 +51,10 @@ struct State {
     address: String,
     behaviours: HashMap<&'static str, Behaviour>,
     keys: Vec<SigningKey>,
-    /// Seconds since 1970, where the test has a clock of its own.
+    /// Fixed time in seconds since 1970; the system's clock if `None`.
     now_s: Option<u64>,
     access_lasts_s: u64,
-    /// Members of ID tokens in place of its own.
+    /// Claims that replace those of ID tokens.
     id_claims: Value,
     codes: HashMap<String, Asked>,
     refresh_tokens: Vec<String>,
@@ -73,7 +74,7 @@ struct SigningKey {
     key: EcdsaKeyPair,
 }
 
-/// What a code stands for.
+/// Parameters that an authorization code was issued for.
 struct Asked {
     nonce: Option<String>,
     challenge: Option<String>,
@@ -81,10 +82,11 @@ struct Asked {
 }
 
 impl IdentityProvider {
-    /// One that listens, with a key of its own.
+    /// Starts a provider with a new key.
     ///
     /// # Panics
-    /// When loopback cannot be listened on.
+    ///
+    /// If loopback cannot be bound.
     #[must_use]
     pub fn start() -> Self {
         let state = Arc::new(Mutex::new(State {
@@ -106,54 +108,54 @@ impl IdentityProvider {
         Self { origin, state }
     }
 
-    /// The same by a clock that stands still.
+    /// Fixes its clock at a time in seconds since 1970.
     #[must_use]
     pub fn at(self, now_s: u64) -> Self {
         self.set_time(now_s);
         self
     }
 
-    /// Sets that clock.
+    /// Sets its clock to a time in seconds since 1970.
     pub fn set_time(&self, now_s: u64) {
         lock(&self.state).now_s = Some(now_s);
     }
 
-    /// What it calls itself.
+    /// Returns the issuer URL.
     pub fn issuer(&self) -> String {
         format!("{}/realm", lock(&self.state).address)
     }
 
-    /// Where its document is.
+    /// Returns the URL of the discovery document.
     pub fn discovery(&self) -> String {
         self.url("/.well-known/openid-configuration")
     }
 
-    /// The address of a path.
+    /// Returns the URL of a path.
     pub fn url(&self, path: &str) -> String {
         format!("{}{path}", lock(&self.state).address)
     }
 
-    /// How it answers at a path from now on, such as `/token`.
+    /// Sets the behaviour of a path such as `/token`.
     pub fn behave(&self, path: &'static str, behaviour: Behaviour) {
         lock(&self.state).behaviours.insert(path, behaviour);
     }
 
-    /// How long access tokens last from now on.
+    /// Sets the lifetime of access tokens that are issued from now on.
     pub fn grant_for(&self, seconds: u64) {
         lock(&self.state).access_lasts_s = seconds;
     }
 
-    /// What ID tokens say from now on in place of what they have to say.
+    /// Replaces claims of ID tokens that are issued from now on.
     pub fn claim(&self, claims: Value) {
         lock(&self.state).id_claims = claims;
     }
 
-    /// Signs with a new key from now on, and publishes it alone.
+    /// Replaces the signing key by a new one, which is then the only one published.
     pub fn change_key(&self, id: &str) {
         lock(&self.state).keys = vec![SigningKey::new(id)];
     }
 
-    /// A token that it has signed, with these claims besides issuer, subject and end.
+    /// Issues a signed token with these claims, besides issuer, subject and expiry.
     pub fn token(&self, claims: &Value) -> String {
         let state = lock(&self.state);
         let own = json!({"iss": format!("{}/realm", state.address), "sub": "user-1",
@@ -161,30 +163,31 @@ impl IdentityProvider {
         state.sign(&merged(own, claims))
     }
 
-    /// Has this user take back what was granted.
+    /// Revokes all access and refresh tokens.
     pub fn end_tokens(&self) {
         let mut state = lock(&self.state);
         state.access_tokens.clear();
         state.refresh_tokens.clear();
     }
 
-    /// Requests that have come at a path, in their order.
+    /// Returns the requests received at a path, in order.
     pub fn requests(&self, path: &str) -> Vec<Message> {
         let state = lock(&self.state);
         let at_path = state.requests.iter().filter(|(other, _)| other == path);
         at_path.map(|(_, request)| request.clone()).collect()
     }
 
-    /// How many connections were made.
+    /// Returns the number of accepted connections.
     pub fn connections(&self) -> usize {
         self.origin.connections()
     }
 
-    /// What a browser with a user does that was sent to `location`: the user logs in, and the browser is sent back to
-    /// the address that comes of it.
+    /// Logs the user in, as a browser that was redirected to `location` would, and returns the URL
+    /// that it is redirected back to.
     ///
     /// # Panics
-    /// When it was not sent here, or without what has to be there.
+    ///
+    /// If `location` is not the authorization endpoint, or lacks a required parameter.
     pub fn log_in(&self, location: &str) -> String {
         let endpoint = self.url("/authorize");
         let query = location.strip_prefix(&endpoint).and_then(|rest| rest.strip_prefix('?'));
@@ -216,7 +219,7 @@ impl SigningKey {
     }
 
     fn public(&self) -> Value {
-        // An uncompressed point: a byte, and two coordinates of 32.
+        // An uncompressed point: one byte, then two coordinates of 32 bytes.
         let point = self.key.public_key().as_ref();
         let part = |range: std::ops::Range<usize>| URL_SAFE_NO_PAD.encode(&point[range]);
         json!({"kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": self.id,
@@ -238,7 +241,7 @@ impl State {
         format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// Status and body of an honest answer.
+    /// Returns status and body of a correct answer.
     fn answer(&mut self, path: &str, request: &Message) -> (u16, Value) {
         let own = |path: &str| format!("{}{path}", self.address);
         let body = String::from_utf8_lossy(&request.body).into_owned();
@@ -306,7 +309,7 @@ impl State {
                 let token = get("refresh_token").unwrap_or_default();
                 let known = self.refresh_tokens.iter().position(|known| known == token);
                 let Some(at) = known else { return refused("invalid_grant") };
-                // Each is good once.
+                // A refresh token is valid once.
                 self.refresh_tokens.remove(at);
                 None
             }
@@ -357,7 +360,7 @@ fn serve(connection: &mut Connection, state: &Mutex<State>) {
                 connection.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"issuer\"");
                 false
             }
-            // Whoever asks goes when it has had enough.
+            // The client gives up first.
             Behaviour::Silent => connection.wait_end().is_err(),
             Behaviour::Endless => {
                 let head = "HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n";
@@ -392,7 +395,7 @@ fn knows_client(request: &Message, fields: &HashMap<String, String>) -> bool {
             && fields.get("client_secret").map(String::as_str) == Some(secret))
 }
 
-/// What is sent of a verifier (RFC 7636, S256).
+/// Returns the challenge of a code verifier (RFC 7636, S256).
 fn challenge(verifier: &str) -> String {
     URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, verifier.as_bytes()))
 }
@@ -407,7 +410,7 @@ fn merged(mut own: Value, members: &Value) -> Value {
     own
 }
 
-/// The names and values of a query or a form.
+/// Parses the names and values of a query or form.
 pub fn form(text: &str) -> HashMap<String, String> {
     let decoded = |text: &str| {
         let mut bytes = Vec::new();

@@ -1,9 +1,9 @@
-//! What tests share: origins that do exactly what a test says, clients that send exactly the bytes
-//! a test gives, and a gateway of its own for each test that wants one.
+//! Shared test tools: origins and clients with exact control over bytes, and private gateways and
+//! servers for each test.
 //!
-//! Threads and blocking sockets throughout, on ports of the kernel's choice or reserved for the test. Every
-//! wait is for an event and ends at one deadline. A helper that is let down panics with what it saw,
-//! since its caller is a test. Nothing here ships.
+//! All of them use threads and blocking sockets, on ports that the kernel chooses or that are
+//! reserved for the test. Waiting always ends at an event or a common deadline. A failing helper
+//! panics with the observed state, because its caller is a test. Not part of any release.
 
 #![forbid(unsafe_code)]
 

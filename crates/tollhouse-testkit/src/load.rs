@@ -1,4 +1,4 @@
-//! Steady load while something else happens: clients that ask, keep their connections, and count.
+//! Steady load during a test: clients that send requests, reuse connections, and count responses.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,16 +12,16 @@ use crate::message::{Message, Side};
 use crate::patience::DEADLINE;
 use crate::wire::Wire;
 
-/// How clients use connections.
+/// Use of connections by clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reuse {
-    /// One connection for as long as it lives.
+    /// One connection for as long as it stays open.
     KeepAlive,
-    /// A new one for each request.
+    /// A new connection for each request.
     Never,
 }
 
-/// Clients at work.
+/// Running clients.
 #[derive(Debug)]
 pub struct Load {
     ended: Arc<AtomicBool>,
@@ -29,7 +29,7 @@ pub struct Load {
     threads: Vec<JoinHandle<LoadReport>>,
 }
 
-/// Answers so far, and how to wait for more.
+/// Number of responses so far, with a way to wait for more.
 #[derive(Debug, Default)]
 struct Tally {
     count: Mutex<u64>,
@@ -54,19 +54,19 @@ impl Tally {
     }
 }
 
-/// What the clients saw.
+/// Results of the clients.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct LoadReport {
-    /// How many answers there were of each kind: status, a space, and the body.
+    /// Number of responses of each kind: status, a space, and the body.
     pub answers: BTreeMap<String, u64>,
-    /// Requests that were sent and got no whole answer.
+    /// Requests that were sent but got no complete response.
     pub lost: Vec<String>,
-    /// Connections that were refused; the client then stopped.
+    /// Refused connections; the client then stopped.
     pub refused: u64,
 }
 
 impl LoadReport {
-    /// All answers.
+    /// Returns the number of responses.
     pub fn answered(&self) -> u64 {
         self.answers.values().sum()
     }
@@ -81,7 +81,7 @@ impl LoadReport {
 }
 
 impl Load {
-    /// Starts `clients` clients that ask for `target` over and over.
+    /// Starts `clients` clients that request `target` repeatedly.
     pub fn start(address: SocketAddr, clients: usize, reuse: Reuse, target: &str) -> Self {
         let (ended, answered) = (Arc::<AtomicBool>::default(), Arc::<Tally>::default());
         let request = format!("GET {target} HTTP/1.1\r\nHost: load.test\r\n\r\n").into_bytes();
@@ -103,27 +103,30 @@ impl Load {
         Self { ended, answered, threads }
     }
 
-    /// Waits for `count` answers more than there are now.
+    /// Waits for `count` more responses.
     ///
     /// # Panics
-    /// When they do not come.
+    ///
+    /// If they do not arrive in time.
     pub fn wait_answers(&self, count: u64) {
         self.answered.wait_more(count);
     }
 
-    /// Ends the load: every client finishes the request it has sent.
+    /// Ends the load. Each client first completes its open request.
     ///
     /// # Panics
-    /// When a client does.
+    ///
+    /// If a client panics.
     pub fn stop(self) -> LoadReport {
         self.ended.store(true, Ordering::Release);
         self.join()
     }
 
-    /// Waits until every client has stopped because it was refused.
+    /// Waits until every client has stopped because its connection was refused.
     ///
     /// # Panics
-    /// When a client does.
+    ///
+    /// If a client panics.
     pub fn join(self) -> LoadReport {
         let mut report = LoadReport::default();
         for thread in self.threads {
@@ -155,7 +158,7 @@ impl Client {
         }
     }
 
-    /// Asks over one connection until it is to be closed.
+    /// Sends requests over one connection until it must be closed.
     fn use_up(&mut self, mut wire: Wire) {
         let mut asked = 0_u64;
         while !self.ended.load(Ordering::Acquire) {

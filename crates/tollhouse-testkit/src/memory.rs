@@ -1,34 +1,38 @@
-//! Memory of a process as the kernel counts it, but for pages of its program: of a debug build these come by the
-//! megabyte when something is done for the first time, and a gateway lets go of them once it has started.
+//! Memory of a process according to the kernel, without pages of its program file. A debug build
+//! loads those by the megabyte when code runs for the first time, and a gateway releases them after
+//! its start.
 
-/// Bytes of memory that the process holds now.
+/// Returns the bytes of memory that the process uses.
 ///
 /// # Panics
-/// When there is no such process.
+///
+/// If the process does not exist.
 pub fn resident_bytes(process: u32) -> u64 {
     Kibibytes::read(process).now_without_files() * 1024
 }
 
-/// What a process holds, from which its peak counts.
+/// Memory use of a process at the time of the reset.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryBefore(Kibibytes);
 
-/// The peak begins with what the process holds now (proc(5), `clear_refs`).
+/// Resets the peak of a process to its current use (proc(5), `clear_refs`).
 ///
 /// # Panics
-/// When there is no such process, or it is somebody else's.
+///
+/// If the process does not exist, or belongs to another user.
 pub fn before(process: u32) -> MemoryBefore {
     std::fs::write(format!("/proc/{process}/clear_refs"), "5").expect("the process is ours");
     MemoryBefore(Kibibytes::read(process))
 }
 
-/// Bytes that it held more at its peak than before.
+/// Returns by how many bytes memory use has grown at its peak since `before`.
 ///
 /// # Panics
-/// When there is no such process.
+///
+/// If the process does not exist.
 pub fn grown_bytes(process: u32, MemoryBefore(before): MemoryBefore) -> u64 {
     let after = Kibibytes::read(process);
-    // Pages that it has let go of since were not more at the peak than before.
+    // File pages that were released since are not counted as growth.
     let files = after.files.saturating_sub(before.files);
     after.peak.saturating_sub(before.now).saturating_sub(files) * 1024
 }
@@ -37,7 +41,7 @@ pub fn grown_bytes(process: u32, MemoryBefore(before): MemoryBefore) -> u64 {
 struct Kibibytes {
     now: u64,
     peak: u64,
-    /// What is mapped of files.
+    /// Mapped pages of files.
     files: u64,
 }
 

@@ -1,51 +1,54 @@
-//! One HTTP/1 message as it came over the wire, taken apart by a reader of its own: tests that read
-//! answers with the code under test would find what it finds.
+//! HTTP/1 message with its own parser, so that tests do not read responses with the code under
+//! test.
 //!
-//! Strict where it matters to a test: chunked framing must be exact, line ends must be CR LF.
+//! The parser is strict where tests need it: chunked framing must be exact, and lines must end in
+//! CR LF.
 
 use std::io;
 
 use crate::wire::Wire;
 
-/// A message: a request at an origin, an answer at a client. Each byte of the head is the character
-/// of its number, so that none is lost.
+/// Request at an origin, or response at a client. Bytes of the head are decoded as Latin-1, so that
+/// each is preserved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
-    /// The first line, without its end.
+    /// Start line without its line end.
     pub start_line: String,
-    /// Name and value of each line, as sent.
+    /// Names and values of the header fields as sent.
     pub fields: Vec<(String, String)>,
-    /// The body, without chunk framing.
+    /// Body without chunked framing.
     pub body: Vec<u8>,
-    /// The lines after the last chunk.
+    /// Names and values of the trailer fields.
     pub trailers: Vec<(String, String)>,
 }
 
-/// How the end of a body is told where the head alone does not say it.
+/// Framing of a body whose head has no length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// A request without a length has no body.
     Request,
-    /// An answer without a length ends with the connection.
+    /// A response without a length ends with the connection.
     Answer,
-    /// An answer to HEAD has no body whatever it says.
+    /// A response to HEAD never has a body.
     AnswerToHead,
 }
 
 impl Message {
-    /// Reads one message; `None` when the stream ends before its first byte.
+    /// Reads a message; `None` if the stream ends before its first byte.
     ///
     /// # Errors
-    /// When it breaks off, takes too long, or is malformed.
+    ///
+    /// If it is incomplete, malformed or not received in time.
     pub fn read(wire: &mut Wire, side: Side) -> io::Result<Option<Message>> {
         let Some(mut message) = Self::read_head(wire)? else { return Ok(None) };
         message.read_body(wire, side)?;
         Ok(Some(message))
     }
 
-    /// Reads the head alone and leaves the body where it is.
+    /// Reads only the head.
     ///
     /// # Errors
+    ///
     /// As [`Self::read`].
     pub fn read_head(wire: &mut Wire) -> io::Result<Option<Message>> {
         let Some(head) = wire.take_through(b"\r\n\r\n")? else { return Ok(None) };
@@ -59,6 +62,7 @@ impl Message {
     /// Reads the body that belongs to the head.
     ///
     /// # Errors
+    ///
     /// As [`Self::read`].
     pub fn read_body(&mut self, wire: &mut Wire, side: Side) -> io::Result<()> {
         if side == Side::AnswerToHead || side == Side::Answer && self.is_bodiless_answer() {
@@ -103,17 +107,17 @@ impl Message {
         }
     }
 
-    /// The status of an answer; 0 for what is none.
+    /// Returns the status of a response; 0 if it is malformed.
     pub fn status(&self) -> u16 {
         self.word(1).parse().unwrap_or(0)
     }
 
-    /// The method of a request.
+    /// Returns the method of a request.
     pub fn method(&self) -> &str {
         self.word(0)
     }
 
-    /// The target of a request.
+    /// Returns the target of a request.
     pub fn target(&self) -> &str {
         self.word(1)
     }
@@ -122,27 +126,28 @@ impl Message {
         self.start_line.split(' ').nth(index).unwrap_or_default()
     }
 
-    /// The first value of that name, whatever its case.
+    /// Returns the first value of a field; names ignore case.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.all(name).first().copied()
     }
 
-    /// All values of that name, whatever its case.
+    /// Returns all values of a field; names ignore case.
     pub fn all(&self, name: &str) -> Vec<&str> {
         let same = self.fields.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
         same.map(|(_, value)| value.as_str()).collect()
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
-/// Reads the line in front of a chunk.
+/// Reads the size line of a chunk.
 ///
 /// # Errors
-/// When it is no size.
+///
+/// If the line is not a size.
 pub fn read_chunk_size(wire: &mut Wire) -> io::Result<usize> {
     let line = wire.take_through(b"\r\n")?.ok_or_else(|| bad("chunk size"))?;
     let text = String::from_utf8_lossy(&line[..line.len() - 2]).into_owned();

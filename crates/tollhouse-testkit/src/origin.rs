@@ -1,7 +1,7 @@
-//! An origin server that does what a test says, and remembers what it was sent.
+//! Origin server that follows a script and records the requests it receives.
 //!
-//! A script runs once for each connection, on a thread of its own. Ready-made scripts answer every
-//! request alike; what they need of HTTP is in `connection`.
+//! The script runs once per connection, on a separate thread. Ready-made scripts answer every
+//! request the same way; `connection` has the HTTP functions for scripts.
 
 mod connection;
 
@@ -17,17 +17,17 @@ use crate::message::Message;
 use crate::patience::DEADLINE;
 use crate::wire::Wire;
 
-/// What an origin does with one connection.
+/// Behaviour of an origin on one connection.
 type Script = dyn Fn(&mut Connection) + Send + Sync;
 
-/// A listening origin; it stops listening when dropped.
+/// Listening origin; stops listening when dropped.
 #[derive(Debug)]
 pub struct Origin {
     address: SocketAddr,
     shared: Arc<Shared>,
 }
 
-/// What the threads of an origin share.
+/// State shared by the threads of an origin.
 #[derive(Debug, Default)]
 struct Shared {
     requests: Mutex<Vec<Message>>,
@@ -38,19 +38,21 @@ struct Shared {
 }
 
 impl Origin {
-    /// An origin that runs `script` for each connection.
+    /// Starts an origin that runs `script` for each connection.
     ///
     /// # Panics
-    /// When loopback cannot be listened on.
+    ///
+    /// If loopback cannot be bound.
     pub fn script(script: impl Fn(&mut Connection) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback can be bound");
         Self::on(listener, script)
     }
 
-    /// The same on a listener that a test has prepared.
+    /// Starts an origin on a listener that the test has prepared.
     ///
     /// # Panics
-    /// When the listener is not bound.
+    ///
+    /// If the listener is not bound.
     pub fn on(
         listener: TcpListener,
         script: impl Fn(&mut Connection) + Send + Sync + 'static,
@@ -63,12 +65,12 @@ impl Origin {
         Self { address, shared }
     }
 
-    /// An origin that answers every request with 200 and its own name.
+    /// Starts an origin that answers every request with status 200 and its name.
     pub fn named(name: &str) -> Self {
         Self::answering(answer(200, name))
     }
 
-    /// An origin that answers every request with these bytes, and keeps its connections.
+    /// Starts an origin that answers every request with these bytes, and keeps connections open.
     pub fn answering(bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         Self::script(move |connection| {
@@ -78,7 +80,7 @@ impl Origin {
         })
     }
 
-    /// An origin that answers every request with these bytes and then closes the connection.
+    /// Starts an origin that answers one request per connection with these bytes, then closes it.
     pub fn closing_after(bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         Self::script(move |connection| {
@@ -88,33 +90,35 @@ impl Origin {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Connections accepted so far.
+    /// Returns the number of accepted connections.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Acquire)
     }
 
-    /// Every request read so far, in order of arrival.
+    /// Returns all requests so far, in order of arrival.
     pub fn requests(&self) -> Vec<Message> {
         lock(&self.shared.requests).clone()
     }
 
-    /// The last request read.
+    /// Returns the last request.
     ///
     /// # Panics
-    /// When there was none.
+    ///
+    /// If no request has arrived.
     pub fn last_request(&self) -> Message {
         lock(&self.shared.requests).last().cloned().expect("the origin was sent a request")
     }
 
-    /// Waits until `count` requests have been read, and gives all of them.
+    /// Waits until `count` requests have arrived, and returns them.
     ///
     /// # Panics
-    /// When the deadline passes.
+    ///
+    /// If the deadline passes.
     pub fn wait_requests(&self, count: usize) -> Vec<Message> {
         let end = Instant::now() + DEADLINE;
         let mut requests = lock(&self.shared.requests);
@@ -127,7 +131,7 @@ impl Origin {
         requests.clone()
     }
 
-    /// Forgets all requests read so far.
+    /// Forgets all requests so far.
     pub fn forget(&self) {
         lock(&self.shared.requests).clear();
     }
@@ -136,7 +140,7 @@ impl Origin {
 impl Drop for Origin {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Release);
-        // Wakes the accepting thread; an error means that it has ended.
+        // Wakes the accepting thread. An error means that it has ended.
         let _ = TcpStream::connect(self.address);
         let failures = lock(&self.shared.failures);
         if !std::thread::panicking() {
@@ -167,7 +171,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A plain answer with a body of known length.
+/// Encodes a response with a body of known length.
 pub fn answer(status: u16, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status} Said\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }

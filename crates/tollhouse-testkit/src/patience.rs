@@ -1,18 +1,19 @@
-//! How long tests wait, and the one way to wait for a condition that sends no event.
+//! Deadline of tests, and polling for conditions that send no event.
 
 use std::time::{Duration, Instant};
 
-/// Longest wait for anything. It bounds a hang and measures nothing: real processes on a machine that
-/// compiles beside them were seen to need more than eight seconds for what takes one when it is idle.
+/// Longest wait for anything. It ends hangs and is not a measure: on a machine that compiles at the
+/// same time, steps that normally take one second have taken more than eight.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Between two questions: on few cores, whoever asks without a pause keeps what is waited for from happening.
+/// Pause between two polls. On few cores, polling without a pause would delay the awaited event.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Asks until `condition` gives a value.
+/// Polls until `condition` returns a value.
 ///
 /// # Panics
-/// When the deadline passes, with `what` was waited for.
+///
+/// If the deadline passes; the message names `what`.
 pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + DEADLINE;
     loop {

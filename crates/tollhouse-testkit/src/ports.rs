@@ -1,5 +1,5 @@
-//! Addresses that fail in a known way: one that refuses, one that never answers. And ports for programs that cannot
-//! say which one the kernel gave them.
+//! Addresses that fail predictably: one that refuses connections, one that never answers. Also
+//! reserved ports for programs that cannot report a port chosen by the kernel.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::linux::net::SocketAddrExt;
@@ -8,18 +8,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// A port that is taken but not listened on: connections to it are refused, and nobody gets it by
-/// chance. A program that is told its number and shares ports (`SO_REUSEPORT`) can listen on it.
+/// Bound port without a listener: connections are refused, and no other process gets the port by
+/// chance. A program that is told the number and sets `SO_REUSEPORT` can listen on it.
 #[derive(Debug)]
 pub struct ClosedPort {
     socket: Socket,
 }
 
 impl ClosedPort {
-    /// Takes a port.
+    /// Binds a port.
     ///
     /// # Panics
-    /// When loopback cannot be bound.
+    ///
+    /// If loopback cannot be bound.
     pub fn new() -> Self {
         let socket = unbound();
         socket.set_reuse_port(true).expect("a fresh socket takes its options");
@@ -28,15 +29,16 @@ impl ClosedPort {
         Self { socket }
     }
 
-    /// The address that refuses.
+    /// Returns the address that refuses connections.
     pub fn address(&self) -> SocketAddr {
         address_of(&self.socket)
     }
 
-    /// Begins to listen there.
+    /// Starts listening on the port.
     ///
     /// # Panics
-    /// When the kernel refuses.
+    ///
+    /// If the kernel refuses.
     pub fn open(self) -> TcpListener {
         self.socket.listen(128).expect("a bound socket can listen");
         self.socket.into()
@@ -49,7 +51,7 @@ impl Default for ClosedPort {
     }
 }
 
-/// A port whose accept queue is full: connections to it hang until they time out.
+/// Port with a full accept queue: connections hang until they time out.
 #[derive(Debug)]
 pub struct StuckPort {
     socket: Socket,
@@ -57,21 +59,22 @@ pub struct StuckPort {
 }
 
 impl StuckPort {
-    /// Takes a port and fills its queue.
+    /// Binds a port and fills its queue.
     ///
     /// # Panics
-    /// When loopback cannot be bound.
+    ///
+    /// If loopback cannot be bound.
     pub fn new() -> Self {
         let socket = unbound();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         socket.bind(&any.into()).expect("loopback can be bound");
-        // The kernel queues one connection more than the backlog says.
+        // The kernel queues one connection more than the backlog.
         socket.listen(0).expect("a bound socket can listen");
         let queued = TcpStream::connect(address_of(&socket)).expect("the queue takes one");
         Self { socket, _queued: vec![queued] }
     }
 
-    /// The address that never answers.
+    /// Returns the address that never answers.
     pub fn address(&self) -> SocketAddr {
         address_of(&self.socket)
     }
@@ -83,32 +86,34 @@ impl Default for StuckPort {
     }
 }
 
-/// Where reserved ports begin, and how many there are. Below the range from which the kernel hands out ports, also
-/// ten thousand above, where some programs talk among themselves: what is free stays free, whoever connects or listens
-/// meanwhile.
+/// Range of reserved ports. These ports and those ten thousand above, which some programs use
+/// between their own processes, are below the kernel's ephemeral range. So no other connection or
+/// listener takes a free one by chance.
 const RESERVED_FIRST: u32 = 12_000;
 const RESERVED_COUNT: u32 = 10_000;
 
-/// What a port and the one above it that goes with it differ by.
+/// Distance between a port and the partner port that is reserved with it.
 const PARTNER: u16 = 10_000;
 
-/// A port that no other test gets for as long as this lives, nor the one ten thousand above.
+/// Port reserved for one test, together with the port ten thousand above, until dropped.
 #[derive(Debug)]
 pub struct ReservedPort {
     number: u16,
-    /// Its name is taken, which the kernel gives back when this process ends, however it does.
+    /// Abstract socket that marks the reservation. The kernel releases it when the process ends,
+    /// even after a crash.
     _name: UnixListener,
 }
 
 impl ReservedPort {
-    /// Takes one.
+    /// Reserves a port.
     ///
     /// # Panics
-    /// When none is left.
+    ///
+    /// If all are taken.
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         for _ in 0..RESERVED_COUNT {
-            // Processes begin at different places, so that they seldom meet.
+            // Processes start at different positions, so that they rarely collide.
             let turn = std::process::id()
                 .wrapping_mul(97)
                 .wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
@@ -128,12 +133,11 @@ impl ReservedPort {
         (is_free(number) && is_free(number + PARTNER)).then_some(Self { number, _name: name })
     }
 
-    /// Its number.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// It on loopback.
+    /// Returns its address on loopback.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.number))
     }

@@ -1,4 +1,4 @@
-//! Other people's programs: whether a test can have them, and running one to its end.
+//! External programs: whether they are available to tests, and running them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,22 +10,22 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::gateway::Output;
 use crate::patience::{DEADLINE, wait_for};
 
-/// Names of the programs that this machine lacks, comma separated; set by `cargo x test`.
+/// Variable with the comma-separated names of missing programs; set by `cargo x test`.
 const SKIP_VARIABLE: &str = "TOLLHOUSE_TEST_SKIP_PEERS";
 
-/// The Python that has the client libraries; set by `cargo x test`.
+/// Variable with the Python that has the client libraries; set by `cargo x test`.
 const PYTHON_VARIABLE: &str = "TOLLHOUSE_TEST_PYTHON";
 
-/// The folder of programs that were built for the tests; set by `cargo x test`.
+/// Variable with the folder of programs built for tests; set by `cargo x test`.
 const PEERS_VARIABLE: &str = "TOLLHOUSE_TEST_PEERS";
 
-/// Where `cargo x install` leaves them below the target folder.
+/// Folder below the target folder in which `cargo x install` places these programs.
 const PEERS_FOLDER: &str = "test-peers/bin";
 
-/// Folders that hold servers and are not on everybody's path.
+/// Folders of servers that are often not on the path.
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/local/go/bin"];
 
-/// Where `name` is; `None`, with a message, when the test has to do without.
+/// Finds a program. Returns `None`, with a message, if it is not available.
 pub fn find(name: &str) -> Option<PathBuf> {
     let skipped = std::env::var(SKIP_VARIABLE).unwrap_or_default();
     let found = if skipped.split(',').any(|skipped| skipped == name) { None } else { look(name) };
@@ -35,11 +35,12 @@ pub fn find(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Stops the process of this number (SIGSTOP), and returns once it does nothing any more: the signal alone leaves
-/// its threads to finish what they are at.
+/// Stops a process with SIGSTOP, and waits until all of its threads have stopped. The signal alone
+/// lets them finish what they are doing.
 ///
 /// # Panics
-/// When there is no such process.
+///
+/// If the process does not exist.
 pub fn pause(id: u32) {
     let process = Pid::from_raw(id.cast_signed()).expect("a process has a number");
     kill_process(process, Signal::STOP).expect("it can be signalled");
@@ -51,7 +52,7 @@ pub fn pause(id: u32) {
     });
 }
 
-/// The processes that this one has started, and that have not ended.
+/// Lists the running child processes of a process.
 pub fn children(id: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = processes.filter_map(|process| {
@@ -61,18 +62,20 @@ pub fn children(id: u32) -> Vec<u32> {
     processes.collect()
 }
 
-/// What the kernel says of a process or thread: its state, who started it, and more; nothing once it has ended.
+/// Reads the kernel's status of a process or thread: state, parent and more; empty once it has
+/// ended.
 fn stat(folder: &Path) -> Vec<String> {
     let stat = std::fs::read_to_string(folder.join("stat")).unwrap_or_default();
-    // The name before it is in brackets and may hold anything.
+    // The preceding name is in parentheses and may contain any character.
     let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
     rest.split(' ').map(str::to_owned).collect()
 }
 
-/// Lets a process go on that was [stopped](pause); one that has ended since it was looked up needs nothing.
+/// Resumes a [stopped](pause) process. Does nothing if it has ended in the meantime.
 ///
 /// # Panics
-/// When it may not be signalled.
+///
+/// If it may not be signalled.
 pub fn wake(id: u32) {
     let process = Pid::from_raw(id.cast_signed()).expect("a process has a number");
     match kill_process(process, Signal::CONT) {
@@ -81,7 +84,8 @@ pub fn wake(id: u32) {
     }
 }
 
-/// The Python that has the client libraries; `None`, with a message, when there is none.
+/// Returns the Python with the client libraries. Returns `None`, with a message, if it is not
+/// available.
 pub fn python() -> Option<PathBuf> {
     let python = std::env::var_os(PYTHON_VARIABLE).map(PathBuf::from);
     if python.is_none() {
@@ -100,8 +104,8 @@ fn look(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Where programs lie that were built for the tests: as configured, or as an earlier `cargo x install` left
-/// them in the target folder that this test was built in.
+/// Returns the folder of programs built for tests: the configured one, or that of an earlier `cargo
+/// x install` in the target folder of this test.
 fn built_peers() -> Option<PathBuf> {
     let configured = std::env::var_os(PEERS_VARIABLE).map(PathBuf::from);
     configured.or_else(|| {
@@ -111,26 +115,27 @@ fn built_peers() -> Option<PathBuf> {
     })
 }
 
-/// What a program did.
+/// Outcome of a program.
 #[derive(Debug)]
 pub struct Ran {
-    /// How it ended.
     pub status: ExitStatus,
-    /// What it printed, on both streams.
+    /// Output of both streams.
     pub text: String,
 }
 
 /// Runs a program to its end.
 ///
 /// # Panics
-/// When it cannot be started or does not end in time.
+///
+/// If it cannot be started or does not end in time.
 pub fn run(command: &mut Command) -> Ran {
     run_within(command, DEADLINE)
 }
 
-/// The same with a deadline of its own, for what may have to be built first.
+/// Runs a program with a given deadline, for programs that may have to be built first.
 ///
 /// # Panics
+///
 /// As [`run`].
 pub fn run_within(command: &mut Command, time: Duration) -> Ran {
     let (mut child, output) = spawn(command);
@@ -139,17 +144,18 @@ pub fn run_within(command: &mut Command, time: Duration) -> Ran {
     Ran { status, text: output.text() }
 }
 
-/// The same; what it printed, of a program that is happy.
+/// Runs a program that must succeed, and returns its output.
 ///
 /// # Panics
-/// As [`run`], and when it ends with an error.
+///
+/// As [`run`], and if it ends with an error.
 pub fn run_well(command: &mut Command) -> String {
     let ran = run(command);
     assert!(ran.status.success(), "{command:?} ended with {}:\n{}", ran.status, ran.text);
     ran.text
 }
 
-/// A program that runs until it is dropped.
+/// Program that runs until it is dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -157,26 +163,27 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it.
+    /// Starts a program.
     ///
     /// # Panics
-    /// When it cannot be started.
+    ///
+    /// If it cannot be started.
     pub fn start(command: &mut Command) -> Self {
         let (child, output) = spawn(command);
         Self { child, output }
     }
 
-    /// Sends what Ctrl-C sends.
+    /// Sends SIGINT, as Ctrl-C does.
     ///
     /// # Panics
-    /// When it has ended.
+    ///
+    /// If the program has ended.
     pub fn interrupt(&self) {
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let process = process.expect("a process has a number");
         kill_process(process, Signal::INT).expect("the program is running");
     }
 
-    /// What it prints.
     pub fn output(&self) -> &Output {
         &self.output
     }
@@ -184,7 +191,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
+        // Errors only mean that it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

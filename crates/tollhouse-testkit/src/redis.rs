@@ -1,4 +1,4 @@
-//! Redis servers for tests: started on reserved ports, stopped when dropped.
+//! Redis servers for tests, on reserved ports; stopped when dropped.
 
 use std::io;
 use std::path::Path;
@@ -8,19 +8,19 @@ use crate::patience::wait_for;
 use crate::ports::ReservedPort;
 use crate::program;
 
-/// A server; see the module.
+/// Running Redis server.
 #[derive(Debug)]
 pub struct RedisServer {
-    /// Its port on 127.0.0.1.
+    /// Port on 127.0.0.1.
     pub port: u16,
     _reserved: ReservedPort,
     child: Child,
-    /// Where it may write.
+    /// Working directory of the server.
     folder: tempfile::TempDir,
 }
 
 impl RedisServer {
-    /// Starts one; `None`, with a message, where redis-server is not installed.
+    /// Starts a server. Returns `None`, with a message, if `redis-server` is not installed.
     pub fn start(arguments: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let reserved = ReservedPort::new();
@@ -34,7 +34,7 @@ impl RedisServer {
         Some(server)
     }
 
-    /// A server started from a file, as sentinels need it.
+    /// Starts a sentinel, which needs a configuration file, for the master at a port.
     pub fn sentinel(master_port: u16) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let reserved = ReservedPort::new();
@@ -58,41 +58,45 @@ impl RedisServer {
         Some(server)
     }
 
-    /// Stops it, so that it takes connections and answers nothing, until [`RedisServer::wake`].
+    /// Stops the process until [`RedisServer::wake`]: connections are accepted, but not answered.
     ///
     /// # Panics
-    /// When it does not run.
+    ///
+    /// If it does not run.
     pub fn pause(&self) {
         program::pause(self.child.id());
     }
 
-    /// Lets it go on.
+    /// Resumes the stopped process.
     ///
     /// # Panics
-    /// When it does not run.
+    ///
+    /// If it does not run.
     pub fn wake(&self) {
         program::wake(self.child.id());
     }
 
-    /// Ends it and all that it holds.
+    /// Kills the process; its data is lost.
     ///
     /// # Panics
-    /// When the kernel refuses.
+    ///
+    /// If the kernel refuses.
     pub fn kill(&mut self) {
         self.child.kill().expect("it is ours");
         self.child.wait().expect("it is ours");
     }
 
-    /// Starts it anew on its port, empty.
+    /// Restarts the server on its port, without data.
     ///
     /// # Panics
-    /// When it does not start.
+    ///
+    /// If it does not start.
     pub fn run(&mut self) {
         self.child = spawn(self.port, self.folder.path(), &[]).expect("it ran before");
         self.wait_until(&["ping"], |answer| answer.contains("PONG"));
     }
 
-    /// What redis-cli says to a command.
+    /// Runs a command with `redis-cli` and returns the output.
     pub fn ask(&self, words: &[&str]) -> String {
         let output = Command::new("redis-cli")
             .args(["-p", &self.port.to_string()])
@@ -102,15 +106,16 @@ impl RedisServer {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Asks until the answer is good.
+    /// Repeats a command until `is_good` accepts the output.
     pub fn wait_until(&self, words: &[&str], is_good: impl Fn(&str) -> bool) {
         wait_for(&format!("redis to answer {words:?}"), || is_good(&self.ask(words)).then_some(()));
     }
 
-    /// Moves the slot of a key, with all that is in it, to another master of the cluster.
+    /// Moves the slot of a key, with its content, to another master of the cluster.
     ///
     /// # Panics
-    /// When one of them refuses.
+    ///
+    /// If a server refuses.
     pub fn give_slot(&self, key: &str, to: &Self) {
         let [own, other] = [self, to].map(|it| it.ask(&["cluster", "myid"]).trim().to_owned());
         let slot = self.ask(&["cluster", "keyslot", key]).trim().to_owned();
@@ -136,7 +141,7 @@ impl RedisServer {
         set(self, ["node", &other]);
     }
 
-    /// Three masters that form a cluster; `None` where redis-server is not installed.
+    /// Starts a cluster of three masters. Returns `None` if `redis-server` is not installed.
     pub fn cluster() -> Option<Vec<Self>> {
         let start = || Self::start(&["--cluster-enabled", "yes"]);
         let servers = [start()?, start()?, start()?];

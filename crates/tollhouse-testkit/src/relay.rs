@@ -1,5 +1,6 @@
-//! Relays in front of the members of an etcd cluster, through which they reach each other: a network that can be cut.
-//! A relay knows who connects by what members say first (`X-Server-From`, etcd's own header between members).
+//! Relays between the members of an etcd cluster, which form a network that can be cut. A relay
+//! identifies the connecting member by the header `X-Server-From`, which etcd sends between
+//! members.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -8,23 +9,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::wire::Wire;
 
-/// The header in which a member says which one it is.
+/// Header with the id of the sending member.
 const SENDER: &str = "x-server-from:";
 
-/// The network that all relays of a cluster make.
+/// Network of all relays of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Network(Arc<Mutex<Links>>);
 
 #[derive(Debug, Default)]
 struct Links {
-    /// Members by what etcd calls them.
+    /// Indices of members by their ids in etcd.
     members: BTreeMap<String, usize>,
-    /// The one that is cut off.
+    /// Member that is disconnected.
     cut: Option<usize>,
     open: Vec<Link>,
 }
 
-/// A connection of one member to another.
+/// Open connection from one member to another.
 #[derive(Debug)]
 struct Link {
     sender: Option<String>,
@@ -32,17 +33,18 @@ struct Link {
     ends: [TcpStream; 2],
 }
 
-/// The way to one member.
+/// Relay in front of one member.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
 }
 
 impl Network {
-    /// Opens the way to a member who listens at an address; it stays open until the process ends.
+    /// Starts a relay to a member at an address. It runs until the process ends.
     ///
     /// # Panics
-    /// When loopback cannot be bound.
+    ///
+    /// If loopback cannot be bound.
     pub fn relay(&self, member: usize, to: SocketAddr) -> Relay {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
         let address = listener.local_addr().expect("it is bound");
@@ -50,19 +52,19 @@ impl Network {
         std::thread::spawn(move || {
             for from in listener.incoming().flatten() {
                 let network = network.clone();
-                // What cannot be opened or ends is tried again by who wants it.
+                // Errors are ignored, because the connecting member tries again.
                 std::thread::spawn(move || drop(network.pass_on(from, member, to)));
             }
         });
         Relay { address }
     }
 
-    /// Learns what etcd calls a member.
+    /// Records the id that etcd gives a member.
     pub fn learn(&self, name: &str, member: usize) {
         self.lock().members.insert(name.to_owned(), member);
     }
 
-    /// Cuts a member off: nothing of it comes through any more, and nothing to it.
+    /// Disconnects a member: closes its connections in both directions and refuses new ones.
     pub fn cut_off(&self, member: usize) {
         let mut links = self.lock();
         links.cut = Some(member);
@@ -70,12 +72,12 @@ impl Network {
         let (cut, open): (Vec<_>, Vec<_>) = open.into_iter().partition(|link| links.is_cut(link));
         links.open = open;
         for end in cut.iter().flat_map(|link| &link.ends) {
-            // Fails where it has ended already.
+            // Fails only if the connection has ended already.
             let _ = end.shutdown(Shutdown::Both);
         }
     }
 
-    /// Lets everything through again.
+    /// Reconnects all members.
     pub fn heal(&self) {
         self.lock().cut = None;
     }
@@ -122,13 +124,13 @@ impl Links {
 }
 
 impl Relay {
-    /// Where the others connect.
+    /// Returns the address for other members.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// Passes on what comes, and the end of it.
+/// Copies a stream to its end, then closes both.
 fn copy(mut from: TcpStream, mut to: TcpStream) {
     let _ = io::copy(&mut from, &mut to);
     let _ = to.shutdown(Shutdown::Both);

@@ -1,22 +1,21 @@
-//! Answers about certificates as a responder of OCSP would give them (RFC 6960), good ones and all sorts of
-//! others, for questions as they come.
+//! OCSP responses (RFC 6960), valid and invalid, for requests as received.
 //!
-//! Bytes only: who signs is the test's business, as is who carries them.
+//! Handles only bytes; the test signs and transports them.
 
-/// The extension in which a certificate names its responder (RFC 5280 §4.2.2.1).
+/// Extension in which a certificate names its responder (RFC 5280 §4.2.2.1).
 pub const AUTHORITY_INFORMATION_ACCESS: [u64; 9] = [1, 3, 6, 1, 5, 5, 7, 1, 1];
 
-/// `id-ad-ocsp`.
+/// `id-ad-ocsp`
 const AD_OCSP: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x30, 0x01];
 
-/// `id-pkix-ocsp-basic`.
+/// `id-pkix-ocsp-basic`
 const BASIC_ANSWER: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x30, 0x01, 0x01];
 
-/// `ecdsa-with-SHA256`, whole.
+/// Complete algorithm identifier of `ecdsa-with-SHA256`.
 const ECDSA_SHA256: &[u8] =
     &[0x30, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
 
-/// An element of DER.
+/// Encodes a DER element.
 pub fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = u16::try_from(content.len()).expect("shorter than 64 KiB");
     let [high, low] = length.to_be_bytes();
@@ -28,46 +27,47 @@ pub fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     [&head, content].concat()
 }
 
-/// The content of [`AUTHORITY_INFORMATION_ACCESS`] that names a responder.
+/// Returns the content of [`AUTHORITY_INFORMATION_ACCESS`] that names a responder.
 pub fn responder_at(uri: &str) -> Vec<u8> {
     let location = der(0x86, uri.as_bytes());
     der(0x30, &der(0x30, &[der(0x06, AD_OCSP), location].concat()))
 }
 
-/// What a responder says.
+/// Status of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Says {
-    /// Not revoked.
+    /// The certificate is not revoked.
     Good,
-    /// Revoked.
+    /// The certificate is revoked.
     Revoked,
-    /// Never heard of it.
+    /// The responder does not know the certificate.
     Unknown,
 }
 
-/// An answer before it is signed.
+/// Response before it is signed.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// What it says.
+    /// Status of the certificate.
     pub says: Says,
-    /// Since when, in Unix time.
+    /// Start of validity, in seconds since 1970.
     pub since_unix_s: i64,
-    /// Until when, where it says so.
+    /// End of validity in seconds since 1970, if stated.
     pub until_unix_s: Option<i64>,
-    /// Certificates that come along, DER.
+    /// Certificates in the response, as DER.
     pub certificates: Vec<Vec<u8>>,
 }
 
 impl Answer {
-    /// That a certificate is good between two times.
+    /// Returns a response that the certificate is good between two times.
     pub fn good(since_unix_s: i64, until_unix_s: i64) -> Self {
         let until_unix_s = Some(until_unix_s);
         Self { says: Says::Good, since_unix_s, until_unix_s, certificates: Vec::new() }
     }
 
-    /// The answer to a question, signed with the key of a P-256 certificate.
+    /// Encodes the response to a request, signed with the key of a P-256 certificate.
     pub fn to(&self, question: &[u8], sign: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
-        // The request, what could be signed of it, the list, one of it, and the id of the certificate.
+        // Descends through the request: its signed part, the list, the first entry, and the
+        // certificate's id.
         let id = (0..4).fold(question, |outer, _| content(outer));
         let status = match self.says {
             Says::Good => der(0x80, &[]),
@@ -89,13 +89,13 @@ impl Answer {
         der(0x30, &[der(0x0a, &[0]), der(0xa0, &der(0x30, &bytes))].concat())
     }
 
-    /// An answer that there is none, by its number.
+    /// Encodes a response without content, with this error status.
     pub fn refusal(number: u8) -> Vec<u8> {
         der(0x30, &der(0x0a, &[number]))
     }
 }
 
-/// The content of the element at the front.
+/// Returns the content of the first element.
 fn content(element: &[u8]) -> &[u8] {
     match element[1] {
         0x81 => &element[3..],
@@ -104,10 +104,10 @@ fn content(element: &[u8]) -> &[u8] {
     }
 }
 
-/// A `GeneralizedTime`.
+/// Encodes a `GeneralizedTime`.
 fn time(unix_s: i64) -> Vec<u8> {
     let (days, second) = (unix_s.div_euclid(86_400), unix_s.rem_euclid(86_400));
-    // Years that begin in March, so that the day that is there seldom is the last one.
+    // Counts years from March, so that a leap day is the last day of its year.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let of_era = shifted.rem_euclid(146_097);

@@ -1,5 +1,5 @@
-//! A small file system of a test's own, which can be filled. Only programs that are started inside its mount namespace
-//! see it; the test reaches its files by `/proc`. It goes with the test.
+//! Small private file system for tests that can be filled. Only programs in its mount namespace see
+//! it; the test reaches its files through `/proc`. Unmounted when the test ends.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,22 +9,24 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// Bytes that are written at a time while there is room: large ones first, then what a page takes.
+/// Sizes of the writes that fill the disk: large ones first, then single pages.
 const PIECES: [usize; 2] = [1 << 20, 4 << 10];
 
-/// See the module.
+/// Mounted file system of a test.
 #[derive(Debug)]
 pub struct SmallDisk {
     folder: TempDir,
-    /// Keeps the namespace.
+    /// Process that keeps the mount namespace.
     child: Child,
 }
 
 impl SmallDisk {
-    /// Mounts a tmpfs of a size such as `12m`; `None`, with a message, where that is not allowed.
+    /// Mounts a tmpfs of a size such as `12m`. Returns `None`, with a message, if mounting is not
+    /// permitted.
     ///
     /// # Panics
-    /// When temporary folders cannot be made.
+    ///
+    /// If temporary folders cannot be created.
     pub fn mount(size: &str) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::create_dir(folder.path().join("disk")).expect("a folder");
@@ -46,25 +48,27 @@ impl SmallDisk {
         Some(disk)
     }
 
-    /// Its path for programs that are started on it.
+    /// Returns its mount point, for programs in the namespace.
     pub fn path(&self) -> PathBuf {
         self.folder.path().join("disk")
     }
 
-    /// A path on it, as the test reaches it.
+    /// Returns the path of one of its files for the test.
     ///
     /// # Panics
-    /// When the path is absolute.
+    ///
+    /// If the path is absolute.
     pub fn file(&self, path: &str) -> PathBuf {
         let disk = self.path();
         let below_root = disk.strip_prefix("/").expect("temporary folders have whole paths");
         PathBuf::from(format!("/proc/{}/root", self.child.id())).join(below_root).join(path)
     }
 
-    /// A program that runs another one where this file system is seen.
+    /// Writes a script that runs a program inside the mount namespace.
     ///
     /// # Panics
-    /// When it cannot be written.
+    ///
+    /// If the script cannot be written.
     pub fn program(&self, program: &Path) -> PathBuf {
         let script = self.folder.path().join("run");
         let text = format!(
@@ -78,18 +82,20 @@ impl SmallDisk {
         script
     }
 
-    /// Takes all the room that there is.
+    /// Fills the file system.
     ///
     /// # Panics
-    /// When no file can be made.
+    ///
+    /// If the file cannot be created.
     pub fn fill(&self) {
         fill(&self.file("filling"));
     }
 
-    /// Gives it back.
+    /// Frees the space that [`Self::fill`] used.
     ///
     /// # Panics
-    /// When it was not filled.
+    ///
+    /// If the file system was not filled.
     pub fn make_room(&self) {
         std::fs::remove_file(self.file("filling")).expect("it was filled");
     }
@@ -102,10 +108,11 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Writes a file for as long as there is room on its file system.
+/// Writes to a file until its file system is full.
 ///
 /// # Panics
-/// When the file cannot be made.
+///
+/// If the file cannot be created.
 pub(crate) fn fill(path: &Path) {
     let mut filling = File::options().create(true).append(true).open(path);
     let filling = filling.as_mut().expect("there is a file system");

@@ -1,16 +1,16 @@
-//! A socket with what was read from it: the ground that client and origin stand on.
+//! Socket with a read buffer, shared by test clients and origins.
 //!
-//! Bytes go out as given and come in as they are; taking messages apart is `message`'s work.
+//! Sends and receives raw bytes; `message` parses them.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use crate::patience::DEADLINE;
 
-/// Bytes asked for in one read.
+/// Bytes requested by one read.
 const READ_BYTES: usize = 64 * 1024;
 
-/// A socket and the bytes that were read and not yet taken.
+/// Socket with the bytes that were read but not consumed.
 #[derive(Debug)]
 pub struct Wire {
     stream: TcpStream,
@@ -18,10 +18,11 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Wraps a socket; every wait on it ends at the deadline.
+    /// Wraps a socket and sets the deadline as its timeouts.
     ///
     /// # Errors
-    /// When the socket is broken already.
+    ///
+    /// If the socket is broken.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(DEADLINE))?;
@@ -29,15 +30,16 @@ impl Wire {
         Ok(Self { stream, buffer: Vec::new() })
     }
 
-    /// The socket itself, for options.
+    /// Returns the socket, for setting options.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// Our address.
+    /// Returns the local address.
     ///
     /// # Errors
-    /// When the socket is broken.
+    ///
+    /// If the socket is broken.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.stream.local_addr()
     }
@@ -45,36 +47,40 @@ impl Wire {
     /// Sends all of `bytes`.
     ///
     /// # Errors
-    /// When the other side is gone, or takes nothing until the deadline.
+    ///
+    /// If the peer has disconnected, or accepts nothing until the deadline.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
-    /// Ends our direction; the other goes on.
+    /// Shuts down the sending direction; receiving still works.
     ///
     /// # Errors
-    /// When the socket is broken.
+    ///
+    /// If the socket is broken.
     pub fn half_close(&self) -> io::Result<()> {
         self.stream.shutdown(Shutdown::Write)
     }
 
-    /// Has the connection end with a reset instead of an orderly end, once it is dropped.
+    /// Makes the connection end with a reset instead of an orderly close when dropped.
     ///
     /// # Errors
-    /// When the socket is broken.
+    ///
+    /// If the socket is broken.
     pub fn reset(&self) -> io::Result<()> {
         socket2::SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO))
     }
 
-    /// What was read and not yet taken.
+    /// Returns the bytes that were read but not consumed.
     pub fn pending(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// Reads once; 0 is the end of the stream.
+    /// Reads once into the buffer; 0 means the end of the stream.
     ///
     /// # Errors
-    /// As the socket's, a passed deadline among them.
+    ///
+    /// As reading from the socket, including an expired deadline.
     pub fn fill(&mut self) -> io::Result<usize> {
         let filled = self.buffer.len();
         self.buffer.resize(filled + READ_BYTES, 0);
@@ -83,10 +89,12 @@ impl Wire {
         read
     }
 
-    /// The bytes up to and including the first `end`; `None` when the stream ends before any byte.
+    /// Consumes the bytes up to and including the first `end`; `None` if the stream ends before any
+    /// byte.
     ///
     /// # Errors
-    /// When the stream ends or the deadline passes inside.
+    ///
+    /// If the stream ends or the deadline passes in between.
     pub fn take_through(&mut self, end: &[u8]) -> io::Result<Option<Vec<u8>>> {
         let mut searched = 0;
         loop {
@@ -102,10 +110,11 @@ impl Wire {
         }
     }
 
-    /// Exactly `count` bytes.
+    /// Consumes exactly `count` bytes.
     ///
     /// # Errors
-    /// When the stream ends or the deadline passes inside.
+    ///
+    /// If the stream ends or the deadline passes in between.
     pub fn take(&mut self, count: usize) -> io::Result<Vec<u8>> {
         while self.buffer.len() < count {
             if self.fill()? == 0 {
@@ -115,10 +124,11 @@ impl Wire {
         Ok(self.take_pending(count))
     }
 
-    /// Reads `count` bytes and forgets them, in constant memory.
+    /// Discards `count` bytes in constant memory.
     ///
     /// # Errors
-    /// When the stream ends or the deadline passes inside.
+    ///
+    /// If the stream ends or the deadline passes in between.
     pub fn discard(&mut self, mut count: u64) -> io::Result<()> {
         loop {
             let here = self.buffer.len().min(usize::try_from(count).unwrap_or(usize::MAX));
@@ -133,10 +143,11 @@ impl Wire {
         }
     }
 
-    /// Everything until the stream ends.
+    /// Consumes everything until the stream ends.
     ///
     /// # Errors
-    /// A reset, or a passed deadline.
+    ///
+    /// If the connection is reset or the deadline passes.
     pub fn take_all(&mut self) -> io::Result<Vec<u8>> {
         while self.fill()? > 0 {}
         Ok(std::mem::take(&mut self.buffer))

@@ -1,77 +1,74 @@
-//! Reads values as JSON.
+//! Decoder of Hessian 2 to JSON.
 //!
-//! What Java has and JSON has not becomes what a reader of JSON expects: objects their fields, enums their
-//! names, big numbers numbers, dates a text, bytes base64. A value may refer to one before it; it is copied
-//! then, within a bound, since a short text of references can stand for any number of copies.
+//! Java types without a counterpart are converted: objects to their fields, enums to their names,
+//! big numbers to numbers, dates to text, bytes to base64. A reference to an earlier value becomes
+//! a copy. The size of copies is limited, because a few references can stand for any number of
+//! them.
 
 use std::rc::Rc;
 
 use serde_json::{Map, Number, Value};
 use tollhouse_stdx::civil::CivilTime;
 
-/// Values within values: far more than people nest, and little enough for the stack.
+/// Deepest nesting of values; far more than real messages have, and safe for the stack.
 const DEPTH_MAX: usize = 64;
 
-/// Values that one message may grow to, copies among them: some twenty megabytes as JSON's tree.
+/// Most values of a message including copies: some twenty megabytes as a JSON tree.
 pub const VALUES_MAX: usize = 1 << 18;
 
-/// Bytes of texts that one message may grow to, copies among them: twice what a message may have.
+/// Most bytes of all texts of a message including copies: twice the largest message.
 const TEXT_BYTES_MAX: usize = 16 << 20;
 
-/// Classes and names of types that one message may define.
+/// Most class and type definitions of a message.
 const DEFINITIONS_MAX: usize = 4096;
 
-/// Fields of a class.
+/// Most fields of a class.
 const FIELDS_MAX: usize = 4096;
 
-/// Why a value cannot be read.
+/// Why a value cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// It ends in the middle.
     #[error("the message ends in the middle of a value")]
     Truncated,
-    /// There is no such value.
-    #[error("byte {0:#04x} begins no value")]
+    #[error("unexpected byte {0:#04x} at the start of a value")]
     Unknown(u8),
-    /// A part of it is not what has to stand there.
     #[error("a value is malformed: {0}")]
     Malformed(&'static str),
-    /// It is larger than is read.
     #[error("a value is too large: {0}")]
     TooLarge(&'static str),
 }
 
-/// A value as it stands in a message; parts are places among all of them.
+/// Decoded value. Its parts are indices into all nodes.
 #[derive(Debug)]
 enum Node {
     Plain(Value),
     List(Vec<usize>),
-    /// With the name of its class, which is empty for a map without one.
+    /// Members with the name of their class, which is empty for an untyped map.
     Members(Rc<str>, Vec<(String, usize)>),
 }
 
 #[derive(Debug)]
 struct Class {
-    /// Shared by its objects: one of a byte each could name a class of megabytes.
+    /// Shared by the objects of the class, because each object of one byte could name a class of
+    /// megabytes.
     name: Rc<str>,
     fields: Vec<String>,
 }
 
-/// Takes values out of a message, one after the other.
+/// Decoder of the values in a message.
 #[derive(Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
     classes: Vec<Class>,
     types: Vec<Rc<str>>,
     nodes: Vec<Node>,
-    /// Places of what can be referred to, in their order.
+    /// Nodes that references may refer to, in the order of the protocol.
     shared: Vec<usize>,
     values: usize,
     text_bytes: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// Of a message.
     pub fn new(message: &'a [u8]) -> Self {
         Self {
             rest: message,
@@ -84,23 +81,23 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether nothing is left.
     pub fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// The next value.
+    /// Decodes the next value.
     ///
     /// # Errors
-    /// When it is none, or larger than is read.
+    ///
+    /// If the bytes are not a value, or the value is too large.
     pub fn value(&mut self) -> Result<Value, ReadError> {
         let place = self.value_at(0)?;
         self.json(place, &mut Vec::new())
     }
 
-    /// A value as JSON, a copy for each reference; `around` are the places that it is part of.
+    /// Converts a node to JSON, copying references. `around` holds the enclosing nodes.
     fn json(&mut self, place: usize, around: &mut Vec<usize>) -> Result<Value, ReadError> {
-        // JSON cannot say that something is part of itself.
+        // JSON cannot express cycles, so they end in `null`.
         if around.contains(&place) {
             return Ok(Value::Null);
         }
@@ -170,7 +167,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads a value, and gives its place.
+    /// Decodes a value and returns its index.
     fn value_at(&mut self, depth: usize) -> Result<usize, ReadError> {
         if depth > DEPTH_MAX {
             return Err(ReadError::TooLarge("it is nested too deeply"));
@@ -191,7 +188,7 @@ impl<'a> Reader<'a> {
             b'H' | b'M' => return self.map(tag, depth),
             b'C' => {
                 self.class()?;
-                // A definition counts as nothing: what follows is the value.
+                // A definition is not a value; the value follows it.
                 return self.value_at(depth + 1);
             }
             0x60..=0x6f => return self.object(usize::from(tag - 0x60), depth),
@@ -202,7 +199,7 @@ impl<'a> Reader<'a> {
             b'Q' => {
                 let index = self.length()?;
                 let place = self.shared.get(index).copied();
-                return place.ok_or(ReadError::Malformed("a value was not there before"));
+                return place.ok_or(ReadError::Malformed("a reference to an unknown value"));
             }
             other => return Err(ReadError::Unknown(other)),
         };
@@ -237,13 +234,13 @@ impl<'a> Reader<'a> {
             0x5c => 1.0,
             0x5d => i8::from_be_bytes(self.array()?).into(),
             0x5e => i16::from_be_bytes(self.array()?).into(),
-            // Thousandths.
+            // In thousandths.
             0x5f => f64::from(i32::from_be_bytes(self.array()?)) * 0.001,
             _ => f64::from_bits(u64::from_be_bytes(self.array()?)),
         })
     }
 
-    /// A length or an index: an `int`.
+    /// Decodes a length or index, which is an `int`.
     fn length(&mut self) -> Result<usize, ReadError> {
         let tag = self.byte()?;
         usize::try_from(self.int(tag)?).map_err(|_| ReadError::Malformed("a length below 0"))
@@ -258,9 +255,9 @@ impl<'a> Reader<'a> {
                 0x30..=0x33 => (usize::from(tag - 0x30) << 8 | usize::from(self.byte()?), true),
                 b'S' => (u16::from_be_bytes(self.array()?).into(), true),
                 b'R' => (u16::from_be_bytes(self.array()?).into(), false),
-                _ => return Err(ReadError::Malformed("a text was to follow")),
+                _ => return Err(ReadError::Malformed("expected a text")),
             };
-            // A unit has at least one byte, so that a length which lies takes no memory.
+            // A unit has at least one byte, so a false length cannot cause a large allocation.
             if length > self.rest.len() {
                 return Err(ReadError::Truncated);
             }
@@ -301,7 +298,7 @@ impl<'a> Reader<'a> {
                 0x34..=0x37 => (usize::from(tag - 0x34) << 8 | usize::from(self.byte()?), true),
                 b'B' => (u16::from_be_bytes(self.array()?).into(), true),
                 b'A' => (u16::from_be_bytes(self.array()?).into(), false),
-                _ => return Err(ReadError::Malformed("bytes were to follow")),
+                _ => return Err(ReadError::Malformed("expected bytes")),
             };
             self.count(0, length * 2)?;
             made.extend_from_slice(self.bytes(length)?);
@@ -312,7 +309,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// As ShenYu writes them, in UTC.
+    /// Decodes a date to `yyyy-MM-dd HH:mm:ss` in UTC, the format of ShenYu.
     fn date(&mut self, tag: u8) -> Result<String, ReadError> {
         let seconds = match tag {
             b'J' => i64::from_be_bytes(self.array()?).div_euclid(1000),
@@ -338,12 +335,12 @@ impl<'a> Reader<'a> {
             tag => {
                 let index = usize::try_from(self.int(tag)?).ok();
                 let name = index.and_then(|index| self.types.get(index)).cloned();
-                name.ok_or(ReadError::Malformed("a type was not named before"))
+                name.ok_or(ReadError::Malformed("a reference to an unknown type"))
             }
         }
     }
 
-    /// The place of a value that others may refer to, also from within.
+    /// Reserves the index of a value that others may refer to, even before it is complete.
     fn open(&mut self) -> usize {
         let place = self.keep(Value::Null);
         self.shared.push(place);
@@ -385,7 +382,7 @@ impl<'a> Reader<'a> {
         Ok(self.close(place, Node::List(items)))
     }
 
-    /// Takes the end of a list or map, if it is next.
+    /// Consumes the end marker of a list or map, if it is next.
     fn take_end(&mut self) -> bool {
         let is_end = self.rest.first() == Some(&b'Z');
         self.rest = &self.rest[usize::from(is_end)..];
@@ -401,11 +398,11 @@ impl<'a> Reader<'a> {
             let key = match self.nodes.get(key) {
                 Some(Node::Plain(Value::String(key))) => key.clone(),
                 Some(Node::Plain(other)) => other.to_string(),
-                // JSON has no names but texts.
+                // Names in JSON must be text.
                 _ => return Err(ReadError::Malformed("a key is neither text nor number")),
             };
             let value = self.value_at(depth + 1)?;
-            // The name of a class is Java's business, as in ShenYu.
+            // The member `class` is dropped, as in ShenYu, because it only concerns Java.
             if key != "class" {
                 members.push((key, value));
             }
@@ -420,7 +417,7 @@ impl<'a> Reader<'a> {
         if count > FIELDS_MAX || self.classes.len() >= DEFINITIONS_MAX {
             return Err(ReadError::TooLarge("it defines too much"));
         }
-        // A field without a name is one byte, and a text in memory.
+        // A field with an empty name has one byte in the message, but more in memory.
         self.count(count, 0)?;
         let mut fields = Vec::new();
         for _ in 0..count {
@@ -433,7 +430,7 @@ impl<'a> Reader<'a> {
 
     fn object(&mut self, index: usize, depth: usize) -> Result<usize, ReadError> {
         let count = self.classes.get(index).map(|class| class.fields.len());
-        let count = count.ok_or(ReadError::Malformed("a class was not defined before"))?;
+        let count = count.ok_or(ReadError::Malformed("an object of an unknown class"))?;
         let place = self.open();
         let mut members = Vec::new();
         for field in 0..count {
@@ -448,7 +445,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What Java's objects are to a reader of JSON: some are one value with a cover.
+/// Converts objects of certain Java classes to the single value that they wrap.
 fn plain(class: &str, members: Map<String, Value>) -> Value {
     let text = |name: &str| members.get(name).and_then(Value::as_str);
     match class {
@@ -458,21 +455,21 @@ fn plain(class: &str, members: Map<String, Value>) -> Value {
         }
         "java.math.BigInteger" => big_integer(&members).unwrap_or(Value::Object(members)),
         _ => match (members.len(), text("name")) {
-            // An enum is an object with its name alone.
+            // An enum is an object whose only field is its name.
             (1, Some(name)) if !class.is_empty() => name.to_owned().into(),
             _ => Value::Object(members),
         },
     }
 }
 
-/// The number that words of 32 bits stand for, the highest first.
+/// Converts the words of a `BigInteger`, 32 bits each and highest first, to a number.
 fn big_integer(members: &Map<String, Value>) -> Option<Value> {
     let words = members.get("mag")?.as_array()?;
     let sign = members.get("signum")?.as_i64()?;
-    // As long as 128 bits will do; Java's others stay objects.
+    // Supports up to 128 bits; longer numbers stay objects.
     let mut sum: u128 = 0;
     for word in words.iter().filter(|_| words.len() <= 4) {
-        // The words are Java's `int`.
+        // Words are signed `int` values in Java.
         let word = word.as_i64()? as u32;
         sum = sum.checked_mul(1 << 32)?.checked_add(word.into())?;
     }
@@ -483,7 +480,7 @@ fn big_integer(members: &Map<String, Value>) -> Option<Value> {
     text.parse::<Number>().ok().map(Value::Number)
 }
 
-/// A number; what JSON has none for is `null`.
+/// Converts a number; NaN and infinity become `null`, because JSON has neither.
 fn number(value: f64) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
@@ -511,11 +508,12 @@ mod tests {
 
     #[test]
     fn objects_share_the_name_of_their_class() {
-        // A megabyte, in the pieces that Hessian allows: gigabytes, if each object had its own copy.
+        // A class name of a megabyte, in Hessian's chunks. With a copy per object it would take
+        // gigabytes.
         let piece = [&b"R\x7f\xff"[..], &[b'x'; 0x7fff]].concat();
         let name = [piece.repeat(32), vec![0]].concat();
         let list = b"XI\0\0\x27\x10";
-        // Objects without fields are a byte each, maps of a type that was named three.
+        // An object without fields has one byte, a map of a known type three.
         let objects = [&list[..], b"C", &name, b"\x90", &[b'\x60'; 10_000]].concat();
         let maps = [&list[..], b"M", &name, b"Z", &b"M\x90Z".repeat(9_999)].concat();
         for message in [objects, maps] {

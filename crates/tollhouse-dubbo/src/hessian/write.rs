@@ -1,33 +1,32 @@
-//! Writes values.
+//! Encoder of JSON to Hessian 2.
 
 use serde_json::{Map, Number, Value};
 
-/// UTF-16 units of one piece of a string.
+/// Longest chunk of a string, in UTF-16 units.
 const PIECE_UNITS: usize = 0x8000;
 
-/// Appends values to bytes, one behind the other.
+/// Encoder that appends values to a buffer.
 #[derive(Debug, Default)]
 pub struct Writer {
     out: Vec<u8>,
 }
 
 impl Writer {
-    /// What has been written.
     pub fn into_bytes(self) -> Vec<u8> {
         self.out
     }
 
-    /// `null`.
+    /// Encodes `null`.
     pub fn null(&mut self) {
         self.out.push(b'N');
     }
 
-    /// A text.
+    /// Encodes a string.
     pub fn text(&mut self, text: &str) {
         let units: Vec<u16> = text.encode_utf16().collect();
         let mut rest = units.as_slice();
         while rest.len() > PIECE_UNITS {
-            // A pair stays together, so that each piece is text by itself.
+            // A surrogate pair is never split, so that each chunk is valid text.
             let is_split = (0xd800..0xdc00).contains(&rest[PIECE_UNITS - 1]);
             let (piece, behind) = rest.split_at(PIECE_UNITS - usize::from(is_split));
             self.out.push(b'R');
@@ -65,7 +64,7 @@ impl Writer {
         }
     }
 
-    /// A whole number: Java's `int` where it fits, else its `long`.
+    /// Encodes a whole number: as Java's `int` if it fits, otherwise as `long`.
     pub fn integer(&mut self, number: i64) {
         let bytes = number.to_be_bytes();
         match number {
@@ -96,13 +95,13 @@ impl Writer {
         }
     }
 
-    /// An array of texts, Java's `String[]`.
+    /// Encodes strings as Java's `String[]`.
     pub fn texts(&mut self, texts: &[&str]) {
         self.typed_list("[string", texts.len());
         texts.iter().for_each(|text| self.text(text));
     }
 
-    /// An array of anything, Java's `Object[]`.
+    /// Encodes values as Java's `Object[]`.
     pub fn objects(&mut self, values: &[Value]) {
         self.typed_list("[object", values.len());
         values.iter().for_each(|value| self.value(value));
@@ -114,7 +113,7 @@ impl Writer {
         self.integer(length as i64);
     }
 
-    /// A map of texts.
+    /// Encodes a map from strings to strings.
     pub fn text_map<'t>(&mut self, entries: impl IntoIterator<Item = (&'t str, &'t str)>) {
         self.out.push(b'H');
         for (key, value) in entries {
@@ -133,7 +132,7 @@ impl Writer {
         self.out.push(b'Z');
     }
 
-    /// A value of JSON: lists and objects become Java's `ArrayList` and `HashMap`.
+    /// Encodes JSON. Arrays and objects become Java's `ArrayList` and `HashMap`.
     pub fn value(&mut self, value: &Value) {
         match value {
             Value::Null => self.null(),

@@ -1,4 +1,4 @@
-//! Configuration as a whole: the archive of an export, and back.
+//! Export of the whole configuration as an archive, and import of such an archive.
 
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
@@ -8,7 +8,7 @@ use crate::answer::{Outcome, Refusal, success};
 use crate::call::Call;
 use crate::transfer::{self, Incoming};
 
-/// `GET /configs/export`, `/configs/exportByNamespace`.
+/// Answers `GET /configs/export` and `/configs/exportByNamespace`.
 pub(super) fn export(admin: &ShenyuAdmin, call: &Call) -> Response {
     let namespace = call.argument("namespace").or_else(|| call.argument("namespaceId"));
     let archive = transfer::export(&admin.book.read(), namespace.as_deref());
@@ -24,13 +24,13 @@ pub(super) fn export(admin: &ShenyuAdmin, call: &Call) -> Response {
     }
 }
 
-/// `POST /configs/import`: a form with a `file`, and the `namespace` that everything goes into; without it,
-/// each object goes into its own.
+/// Answers `POST /configs/import`: a form with a `file` and, optionally, the `namespace` that all
+/// objects go into. Without `namespace` each object keeps its own.
 pub(super) async fn import(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     let file = call.file.clone();
     let file = file.ok_or_else(|| Refusal::invalid("file", "expected the zip of an export"))?;
     let namespace = call.argument("namespace").or_else(|| call.argument("namespaceId"));
-    // Unpacked and read off the threads that serve.
+    // Unpacking is CPU work, so it runs on the blocking pool.
     let read = tokio::task::spawn_blocking(move || Incoming::read(&file)).await;
     let incoming = read.map_err(|_| Refusal::error("the archive cannot be read; ask again"))?;
     let incoming = incoming.map_err(|error| Refusal::invalid("file", &error.to_string()))?;

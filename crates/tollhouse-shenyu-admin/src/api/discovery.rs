@@ -1,5 +1,5 @@
-//! Nodes of selectors: what found them, and those that calls write themselves. What a registry other than this
-//! one has is not followed, and refused where a call asks for it.
+//! Nodes of selectors: how they were discovered, and those that calls write directly. External
+//! registries are not followed; a call that asks for one is refused.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::namespace;
 
-/// Answers what is about nodes; `None` for everything else.
+/// Answers the calls about nodes. Returns `None` for every other path.
 pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Option<Outcome> {
     let (first, rest) = segments.split_first()?;
     Some(match (&call.method, *first, rest) {
@@ -38,7 +38,7 @@ pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) 
             put_proxy_selector(admin, call, None).await
         }
         (&Method::PUT, "proxy-selector", ["fetch", _]) => {
-            // Nodes that calls write are here already; gateways get them once more.
+            // The nodes are stored here already. Gateways are sent them once more.
             admin.book.refresh(&[Kind::ProxySelector, Kind::DiscoveryUpstream]);
             success("", Value::Null)
         }
@@ -50,7 +50,7 @@ pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) 
     })
 }
 
-/// The settings of a plugin at a level, as one object, or `null`.
+/// Returns the discovery settings of a plugin at one level as a single object, or `null`.
 fn find_discovery(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     let resource = Resource::find("discovery").ok_or_else(no_such_path)?;
     let tables = admin.book.read();
@@ -59,7 +59,7 @@ fn find_discovery(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     success("success", found.map(|(_, row)| resource.view_row(&tables, row)))
 }
 
-/// Writes a port at which connections are passed on, with its nodes where the call has them.
+/// Stores a TCP port whose connections are proxied, together with its nodes if the body lists them.
 async fn put_proxy_selector(admin: &ShenyuAdmin, call: &Call, id: Option<String>) -> Outcome {
     let body = call.object()?.clone();
     let (message, id) = match id.or_else(|| row::filled(&body, "id")) {
@@ -92,7 +92,7 @@ enum Put {
     Replace,
 }
 
-/// Upstreams of a body: a list, or one object.
+/// Returns the upstreams of a body, which is either a list or a single object.
 fn upstreams(body: &Value) -> Result<Vec<Row>, Refusal> {
     let list = match body {
         Value::Array(list) => list.iter().filter_map(Value::as_object).cloned().collect(),
@@ -108,7 +108,7 @@ fn upstreams(body: &Value) -> Result<Vec<Row>, Refusal> {
     Ok(list)
 }
 
-/// Writes upstreams of a discovery handler, whose id is here the one of its selector.
+/// Stores upstreams of a discovery handler. Here the handler's id is the id of its selector.
 async fn put_upstreams(
     admin: &ShenyuAdmin,
     call: &Call,
@@ -135,7 +135,7 @@ async fn put_upstreams(
         .await
 }
 
-/// Writes the nodes of a selector.
+/// Stores the nodes of a selector or of a proxied port.
 fn write_upstreams(
     draft: &mut Draft<'_>,
     selector: &str,
@@ -169,7 +169,7 @@ fn write_upstreams(
             upstream.remove(AWAY_SINCE);
         }
         upstream.insert("discoveryHandlerId".to_owned(), selector.into());
-        // A node is known by its address: who registers again replaces itself.
+        // The address identifies a node, so a node that registers again replaces its old entry.
         all.retain(|known| known.get("url") != upstream.get("url"));
         all.push(Value::Object(upstream));
     }
@@ -207,7 +207,7 @@ async fn remove_upstreams(admin: &ShenyuAdmin, call: &Call) -> Outcome {
         .await
 }
 
-/// Gives a selector the nodes of a call.
+/// Replaces the nodes of a selector with those of the body.
 async fn bind(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     let body = call.object()?;
     check_source(body.get("discovery").and_then(Value::as_object))?;

@@ -1,5 +1,6 @@
-//! Documents of interfaces: what services tell of their methods, under tags that form a tree, as ShenYu's console shows
-//! them. They describe routes and make none.
+//! Documents of interfaces: descriptions that services register of their methods, under tags that
+//! form a tree, as ShenYu's console shows them. A document describes a route but does not create
+//! one.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -16,17 +17,17 @@ use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::{Name, Tables};
 
-/// The tag above the first ones.
+/// Parent id of the topmost tags.
 const ROOT: &str = "0";
 
-/// Interfaces and tags that are kept, each: services send one for each of their methods.
+/// Limit for interfaces, and separately for tags. Services send one interface for each method.
 const DOCUMENTS_MAX: usize = 10_000;
 
-/// States of an interface, by ShenYu's numbers.
+/// State of an interface, by ShenYu's numbers.
 const PUBLISHED: i64 = 1;
 const OFFLINE: i64 = 2;
 
-/// Members of an interface that are kept.
+/// Members of an interface that are stored.
 const API_MEMBERS: &[&str] = &[
     "contextPath",
     "apiPath",
@@ -46,7 +47,7 @@ const API_MEMBERS: &[&str] = &[
 
 const TAG_MEMBERS: &[&str] = &["name", "tagDesc", "parentTagId", "ext"];
 
-/// Answers what is about documents of interfaces; `None` for everything else.
+/// Answers the calls about documents of interfaces. Returns `None` for every other path.
 pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Option<Outcome> {
     let (first, rest) = segments.split_first()?;
     Some(match (&call.method, *first, rest) {
@@ -78,7 +79,7 @@ pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) 
         (&Method::POST, "api", []) => put(admin, Table::Api, None, call).await,
         (&Method::PUT, "api", [id]) => put(admin, Table::Api, Some(id), call).await,
         (&Method::DELETE, "api", ["batch"]) => remove(admin, Table::Api, call).await,
-        // What was tried last is remembered by the console alone.
+        // The mock request tried last is stored by the console, not here.
         (&Method::GET, "mock", [_]) => success("detail success", Value::Null),
         (_, "tag" | "api", _) => Err(no_such_path()),
         _ => return None,
@@ -126,7 +127,7 @@ fn tag_ids(row: &Row) -> Vec<String> {
     row.get("tagIds").map(row::texts).unwrap_or_default()
 }
 
-/// An interface with its tags.
+/// Returns an interface with its tags in full.
 fn api_view(tables: &Tables, row: &Row) -> Value {
     let mut view = row.clone();
     view.remove("tagIds");
@@ -151,7 +152,8 @@ fn apis(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     success("query success", page(call).cut(found, |row| api_view(&tables, row)))
 }
 
-/// Where requests may be tried, and what there is to try: services, their tags, and the interfaces of these.
+/// Returns the menu of the console's test page: gateway addresses, and interfaces grouped by
+/// service.
 fn menus(admin: &ShenyuAdmin) -> Outcome {
     let tables = admin.book.read();
     let text = |row: &Row, member: &str| row::text(row, member).unwrap_or_default();
@@ -207,7 +209,7 @@ async fn put(admin: &ShenyuAdmin, table: Table, id: Option<&str>, call: &Call) -
         .await
 }
 
-/// Writes the members of a body that are kept over what there is.
+/// Stores the known members of a body over the existing document.
 fn write(draft: &mut Draft<'_>, table: Table, id: &str, body: &Row) -> Result<(), Refusal> {
     let before = draft.get(table, id);
     if before.is_none() && draft.find_all(table, |_| true).len() >= DOCUMENTS_MAX {
@@ -250,7 +252,7 @@ async fn remove(admin: &ShenyuAdmin, table: Table, call: &Call) -> Outcome {
         .await
 }
 
-/// An interface by what is registered of it.
+/// Unique name of an interface: RPC type, path and method.
 fn api_name(row: &Row) -> Name {
     let text = |member: &str| row::text(row, member).unwrap_or_default();
     Name {
@@ -261,7 +263,8 @@ fn api_name(row: &Row) -> Name {
     }
 }
 
-/// What a service tells of an interface of its own, or that it goes: `POST /shenyu-client/register-apiDoc`.
+/// Answers `POST /shenyu-client/register-apiDoc`: a service registers an interface or takes its
+/// interfaces offline.
 pub(crate) async fn register(admin: &ShenyuAdmin, body: &Row) -> Outcome {
     if row::filled(body, "apiPath").is_none() {
         return Err(Refusal::missing(&["apiPath"]));
@@ -286,7 +289,7 @@ pub(crate) async fn register(admin: &ShenyuAdmin, body: &Row) -> Outcome {
         .await
 }
 
-/// The tag of that name, which is made where there is none.
+/// Returns the id of the tag with that name, creating the tag if it is missing.
 fn tag_named(draft: &mut Draft<'_>, name: &str) -> Result<String, Refusal> {
     let named = Name {
         table: Table::Tag,
@@ -305,7 +308,7 @@ fn tag_named(draft: &mut Draft<'_>, name: &str) -> Result<String, Refusal> {
     Ok(id)
 }
 
-/// All interfaces of a service go off-line with it.
+/// Marks all interfaces of a service offline.
 fn go_offline(draft: &mut Draft<'_>, body: &Row) -> Outcome {
     let context = row::text(body, "contextPath");
     let is_meant = |row: &Row| {

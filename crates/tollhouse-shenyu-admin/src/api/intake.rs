@@ -1,4 +1,4 @@
-//! Bodies: JSON, forms, and forms in parts.
+//! Reading of request bodies: JSON, URL-encoded forms and multipart forms.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,15 @@ use crate::limits::VALUE_BYTES;
 use crate::query::Arguments;
 use crate::row::Row;
 
-/// How long a body may take to come.
+/// Time within which a body must have arrived.
 const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Reads a request whole, of which the body has so many bytes at most, within the memory of all of them.
+/// Reads a whole request. The body is limited to `bytes_max`, and its bytes are charged to the
+/// shared budget `memory`.
 ///
 /// # Errors
-/// When its body is too long, too slow, or not what it says it is, or finds no memory.
+///
+/// If the body is too long, too slow or malformed, or if the budget is exhausted.
 pub(super) async fn read(
     (memory, bytes_max): (&Arc<MemoryBudget>, usize),
     arguments: Arguments,
@@ -35,7 +37,7 @@ pub(super) async fn read(
     let mut held = None;
     let body = collect(body, bytes_max, memory, &mut held);
     let body = tokio::time::timeout(BODY_TIME_MAX, body).await;
-    let body = body.map_err(|_| Refusal::error("the body has not come in time"))??;
+    let body = body.map_err(|_| Refusal::error("the body did not arrive in time"))??;
     let kind =
         head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let mut file = None;
@@ -44,7 +46,7 @@ pub(super) async fn read(
     } else if kind.starts_with("application/x-www-form-urlencoded") {
         form(&String::from_utf8_lossy(&body))
     } else if let Some(boundary) = boundary(kind) {
-        // A part that is no file is copied as text.
+        // A part that is not a file is copied as text, so its bytes count twice.
         grow(&mut held, body.len() as u64)?;
         let parts = parts(&body, boundary)?;
         file = parts.file;
@@ -58,7 +60,7 @@ pub(super) async fn read(
     Ok(Call { method: head.method, arguments, body, file, _held: held })
 }
 
-/// The body, whose bytes are taken of the memory as they come.
+/// Reads the body and charges its bytes to the budget as they arrive.
 async fn collect(
     body: Body,
     bytes_max: usize,
@@ -81,7 +83,7 @@ async fn collect(
     Ok(whole.freeze())
 }
 
-/// Takes more for what is made of a body.
+/// Enlarges the reservation for values that are built from a body.
 fn grow(held: &mut Option<Reservation>, bytes: u64) -> Result<(), Refusal> {
     let Some(held) = held else { return Ok(()) };
     let more = held.bytes().saturating_add(bytes);
@@ -106,18 +108,18 @@ fn boundary(kind: &str) -> Option<&str> {
     parameters.find_map(|it| it.strip_prefix("boundary=")).map(|it| it.trim_matches('"'))
 }
 
-/// A form in parts, read.
+/// Content of a multipart form.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Parts {
-    /// The parts as members. A file is the text that it would be, so that it is seen that there was one.
+    /// Parts by name. A file is represented by a short text, which shows that a file was sent.
     members: Row,
-    /// The content of the part that is a file.
+    /// Content of the part `file`.
     file: Option<Bytes>,
 }
 
-/// The parts of a form (RFC 7578).
+/// Splits a multipart form into its parts (RFC 7578).
 fn parts(body: &Bytes, boundary: &str) -> Result<Parts, Refusal> {
-    let broken = || Refusal::error("the parts of the form cannot be told from each other");
+    let broken = || Refusal::error("malformed multipart form");
     let mut parts = Parts::default();
     let delimiter = format!("--{boundary}");
     let mut starts = memmem::find_iter(body, &delimiter).map(|at| at + delimiter.len()).peekable();
@@ -139,7 +141,7 @@ fn parts(body: &Bytes, boundary: &str) -> Result<Parts, Refusal> {
         if name == "file" && parameter("filename").is_some() {
             parts.file = Some(body.slice_ref(value));
         }
-        // Of a file nobody reads the text.
+        // The text of a file is never read, so it is not copied.
         let text = if parts.file.is_some() && name == "file" && !value.is_empty() {
             "a file".to_owned()
         } else {

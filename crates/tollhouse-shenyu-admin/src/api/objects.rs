@@ -1,4 +1,4 @@
-//! What all resources have: lists, single objects, and changes of many.
+//! Calls that all resources share: lists, single objects, and changes of many.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::row::{self, Row};
 use crate::seed::plugin_of_relation;
 use crate::table::Table;
 
-/// What a call does to a resource.
+/// Operation of a call on a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Action<'a> {
     Page,
-    /// As [`Self::Page`], in the shape that searches have.
+    /// As [`Self::Page`], in the response format of search calls.
     Search,
     All,
     One(Option<&'a str>),
@@ -35,7 +35,8 @@ enum Action<'a> {
     Switch(&'static str),
 }
 
-/// What a method does at a path below a resource; `None` where it does nothing there.
+/// Returns the operation of a method at a path below a resource. Returns `None` if the path does
+/// not support the method.
 fn find_action<'a>(method: &Method, rest: &[&'a str]) -> Option<Action<'a>> {
     Some(match (method, rest) {
         (&Method::GET, [] | ["findPageByQuery" | "queryList"]) => Action::Page,
@@ -62,7 +63,7 @@ fn find_action<'a>(method: &Method, rest: &[&'a str]) -> Option<Action<'a>> {
     })
 }
 
-/// Whether a segment is the name of a call, and so no id.
+/// Whether a segment names an operation, and therefore is not an id.
 fn is_verb(segment: &str) -> bool {
     const VERBS: &[&str] = &[
         "batch",
@@ -90,7 +91,8 @@ pub(super) async fn answer(
         let methods = [Method::GET, Method::POST, Method::PUT, Method::DELETE];
         let supported = methods.iter().filter(|method| find_action(method, rest).is_some());
         let supported: Vec<&str> = supported.map(Method::as_str).collect();
-        // A path that no method has is not there; one that another has is asked the wrong way.
+        // A path that no method supports does not exist. If another method supports it, the refusal
+        // lists the methods.
         if supported.is_empty() {
             return Err(no_such_path());
         }
@@ -120,13 +122,13 @@ pub(super) async fn answer(
     }
 }
 
-/// The ids of a body: a list (2.6), or `ids` of an object (2.7).
+/// Returns the ids of a body: a list (2.6), or the member `ids` of an object (2.7).
 pub(super) fn ids(body: &Value) -> Result<Vec<String>, Refusal> {
     let ids = row::texts(body.get("ids").unwrap_or(body));
     if ids.is_empty() { Err(Refusal::invalid("ids", "must not be empty")) } else { Ok(ids) }
 }
 
-/// Rows in the order of the interface: by `sort`, then by age.
+/// Returns the matching rows that the caller may see, by `sort`, then oldest first.
 fn rows(
     (admin, caller): (&ShenyuAdmin, &Caller),
     resource: &Resource,
@@ -150,7 +152,7 @@ fn list(
     let condition = call.body.get("condition").and_then(Value::as_object);
     let argument = |name: &str| {
         let narrowed = condition.and_then(|condition| row::filled(condition, name));
-        // Searches name what they look for `keyword`.
+        // Search calls put the name, path or key that they look for into `keyword`.
         let keyword = condition.filter(|_| matches!(name, "name" | "path" | "appKey"));
         narrowed.or_else(|| row::filled(keyword?, "keyword")).or_else(|| call.argument(name))
     };
@@ -165,8 +167,8 @@ fn list(
     crate::answer::Success { message: "query success", data }
 }
 
-/// Whether a search means a row, by what only searches ask for: whether it is on, of which plugins or selectors it is, and
-/// which rows it is not.
+/// Whether a row matches the conditions that only search calls have: enabled or not, owned by given
+/// plugins or selectors, and not excluded by id.
 fn is_searched(row: &Row, condition: &Row) -> bool {
     let asked = |name: &str| condition.get(name).map(row::texts).filter(|asked| !asked.is_empty());
     let is_in = |member: &str, asked: &[String]| {
@@ -205,7 +207,7 @@ fn one((admin, caller): (&ShenyuAdmin, &Caller), resource: &Resource, id: &str) 
     success("detail success", resource.view_row(&tables, row))
 }
 
-/// The member by which rows are named too, where they lie in the store by another one.
+/// Member that holds a second id of a row, for tables whose key in the store is another member.
 const fn second_id(table: Table) -> Option<&'static str> {
     match table {
         Table::AppAuth => Some("id"),
@@ -219,7 +221,7 @@ async fn create(
     resource: &'static Resource,
     body: Row,
 ) -> Outcome {
-    // Who sees only some rows sees those that he makes.
+    // A user restricted to some rows is permitted to see the rows that the user creates.
     let owner = if caller.rights.is_restricted() { row::text(&caller.user, "id") } else { None };
     admin
         .book
@@ -243,7 +245,7 @@ async fn create(
         .await
 }
 
-/// A new namespace has the plugins of the default one, as they are set there.
+/// Copies the plugins of the default namespace, with their settings, into a new one.
 fn fill_namespace(draft: &mut Draft<'_>, namespace: &str) -> Result<(), Refusal> {
     let is_template = |row: &Row| crate::tables::namespace(row) == DEFAULT_NAMESPACE;
     for (_, template) in draft.find_all(Table::Plugin, is_template) {
@@ -252,7 +254,7 @@ fn fill_namespace(draft: &mut Draft<'_>, namespace: &str) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Under which id a row lies in the store.
+/// Key of a row in the store: the app key for applications, the id for all others.
 pub(super) fn store_id(table: Table, id: &str, row: &Row) -> String {
     if table == Table::AppAuth {
         row::text(row, "appKey").unwrap_or_default()
@@ -261,7 +263,7 @@ pub(super) fn store_id(table: Table, id: &str, row: &Row) -> String {
     }
 }
 
-/// A row by its id, with the id under which it lies.
+/// Finds a row by either of its ids. Returns it with its key in the store.
 pub(super) fn find(draft: &Draft<'_>, table: Table, id: &str) -> Option<(String, Arc<Row>)> {
     if let Some(row) = draft.get(table, id) {
         return Some((id.to_owned(), row));
@@ -335,11 +337,11 @@ fn check_removal(table: Table, key: &str) -> Result<(), Refusal> {
         Table::Role => key == crate::seed::SUPER_ROLE,
         _ => false,
     };
-    if is_kept { Err(Refusal::error("what the admin began with is not deleted")) } else { Ok(()) }
+    if is_kept { Err(Refusal::error("built-in objects cannot be deleted")) } else { Ok(()) }
 }
 
-/// Takes out rows, by their keys, and what cannot be without them: in one look at the rows of each table that may
-/// depend on them, however many go.
+/// Deletes rows with their dependents. Scans each dependent table once, however many rows are
+/// deleted.
 fn remove_with_dependents(draft: &mut Draft<'_>, table: Table, rows: &BTreeMap<String, Arc<Row>>) {
     for key in rows.keys() {
         draft.delete(table, key);
@@ -359,7 +361,7 @@ fn remove_with_dependents(draft: &mut Draft<'_>, table: Table, rows: &BTreeMap<S
             for (id, _) in draft.find_all(Table::Rule, |row| belongs(row, "selectorId")) {
                 draft.delete(Table::Rule, &id);
             }
-            // Nodes that stay would come back with the next selector of that id.
+            // Nodes that stayed would be served again by the next selector with that id.
             for key in rows.keys() {
                 draft.delete(Table::DiscoveryUpstream, key);
             }
@@ -408,7 +410,7 @@ async fn switch(
                     }
                     _ => None,
                 };
-                // Scripts older than namespaces name the plugin alone.
+                // Scripts from before ShenYu 2.7 know no namespaces and name only the plugin.
                 let found = found.or_else(|| find(draft, resource.table, id));
                 let (key, row) = found.ok_or_else(missing)?;
                 let mut row = (*row).clone();
@@ -421,7 +423,7 @@ async fn switch(
         .await
 }
 
-/// The plugin of a namespace that is made of this one.
+/// Finds the copy of a plugin in the namespace `wanted`.
 fn find_instance(draft: &Draft<'_>, id: &str, wanted: &str) -> Option<(String, Arc<Row>)> {
     let is_meant = |row: &Row| {
         crate::tables::namespace(row) == wanted && row::text(row, "pluginId").as_deref() == Some(id)

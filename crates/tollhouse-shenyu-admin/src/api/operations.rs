@@ -1,5 +1,5 @@
-//! Calls about the admin itself: instances that live, changes that were made, and what has no counterpart
-//! here.
+//! Calls about the admin itself: live instances, recorded changes, and features of ShenYu that are
+//! not supported.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::clock;
 use crate::page::{PageRequest, Shape};
 use crate::records;
 
-/// First segments of what this admin does not do: why not.
+/// First path segments of unsupported features, each with the reason.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("registry", "other registries are not followed; services register themselves"),
     ("scale", "nothing is scaled from here"),
@@ -21,11 +21,11 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("field", "fields of documents are in their text"),
     ("detail", "details of documents are in their text"),
     ("mock", "what was tried is not kept"),
-    ("swagger", "documents come of services that register"),
+    ("swagger", "services register their documents"),
     ("sandbox", "requests are sent to the gateway itself"),
 ];
 
-/// Answers what is about the admin itself; `None` for everything else.
+/// Answers the calls about the admin itself. Returns `None` for every other path.
 pub(super) fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Option<Outcome> {
     Some(match (&call.method, segments) {
         (&Method::GET, ["instance"]) | (&Method::POST, ["instance", "list", "search"]) => {
@@ -56,7 +56,7 @@ pub(super) fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Opt
         (_, [first, rest @ ..]) => {
             let (_, reason) = ELSEWHERE.iter().find(|(path, _)| path == first)?;
             match (&call.method, rest) {
-                // Pages of consoles open, and are empty.
+                // Lists are answered empty, so that the console's pages still open.
                 (&Method::GET, []) | (&Method::POST, ["list", "search", ..]) => {
                     paged(call, segments, Vec::new())
                 }

@@ -1,4 +1,4 @@
-//! Calls about menus, permissions of roles, and who sees which selectors and rules.
+//! Calls about menus, permissions of roles, and the visibility of selectors and rules.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::rights::{forbid, permit};
 use crate::row::{self, Row};
 use crate::table::Table;
 
-/// Answers what is about rights; `None` for everything else.
+/// Answers the calls about rights. Returns `None` for every other path.
 pub(super) async fn answer(
     admin: &ShenyuAdmin,
     caller: &Caller,
@@ -46,7 +46,7 @@ pub(super) async fn answer(
     })
 }
 
-/// `{"menu":[…],"currentAuth":[…],"allAuth":[…]}`.
+/// Answers with `{"menu":[…],"currentAuth":[…],"allAuth":[…]}`.
 fn permissions(admin: &ShenyuAdmin, caller: &Caller) -> Outcome {
     let entries = entries(&admin.book.read());
     let button = |entry: &Entry| json!({"perms": entry.permission, "description": entry.title, "icon": entry.icon});
@@ -82,7 +82,7 @@ fn resources(admin: &ShenyuAdmin, rest: &[&str], call: &Call) -> Outcome {
     }
 }
 
-/// Members of menus and buttons that are kept.
+/// Members of menus and buttons that are stored.
 const RESOURCE_MEMBERS: &[&str] = &[
     "parentId",
     "title",
@@ -98,7 +98,8 @@ const RESOURCE_MEMBERS: &[&str] = &[
     "status",
 ];
 
-/// Adds a menu or a button, or changes one that was added: `id` names it.
+/// Adds a menu or a button, or, if there is an id, changes one that was added before. Built-in ones
+/// cannot be changed.
 async fn put_resource(admin: &ShenyuAdmin, id: Option<&str>, call: &Call) -> Outcome {
     let body = call.object()?.clone();
     let id = id.map(str::to_owned).or_else(|| row::filled(&body, "id"));
@@ -129,7 +130,7 @@ async fn put_resource(admin: &ShenyuAdmin, id: Option<&str>, call: &Call) -> Out
         .await
 }
 
-/// Takes menus and buttons out that were added, with what is below them.
+/// Deletes menus and buttons that were added, with everything below them.
 async fn remove_resources(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     let ids = ids(&call.body)?;
     admin
@@ -155,7 +156,7 @@ async fn remove_resources(admin: &ShenyuAdmin, call: &Call) -> Outcome {
         .await
 }
 
-/// What follows from the plugins and the console is not changed.
+/// Refuses a change of a menu or button that is derived from the plugins or the console.
 fn built_in() -> Refusal {
     Refusal::error(
         "only menus and buttons that were added are changed: the others follow from the plugins",
@@ -167,7 +168,7 @@ fn page(call: &Call) -> PageRequest {
     PageRequest::new(number("currentPage"), number("pageSize"))
 }
 
-/// A role, what it permits, and what there is to permit.
+/// Answers with a role, its permissions, and all permissions that exist.
 fn one_role(admin: &ShenyuAdmin, id: &str) -> Outcome {
     let tables = admin.book.read();
     let role = tables.get(Table::Role, id);
@@ -182,7 +183,8 @@ fn one_role(admin: &ShenyuAdmin, id: &str) -> Outcome {
     )
 }
 
-/// Selectors of a plugin, or rules of a selector, and which of them a user sees.
+/// Lists the selectors of a plugin, or the rules of a selector, and marks those that a user may
+/// see.
 fn data_permissions(admin: &ShenyuAdmin, what: &str, call: &Call) -> Outcome {
     let (table, parent) =
         if what == "rules" { (Table::Rule, "selectorId") } else { (Table::Selector, "pluginId") };
@@ -212,7 +214,8 @@ enum Change {
     Forbid,
 }
 
-/// Lets a user see a selector with its rules, or a rule with its selector; or no longer.
+/// Permits or forbids a user to see a selector with its rules, or a rule. Permitting a rule also
+/// permits its selector.
 async fn change_data_permission(
     admin: &ShenyuAdmin,
     what: &str,
@@ -240,7 +243,8 @@ async fn change_data_permission(
                 rows.push((Table::Rule, id.clone()));
                 let rule = draft.get(Table::Rule, &id);
                 let selector = rule.and_then(|rule| row::text(&rule, "selectorId"));
-                // A rule is of no use to whoever does not see its selector.
+                // A rule is only reachable through its selector, so the selector must be visible
+                // too.
                 if change == Change::Permit {
                     rows.extend(selector.map(|selector| (Table::Selector, selector)));
                 }

@@ -1,4 +1,4 @@
-//! Calls that only one resource has.
+//! Calls that only a single resource has.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::seed::plugin_of_relation;
 use crate::table::Table;
 use crate::tables::namespace as namespace_id;
 
-/// Answers what only one resource has; `None` for everything else.
+/// Answers the calls that only a single resource has. Returns `None` for every other path.
 pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Option<Outcome> {
     let (first, rest) = segments.split_first()?;
     match (&call.method, *first, rest) {
@@ -59,13 +59,14 @@ pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) 
         (&Method::POST, "appAuth", ["apply"]) => Some(apply(admin, call).await),
         (_, "appAuth", ["updateSk"]) => Some(update_secret(admin, call).await),
         (&Method::POST, "appAuth", ["updateDetailPath"]) => Some(update_paths(admin, call).await),
-        // It is no table, so that the calls of a resource must not reach it.
+        // `platform` is not a table, so the generic resource calls must not see it.
         (_, "platform", _) => Some(Err(no_such_path())),
         _ => None,
     }
 }
 
-/// What a call that synchronises sends anew, and its message: that of some calls is empty.
+/// Returns the kinds of objects that a synchronisation call resends, and the message of its answer.
+/// ShenYu's message is empty for some calls.
 fn refreshed(first: &str, rest: &[&str]) -> Option<(&'static [Kind], &'static str)> {
     match (first, rest) {
         ("appAuth", ["syncData"]) => Some((&[Kind::AppAuth], "")),
@@ -78,7 +79,8 @@ fn refreshed(first: &str, rest: &[&str]) -> Option<(&'static [Kind], &'static st
     }
 }
 
-/// That the plugin which a call is to send anew is not there.
+/// Refuses a synchronisation call whose plugin does not exist. Returns `None` if the plugin exists
+/// or none is named.
 fn missing_plugin(admin: &ShenyuAdmin, rest: &[&str], call: &Call) -> Option<Refusal> {
     let id = match rest {
         ["syncPluginData"] => call.argument("id").or_else(|| call.argument("pluginId"))?,
@@ -90,10 +92,10 @@ fn missing_plugin(admin: &ShenyuAdmin, rest: &[&str], call: &Call) -> Option<Ref
     (!is_there).then(|| Refusal::not_existed("plugin is not existed"))
 }
 
-/// How services are called; forms of metadata choose from these.
+/// RPC types offered in the forms of metadata.
 const RPC_TYPES: &[&str] = &["http", "dubbo", "sofa", "tars", "springCloud", "grpc", "websocket"];
 
-/// Plugins of ShenYu, each with its place in the chain; those of its own gateway without a row too.
+/// Lists ShenYu's plugins with their order in the chain, including those that have no row.
 fn plugin_values() -> Vec<Value> {
     let value = |(name, order): &(&str, i64)| json!({"code": order, "name": name, "support": true});
     PLUGIN_ORDER.iter().map(value).collect()
@@ -177,7 +179,7 @@ fn metadata_groups(admin: &ShenyuAdmin) -> Outcome {
     success("query success", groups)
 }
 
-/// Makes a plugin of the default namespace one of another.
+/// Copies a plugin into another namespace.
 async fn instantiate(admin: &ShenyuAdmin, namespace: &str, plugin: &str) -> Outcome {
     let (wanted, plugin) = (namespace.to_owned(), plugin.to_owned());
     admin
@@ -194,7 +196,7 @@ async fn instantiate(admin: &ShenyuAdmin, namespace: &str, plugin: &str) -> Outc
         .await
 }
 
-/// A plugin as one of another namespace, under an id of its own.
+/// Copies a plugin into another namespace under a new id.
 pub(super) fn instantiate_plugin(
     draft: &mut Draft<'_>,
     namespace: &str,
@@ -210,8 +212,8 @@ pub(super) fn instantiate_plugin(
     Ok(())
 }
 
-/// A new application, whose key and secret are made here; or, where the call names a key, other paths and
-/// parameters of the application that has it.
+/// Creates an application with a random key and secret. If the body names an app key, replaces the
+/// paths and parameters of that application instead.
 async fn apply(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     let mut body = call.object()?.clone();
     let paths = body.get("pathList").map(row::texts).unwrap_or_default();
@@ -248,7 +250,7 @@ async fn apply(admin: &ShenyuAdmin, call: &Call) -> Outcome {
         .await
 }
 
-/// The paths of an application.
+/// Answers with the paths of an application.
 fn app_paths(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     let missing = || Refusal::not_found("auth path not existed");
     let id = call.argument("id").ok_or_else(|| Refusal::invalid("id", "must not be null"))?;
@@ -260,11 +262,11 @@ fn app_paths(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     success("detail success", app.get("pathDataList").cloned().unwrap_or_else(|| json!([])))
 }
 
-/// 32 hexadecimal digits in upper case.
+/// Returns 32 random hexadecimal digits in upper case.
 fn random_key() -> Result<String, Refusal> {
     let mut bytes = [0; 16];
     aws_lc_rs::rand::fill(&mut bytes)
-        .map_err(|_| Refusal::error("the system gives no random numbers"))?;
+        .map_err(|_| Refusal::error("the system's random number generator is unavailable"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02X}")).collect())
 }
 

@@ -1,4 +1,4 @@
-//! Users, their passwords, and what consoles ask about rights.
+//! Calls about users and their passwords.
 
 use axum::http::Method;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::resource::Resource;
 use crate::row::{self, Row};
 use crate::table::Table;
 
-/// Answers what is about users; `None` for everything else.
+/// Answers the calls about users. Returns `None` for every other path.
 pub(super) async fn answer(
     admin: &ShenyuAdmin,
     caller: &Caller,
@@ -34,7 +34,7 @@ pub(super) async fn answer(
 
 async fn write(admin: &ShenyuAdmin, id: String, call: &Call) -> Outcome {
     let mut body: Row = call.object()?.clone();
-    // Only what is derived here is kept.
+    // `keptPassword` is only ever computed here, so a value from the client is dropped.
     body.remove("keptPassword");
     if let Some(password) = row::filled(&body, "password") {
         body.insert("keptPassword".to_owned(), admin.keep_password(password).await?.into());
@@ -56,7 +56,7 @@ async fn write(admin: &ShenyuAdmin, id: String, call: &Call) -> Outcome {
         .await
 }
 
-/// A user with the roles that it has, and all that there are.
+/// Answers with a user, the user's roles, and all roles that exist.
 fn one(admin: &ShenyuAdmin, id: &str) -> Outcome {
     let tables = admin.book.read();
     let user = tables.get(Table::User, id);
@@ -73,14 +73,14 @@ fn one(admin: &ShenyuAdmin, id: &str) -> Outcome {
     success("detail success", view)
 }
 
-/// Whether the caller's password is one that an admin of ShenYu's begins with, which whoever reads its manual knows:
-/// consoles then ask for another.
+/// Refuses if the caller still has the password of ShenYu's manual, because anyone may know it.
+/// Consoles then ask for a new one.
 async fn check_password(admin: &ShenyuAdmin, caller: &Caller) -> Outcome {
     const KNOWN: &str = "123456";
     let kept = row::text(&caller.user, "password").unwrap_or_default();
     if admin.is_right(KNOWN.to_owned(), kept).await? {
         return Err(Refusal::error(
-            "the password is the one that every admin of ShenYu begins with; choose another",
+            "the password is still the default one of ShenYu's admin; choose another",
         ));
     }
     success("success", Value::Null)
@@ -108,7 +108,8 @@ async fn modify_password(
     admin
         .book
         .write(move |draft| {
-            // Read again: hashing took a while, and the user may be another or gone by now.
+            // Hashing takes a while, so the user is read again: the row may have changed or been
+            // deleted.
             let user = draft.get(Table::User, &id);
             let mut user =
                 (*user.ok_or_else(|| Refusal::not_existed("user is not found"))?).clone();

@@ -1,5 +1,6 @@
-//! Calls that a browser makes for a website: refused before anybody is asked for a token, since the first user begins
-//! with a password that everybody knows, and since gateways follow without any token where none is configured.
+//! Calls that a browser makes for a website. They are refused before any token is checked, because
+//! the first user has a well-known password until it is changed, and because gateways may follow
+//! without a token where none is configured.
 
 use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
@@ -8,20 +9,21 @@ use axum::response::{IntoResponse, Response};
 
 use crate::admin::ShenyuAdmin;
 
-/// Put with requests that came to a loopback address, where clients are those of this machine.
+/// Marks requests that arrived at a loopback address, where clients run on this machine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ToThisMachine;
 
-/// The refusal of such a call. A website can have its own name resolved to loopback and call here as if it were its own server (DNS rebinding),
-/// and may open WebSockets to any address.
+/// Returns the refusal of a call made for a website. A website can resolve its own name to loopback
+/// and call as if this were its server (DNS rebinding), and a browser lets it open WebSockets to
+/// any address.
 pub(super) fn refuse(admin: &ShenyuAdmin, request: &Request) -> Option<Response> {
-    // What is no text is no name of this machine either.
+    // A header that is not text becomes `..`, which is never a name of this machine.
     let text =
         |name: HeaderName| request.headers().get(name).map(|value| value.to_str().unwrap_or(".."));
     let (host, origin) = (text(HOST).unwrap_or_default(), text(ORIGIN));
     let is_local = request.extensions().get::<ToThisMachine>().is_some();
     let is_websites = if request.uri().path() == "/websocket" {
-        // Gateways of ShenYu's say an origin of their own making.
+        // ShenYu's gateways send an origin that they choose themselves.
         let from = origin.map(|it| it.split_once("://").map_or("..", |(_, from)| from));
         let is_own = |from: &str| from.eq_ignore_ascii_case(host) || admin.hosts.admits(from);
         !from.is_none_or(is_own) || (is_local && !admin.hosts.admits(host))

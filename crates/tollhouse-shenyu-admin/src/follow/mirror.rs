@@ -1,6 +1,6 @@
-//! What an admin has, and what has to be written for the store to have the same.
+//! Mirror of an admin's objects, and the writes that bring the store up to date.
 //!
-//! Objects are kept as the text in which they came.
+//! Objects are stored as the text in which they arrived.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -13,39 +13,36 @@ use tollhouse_store::{Limits, Listing, Operation};
 
 use crate::row::{self, Row};
 
-/// Objects by kind and id, as text.
+/// Text of objects by kind and id.
 type Objects = BTreeMap<(Kind, String), Bytes>;
 
 #[derive(Debug)]
 pub(super) struct Mirror {
     stored: Objects,
     wanted: Objects,
-    /// Of the store that has to take them.
+    /// Limits of the destination store.
     limits: Limits,
 }
 
-/// What a message does with the objects in it.
+/// Effect of a message on its objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum Event {
-    /// They are all of their group.
+    /// The objects replace their whole group.
     Myself,
-    /// They are all of their plugins.
+    /// The objects replace all those of their plugins.
     Refresh,
-    /// They are new.
     Create,
-    /// They have changed.
     Update,
-    /// They are gone.
     Delete,
 }
 
-/// The group of that name.
+/// Returns the kind of objects with that group name.
 pub(super) fn kind(group: &str) -> Option<Kind> {
     Kind::ALL.into_iter().find(|kind| kind.group() == group)
 }
 
-/// Under which id an object lies; `None` for one that says nothing of it.
+/// Returns the key of an object, or `None` if the object has no id.
 fn id(kind: Kind, object: &Row) -> Option<String> {
     let names: &[&str] = match kind {
         Kind::Plugin | Kind::ProxySelector => &["id", "name"],
@@ -58,12 +55,12 @@ fn id(kind: Kind, object: &Row) -> Option<String> {
 }
 
 impl Mirror {
-    /// Without objects, for a store with these limits.
+    /// Creates an empty mirror for a store with these limits.
     pub(super) fn new(limits: Limits) -> Self {
         Self { stored: Objects::new(), wanted: Objects::new(), limits }
     }
 
-    /// Begins with what is in the store.
+    /// Replaces the mirror's content with that of the store.
     pub(super) fn read(&mut self, listing: &Listing) {
         self.stored.clear();
         for entry in &listing.entries {
@@ -74,8 +71,8 @@ impl Mirror {
         self.wanted = self.stored.clone();
     }
 
-    /// Takes objects of a group in. One that says nothing of what it is, or is larger than the store takes, is left
-    /// out, with a word in the log: the others go on, and what was stored of it before stays.
+    /// Applies a message to a group. An object without an id, or larger than the store permits, is
+    /// skipped with a warning. Its stored version stays, and the other objects are applied.
     pub(super) fn take(&mut self, kind: Kind, event: Event, objects: &[&RawValue]) {
         let mut read = Vec::with_capacity(objects.len());
         for text in objects {
@@ -115,13 +112,14 @@ impl Mirror {
         text.len() > value_bytes_max || tollhouse_shenyu::key(kind, id).len() > key_bytes_max
     }
 
-    /// Takes out what a list that is all of its plugins does not have. Admins refresh one plugin with the
-    /// same message as all of them; so others stay. Plugins themselves, which may be one or all, stay.
+    /// Removes the objects of the plugins that `read` mentions, before `read` replaces them. Admins
+    /// send the same message to refresh a single plugin as to refresh all, so objects of other
+    /// plugins stay. Plugins themselves stay too.
     fn forget_plugins(&mut self, kind: Kind, read: &[(String, Row, Bytes)]) {
         let plugin = |object: &Row| row::filled(object, "pluginName");
         match kind {
             Kind::Plugin => {}
-            // These are refreshed all at once.
+            // Admins always refresh these kinds as a whole.
             Kind::Metadata | Kind::AppAuth => {
                 if !read.is_empty() {
                     self.wanted.retain(|(known, _), _| *known != kind);
@@ -141,7 +139,8 @@ impl Mirror {
         }
     }
 
-    /// What has to be written, which counts as written from now on.
+    /// Returns the writes that bring the store up to date, and assumes from then on that they are
+    /// applied.
     pub(super) fn take_operations(&mut self) -> Vec<Operation> {
         let mut operations = Vec::new();
         for ((kind, id), text) in &self.wanted {
@@ -168,7 +167,7 @@ mod tests {
         mirror.take(kind, event, &objects);
     }
 
-    /// What would be written, a line each.
+    /// Returns the pending writes, one per line.
     fn written(mirror: &mut Mirror) -> Vec<String> {
         let line = |operation: &Operation| match operation {
             Operation::Put { key, value, .. } => {

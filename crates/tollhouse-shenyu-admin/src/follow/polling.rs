@@ -1,5 +1,5 @@
-//! An admin over HTTP: it is asked for everything, and then, over and over, for the groups that differ, which
-//! it answers once some do.
+//! Client of an admin over HTTP: fetches every group once, then long-polls for the groups that have
+//! changed and fetches those.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,20 +21,21 @@ use super::{
     ANSWER_BYTES_MAX, ANSWER_TIME_MAX, Address, FollowError, Following, Replica, instance_info,
 };
 
-/// How long an answer to a poll may take: admins hold it for a minute.
+/// Timeout of a long poll; admins hold one for a minute.
 const POLL_TIME_MAX: Duration = Duration::from_secs(90);
 
-/// Shortest time from one poll to the next. Admins hold a poll while there is nothing to say; one that does not, or
-/// something before it that answers in its place, would be asked as often as the network allows.
+/// Shortest time between two polls. Admins hold a poll while nothing changes. An admin that does
+/// not, or a proxy that answers in its place, would otherwise be polled as fast as the network
+/// permits.
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// A group that admins from 2.7.0.3 on have and gateways must poll for; nothing of it is served here.
+/// Group of admins since 2.7.0.3 that gateways must poll for. Its objects are not served here.
 const UNSERVED_GROUP: &str = "AI_PROXY_API_KEY";
 
-/// The newest checksum and time of each group, by its name, as the admin sent them.
+/// Latest checksum and time of each group by name, as sent by the admin.
 type Known = BTreeMap<String, String>;
 
-/// A group as it is fetched.
+/// Content of a group in a fetch answer.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Group<'a> {
@@ -56,7 +57,7 @@ struct Wrapper<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// What a wrapper holds.
+/// Decodes an answer and returns the data in its wrapper.
 fn read<'a, T>(status: StatusCode, body: &'a [u8]) -> Result<T, FollowError>
 where
     T: Deserialize<'a> + Default,
@@ -80,7 +81,7 @@ where
     }
 }
 
-/// Follows until the admin does not answer, or not as one.
+/// Follows an admin until it stops answering or gives an unexpected answer.
 pub(super) async fn follow(
     address: &Address,
     following: &Following,
@@ -90,7 +91,7 @@ pub(super) async fn follow(
     let mut known = Known::new();
     let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.group()).collect();
     client.fetch(&names, &mut known, replica).await?;
-    // Older admins do not have it, and do not ask for it.
+    // Older admins lack this group and do not require it.
     match client.fetch(&[UNSERVED_GROUP], &mut known, replica).await {
         Ok(()) | Err(FollowError::Answer(_)) => {}
         Err(error) => return Err(error),
@@ -127,12 +128,12 @@ impl<'a> Client<'a> {
         let (_, body) = client.ask("GET", &path, String::new(), ANSWER_TIME_MAX).await?;
         let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
         let token = answer["data"]["token"].as_str();
-        let reason = || answer["message"].as_str().unwrap_or("it answers no JSON").to_owned();
+        let reason = || answer["message"].as_str().unwrap_or("the answer is not JSON").to_owned();
         client.token = token.ok_or_else(|| FollowError::Login(reason()))?.to_owned();
         Ok(client)
     }
 
-    /// Takes whole groups in.
+    /// Fetches groups as a whole and applies them to the mirror.
     async fn fetch(
         &mut self,
         names: &[&str],
@@ -154,7 +155,8 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Waits until groups differ; none when the admin has waited long enough.
+    /// Waits until groups change and returns their names; empty when the admin's hold time ends
+    /// without a change.
     async fn listen(&mut self, known: &Known) -> Result<Vec<String>, FollowError> {
         let mut form = format!("namespaceId={}", self.namespace);
         for (name, sum) in known {
@@ -162,7 +164,7 @@ impl<'a> Client<'a> {
         }
         let (status, body) = self.ask("POST", "/configs/listener", form, POLL_TIME_MAX).await?;
         let names: Vec<String> = read(status, &body)?;
-        // Groups of later releases, of which nothing was asked.
+        // Drops groups of later ShenYu releases, which were not polled for.
         Ok(names.into_iter().filter(|name| known.contains_key(name)).collect())
     }
 
@@ -186,7 +188,7 @@ impl<'a> Client<'a> {
         let failed = |error: hyper::Error| FollowError::Connection(error.to_string());
         let answered = timeout(time, async {
             if self.sender.ready().await.is_err() {
-                // An admin may end a connection between two requests.
+                // The admin may close an idle connection, so the request is sent over a new one.
                 self.sender = connect(self.address, self.following).await?;
             }
             let answer = self.sender.send_request(request).await.map_err(failed)?;
@@ -207,7 +209,7 @@ async fn connect(
     let stream = address.connect(following).await?;
     let handshake = http1::handshake(TokioIo::new(stream)).await;
     let (sender, connection) = handshake.map_err(|error| failed(&error))?;
-    // Ends with the sender; its errors are those of the requests.
+    // The task ends when the sender is dropped. Connection errors also appear as request errors.
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
 }

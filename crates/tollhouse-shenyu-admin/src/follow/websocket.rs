@@ -1,4 +1,4 @@
-//! An admin over WebSocket: it is asked for everything, and sends each change.
+//! Client of an admin over WebSocket: requests the whole state, then receives each change.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,17 +21,17 @@ use super::{
     Security, instance_info,
 };
 
-/// How often the admin is asked whether it is there, as ShenYu's gateways do.
+/// Interval of pings to the admin, as in ShenYu's gateways.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long it may say nothing, not even to pings.
+/// Longest silence of the admin, pongs included, before the session ends.
 const SILENCE_MAX: Duration = Duration::from_secs(35);
 
-/// How long after a group of the state another may come. Older admins have fewer groups, and nothing says
-/// which one is the last.
+/// Longest gap between two groups of the initial state. Older admins have fewer groups, and no
+/// message marks the last one.
 const NEXT_GROUP_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// A message of the admin's.
+/// Message of the admin.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope<'a> {
@@ -46,14 +46,14 @@ struct Envelope<'a> {
     master_url: Option<String>,
 }
 
-/// Follows until the connection ends.
+/// Follows an admin until the connection ends.
 pub(super) async fn follow(
     address: &Address,
     following: &Following,
     replica: &mut Replica<'_>,
 ) -> Result<(), FollowError> {
     let mut socket = connect(address, following).await?;
-    // A slave says who is the master. Releases without a cluster do not know the first word, and leave it.
+    // A slave answers `RUNNING_MODE` with its master. Releases without a cluster ignore this word.
     for word in ["RUNNING_MODE", "MYSELF"] {
         send(&mut socket, Message::text(word)).await?;
     }
@@ -94,7 +94,7 @@ pub(super) async fn follow(
                     return Err(FollowError::Silent);
                 }
                 if state.groups.is_empty() && begun.elapsed() > ANSWER_TIME_MAX {
-                    return Err(FollowError::Answer("it does not send what it has".to_owned()));
+                    return Err(FollowError::Answer("it does not send its configuration".to_owned()));
                 }
                 send(&mut socket, Message::Ping(Bytes::new())).await?;
                 let report = json!({"bootstrapInstanceInfo": instance_info()});
@@ -104,14 +104,15 @@ pub(super) async fn follow(
     }
 }
 
-/// Which groups of the state have come.
+/// Progress of the initial state.
 #[derive(Debug, Default)]
 struct State {
     groups: BTreeSet<Kind>,
     has_all: bool,
-    /// When the state counts as whole though groups are missing.
+    /// Deadline after which the initial state counts as complete although groups are missing.
     due: Option<Instant>,
-    /// How the admin is spoken with, and so its master; plainly where `None`.
+    /// Encryption of the admin's connection, which its master is reached with too; `None` counts as
+    /// plain.
     security: Option<Security>,
 }
 
@@ -129,7 +130,7 @@ impl State {
                 _ => Ok(()),
             };
         }
-        // Groups and events of later releases have nothing to do with what is served here.
+        // Groups and events of later ShenYu releases do not concern the objects served here.
         let kind = message.group_type.as_deref().and_then(mirror::kind);
         let event = serde_json::from_value::<Event>(message.event_type.into());
         let (Some(kind), Ok(event)) = (kind, event) else { return Ok(()) };
@@ -151,19 +152,20 @@ impl State {
         self.due = None;
     }
 
-    /// Whether what is there is a state, so that changes of it can be written.
+    /// Whether the initial state is complete, so that changes may be written.
     const fn is_whole(&self) -> bool {
         self.has_all
     }
 }
 
-/// The master's address, which admins have as that of their REST interface.
+/// Returns the WebSocket address of the master, which admins announce as the address of their REST
+/// interface.
 fn websocket_address(security: Security, master: &str) -> String {
     let rest = master.split_once("://").map_or(master, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or_default();
     let scheme = match security {
         Security::Plain => "ws",
-        // A secret is never sent on more openly than it was asked to be.
+        // Never a downgrade: the password or token must not be sent in plain text.
         Security::Tls => "wss",
     };
     format!("{scheme}://{authority}")
@@ -177,13 +179,13 @@ async fn connect(
     let mut request =
         format!("ws://{authority}/websocket").into_client_request().map_err(failed)?;
     let header = |text: &str| {
-        let wrong = |_| FollowError::Answer(format!("{text:?} is no text of a header"));
+        let wrong = |_| FollowError::Answer(format!("invalid header value {text:?}"));
         HeaderValue::from_str(text).map_err(wrong)
     };
     let headers = request.headers_mut();
     headers.insert("namespaceId", header(following.namespace())?);
     headers.insert("origin", header(&following.origin)?);
-    // Without it admins from 2.7.0.3 on answer 500.
+    // Admins since 2.7.0.3 answer 500 without this header.
     headers.insert("ClientPort", HeaderValue::from(following.port));
     if let Some(token) = &following.token {
         let mut token = header(token)?;
@@ -210,7 +212,7 @@ async fn send(
     sent.map_err(|_| FollowError::Silent)?.map_err(failed)
 }
 
-/// Why a handshake failed, with what an operator can do.
+/// Turns a failed handshake into an error that tells operators how to fix it.
 fn refused(error: tungstenite::Error, following: &Following) -> FollowError {
     match &error {
         tungstenite::Error::Http(answer) if answer.status() == 403 => {
@@ -248,7 +250,8 @@ mod tests {
         }
         assert!(state.is_whole());
         let mut state = State::default();
-        // A change that comes between is no state, and later releases have more groups and events.
+        // A change before the initial state does not complete it, and later releases have more
+        // groups and events.
         for text in [
             r#"{"groupType":"PLUGIN","eventType":"UPDATE","data":[{"id":"1"}]}"#,
             r#"{"groupType":"AI_PROXY_API_KEY","eventType":"MYSELF","data":[{}]}"#,

@@ -1,4 +1,4 @@
-//! The selectors, rules, metadata and upstreams that registrations become.
+//! Selectors, rules, metadata and upstreams made from registrations.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::{Name, Tables};
 
-/// What a node weighs that does not say, as in ShenYu's forms.
+/// Default weight of a node, as in ShenYu's forms.
 const WEIGHT: i64 = 50;
 
-/// How long a node warms up that does not say, in milliseconds: practically not at all.
+/// Default warm-up time of a node, in milliseconds: practically none.
 const WARM_UP_MS: i64 = 10;
 
-/// What a service is registered under.
+/// Identity of a registered service.
 struct Service {
-    /// The plugin that serves it.
+    /// Plugin that proxies to the service.
     plugin: &'static str,
     rpc_type: String,
     /// Begins with a slash.
@@ -43,7 +43,7 @@ impl Service {
             "tars" => "tars",
             "motan" => "motan",
             "tcp" => "tcp",
-            _ => return Err(Refusal::invalid("rpcType", "there is no plugin for it")),
+            _ => return Err(Refusal::invalid("rpcType", "no plugin supports it")),
         };
         let app_name = row::filled(row, "appName").unwrap_or_default();
         let path = row::filled(row, "contextPath").unwrap_or_else(|| app_name.clone());
@@ -57,7 +57,8 @@ impl Service {
         Ok(Self { plugin, rpc_type, context_path: format!("/{path}"), app_name })
     }
 
-    /// Whether its requests are HTTP's, so that the context path is taken off their paths.
+    /// Whether the service speaks HTTP or WebSocket, so that the context path is removed from
+    /// request paths.
     fn is_http(&self) -> bool {
         matches!(self.plugin, "divide" | "springCloud" | "websocket")
     }
@@ -72,7 +73,7 @@ impl Service {
     }
 }
 
-/// Whether an address is there already, in every namespace that it names, and no event takes it away.
+/// Whether a registration adds an address that is already online in all of its namespaces.
 pub(super) fn is_known(tables: &Tables, row: &Row) -> bool {
     if Event::read(row) != Ok(Event::There) {
         return false;
@@ -92,7 +93,7 @@ pub(super) fn is_known(tables: &Tables, row: &Row) -> bool {
     })
 }
 
-/// `host:port`.
+/// Returns the `host:port` of a registration.
 fn address(row: &Row) -> Result<String, Refusal> {
     let host =
         row::filled(row, "host").ok_or_else(|| Refusal::invalid("host", "must not be null"))?;
@@ -101,7 +102,7 @@ fn address(row: &Row) -> Result<String, Refusal> {
     Ok(format!("{host}:{port}"))
 }
 
-/// `http://` whether it comes with slashes or without.
+/// Returns the protocol as `http://`, whether or not the registration includes the slashes.
 fn protocol(row: &Row, service: &Service) -> String {
     let default = match service.plugin {
         "websocket" => "ws",
@@ -112,7 +113,7 @@ fn protocol(row: &Row, service: &Service) -> String {
     format!("{}://", text.trim_end_matches("://"))
 }
 
-/// A method: the selector of its service, its rule, and its metadata.
+/// Registers a method: the selector of its service, its rule, and its metadata.
 pub(super) fn put_method(draft: &mut Draft<'_>, row: &Row, namespace: &str) -> Result<(), Refusal> {
     let service = Service::read(row)?;
     let path =
@@ -137,7 +138,8 @@ pub(super) fn put_method(draft: &mut Draft<'_>, row: &Row, namespace: &str) -> R
         let below = format!("{}/", service.context_path);
         ensure_rule(draft, &rule, ("startsWith", &below), &handle);
     }
-    // It says of every path below that it is this plugin's, of which the request itself says nothing.
+    // Requests do not reveal that they belong to Spring Cloud, so one metadata covers all paths
+    // below the context path.
     if service.plugin == "springCloud" {
         let below = format!("{}/**", service.context_path);
         put_metadata(draft, &service, row, (&below, namespace));
@@ -147,7 +149,7 @@ pub(super) fn put_method(draft: &mut Draft<'_>, row: &Row, namespace: &str) -> R
     Ok(())
 }
 
-/// The braces of variables as they are meant: Java's client of 2.6 sends them percent-encoded.
+/// Decodes the braces of path variables, which Java's client of 2.6 sends percent-encoded.
 fn with_variables(path: &str) -> String {
     let mut text = path.to_owned();
     for (encoded, brace) in [("%7B", "{"), ("%7b", "{"), ("%7D", "}"), ("%7d", "}")] {
@@ -156,7 +158,8 @@ fn with_variables(path: &str) -> String {
     text
 }
 
-/// How a rule takes a path, by the path's shape. What follows a variable is open.
+/// Chooses the operator of a rule's condition by the shape of its path. A path with a variable
+/// matches every path from there on.
 fn rule_condition(path: &str) -> (&'static str, String) {
     let path = match path.find("/{") {
         Some(at) => format!("{}/**", &path[..at]),
@@ -184,7 +187,7 @@ fn default_handle(plugin: &str) -> Value {
     }
 }
 
-/// A row that is new or changed: times are put.
+/// Converts a value to a row and sets its creation and update times.
 fn dated(draft: &Draft<'_>, value: Value) -> Row {
     let mut row = match value {
         Value::Object(row) => row,
@@ -195,7 +198,8 @@ fn dated(draft: &Draft<'_>, value: Value) -> Row {
     row
 }
 
-/// The selector of a service; made once, and then the operator's to change.
+/// Returns the id of a service's selector. Creates it if missing; an existing one is left to the
+/// operator.
 fn ensure_selector(
     draft: &mut Draft<'_>,
     service: &Service,
@@ -203,7 +207,7 @@ fn ensure_selector(
     namespace: &str,
 ) -> Result<String, Refusal> {
     let name = service.selector_name(plugin, namespace);
-    // What is there is never written over: services register at each start, and would undo what operators have set.
+    // Services register at every start, so overwriting would undo an operator's changes.
     if let Some((id, _)) = draft.find(&name) {
         return Ok(id);
     }
@@ -297,7 +301,7 @@ fn put_metadata(
         let made = dated(draft, made);
         return draft.put(Table::Metadata, &id, made);
     };
-    // Services register at every start; what is as it was costs no write.
+    // Services register at every start, so unchanged metadata is not written.
     if !same(&before) {
         made["dateCreated"] = before.get("dateCreated").cloned().unwrap_or_default();
         let made = dated(draft, made);
@@ -305,7 +309,8 @@ fn put_metadata(
     }
 }
 
-/// An address: a node of the service's selector, on and as new.
+/// Registers an address as an online node of the service's selector. A node that was offline counts
+/// as freshly started.
 pub(super) fn put_address(
     draft: &mut Draft<'_>,
     row: &Row,
@@ -313,7 +318,7 @@ pub(super) fn put_address(
 ) -> Result<(), Refusal> {
     let service = Service::read(row)?;
     let url = address(row)?;
-    // A method may come later than the address.
+    // The address may be registered before any method.
     let selector = ensure_selector(draft, &service, service.plugin, namespace)?;
     let protocol = protocol(row, &service);
     let mut nodes = nodes(draft, &selector);
@@ -344,7 +349,7 @@ pub(super) fn put_address(
     Ok(())
 }
 
-/// Takes an address out of its service's selector, where it is one of its nodes.
+/// Removes an address from its service's selector, if present.
 pub(super) fn remove_address(
     draft: &mut Draft<'_>,
     row: &Row,
@@ -369,7 +374,8 @@ fn nodes(draft: &Draft<'_>, selector: &str) -> Vec<Row> {
     discovered.map(|it| row::rows(&it, "upstreamDataList").cloned().collect()).unwrap_or_default()
 }
 
-/// Writes the nodes where gateways of 2.6.1 and later look, and into the selector's handle for those before.
+/// Writes the nodes where gateways since 2.6.1 read them, and also into the selector's handle for
+/// older gateways.
 fn put_nodes(draft: &mut Draft<'_>, selector_id: &str, nodes: Vec<Row>) {
     let Some(selector) = draft.get(Table::Selector, selector_id) else { return };
     let mut selector = (*selector).clone();
@@ -395,7 +401,7 @@ fn put_nodes(draft: &mut Draft<'_>, selector_id: &str, nodes: Vec<Row>) {
     draft.put(Table::DiscoveryUpstream, selector_id, discovered);
 }
 
-/// A node as handles have it.
+/// Converts a node to its form in a selector's handle.
 fn handle_node(node: &Row) -> Value {
     json!({
         "upstreamHost": "localhost", "protocol": node.get("protocol"), "upstreamUrl": node.get("url"),

@@ -1,22 +1,23 @@
-//! The fields that ShenYu's console makes its forms of: of each plugin the plain members of its configuration and of the
-//! handles of selectors and rules. For what has members of its own that console has forms of its own.
+//! Fields of the forms in ShenYu's console, one for each plain member of a plugin's configuration
+//! and of its selector and rule handles. The console has built-in forms for nested members.
 
 use serde_json::{Value, json};
 use tollhouse_shenyu::forms::forms;
 
-/// How a field is filled in, by ShenYu's numbers.
+/// Input type of a field, by ShenYu's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Filled {
     Number = 1,
     Text = 2,
-    /// Chosen from the values that the dictionary has of a type with the field's name.
+    /// Chosen from the dictionary entries whose type is the field's name.
     Choice = 3,
 }
 
-/// The forms of a plugin, with ShenYu's numbers for them.
+/// Forms of a plugin, with ShenYu's numbers.
 const FORMS: [(&str, i64); 3] = [("selector", 1), ("rule", 2), ("config", 3)];
 
-/// The fields of a plugin, as rows; `in_dictionary` says of which types there are values to choose from.
+/// Returns the fields of a plugin as rows; `in_dictionary` tells for which types the dictionary has
+/// entries.
 pub(super) fn fields(
     (id, plugin): (&str, &str),
     in_dictionary: &dyn Fn(&str) -> bool,
@@ -24,7 +25,7 @@ pub(super) fn fields(
     let mut rows = Vec::new();
     for (form, number) in FORMS {
         let Some(schema) = forms().pointer(&format!("/plugins/{plugin}/{form}")) else { continue };
-        // Lists are filled in object by object.
+        // For arrays the form describes one element.
         let schema = schema.get("items").unwrap_or(schema);
         let required = schema.get("required").and_then(Value::as_array);
         let members = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -48,7 +49,7 @@ pub(super) fn fields(
     rows
 }
 
-/// How a member is filled in; `None` of what has members of its own.
+/// Returns the input type of a member, or `None` for an object or array.
 fn filled(name: &str, member: &Value, in_dictionary: &dyn Fn(&str) -> bool) -> Option<Filled> {
     let kinds = member.get("type");
     let is = |kind: &str| match kinds {
@@ -86,7 +87,7 @@ mod tests {
         let timeout: Value =
             serde_json::from_str(find(2, "timeout")["extObj"].as_str().unwrap()).unwrap();
         assert_eq!((&timeout["required"], &timeout["defaultValue"]), (&json!("0"), &json!("3000")));
-        // Headers are members of members, for which there is a form of its own.
+        // Headers are nested members, for which the console has a built-in form.
         assert!(fields(("20", "request"), &|_| false).iter().all(|row| row["field"] != "header"));
         assert!(fields(("0", "nothing"), &|_| false).is_empty());
     }

@@ -1,5 +1,6 @@
-//! Places of gateways that follow. Who has shown who he is has places of his own, which nobody takes who merely reaches the
-//! listener; and of those that are for anybody, one address gets some.
+//! Connection limits for gateways that follow. Gateways with a token have separate places, so that
+//! clients without one cannot exhaust them. Of the places for anonymous gateways, one address gets
+//! only some.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,18 +10,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::{GATEWAYS_MAX, STRANGERS_MAX, STRANGERS_PER_ADDRESS_MAX};
 
-/// The address that a connection comes from, as an extension of its requests.
+/// Client address of a connection, as an extension of its requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// All places.
+/// Free and occupied places.
 #[derive(Debug)]
 pub(crate) struct Places {
     known: Arc<Semaphore>,
     strangers: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
-/// A place, until it is dropped.
+/// Occupied place, released when dropped.
 #[derive(Debug)]
 pub(crate) enum Place {
     Known(
@@ -29,7 +30,7 @@ pub(crate) enum Place {
     Stranger(#[expect(dead_code, reason = "it is given back when it is dropped")] Stranger),
 }
 
-/// A place of somebody unknown.
+/// Place of a gateway without a token.
 #[derive(Debug)]
 pub(crate) struct Stranger {
     address: IpAddr,
@@ -43,12 +44,13 @@ impl Default for Places {
 }
 
 impl Places {
-    /// A place of who has shown a token; `None` where all are taken.
+    /// Occupies a place for a gateway with a token; `None` if all are taken.
     pub(crate) fn known(&self) -> Option<Place> {
         Arc::clone(&self.known).try_acquire_owned().ok().map(Place::Known)
     }
 
-    /// A place of who has shown none; `None` where the address has its share already, or all are taken.
+    /// Occupies a place for a gateway without a token; `None` if its address has used its share, or
+    /// all are taken.
     pub(crate) fn stranger(&self, peer: Option<Peer>) -> Option<Place> {
         let address = network(peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(peer)| peer));
         let mut taken = lock(&self.strangers);
@@ -77,7 +79,8 @@ fn lock(taken: &Mutex<HashMap<IpAddr, usize>>) -> MutexGuard<'_, HashMap<IpAddr,
     taken.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What counts as one address: of IPv6 the network, of which one machine has as many addresses as it likes.
+/// Returns the address that the share is counted for. IPv6 addresses are reduced to their /64
+/// network, because one machine may have any number of addresses in it.
 fn network(address: IpAddr) -> IpAddr {
     const HOST_BITS: u32 = 64;
     match address.to_canonical() {

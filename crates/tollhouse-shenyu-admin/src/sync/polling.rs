@@ -1,4 +1,5 @@
-//! Long polling: a gateway says what it has, and is answered which groups differ, at once or when they do.
+//! Long polling: a gateway sends the checksums of its groups. The answer lists the groups that
+//! differ, at once or as soon as one changes.
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
@@ -13,7 +14,7 @@ use crate::instances::Reporter;
 use crate::limits::POLL_TIME;
 use crate::sync::places::Peer;
 
-/// `GET /configs/fetch`: the groups that are asked for.
+/// Answers `GET /configs/fetch` with the requested groups.
 pub(crate) fn fetch(admin: &ShenyuAdmin, call: &Call) -> Response {
     let namespace = namespace_of_gateway(call);
     let groups = groups(admin, &namespace);
@@ -26,7 +27,8 @@ pub(crate) fn fetch(admin: &ShenyuAdmin, call: &Call) -> Response {
     respond(success("success", data))
 }
 
-/// `POST /configs/listener`: the names of groups that differ from what the gateway has.
+/// Answers `POST /configs/listener` with the names of the groups that differ from the gateway's.
+/// Holds the request while none differs, for [`POLL_TIME`] at most.
 pub(crate) async fn listen(admin: &ShenyuAdmin, call: &Call, report: Report) -> Response {
     let Some(_place) = admin.places.known() else {
         return Refusal::error("too many gateways follow; end one first").into_response();
@@ -52,7 +54,7 @@ pub(crate) async fn listen(admin: &ShenyuAdmin, call: &Call, report: Report) -> 
     }
 }
 
-/// The report of a gateway that polls, from its headers.
+/// Heartbeat of a polling gateway, taken from its headers.
 #[derive(Debug)]
 pub(crate) struct Report {
     reporter: Reporter,
@@ -64,7 +66,7 @@ impl Report {
         let peer = request.extensions().get::<Peer>().copied();
         let info = request.headers().get("bootstrapInstanceInfo").and_then(|it| it.to_str().ok());
         let reporter = Reporter::new(peer, request.headers(), "X-Real-PORT", String::new());
-        // A text inside of JSON, as over WebSocket.
+        // JSON text inside a JSON string, as over WebSocket.
         Self { reporter, info: info.map(|info| Value::from(info).to_string()) }
     }
 
@@ -79,7 +81,7 @@ impl Report {
 fn changed(admin: &ShenyuAdmin, namespace: &str, call: &Call) -> Vec<Value> {
     let groups = groups(admin, namespace);
     let differs = |group: &&super::Group| {
-        // What a gateway does not ask about, it does not follow.
+        // A gateway follows only the groups that it sends a checksum for.
         call.argument(group.kind.group())
             .is_some_and(|known| known.split(',').next() != Some(group.sum.as_str()))
     };
@@ -87,7 +89,8 @@ fn changed(admin: &ShenyuAdmin, namespace: &str, call: &Call) -> Vec<Value> {
 }
 
 fn groups(admin: &ShenyuAdmin, namespace: &str) -> super::Groups {
-    // The version first: what is made of later tables is made once more then, never kept for too long.
+    // The version is read first. If the tables change in between, the groups are cached under the
+    // older version and soon rebuilt, never served too long.
     let version = *admin.book.version().borrow();
     admin.snapshots.at(version, &admin.book.read(), namespace)
 }

@@ -1,4 +1,5 @@
-//! The WebSocket that gateways follow: everything when they ask, and each change as it is committed.
+//! WebSocket that gateways follow: it sends all groups on request, then each change as it is
+//! committed.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -30,10 +31,10 @@ use crate::limits::{
 use crate::tables::{Written, namespace};
 use crate::writer::Change;
 
-/// What a gateway shows that may follow (ShenYu from 2.7.2 on).
+/// Header with the token of a gateway (ShenYu since 2.7.2).
 const TOKEN: &str = "X-Shenyu-Sync-Token";
 
-/// Takes a gateway's connection over.
+/// Checks a gateway's request and upgrades its connection.
 pub(crate) fn accept(admin: &ShenyuAdmin, mut request: Request) -> Response {
     let headers = request.headers();
     let is_websocket = headers
@@ -41,7 +42,7 @@ pub(crate) fn accept(admin: &ShenyuAdmin, mut request: Request) -> Response {
         .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
     let key = headers.get(header::SEC_WEBSOCKET_KEY).map(|key| derive_accept_key(key.as_bytes()));
     let (true, true, Some(key)) = (is_websocket, asks_to_upgrade(headers), key) else {
-        return Refusal::error("a gateway comes over WebSocket here").into_response();
+        return Refusal::error("expected a WebSocket handshake").into_response();
     };
     if has_origin_of_page(headers) {
         return StatusCode::FORBIDDEN.into_response();
@@ -61,7 +62,7 @@ pub(crate) fn accept(admin: &ShenyuAdmin, mut request: Request) -> Response {
     let wanted = request.headers().get("namespaceId").and_then(|value| value.to_str().ok());
     let namespace = wanted.filter(|it| !it.is_empty()).unwrap_or(DEFAULT_NAMESPACE).to_owned();
     let reporter = Reporter::new(peer, request.headers(), "ClientPort", namespace);
-    // Owned by the connection: it ends when that does, or with the store.
+    // The task owns the connection. It ends when the connection or the store is closed.
     tokio::spawn(follow(admin.clone(), reporter, upgrade, place));
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -74,20 +75,21 @@ pub(crate) fn accept(admin: &ShenyuAdmin, mut request: Request) -> Response {
     answer
 }
 
-/// Whether a request asks for its connection to become another: the header that says to what is of no meaning without.
+/// Whether `Connection` lists `upgrade`. Without it the header `Upgrade` has no meaning.
 fn asks_to_upgrade(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::CONNECTION).iter();
     let mut words = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"upgrade"))
 }
 
-/// Whether a request has the token of gateways, where there is one.
+/// Whether a request carries the valid gateway token; `false` if none is configured.
 pub(crate) fn shows_token(admin: &ShenyuAdmin, headers: &HeaderMap) -> bool {
     let token = headers.get(TOKEN).map(HeaderValue::as_bytes);
     token.is_some() && admin.asks_followers() && admin.lets_follow(token)
 }
 
-/// Whether a browser says that it brings the request for a page of another host: it would read every secret.
+/// Whether a browser sends the request for a page of another origin, which could otherwise read
+/// every secret.
 fn has_origin_of_page(headers: &HeaderMap) -> bool {
     headers.contains_key("sec-fetch-site")
         && headers.get("sec-fetch-site").is_none_or(|site| site != "same-origin")
@@ -111,11 +113,11 @@ struct Gateway<S> {
     reporter: Reporter,
     socket: WebSocketStream<S>,
     changes: Receiver<Change>,
-    /// Whether it has everything, so that changes are of use to it.
+    /// Whether the gateway has received the whole state, so that changes may follow.
     has_asked: bool,
 }
 
-/// Why a gateway is not served any more.
+/// Why a gateway's connection ended.
 #[derive(Debug)]
 enum End {
     Stalled,
@@ -155,7 +157,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gateway<S> {
                 },
                 change = self.changes.recv() => match change {
                     Ok(change) => self.pass_on(change).await?,
-                    // It is further behind than is kept: everything is sent anew.
+                    // The gateway lags behind by more changes than are buffered, so everything is
+                    // sent again.
                     Err(RecvError::Lagged(_)) => self.send_groups(&Kind::ALL, "REFRESH").await?,
                     Err(RecvError::Closed) => return Err(End::StoreClosed),
                 },
@@ -176,7 +179,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gateway<S> {
                 self.send(&mode).await
             }
             text => {
-                // Keep-alives say nothing of the gateway.
+                // Keep-alives contain no self-description.
                 if let Some(info) = reported(text) {
                     self.reporter.report(&self.admin.instances, &info);
                 }
@@ -220,13 +223,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gateway<S> {
     }
 }
 
-/// The report of a gateway on itself, as JSON.
+/// Returns the self-description of a gateway as JSON, if the message contains one.
 fn reported(text: &str) -> Option<String> {
     let message: Value = serde_json::from_str(text).ok()?;
     message.get("bootstrapInstanceInfo").map(Value::to_string)
 }
 
-/// A commit as messages: rows of one group that follow each other with the same event go together.
+/// Converts a commit to messages. Consecutive rows of one group with the same event share a
+/// message.
 fn messages(rows: &[Written], wanted: &str) -> Vec<Value> {
     let mut messages: Vec<(Kind, &str, Vec<Value>)> = Vec::new();
     for written in rows {

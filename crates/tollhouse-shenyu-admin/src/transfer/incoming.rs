@@ -1,7 +1,7 @@
-//! The objects of an export on their way into the tables.
+//! Import of exported objects into the tables.
 //!
-//! Exports of 2.6 have objects in the shape of the REST interface or in that of synchronisation, those of
-//! 2.7 have plugins as templates and what namespaces make of them; all are understood.
+//! Exports of 2.6 contain objects in the form of the REST interface or of synchronisation. Those of
+//! 2.7 contain plugin templates and their copies in namespaces. All of these are accepted.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,22 +20,23 @@ use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::{Name, namespace};
 
-/// Longest id that is kept, in bytes; ShenYu's have nineteen or thirty-six.
+/// Longest id in bytes that is accepted; ShenYu's have 19 or 36.
 const ID_BYTES_MAX: usize = 128;
 
-/// The objects of an export, by file.
+/// Parsed objects of an export.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
-    /// Each with its place in [`CONTENTS`]; rows, or why they cannot be read.
+    /// Files with their index in [`CONTENTS`]: the rows, or why they cannot be read.
     files: Vec<(usize, Result<Vec<Row>, String>)>,
     unknown: Vec<String>,
 }
 
 impl Incoming {
-    /// Takes an archive apart.
+    /// Parses an archive.
     ///
     /// # Errors
-    /// It is none, or damaged.
+    ///
+    /// If it is not a zip archive, or is damaged.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, ArchiveError> {
         let mut incoming = Self::default();
         for file in archive::read(bytes)? {
@@ -45,14 +46,14 @@ impl Incoming {
                 continue;
             };
             let rows = serde_json::from_slice::<Vec<Row>>(&file.content);
-            let rows = rows.map_err(|error| format!("it is no list of JSON objects: {error}"));
+            let rows = rows.map_err(|error| format!("expected a list of JSON objects: {error}"));
             incoming.files.push((place, rows));
         }
         incoming.files.sort_by_key(|(place, _)| *place);
         Ok(incoming)
     }
 
-    /// The groups that a gateway fetches: the `data` of `/configs/fetch`.
+    /// Reads the groups that a gateway fetches: the `data` of `/configs/fetch`.
     pub(crate) fn from_groups(groups: &Value) -> Self {
         let mut incoming = Self::default();
         for kind in Kind::ALL {
@@ -76,7 +77,8 @@ impl Incoming {
         incoming
     }
 
-    /// Puts the objects into a draft: into that namespace, or each into its own.
+    /// Writes the objects into a draft, all into the namespace `wanted`, or with `None` each into
+    /// the one it names.
     pub(crate) fn put(&self, draft: &mut Draft<'_>, wanted: Option<&str>) -> Report {
         let mut intake = Intake::new(draft, wanted);
         let mut report = Report { parts: Vec::new(), unknown: self.unknown.clone() };
@@ -101,27 +103,27 @@ impl Incoming {
     }
 }
 
-/// What an object is called in a problem.
+/// Returns the name of an object for error messages.
 fn label(row: &Row) -> String {
     let names = ["name", "path", "appKey", "dictCode", "field", "url", "id"];
     let name = names.into_iter().find_map(|member| row::filled(row, member));
     name.map_or_else(|| "an object without a name".to_owned(), |name| format!("`{name}`"))
 }
 
-/// The objects of one import as they come in, and what later ones need to know of earlier ones.
+/// State of an import: the draft, and facts about earlier objects that later ones need.
 struct Intake<'a, 'b> {
     draft: &'a mut Draft<'b>,
     wanted: Option<&'a str>,
-    /// Names of plugins by the ids that the export has for them.
+    /// Names of plugins by their ids in the export.
     plugin_names: HashMap<String, String>,
-    /// Plugins that are here, by namespace and name; looked up once.
+    /// Cache of existing plugins by namespace and name; `None` if missing.
     plugin_ids: HashMap<(String, String), Option<String>>,
-    /// Objects whose id was another namespace's, with their new one.
+    /// New ids of objects whose id another namespace already uses.
     new_ids: HashMap<(Table, String), String>,
     dictionary: Option<Dictionary>,
-    /// Selectors by what finds their nodes.
+    /// Ids of selectors by the id of their discovery handler.
     handlers: HashMap<String, String>,
-    /// Nodes by the selector that they are of.
+    /// Nodes by the id of their selector.
     nodes: HashMap<String, Vec<Row>>,
 }
 
@@ -133,13 +135,14 @@ type DictionaryName = (String, String, String);
 /// Type and value.
 type DictionaryValue = (String, String);
 
-/// The values of the dictionary that are here, whose ids differ between releases.
+/// Existing dictionary entries. Their ids differ between ShenYu's releases, so they are matched by
+/// content.
 struct Dictionary {
-    /// By type, code and name, which are unique together: ShenYu's values of a type share one code.
+    /// Ids by type, code and name, which together are unique; the code alone is not.
     names: HashMap<DictionaryName, String>,
-    /// By type and value: codes and names of this admin's own differ from ShenYu's.
+    /// Ids by type and value, because this admin uses other codes and names than ShenYu.
     values: HashMap<DictionaryValue, String>,
-    /// Those that a value of this import has become.
+    /// Ids of entries that this import has matched already.
     claimed: HashSet<String>,
 }
 
@@ -155,15 +158,15 @@ impl Dictionary {
         Self { names, values, claimed: HashSet::new() }
     }
 
-    /// The keys of a row in both maps.
+    /// Returns the keys of an entry in both maps.
     fn keys(row: &Row) -> Option<(DictionaryName, DictionaryValue)> {
         let (kind, code) = (row::filled(row, "type")?, row::filled(row, "dictCode")?);
         let text = |member: &str| row::text(row, member).unwrap_or_default();
         Some(((kind.clone(), code, text("dictName")), (kind, text("dictValue"))))
     }
 
-    /// The id of the value that a row is: of one that is here under its name, or says the same under another, or a
-    /// new one. `None` where it is no value.
+    /// Returns the id for an entry: that of an existing entry with the same name or, failing that,
+    /// the same value; otherwise a new one. Returns `None` if the entry has no type or code.
     fn claim(&mut self, row: &Row, new_id: impl FnOnce() -> String) -> Option<String> {
         let (name, value) = Self::keys(row)?;
         let same = || self.values.get(&value).filter(|id| !self.claimed.contains(*id));
@@ -207,7 +210,8 @@ impl<'a, 'b> Intake<'a, 'b> {
         }
     }
 
-    /// The id that an object gets: its own, unless another namespace has an object of that id.
+    /// Returns the id for an object: its exported id, or a new one if another namespace uses that
+    /// id already.
     fn id(&mut self, table: Table, row: &Row, target: &str) -> String {
         let id = row::filled(row, "id").filter(|id| id.len() <= ID_BYTES_MAX);
         let Some(id) = id else { return clock::new_id() };
@@ -218,14 +222,15 @@ impl<'a, 'b> Intake<'a, 'b> {
         self.new_ids.entry((table, id)).or_insert_with(clock::new_id).clone()
     }
 
-    /// The id under which the selector of an export, or the port of a proxy, is here.
+    /// Returns the id here of an exported selector or proxied port.
     fn owner_id(&self, id: String) -> String {
         let new_id = |table: Table| self.new_ids.get(&(table, id.clone()));
         new_id(Table::Selector).or_else(|| new_id(Table::ProxySelector)).cloned().unwrap_or(id)
     }
 
     fn write(&mut self, resource: &Resource, key: &str, id: &str, body: &Row) -> Taken {
-        // A row that is there, or an empty one, asks for no member of a form.
+        // Given a previous row, even an empty one, `make_row` does not insist on the required
+        // members of forms.
         let before = self.draft.get(resource.table, key);
         let before = before.map(|before| (*before).clone()).unwrap_or_default();
         let made = resource.make_row(self.draft, id, body, Some(&before));
@@ -274,7 +279,7 @@ impl<'a, 'b> Intake<'a, 'b> {
             ["file", "pluginJar"].into_iter().any(|it| row::filled(&body, it).is_some());
         body.remove("file");
         let handles: Vec<Row> = row::rows(&body, "pluginHandleList").cloned().collect();
-        // Ids of plugins in other rows are those of this admin.
+        // The exported plugin id is dropped, because rows here refer to this admin's ids.
         body.remove("pluginId");
         self.write(resource, &id, &id, &body)?;
         self.plugin_ids.insert((target.to_owned(), name), Some(id.clone()));
@@ -306,13 +311,14 @@ impl<'a, 'b> Intake<'a, 'b> {
         let plugin = self.plugin_id(target, &name);
         let plugin = plugin.ok_or_else(|| format!("its plugin {name} is not there"))?;
         body.insert("pluginId".to_owned(), plugin.into());
-        // Ids may be taken by another namespace here, so that what follows goes by the new one.
+        // The id may differ from the exported one, so rules and nodes must use the new id.
         let id = self.id(Table::Selector, &body, target);
         if let Some(handler) = body.get("discoveryHandler").and_then(Value::as_object)
             && let Some(handler) = row::filled(handler, "id")
         {
             self.handlers.insert(handler, id.clone());
-            // Its nodes are found, though there may be none now: else those of its handle would serve again.
+            // A discovered selector gets a node list even if empty; otherwise the nodes in its
+            // handle would be served.
             self.nodes.entry(id.clone()).or_default();
         }
         self.write(resource, &id, &id, &body)?;
@@ -366,7 +372,7 @@ impl<'a, 'b> Intake<'a, 'b> {
         self.write(resource, &id, &id, &body)
     }
 
-    /// Which selector the nodes of a discovery are of.
+    /// Records which selector a discovery handler belongs to.
     fn note_handlers(&mut self, body: &Row) {
         let Some(relation) = body.get("discoveryRel").and_then(Value::as_object) else { return };
         let selector = ["selectorId", "proxySelectorId"];
@@ -380,12 +386,14 @@ impl<'a, 'b> Intake<'a, 'b> {
         self.handlers.insert(handler, selector);
     }
 
-    /// A node by what finds it, or all nodes of a selector as gateways get them.
+    /// Imports a single node with its discovery handler, or all nodes of a selector in the form
+    /// that gateways get.
     fn add_nodes(&mut self, row: &Row) -> Taken {
         if row.contains_key("upstreamDataList") {
             let selector = row::filled(row, "selectorId").ok_or("it has no selector")?;
             let selector = self.owner_id(selector);
-            // None is what it has, too, and not what its handle says.
+            // An empty list is stored too, so that the nodes in the selector's handle are not
+            // served instead.
             self.nodes.entry(selector.clone()).or_default();
             for node in row::rows(row, "upstreamDataList") {
                 self.add_node(selector.clone(), node.clone())?;
@@ -394,7 +402,7 @@ impl<'a, 'b> Intake<'a, 'b> {
         }
         let handler =
             row::filled(row, "discoveryHandlerId").ok_or("it has no discovery handler")?;
-        // This admin's own exports name the selector there.
+        // Exports of this admin use the selector's id as the handler's id.
         let selector = self.handlers.get(&handler).cloned();
         let selector = selector.unwrap_or_else(|| self.owner_id(handler));
         self.add_node(selector, row.clone())
@@ -408,7 +416,8 @@ impl<'a, 'b> Intake<'a, 'b> {
         let url = row::filled(&node, "url").ok_or("it has no url")?;
         conditions::json_text(&node, "props").map_err(|refusal| refusal.message().to_owned())?;
         let nodes = self.nodes.entry(selector).or_default();
-        // A selector and the list of all nodes both have it.
+        // The node is exported with its selector and in the list of all nodes; the later one
+        // replaces the earlier.
         nodes.retain(|known| row::text(known, "url").as_ref() != Some(&url));
         if nodes.len() >= UPSTREAMS_MAX {
             return Err(format!("its selector has {UPSTREAMS_MAX} nodes already"));
@@ -417,7 +426,7 @@ impl<'a, 'b> Intake<'a, 'b> {
         Ok(())
     }
 
-    /// Writes the nodes, each selector's in the place of those that it has.
+    /// Writes the imported nodes. They replace the stored nodes of their selectors.
     fn finish(self) {
         for (selector, mut nodes) in self.nodes {
             let owner = self.draft.get(Table::Selector, &selector);
@@ -439,7 +448,7 @@ impl<'a, 'b> Intake<'a, 'b> {
     }
 }
 
-/// Gives a member the name that forms have for it, unless the row has that too.
+/// Renames a member to its name in forms, unless the row already has a member of that name.
 fn rename(row: &mut Row, from: &str, to: &str) {
     if let Some(value) = row.remove(from) {
         row.entry(to).or_insert(value);

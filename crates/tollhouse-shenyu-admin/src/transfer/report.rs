@@ -1,20 +1,21 @@
-//! What became of an import.
+//! Outcome of an import.
 
 use serde_json::{Map, Value};
 
-/// Problems of a part that are repeated in full; more are counted. Whoever sends them may send millions.
+/// Most problems listed per file; the rest are counted. An archive may contain millions of invalid
+/// objects.
 const PROBLEMS_MAX: usize = 100;
 
-/// What became of the objects of one file.
+/// Outcome for the objects of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Part {
-    /// What ShenYu calls it: `plugin`, `selector`, `rule` and others.
+    /// ShenYu's name of the content: `plugin`, `selector`, `rule` and others.
     pub name: &'static str,
-    /// Objects that were taken over.
+    /// Number of imported objects.
     pub taken: usize,
-    /// Objects that were not, or not as they are, and why: the first hundred.
+    /// Why objects were not imported, or not completely; the first hundred.
     pub problems: Vec<String>,
-    /// Problems beyond those.
+    /// Number of problems beyond the first hundred.
     pub more_problems: usize,
 }
 
@@ -28,17 +29,18 @@ impl Part {
     }
 }
 
-/// What became of an import.
+/// Outcome of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The files, in the order in which they were taken over.
+    /// Outcome of each file, in import order.
     pub parts: Vec<Part>,
-    /// Files of the archive that are none of an export's.
+    /// Files of the archive that an export does not contain.
     pub unknown: Vec<String>,
 }
 
 impl Report {
-    /// As ShenYu's admin answers: `<name>ImportSuccessCount` and `<name>ImportFailMessage`.
+    /// Converts the report to the answer of ShenYu's admin: `<name>ImportSuccessCount` and
+    /// `<name>ImportFailMessage`.
     pub(crate) fn to_json(&self) -> Value {
         let mut map = Map::new();
         for part in &self.parts {

@@ -1,5 +1,5 @@
-//! Keys of the two plugins. Those of 2048 bits and more are the system's cryptography's; it refuses smaller ones,
-//! which `small_rsa.rs` takes.
+//! Keys of the two plugins. Keys of 2048 bits and more use the system's cryptography library, which
+//! refuses smaller ones; `small_rsa.rs` implements those.
 
 use aws_lc_rs::rsa::{
     Pkcs1PrivateDecryptingKey, Pkcs1PublicEncryptingKey, PrivateDecryptingKey, PublicEncryptingKey,
@@ -22,7 +22,7 @@ pub(super) enum Public {
 /// A key that decrypts.
 pub(super) struct Private {
     key: PrivateSize,
-    /// Seed of the texts that stand in for badly padded ones.
+    /// Key for the substitutes of badly padded texts.
     made_up: hmac::Key,
 }
 

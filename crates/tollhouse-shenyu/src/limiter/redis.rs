@@ -1,6 +1,6 @@
-//! `rateLimiter` with its counts in Redis, so that gateways share them: which servers, and what is asked of
-//! them. Keys, values and times are those of ShenYu's own scripts, so that its gateways count beside ours.
-//! Nothing is sent from here.
+//! Plugin `rateLimiter` with counts in Redis, so that several gateways share them: the servers and
+//! the scripts to run. Keys, values and expiry times match ShenYu's own scripts, so that its
+//! gateways share the same counts. Performs no IO.
 
 use serde::Deserialize;
 
@@ -8,24 +8,24 @@ use super::{Algorithm, LimiterRule};
 use crate::divide::HandleError;
 use crate::{handle, lenient};
 
-/// The port of a server that names none.
+/// Default port of a server.
 const DEFAULT_PORT: u16 = 6379;
 
-/// Servers that one configuration may name.
+/// Most servers in one configuration.
 const SERVERS_MAX: usize = 64;
 
-/// Where counts are kept.
+/// Redis servers that hold the counts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisServers {
-    /// How the server to ask is found.
+    /// Deployment mode of the servers.
     pub mode: RedisMode,
-    /// Hosts and ports.
+    /// Host and port of each server.
     pub addresses: Vec<(String, u16)>,
-    /// The name that sentinels know the server by.
+    /// Name of the master, for sentinels.
     pub master: String,
-    /// Empty for none.
+    /// Password; empty for none.
     pub password: String,
-    /// The number of the database.
+    /// Number of the database.
     pub database: i64,
 }
 
@@ -35,14 +35,14 @@ impl std::fmt::Debug for RedisServers {
     }
 }
 
-/// How the server to ask is found.
+/// Deployment mode of Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedisMode {
-    /// There is one.
+    /// A single server.
     Standalone,
-    /// Sentinels name it.
+    /// Sentinels name the current master.
     Sentinel,
-    /// By the key.
+    /// The key determines the server.
     Cluster,
 }
 
@@ -62,10 +62,12 @@ pub(crate) struct Config {
 }
 
 impl RedisServers {
-    /// Reads the configuration of the plugin; `None` where it names no server.
+    /// Reads the plugin's configuration; `None` if it names no server.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape, or names servers that cannot be.
+    ///
+    /// If it is not a JSON object of this shape, an address is invalid, or the servers do not fit
+    /// the mode.
     pub fn read(config: Option<&str>) -> Result<Option<Self>, HandleError> {
         let config: Config = handle::read(config)?;
         let mode = match config.mode.to_ascii_lowercase().as_str() {
@@ -112,18 +114,18 @@ fn address((index, url): (usize, &str)) -> Result<(String, u16), HandleError> {
     if is_host { Ok((host.to_owned(), port)) } else { Err(HandleError::Address(index)) }
 }
 
-/// A script, what it is called with, and what its first number means: not 0 where a request may pass.
+/// Script with its keys and arguments. Its first result is 0 if the request is refused.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScriptCall {
-    /// Lua, for `EVAL`.
+    /// Lua source for `EVAL`.
     pub script: &'static str,
-    /// Both lie on one server of a cluster.
+    /// Keys of the script; both belong to the same server of a cluster.
     pub keys: [String; 2],
-    /// Numbers.
+    /// Rate, burst, time in seconds, and cost.
     pub arguments: [f64; 4],
 }
 
-/// Tokens and the second at which they were counted, for as long as the bucket takes to fill twice.
+/// Stores the tokens and the time of the count for twice the time that the bucket takes to fill.
 const TOKEN_BUCKET: &str = "\
 local rate, burst, now, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local tokens = tonumber(redis.call('get', KEYS[1])) or burst
@@ -136,7 +138,7 @@ redis.call('setex', KEYS[1], keep, tokens)
 redis.call('setex', KEYS[2], keep, now)
 return passes";
 
-/// The level and the second at which it was taken, until it would have run dry.
+/// Stores the level and the time of the count until the bucket would have drained.
 const LEAKY_BUCKET: &str = "\
 local rate, burst, now, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local level = tonumber(redis.call('get', KEYS[1])) or 0
@@ -149,7 +151,8 @@ redis.call('setex', KEYS[1], keep, level)
 redis.call('setex', KEYS[2], keep, now)
 return passes";
 
-/// Requests by the second at which they came; what is stale goes after the decision.
+/// Stores the requests by the second of their arrival. Outdated ones are removed after the
+/// decision.
 const SLIDING_WINDOW: &str = "\
 local rate, burst, now = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local window = burst / rate
@@ -160,7 +163,8 @@ if passes == 1 then redis.call('zadd', KEYS[1], now, KEYS[2]) end
 redis.call('expire', KEYS[1], math.max(1, math.ceil(window)))
 return passes";
 
-/// Requests under way. Those of a gateway that died are forgotten after an hour, which ShenYu never does.
+/// Stores the open requests. Those of a crashed gateway expire after an hour; in ShenYu they never
+/// do.
 const CONCURRENT: &str = "\
 local burst, now = tonumber(ARGV[2]), tonumber(ARGV[3])
 redis.call('zremrangebyscore', KEYS[1], 0, now - 3600)
@@ -168,12 +172,12 @@ if redis.call('zcard', KEYS[1]) >= burst then return 0 end
 redis.call('zadd', KEYS[1], now, KEYS[2])
 return 1";
 
-/// A request under way has ended.
+/// Removes an open request that has ended.
 const LEAVE: &str = "return redis.call('zrem', KEYS[1], KEYS[2])";
 
 impl LimiterRule {
-    /// What is asked before a request passes. `id` is that of the rule and `key` what [`Self::key`] says;
-    /// `request` is unique to the request, and `now_s` is in seconds since 1970.
+    /// Returns the script call that decides about a request. `id` is the rule's, `key` comes from
+    /// [`Self::key`], `request` is unique to the request, and `now_s` is in seconds since 1970.
     #[expect(clippy::cast_precision_loss, reason = "seconds are far below 2^52")]
     pub fn ask(&self, id: &str, key: &str, request: &str, now_s: u64) -> ScriptCall {
         let (prefix, script) = match self.algorithm {
@@ -185,7 +189,8 @@ impl LimiterRule {
         let name = format!("{prefix}.{{{id}-{key}}}");
         let second = match self.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => format!("{name}.timestamp"),
-            // A member, which Redis takes for a key: one with the same part in braces.
+            // A member of the set. Redis checks it as a key, so it carries the same hash tag in
+            // braces.
             Algorithm::SlidingWindow | Algorithm::Concurrent => format!("{{{id}-{key}}}{request}"),
         };
         ScriptCall {
@@ -195,7 +200,8 @@ impl LimiterRule {
         }
     }
 
-    /// What is said once a request has ended that [`Self::ask`] let pass, where that is counted.
+    /// Returns the script call that ends a request admitted by [`Self::ask`]; `None` unless open
+    /// requests are counted.
     pub fn leave(&self, asked: &ScriptCall) -> Option<ScriptCall> {
         self.counts_open_requests().then(|| ScriptCall { script: LEAVE, ..asked.clone() })
     }

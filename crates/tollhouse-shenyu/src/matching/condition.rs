@@ -1,4 +1,4 @@
-//! Conditions, compiled: where the value stands, and what is asked of it.
+//! Compiled conditions: the parameter of a request and the test for its value.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,12 @@ use crate::model;
 use crate::model::MatchMode;
 use crate::pattern::{Anchor, AntPattern, PathPattern, PatternError};
 
-/// Whether a condition holds; rising, so that the least of several is "all" and the greatest "any".
+/// Result of a condition. Ordered, so that the minimum of several means "all" and the maximum
+/// "any".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Holds {
     No,
-    /// Nobody can tell: it could not be compiled, or its value not be read.
+    /// Cannot be evaluated, because it did not compile or its value is malformed.
     Unknown,
     Yes,
 }
@@ -22,33 +23,33 @@ pub(super) enum Holds {
 /// Why a condition cannot be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConditionError {
-    /// A type that does not exist, or that no version implements.
-    #[error("there is no parameter type `{0}`")]
+    /// The parameter type does not exist, or no release of ShenYu implements it.
+    #[error("unknown parameter type `{0}`")]
     ParameterType(String),
-    /// An operator that does not exist, or that no version implements.
-    #[error("there is no operator `{0}`")]
+    /// The operator does not exist, or no release of ShenYu implements it.
+    #[error("unknown operator `{0}`")]
     Operator(String),
-    /// A removed language.
+    /// The expression language was removed from ShenYu.
     #[error("`{0}` conditions were removed in ShenYu 2.5; write them with other operators")]
     Removed(String),
-    /// The type needs a name.
-    #[error("`paramName` is missing: `{0}` needs to know which")]
+    /// The parameter type needs a name.
+    #[error("`paramName` is missing: `{0}` needs a name")]
     Name(String),
-    /// There is nothing to compare with.
+    /// The value to compare with is missing.
     #[error("`paramValue` is missing")]
     Value,
-    /// The pattern is refused.
+    /// The path pattern is invalid.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// The expression is refused.
+    /// The regular expression is invalid.
     #[error("the regular expression cannot be compiled: {0}")]
     Expression(#[from] ExpressionError),
-    /// The time is none.
-    #[error("`{0}` is no time; write it as `yyyy-MM-dd HH:mm:ss`")]
+    /// The time is malformed.
+    #[error("invalid time `{0}`: expected `yyyy-MM-dd HH:mm:ss`")]
     Time(String),
 }
 
-/// The conditions of one object.
+/// Conditions of one object.
 #[derive(Debug)]
 pub(super) struct Conditions {
     mode: MatchMode,
@@ -95,7 +96,8 @@ enum TimeOrder {
     After,
 }
 
-/// How an anchor is compared with the path: Ant's patterns do not count empty segments.
+/// Treatment of repeated slashes when an anchor is compared with a path. Ant patterns ignore empty
+/// segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slashes {
     Counted,
@@ -107,13 +109,13 @@ impl Conditions {
         Self { mode, list: list.iter().map(Condition::compile).collect() }
     }
 
-    /// What is wrong with those that could not be compiled, with their place in the list.
+    /// Lists the errors of conditions that did not compile, with their indices.
     pub(super) fn errors(&self) -> impl Iterator<Item = (usize, &ConditionError)> {
         let numbered = self.list.iter().enumerate();
         numbered.filter_map(|(at, condition)| Some((at, condition.as_ref().err()?)))
     }
 
-    /// Of several candidates the greatest counts.
+    /// Priority among matching objects: the highest wins.
     pub(super) fn score(&self) -> usize {
         match self.mode {
             MatchMode::And => self.list.len(),
@@ -143,13 +145,13 @@ impl Conditions {
         all
     }
 
-    /// The place of the first condition that does not hold.
+    /// Returns the index of the first condition that does not hold.
     pub(super) fn first_failure(&self, request: &dyn Request) -> Option<usize> {
         self.list.iter().position(|condition| holds(condition, request) != Holds::Yes)
     }
 
-    /// Whether they hold for every request that an index leads here by [`Self::anchors`]: a single one, about
-    /// the path, which is its own anchor.
+    /// Whether the index alone decides: the only condition tests the path and is identical to its
+    /// anchor.
     pub(super) fn are_decided_by_index(&self) -> bool {
         matches!(
             &*self.list,
@@ -158,7 +160,8 @@ impl Conditions {
         )
     }
 
-    /// Where an index finds the object; `None` where the path says nothing.
+    /// Returns the anchors under which the index lists the object; `None` if its conditions do not
+    /// restrict the path.
     pub(super) fn anchors(&self) -> Option<Vec<(Anchor, Slashes)>> {
         let mut anchors =
             self.list.iter().map(|condition| condition.as_ref().ok().and_then(Condition::anchor));
@@ -170,7 +173,7 @@ impl Conditions {
                 };
                 anchors.flatten().max_by_key(weight).map(|anchor| vec![anchor])
             }
-            // Any of them may lead here, so none may be without.
+            // Each of these conditions may match alone, so each needs an anchor.
             MatchMode::Or => anchors.by_ref().collect(),
         }
     }
@@ -180,7 +183,7 @@ fn holds(condition: &Result<Condition, ConditionError>, request: &dyn Request) -
     condition.as_ref().map_or(Holds::Unknown, |condition| condition.holds(request))
 }
 
-/// Whether there is nothing but white space; looks no further than to the first letter.
+/// Whether a text is empty or white space; stops at the first other character.
 fn is_blank(text: &str) -> bool {
     text.chars().all(char::is_whitespace)
 }
@@ -274,7 +277,7 @@ impl Test {
             "match" if is_path => Self::Ant(AntPattern::compile(value?)?),
             "exclude" if is_path => Self::NotAnt(AntPattern::compile(value?)?),
             "pathPattern" if is_path => Self::Path(PathPattern::compile(value?)?),
-            // Away from the path ShenYu's path operators mean no more than this.
+            // For parameters other than the path, ShenYu's path operators mean only this.
             "match" | "pathPattern" | "contains" => Self::Contains(text()?),
             "exclude" => Self::ContainsNot(text()?),
             "=" => Self::Equals(text()?),
@@ -291,7 +294,7 @@ impl Test {
         })
     }
 
-    /// `value` is not blank.
+    /// Tests a value that is not blank.
     fn holds(&self, value: &str, request: &dyn Request) -> Holds {
         let holds = match self {
             Self::Ant(pattern) => pattern.matches(value),

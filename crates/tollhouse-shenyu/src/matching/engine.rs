@@ -1,4 +1,4 @@
-//! All plugins with their selectors and rules, compiled.
+//! Compiled plugins with their selectors and rules.
 
 use std::sync::Arc;
 
@@ -12,34 +12,31 @@ use super::rpc_type::MetadataTable;
 use crate::key::Kind;
 use crate::model::{Metadata, Plugin, Rule, Selector, SelectorType};
 
-/// What the engine is built of: the objects of one namespace, in the order in which they came.
+/// Source objects of the engine: those of one namespace, in the order of their arrival.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Objects<'a> {
-    /// The plugins' rows.
     pub plugins: &'a [Arc<Plugin>],
-    /// Their selectors.
     pub selectors: &'a [Arc<Selector>],
-    /// Their rules.
     pub rules: &'a [Arc<Rule>],
-    /// What is known of methods.
+    /// Metadata of methods.
     pub metadata: &'a [Arc<Metadata>],
 }
 
-/// What is wrong with an object. The others serve.
+/// Problem of one object. The other objects stay in service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What it is.
+    /// Kind of the object.
     pub kind: Kind,
-    /// Its id.
+    /// Id of the object.
     pub id: String,
-    /// What is wrong, and where.
+    /// Description with the position of the faulty condition.
     pub reason: String,
 }
 
-/// Compiled plugins.
+/// Compiled plugins of one namespace.
 #[derive(Debug)]
 pub struct Engine {
-    /// In the order of the chain.
+    /// Plugins in chain order.
     plugins: Box<[PluginEntry]>,
     pub(super) metadata: MetadataTable,
 }
@@ -56,67 +53,67 @@ pub(super) struct PluginEntry {
 pub(super) struct SelectorEntry {
     pub(super) selector: Arc<Selector>,
     pub(super) rules: Arc<Ranked<Arc<Rule>>>,
-    /// The last in the order of `sort`, by its rank: what full selectors take.
+    /// Rank of the rule with the highest `sort`, which full selectors use.
     last_rule: Option<u32>,
-    /// The rules in the order in which they came.
+    /// Rules in the order of their arrival.
     sources: Box<[Arc<Rule>]>,
 }
 
-/// What a plugin has to do with a request.
+/// Outcome of a plugin's matching for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome<'a> {
-    /// Nothing: there is no such plugin, or it is off.
+    /// The plugin does not exist or is disabled.
     Off,
-    /// No selector takes it.
+    /// No selector matches.
     NoSelector,
-    /// A selector takes it, and none of its rules does.
+    /// A selector matches, but none of its rules does.
     NoRule(&'a Selector),
-    /// It serves it.
+    /// A selector and a rule match.
     Serves {
-        /// The selector.
         selector: &'a Selector,
-        /// How.
+        /// Rule to apply.
         rule: RuleChoice<'a>,
-        /// Where both stand.
+        /// Ranks of selector and rule.
         ranks: Ranks,
     },
-    /// A protection that could be meant for the request cannot be evaluated: it must not pass.
+    /// An object of a protecting plugin that might match cannot be evaluated. The request must not
+    /// pass.
     Unavailable {
-        /// The object with the problem.
+        /// Kind of the faulty object.
         kind: Kind,
-        /// Its id.
+        /// Id of the faulty object.
         id: &'a str,
     },
 }
 
-/// The places of a selector among those of its plugin, and of a rule among those of its selector, in the order of
-/// choice: for whoever keeps something beside each of them.
+/// Ranks of a selector within its plugin and of a rule within its selector, in the order of choice.
+/// Callers can use them to index data of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ranks {
-    /// Of the selector.
     pub selector: u32,
-    /// Of the rule; 0 where none was asked.
+    /// Rank of the rule; 0 if the selector applies without a rule.
     pub rule: u32,
 }
 
-/// The rule by which a plugin serves.
+/// Rule that a plugin applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleChoice<'a> {
-    /// The selector is not `continued`: default values (`default_rule`).
+    /// The selector is not `continued`, so ShenYu's default values apply (`default_rule`).
     Default,
-    /// This one.
+    /// A matching rule.
     Rule(&'a Rule),
 }
 
 impl Engine {
-    /// Compiles all objects. One that cannot be compiled is reported and takes no request; of a plugin that
-    /// protects it refuses those that it could be meant for.
+    /// Compiles all objects. A faulty one is reported and matches nothing. In a protecting plugin,
+    /// it makes requests that it might match fail.
     pub fn build(objects: Objects<'_>) -> (Self, Vec<Problem>) {
         Self::rebuild(objects, None)
     }
 
-    /// The same as [`Self::build`], with what `before` has of the same objects: they are the same where they
-    /// lie in the same place. Compiling costs what is new, and a look at each of the others.
+    /// Compiles all objects as [`Self::build`], reusing the compiled parts of `before` for
+    /// unchanged objects. An object is unchanged if its `Arc` points to the same allocation. Costs
+    /// the compilation of changed objects and a look-up for each of the others.
     pub fn rebuild(objects: Objects<'_>, before: Option<&Self>) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let known = Known::from_engine(before);
@@ -158,36 +155,36 @@ impl Engine {
                 }
             })
             .collect();
-        // Stable, so that plugins of one order run as they are listed.
+        // A stable sort, so that plugins of equal order keep the order of the list.
         plugins.sort_by_key(|entry| entry.order);
         let metadata_before = before.map(|before| &before.metadata);
         let metadata = MetadataTable::build(objects.metadata, metadata_before, &mut problems);
         (Self { plugins: plugins.into(), metadata }, problems)
     }
 
-    /// The enabled plugins, in the order of the chain.
+    /// Lists the enabled plugins in chain order.
     pub fn chain(&self) -> impl Iterator<Item = &Plugin> {
         self.plugins.iter().map(|entry| &*entry.plugin).filter(|plugin| plugin.enabled)
     }
 
-    /// The enabled plugins by name, each with its number in the order of the chain.
+    /// Lists the enabled plugins by name, with their order numbers.
     pub fn order(&self) -> impl Iterator<Item = (String, i64)> {
         let enabled = self.plugins.iter().filter(|entry| entry.plugin.enabled);
         enabled.map(|entry| (entry.plugin.name.clone(), entry.order))
     }
 
-    /// What the plugin `name` has to do with a request. Allocates nothing but what the request does for the
-    /// values that it is asked for.
+    /// Matches a request against the plugin `name`. Allocates only if the request does so for the
+    /// values that conditions need.
     pub fn select(&self, name: &str, request: &dyn Request) -> Outcome<'_> {
         self.place(name).map_or(Outcome::Off, |place| self.select_at(place, request))
     }
 
-    /// Where the plugin `name` stands, for [`Self::select_at`].
+    /// Returns the position of the plugin `name`, for [`Self::select_at`].
     pub fn place(&self, name: &str) -> Option<usize> {
         self.plugins.iter().position(|entry| entry.plugin.name == name)
     }
 
-    /// [`Self::select`] for the plugin at `place`, without a search for its name.
+    /// As [`Self::select`], but for the plugin at a known position, without a search for its name.
     pub fn select_at(&self, place: usize, request: &dyn Request) -> Outcome<'_> {
         let Some(entry) = self.plugins.get(place).filter(|entry| entry.plugin.enabled) else {
             return Outcome::Off;
@@ -222,8 +219,8 @@ impl Engine {
         }
     }
 
-    /// The selectors of the plugin at `place` with their rules, both in the order of choice, as [`Ranks`] count
-    /// them.
+    /// Lists the selectors of the plugin at `place` with their rules, both in the order of choice,
+    /// as [`Ranks`] count them.
     pub fn ranked(&self, place: usize) -> impl Iterator<Item = (&Selector, Vec<&Rule>)> {
         let selectors =
             self.plugins.get(place).into_iter().flat_map(|entry| entry.selectors.iter());
@@ -233,7 +230,8 @@ impl Engine {
         })
     }
 
-    /// The paths that selectors and rules of the plugin at `place` name as a whole; some may stand twice.
+    /// Lists the literal paths in selectors and rules of the plugin at `place`; may contain
+    /// duplicates.
     pub fn whole_paths(&self, place: usize) -> impl Iterator<Item = &str> {
         let entries = self.plugins.get(place).into_iter();
         entries.flat_map(|entry| {
@@ -247,7 +245,7 @@ impl Engine {
     }
 }
 
-/// What was compiled before, by where its object lies.
+/// Compiled selectors of the previous engine, by the address of their source object.
 struct Known<'a> {
     selectors: HashMap<usize, &'a Arc<Competitor<SelectorEntry>>>,
 }
@@ -259,7 +257,7 @@ impl<'a> Known<'a> {
         Self { selectors: selectors.map(|each| (place(&each.value.selector), each)).collect() }
     }
 
-    /// A selector with its rules, where all of them are the same.
+    /// Returns a compiled selector if it and all of its rules are unchanged.
     fn selector(
         &self,
         selector: &Arc<Selector>,
@@ -273,7 +271,8 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Where an object lies; whoever asks holds it, so that nothing else can lie there.
+/// Returns the address of an object. The caller holds the `Arc`, so the address cannot be reused
+/// meanwhile.
 fn place<T>(object: &Arc<T>) -> usize {
     Arc::as_ptr(object).addr()
 }
@@ -284,7 +283,7 @@ fn compile_selector(
     known: &Known<'_>,
 ) -> Competitor<SelectorEntry> {
     let conditions = Conditions::compile(selector.mode(), &selector.condition_list);
-    // A selector keeps the compiled rules that it had, whatever else of it has changed.
+    // Unchanged rules stay compiled even if the selector itself has changed.
     let before = known.selectors.get(&place(selector)).map(|before| &before.value.rules);
     let before_rules = before.into_iter().flat_map(|before| before.iter());
     let known_rules: HashMap<usize, &Arc<Competitor<Arc<Rule>>>> =
@@ -302,7 +301,7 @@ fn compile_selector(
         }
     });
     let ranked = Ranked::renew(rule_competitors.collect(), before);
-    // Of equals the later one, which `max_by_key` returns.
+    // Of rules with equal `sort`, `max_by_key` returns the last.
     let last_rule = rules.iter().max_by_key(|rule| rule.sort);
     Competitor {
         sort: selector.sort,
@@ -321,7 +320,7 @@ fn compile_selector(
     }
 }
 
-/// What is wrong with a selector and its rules.
+/// Reports the errors in the conditions of a selector and its rules.
 fn note_entry(entry: &Competitor<SelectorEntry>, problems: &mut Vec<Problem>) {
     note(Kind::Selector, &entry.value.selector.id, &entry.conditions, problems);
     for rule in entry.value.rules.iter() {

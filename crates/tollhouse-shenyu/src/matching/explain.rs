@@ -1,4 +1,5 @@
-//! Why a selector and a rule took a request, and the others did not. Looks at every object; for operators.
+//! Explanations for operators: why a selector and a rule matched a request and the others did not.
+//! Evaluates every object.
 
 use super::condition::Holds;
 use super::engine::{Engine, Outcome, RuleChoice};
@@ -6,33 +7,30 @@ use super::ranked::Ranked;
 use super::request::Request;
 use crate::model::Condition;
 
-/// How the selectors of a plugin, and the rules of the chosen one, stood.
+/// Standing of a plugin's selectors and of the chosen selector's rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// In the order of choice.
+    /// Selectors in the order of choice.
     pub selectors: Vec<Candidate>,
-    /// Those of the chosen selector, in the order of choice.
+    /// Rules of the chosen selector, in the order of choice.
     pub rules: Vec<Candidate>,
 }
 
-/// One object that could have taken the request.
+/// Object that was considered for the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// The number of its conditions where all must hold, else 0.
+    /// Number of conditions if all must hold, otherwise 0.
     pub score: usize,
-    /// Its `sort`.
     pub sort: i64,
-    /// How it stood.
+    /// Outcome for this object.
     pub standing: Standing,
-    /// The condition that did not hold, or cannot be evaluated.
+    /// Condition that did not hold or could not be evaluated.
     pub condition: Option<Condition>,
 }
 
-/// What a candidate says of itself.
+/// Description of a candidate.
 struct Row<'a> {
     id: &'a str,
     name: &'a str,
@@ -40,21 +38,21 @@ struct Row<'a> {
     is_winner: bool,
 }
 
-/// How an object stood.
+/// Outcome for a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It took the request.
+    /// The object was chosen.
     Won,
-    /// It would have taken it, but a better one did.
+    /// The object matches, but a better one was chosen.
     Outranked,
-    /// A condition did not hold: its place in the list, from 0; `None` where there is none to hold.
+    /// The condition with this index did not hold; `None` if the object has no conditions.
     Failed(Option<usize>),
-    /// It cannot be evaluated.
+    /// The conditions cannot be evaluated.
     Unclear,
 }
 
 impl Engine {
-    /// How the plugin `name` chose; `None` where there is no such plugin.
+    /// Explains the choice of the plugin `name`; `None` if the plugin does not exist.
     pub fn explain(&self, name: &str, request: &dyn Request) -> Option<Explanation> {
         let entry = self.entry(name)?;
         let outcome = self.select(name, request);
@@ -67,7 +65,7 @@ impl Engine {
             }
             Outcome::Off | Outcome::NoSelector | Outcome::Unavailable { .. } => (None, None),
         };
-        // Rules are compared within the selector that won: those of others were never looked at.
+        // Only rules of the chosen selector are candidates.
         let chosen = entry.selectors.iter().find(|each| Some(&each.value.selector.id) == selector);
         Some(Explanation {
             selectors: candidates(&entry.selectors, request, |entry| Row {

@@ -1,4 +1,4 @@
-//! From a path to the objects that may take it, without looking at the others.
+//! Index from a path to the objects that may match it.
 
 use hashbrown::HashMap;
 
@@ -6,12 +6,12 @@ use super::collapse_slashes;
 use super::condition::Slashes;
 use crate::pattern::Anchor;
 
-/// Ranks of objects by what their paths begin with. Every list is rising.
+/// Ranks of objects by the anchors of their paths. Every list is ascending.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     counted: Paths,
     collapsed: Paths,
-    /// Objects of which the path says nothing.
+    /// Objects without a condition on the path.
     everywhere: Vec<u32>,
 }
 
@@ -21,15 +21,15 @@ struct Paths {
     prefixes: Prefixes,
 }
 
-/// Texts that paths may begin with.
+/// Sorted set of path prefixes.
 #[derive(Debug, Default)]
 struct Prefixes {
-    /// What all of them begin with.
+    /// Common start of all prefixes.
     common: Box<str>,
-    /// Of each the bytes behind that, as a number: comparing two numbers costs a tenth of comparing texts, and
-    /// among thousands there are a dozen steps.
+    /// The eight bytes after the common start of each prefix, as a number. Comparing numbers costs
+    /// a tenth of comparing texts, and a search among thousands takes a dozen comparisons.
     keys: Box<[u64]>,
-    /// In the order of their texts.
+    /// Prefixes in text order.
     list: Box<[Prefix]>,
 }
 
@@ -37,12 +37,12 @@ struct Prefixes {
 struct Prefix {
     text: Box<str>,
     ranks: Vec<u32>,
-    /// The longest other prefix that this one begins with.
+    /// Index of the longest other prefix that this text begins with.
     parent: Option<u32>,
 }
 
 impl Index {
-    /// `anchors` are those of each rank in turn.
+    /// Builds an index; `anchors` yields those of each rank in turn.
     pub(super) fn build(anchors: impl Iterator<Item = Option<Vec<(Anchor, Slashes)>>>) -> Self {
         let mut index = Self::default();
         let (mut counted, mut collapsed) = (HashMap::new(), HashMap::new());
@@ -60,7 +60,7 @@ impl Index {
                     Anchor::Exact(text) => paths.exact.entry(text.into()).or_default(),
                     Anchor::Prefix(text) => prefixes.entry(Box::from(text)).or_default(),
                 };
-                // Two conditions of one object may lead to the same place.
+                // Two conditions of one object may have the same anchor.
                 if ranks.last() != Some(&rank) {
                     ranks.push(rank);
                 }
@@ -71,14 +71,14 @@ impl Index {
         index
     }
 
-    /// Paths that are named as a whole, as they are compared with a request's.
+    /// Lists the literal paths in the index.
     pub(super) fn whole_paths(&self) -> impl Iterator<Item = &str> {
         self.counted.exact.keys().map(|path| &**path)
     }
 
-    /// Gives each list of ranks that may take `path` to `visit`. Costs the length of the path times the
-    /// prefixes of it, and the logarithm of the number of prefixes. Allocates only where the path has empty
-    /// segments.
+    /// Calls `visit` with each list of ranks that may match `path`. Costs the path length times the
+    /// number of matching prefixes, plus the logarithm of the number of all prefixes. Allocates
+    /// only if the path has empty segments.
     pub(super) fn visit(&self, path: &str, mut visit: impl FnMut(&[u32])) {
         self.counted.visit(path, &mut visit);
         if !self.collapsed.is_empty() {
@@ -106,7 +106,7 @@ impl Prefixes {
     fn new(ranks_by_text: HashMap<Box<str>, Vec<u32>>) -> Self {
         let list = linked(ranks_by_text);
         let common = match &*list {
-            // What the first and the last of them have in common, those between have too.
+            // In a sorted list, the common start of the first and the last text is common to all.
             [first, .., last] => common_start(&first.text, &last.text),
             [only] => &only.text,
             [] => "",
@@ -117,7 +117,8 @@ impl Prefixes {
 
     #[inline]
     fn visit(&self, path: &str, visit: &mut impl FnMut(&[u32])) {
-        // Whatever the path begins with, the last text not behind the path begins with too.
+        // Starts with the last text in order that is not after the path. Every prefix of the path
+        // is that text or one of its parents.
         let mut next = self.behind(path).checked_sub(1);
         while let Some(prefix) = next.and_then(|at| self.list.get(at)) {
             if path.starts_with(&*prefix.text) {
@@ -127,13 +128,14 @@ impl Prefixes {
         }
     }
 
-    /// How many of the texts are not behind `path`; none where it does not begin as all of them do.
+    /// Returns the number of texts that sort at or before `path`; 0 if `path` lacks the common
+    /// start.
     #[inline]
     fn behind(&self, path: &str) -> usize {
         let Some(rest) = path.as_bytes().strip_prefix(self.common.as_bytes()) else { return 0 };
         let key = key(rest);
         let behind = self.keys.partition_point(|other| *other <= key);
-        // Those with the same number are told apart by their texts.
+        // Texts with the same number are compared in full.
         if behind == 0 || self.keys[behind - 1] != key {
             return behind;
         }
@@ -142,7 +144,8 @@ impl Prefixes {
     }
 }
 
-/// The first eight bytes as a number, in the order of texts: less than that of any text behind it, or the same.
+/// Returns the first eight bytes as a big-endian number, which preserves the order of texts except
+/// for ties.
 #[inline]
 fn key(text: &[u8]) -> u64 {
     match text.first_chunk() {
@@ -153,7 +156,8 @@ fn key(text: &[u8]) -> u64 {
 
 fn common_start<'a>(one: &'a str, other: &str) -> &'a str {
     let same = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
-    // Texts that differ within a letter have what stands before it in common.
+    // The texts may differ inside a multi-byte character, so the length is rounded down to a
+    // boundary.
     &one[..one.floor_char_boundary(same)]
 }
 
@@ -162,7 +166,7 @@ fn linked(prefixes: HashMap<Box<str>, Vec<u32>>) -> Box<[Prefix]> {
     sorted.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
     let mut linked: Vec<Prefix> = Vec::with_capacity(sorted.len());
     for (text, ranks) in sorted {
-        // The text before this one, or what that begins with.
+        // Tries the preceding text, then its parents.
         let mut parent = linked.len().checked_sub(1);
         while let Some(at) = parent.filter(|at| !text.starts_with(&*linked[*at].text)) {
             parent = linked[at].parent.map(|at| at as usize);

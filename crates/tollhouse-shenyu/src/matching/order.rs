@@ -1,9 +1,10 @@
-//! The place of each plugin in the chain, as of ShenYu 2.7.2; a row's `sort` comes before it.
+//! Order of plugins in the chain, as of ShenYu 2.7.2. The `sort` of a plugin's row takes
+//! precedence.
 
-/// The place of a plugin that is not built in and whose row has no `sort`.
+/// Order of a plugin that is not built in and has no `sort`.
 pub const DEFAULT_ORDER: i64 = 0;
 
-/// The place of each plugin of ShenYu, by its name.
+/// Order of each built-in plugin of ShenYu.
 pub const PLUGIN_ORDER: &[(&str, i64)] = &[
     ("global", -1),
     ("mock", 1),
@@ -63,8 +64,8 @@ pub const PLUGIN_ORDER: &[(&str, i64)] = &[
     ("response", 420),
 ];
 
-/// Plugins that only change, record or carry requests: what cannot be evaluated is passed over. With all
-/// others, those that nobody here knows too, it refuses.
+/// Plugins that only modify, record or forward requests. Their faulty objects are skipped. All
+/// other plugins, including unknown ones, refuse requests instead.
 const HARMLESS: &[&str] = &[
     "mock",
     "cache",
@@ -94,12 +95,12 @@ const HARMLESS: &[&str] = &[
     "tcp",
 ];
 
-/// The place of a plugin that ShenYu ships.
+/// Returns the order of a built-in plugin of ShenYu.
 pub fn built_in_order(plugin: &str) -> Option<i64> {
     PLUGIN_ORDER.iter().find(|(name, _)| *name == plugin).map(|(_, order)| *order)
 }
 
-/// Whether a request must not pass where the plugin's selectors or rules cannot be evaluated.
+/// Whether requests must be refused if objects of the plugin cannot be evaluated.
 pub fn protects(plugin: &str) -> bool {
     !HARMLESS.contains(&plugin)
 }

@@ -1,4 +1,4 @@
-//! Objects that compete for a request, best first.
+//! Candidates for a request, best first.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::condition::{Conditions, Holds};
 use super::index::Index;
 use super::request::Request;
 
-/// An object with what it asks.
+/// Object with its compiled conditions.
 #[derive(Debug)]
 pub(super) struct Competitor<T> {
     pub(super) value: T,
@@ -16,18 +16,18 @@ pub(super) struct Competitor<T> {
     pub(super) sort: i64,
 }
 
-/// Which requests an object takes.
+/// Requests that an object matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     All,
     ByConditions,
-    /// By conditions of which the path decides alone: whom the index leads here is taken.
+    /// The index alone decides, so every request that it finds matches.
     ByPath,
     Nothing,
 }
 
 impl Takes {
-    /// What an object takes that asks these.
+    /// Chooses between an evaluation of the conditions and the index alone.
     pub(super) fn from_conditions(conditions: &Conditions) -> Self {
         match conditions.are_decided_by_index() {
             true => Self::ByPath,
@@ -36,33 +36,34 @@ impl Takes {
     }
 }
 
-/// The objects, in the order of choice: more conditions first, then the smaller `sort`, then as they came.
+/// Candidates in the order of choice: by descending number of conditions, then ascending `sort`,
+/// then order of arrival.
 #[derive(Debug)]
 pub(super) struct Ranked<T> {
     competitors: Box<[Arc<Competitor<T>>]>,
     index: Index,
 }
 
-/// Who takes a request.
+/// Outcome of the choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Winner<T> {
     Nobody,
-    /// This one could have won, but cannot be evaluated.
+    /// This object would be better than the one found, but cannot be evaluated.
     Unclear(T),
     Found(T),
 }
 
-/// What to do with an object that cannot be evaluated.
+/// Treatment of an object that cannot be evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unclear {
-    /// It takes nothing.
+    /// The object matches nothing.
     Skipped,
-    /// Whoever protects with it must know.
+    /// The caller is told, because the plugin protects and must refuse.
     Reported,
 }
 
 impl<T> Ranked<T> {
-    /// The same as `before` where that has the same objects in the same order.
+    /// Ranks the candidates. Returns `before` if it holds the same objects in the same order.
     pub(super) fn renew(
         mut competitors: Vec<Arc<Competitor<T>>>,
         before: Option<&Arc<Self>>,
@@ -78,7 +79,7 @@ impl<T> Ranked<T> {
         }
     }
 
-    /// Of objects in the order of choice.
+    /// Builds the index of candidates that are already in the order of choice.
     fn new(competitors: Vec<Arc<Competitor<T>>>) -> Self {
         let index = Index::build(competitors.iter().map(|each| match each.takes {
             Takes::All => None,
@@ -88,34 +89,34 @@ impl<T> Ranked<T> {
         Self { competitors: competitors.into(), index }
     }
 
-    /// In the order of choice.
+    /// Lists the candidates in the order of choice.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Competitor<T>>> {
         self.competitors.iter()
     }
 
-    /// See [`Index::whole_paths`].
+    /// As [`Index::whole_paths`].
     pub(super) fn whole_paths(&self) -> impl Iterator<Item = &str> {
         self.index.whole_paths()
     }
 
-    /// The one at a place in the order of choice.
+    /// Returns the candidate with a rank.
     pub(super) fn get(&self, rank: u32) -> Option<&T> {
         self.competitors.get(rank as usize).map(|each| &each.value)
     }
 
-    /// The place of the first of which `is_meant` holds.
+    /// Returns the rank of the first candidate that satisfies `is_meant`.
     pub(super) fn rank(&self, is_meant: impl Fn(&T) -> bool) -> Option<u32> {
         let at = self.competitors.iter().position(|each| is_meant(&each.value))?;
         at.try_into().ok()
     }
 
-    /// Who takes the request, with its place in the order of choice.
+    /// Chooses the best candidate for a request, with its rank.
     #[inline]
     pub(super) fn best(&self, request: &dyn Request, unclear: Unclear) -> Winner<(u32, &T)> {
         let (mut found, mut doubtful) = (u32::MAX, u32::MAX);
         self.index.visit(request.path(), |ranks| {
             for &rank in ranks {
-                // The list rises: what follows is no better than what was found.
+                // Ranks ascend, so the rest of the list cannot be better.
                 if rank >= found {
                     break;
                 }
@@ -143,7 +144,7 @@ impl<T> Ranked<T> {
 }
 
 impl<T> Competitor<T> {
-    /// Whoever comes here, by the index or not.
+    /// Evaluates the conditions of the object, without regard to the index.
     pub(super) fn takes(&self, request: &dyn Request) -> Holds {
         match self.takes {
             Takes::All => Holds::Yes,

@@ -1,53 +1,52 @@
-//! What conditions ask of a request.
+//! Request as conditions see it.
 
 use std::borrow::Cow;
 
-/// A request as conditions see it. Values are asked for one by one, and only those that a condition names.
+/// Values of a request. Only the values that a condition names are requested.
 pub trait Request {
-    /// The path as it came, still encoded; where a plugin has rewritten it, what it is now.
+    /// Path, still percent-encoded; after a rewrite, the new path.
     fn path(&self) -> &str;
-    /// The method.
     fn method(&self) -> &str;
-    /// The host that was asked for, without port.
+    /// Requested host without port.
     fn domain(&self) -> &str;
-    /// The client's address; also what `host` conditions see.
+    /// Address of the client; `host` conditions test it too.
     fn client_ip(&self) -> &str;
-    /// The first value of a header; names are compared without case.
+    /// First value of a header; names ignore case.
     fn header(&self, name: &str) -> Option<Cow<'_, str>>;
-    /// The first value of a query parameter.
+    /// First value of a query parameter.
     fn query(&self, name: &str) -> Option<Cow<'_, str>>;
-    /// The first value of a cookie.
+    /// First value of a cookie.
     fn cookie(&self, name: &str) -> Option<Cow<'_, str>>;
-    /// What the gateway has found out so far: `contextPath`, `path`, `method`, `rpcType`, `module`,
-    /// `httpMethod`, `appKey`. `post` conditions ask for it; they have nothing to do with the body.
+    /// Facts that the gateway has gathered: `contextPath`, `path`, `method`, `rpcType`, `module`,
+    /// `httpMethod`, `appKey`. `post` conditions test these; they do not concern the body.
     fn context(&self, field: &str) -> Option<Cow<'_, str>>;
-    /// The time on the wall where the gateway stands.
+    /// Current date and time of the gateway.
     fn local_time(&self) -> CivilTime;
 }
 
-/// Date and time without a zone, to the second.
+/// Date and time without a time zone, to the second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CivilTime {
-    /// The year.
     pub year: u16,
-    /// 1 to 12.
+    /// Month, 1 to 12.
     pub month: u8,
-    /// 1 to 31.
+    /// Day, 1 to 31.
     pub day: u8,
-    /// 0 to 23.
+    /// Hour, 0 to 23.
     pub hour: u8,
-    /// 0 to 59.
+    /// Minute, 0 to 59.
     pub minute: u8,
-    /// 0 to 59.
+    /// Second, 0 to 59.
     pub second: u8,
 }
 
 impl CivilTime {
-    /// Reads `yyyy-MM-dd HH:mm:ss`. The 31st of a shorter month is its last day, as Java's reader has it.
+    /// Parses `yyyy-MM-dd HH:mm:ss`. A day past the end of the month becomes its last day, as in
+    /// Java.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         let separators = [(4, b'-'), (7, b'-'), (10, b' '), (13, b':'), (16, b':')];
-        // Lengths and places first, so that the ranges below are in the text.
+        // Length and separators are checked first, so that the ranges below are valid.
         if bytes.len() != 19 || separators.iter().any(|(at, byte)| bytes[*at] != *byte) {
             return None;
         }

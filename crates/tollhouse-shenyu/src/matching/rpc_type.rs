@@ -1,4 +1,4 @@
-//! How a request is to be carried: ShenYu's plugin `global`.
+//! RPC type of a request, as ShenYu's plugin `global` determines it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::key::Kind;
 use crate::model::Metadata;
 use crate::pattern::{Anchor, AntPattern};
 
-/// How a request is carried to its service; each proxy plugin serves its own.
+/// Protocol between gateway and service. Each proxy plugin serves one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RpcType {
     /// `http`
@@ -34,25 +34,25 @@ pub enum RpcType {
     Brpc,
 }
 
-/// A name that is no type; ShenYu answers 500.
+/// The name is not an RPC type; ShenYu answers 500.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there is no such rpc type")]
+#[error("unknown rpc type")]
 pub struct UnknownRpcType;
 
-/// What was decided, and the method that was registered under the path.
+/// RPC type of a request and the metadata that determined it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RpcDecision<'a> {
-    /// How it is carried.
     pub rpc_type: RpcType,
-    /// What is known of its method; only where that made the decision.
+    /// Metadata of the method, if that determined the type.
     pub metadata: Option<&'a Metadata>,
 }
 
 impl RpcType {
-    /// From its name on the wire.
+    /// Parses the name of a type.
     ///
     /// # Errors
-    /// When there is none of this name.
+    ///
+    /// If the name is unknown.
     pub fn parse(name: &str) -> Result<Self, UnknownRpcType> {
         Ok(match name {
             "http" => Self::Http,
@@ -70,7 +70,7 @@ impl RpcType {
 }
 
 impl RpcType {
-    /// Its name on the wire.
+    /// Returns the name of the type in headers and metadata.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -87,10 +87,12 @@ impl RpcType {
 }
 
 impl Engine {
-    /// Decides by the header `rpc_type`, the header `Upgrade`, and the metadata of the path, in this order.
+    /// Determines the type by the header `rpc_type`, else the header `Upgrade`, else the metadata
+    /// of the path, else `http`.
     ///
     /// # Errors
-    /// When the header names no type.
+    ///
+    /// If the header names an unknown type.
     pub fn rpc_type(
         &self,
         header: Option<&str>,
@@ -111,13 +113,13 @@ impl Engine {
 }
 
 impl Engine {
-    /// What is registered of the method of a path.
+    /// Returns the metadata of the method at a path.
     pub fn metadata(&self, path: &str) -> Option<&Metadata> {
         self.metadata.find(path).map(|(_, metadata)| metadata)
     }
 }
 
-/// Metadata by path: literal paths before patterns, then as they came.
+/// Metadata by path: literal paths first, then patterns, each in the order of arrival.
 #[derive(Debug)]
 pub(super) struct MetadataTable {
     entries: Box<[Arc<Entry>]>,
@@ -132,7 +134,7 @@ struct Entry {
 }
 
 impl MetadataTable {
-    /// With what `before` has of the same objects.
+    /// Builds the table, reusing compiled entries of `before` for unchanged objects.
     pub(super) fn build(
         all: &[Arc<Metadata>],
         before: Option<&Self>,
@@ -160,7 +162,7 @@ impl MetadataTable {
                 (_, Err(error)) => problem(format!("{error}: `{}`", metadata.rpc_type)),
             }
         }
-        // A path that is named outright wins over a pattern that also holds it.
+        // A literal path takes precedence over a pattern that also matches.
         entries.sort_by_key(|entry| !matches!(entry.pattern.anchor(), Some(Anchor::Exact(_))));
         let anchors = entries
             .iter()
@@ -170,7 +172,7 @@ impl MetadataTable {
 
     #[inline]
     fn find(&self, path: &str) -> Option<(RpcType, &Metadata)> {
-        // Who registers nothing has nothing to look for.
+        // Most gateways have no metadata and skip the search.
         if self.entries.is_empty() { None } else { self.search(path) }
     }
 

@@ -177,9 +177,9 @@ fn operators_and_param_types() {
 #[test]
 fn conditions_that_nobody_can_evaluate_are_reported() {
     let cases = [
-        (condition("path", "=", "a", "b"), "there is no parameter type `path`"),
-        (condition("form-data", "=", "a", "b"), "there is no parameter type `form-data`"),
-        (uri(">", "1"), "there is no operator `>`"),
+        (condition("path", "=", "a", "b"), "unknown parameter type `path`"),
+        (condition("form-data", "=", "a", "b"), "unknown parameter type `form-data`"),
+        (uri(">", "1"), "unknown operator `>`"),
         (uri("SpEL", "#x"), "`SpEL` conditions were removed"),
         (condition("header", "=", " ", "b"), "`paramName` is missing"),
         (Condition { param_value: None, ..uri("=", "") }, "`paramValue` is missing"),

@@ -1,4 +1,4 @@
-//! An application that signs its requests: its secret, and what it may ask for.
+//! Application that signs its requests: its secret and its permitted paths.
 
 use std::fmt;
 
@@ -6,53 +6,54 @@ use serde::{Deserialize, Serialize};
 
 use crate::lenient;
 
-/// `AppAuthData`.
+/// ShenYu's `AppAuthData`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AppAuth {
-    /// The name of the application, and of the object.
+    /// Key of the application, which also identifies the object.
     #[serde(deserialize_with = "lenient::or_default")]
     pub app_key: String,
-    /// The secret of its signatures.
+    /// Secret that requests are signed with.
     #[serde(deserialize_with = "lenient::or_default")]
     pub app_secret: String,
-    /// Whether its signatures count.
+    /// Whether signatures of the application are accepted.
     #[serde(deserialize_with = "lenient::or_true")]
     pub enabled: bool,
-    /// Whether paths are looked at. Absent is true, which refuses where no paths are given.
+    /// Whether paths are checked. If absent, they are, so that an application without paths is
+    /// refused.
     #[serde(deserialize_with = "lenient::or_true")]
     pub open: bool,
-    /// Texts for nodes, one a module.
+    /// Values of the header `appParam`, one for each module.
     #[serde(deserialize_with = "lenient::or_default")]
     pub param_data_list: Vec<AuthParameter>,
-    /// The paths it may ask for.
+    /// Paths that the application may request.
     #[serde(deserialize_with = "lenient::or_default")]
     pub path_data_list: Vec<AuthPath>,
-    /// Its namespace (2.7).
+    /// Namespace (2.7).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<String>,
 }
 
-/// What nodes of a module are told of an application: the header `appParam`.
+/// Value of the header `appParam` for nodes of a module.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuthParameter {
-    /// The module: a context path.
+    /// Module: a context path.
     pub app_name: Option<String>,
-    /// The text.
+    /// Value of the header.
     pub app_param: Option<String>,
 }
 
-/// A path that an application may ask for.
+/// Path that an application may request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuthPath {
-    /// The application as consoles show it.
+    /// Name of the application as consoles show it.
     pub app_name: Option<String>,
-    /// An Ant pattern.
+    /// Ant pattern of the path.
     #[serde(deserialize_with = "lenient::or_default")]
     pub path: String,
-    /// Whether it counts. It grants, so an absent one is false.
+    /// Whether the entry applies. It grants access, so the default is false.
     #[serde(deserialize_with = "lenient::or_false")]
     pub enabled: bool,
 }
@@ -71,7 +72,7 @@ impl Default for AppAuth {
     }
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl fmt::Debug for AppAuth {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

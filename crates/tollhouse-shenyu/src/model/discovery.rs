@@ -1,71 +1,71 @@
-//! The upstreams of a selector that come from discovery (2.6.0: `tcp`; 2.6.1 and later: `divide`, `grpc`,
-//! `websocket` too).
+//! Upstreams of a selector from discovery (2.6.0: for `tcp`; since 2.6.1 also for `divide`, `grpc`
+//! and `websocket`).
 
 use serde::{Deserialize, Serialize};
 
 use crate::lenient;
 
-/// `DiscoverySyncData`: all upstreams of one selector.
+/// ShenYu's `DiscoverySyncData`: all upstreams of a selector.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DiscoveryUpstreams {
-    /// The plugin.
+    /// Name of the plugin.
     #[serde(deserialize_with = "lenient::or_default")]
     pub plugin_name: String,
-    /// The selector's id, and the object's.
+    /// Id of the selector, which also identifies the object.
     #[serde(deserialize_with = "lenient::or_default")]
     pub selector_id: String,
-    /// The selector's name.
+    /// Name of the selector.
     pub selector_name: Option<String>,
-    /// What found them.
+    /// Id of the discovery handler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discovery_handler_id: Option<String>,
-    /// Their namespace (2.7).
+    /// Namespace (2.7).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<String>,
-    /// The upstreams.
+    /// Upstreams of the selector.
     #[serde(deserialize_with = "lenient::or_default")]
     pub upstream_data_list: Vec<DiscoveryUpstream>,
 }
 
-/// `DiscoveryUpstreamData`.
+/// ShenYu's `DiscoveryUpstreamData`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DiscoveryUpstream {
-    /// Its id.
+    /// Id of the upstream.
     pub id: Option<String>,
-    /// What found it.
+    /// Id of the discovery handler.
     pub discovery_handler_id: Option<String>,
-    /// `http://`, `https://`, `ws://` and others.
+    /// Protocol prefix: `http://`, `https://`, `ws://` and others.
     pub protocol: Option<String>,
     /// Host and port.
     #[serde(deserialize_with = "lenient::or_default")]
     pub url: String,
-    /// 0 is healthy, 1 is off.
+    /// Status: 0 is healthy, 1 is offline.
     #[serde(deserialize_with = "lenient::or_zero")]
     pub status: i64,
-    /// Its share of the requests.
+    /// Relative share of requests.
     #[serde(deserialize_with = "lenient::hint")]
     pub weight: Option<i64>,
-    /// `warmup` (ms), `gray`, `healthCheckEnabled`, `upstreamHost`: a JSON document, written as text.
+    /// JSON text with `warmup` (in ms), `gray`, `healthCheckEnabled` and `upstreamHost`.
     pub props: Option<String>,
-    /// `yyyy-MM-dd HH:mm:ss`, or milliseconds since 1970; it begins to warm up then.
+    /// Creation time, when warm-up begins: `yyyy-MM-dd HH:mm:ss`, or milliseconds since 1970.
     #[serde(deserialize_with = "lenient::text", skip_serializing_if = "Option::is_none")]
     pub date_created: Option<String>,
-    /// When it began to serve, in milliseconds since 1970, where that is known: the dates are of no zone. It is
-    /// kept in the store and not handed on.
+    /// Start of service in milliseconds since 1970, if known, because the dates lack a time zone.
+    /// Stored, but not sent to gateways.
     #[serde(deserialize_with = "lenient::integer", skip_serializing)]
     pub started_ms: Option<i64>,
-    /// As `date_created`.
+    /// Time of the last change, in the format of `date_created`.
     #[serde(deserialize_with = "lenient::text", skip_serializing_if = "Option::is_none")]
     pub date_updated: Option<String>,
-    /// Its namespace (2.7).
+    /// Namespace (2.7).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<String>,
 }
 
 impl DiscoveryUpstream {
-    /// Whether it may be asked.
+    /// Whether the upstream may receive requests.
     pub const fn is_healthy(&self) -> bool {
         self.status == 0
     }

@@ -1,38 +1,38 @@
-//! What is known of one method of a service: its path and how it is called.
+//! Metadata of a service's method: its path and how it is called.
 
 use serde::{Deserialize, Serialize};
 
 use crate::lenient;
 
-/// `MetaData`.
+/// ShenYu's `MetaData`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
-    /// Its id.
+    /// Id of the metadata.
     #[serde(deserialize_with = "lenient::or_default")]
     pub id: String,
-    /// The application that registered it.
+    /// Application that registered the method.
     pub app_name: Option<String>,
-    /// The path under which the application stands.
+    /// Context path of the application.
     pub context_path: Option<String>,
-    /// The path of the method, an Ant pattern.
+    /// Path of the method, an Ant pattern.
     #[serde(deserialize_with = "lenient::or_default")]
     pub path: String,
-    /// How it is called: `http`, `dubbo`, `grpc` and others.
+    /// RPC type: `http`, `dubbo`, `grpc` and others.
     #[serde(deserialize_with = "lenient::or_default")]
     pub rpc_type: String,
-    /// The service or Java interface.
+    /// Service or Java interface.
     pub service_name: Option<String>,
-    /// The method.
+    /// Name of the method.
     pub method_name: Option<String>,
-    /// The types of its parameters, comma-separated.
+    /// Parameter types, comma-separated.
     pub parameter_types: Option<String>,
-    /// What the protocol needs beyond: a JSON document, written as text.
+    /// JSON text with protocol-specific settings.
     pub rpc_ext: Option<String>,
-    /// Whether it takes part.
+    /// Whether the metadata is in use.
     #[serde(deserialize_with = "lenient::or_true")]
     pub enabled: bool,
-    /// Its namespace (2.7).
+    /// Namespace (2.7).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<String>,
 }

@@ -1,33 +1,33 @@
-//! A plugin's row: whether it runs, where in the chain, with which configuration.
+//! Plugin's row: whether it is enabled, its order in the chain, and its configuration.
 
 use serde::{Deserialize, Serialize};
 
 use crate::lenient;
 
-/// `PluginData`.
+/// ShenYu's `PluginData`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Plugin {
-    /// Its id.
+    /// Id of the plugin.
     #[serde(deserialize_with = "lenient::or_default")]
     pub id: String,
-    /// Its name, by which selectors and rules name it.
+    /// Name by which selectors and rules refer to the plugin.
     #[serde(deserialize_with = "lenient::or_default")]
     pub name: String,
-    /// A JSON document, written as text.
+    /// JSON text of the configuration.
     pub config: Option<String>,
-    /// The heading under which consoles show it.
+    /// Category in consoles.
     pub role: Option<String>,
-    /// Whether it runs.
+    /// Whether the plugin is enabled.
     #[serde(deserialize_with = "lenient::or_true")]
     pub enabled: bool,
-    /// Its place in the chain, rising; the one built in where absent.
+    /// Order in the chain, ascending; the built-in order if absent.
     #[serde(deserialize_with = "lenient::integer")]
     pub sort: Option<i64>,
-    /// An uploaded archive of Java classes, which no gateway but Java's can run.
+    /// Uploaded archive of Java classes. Only Java gateways can run it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin_jar: Option<String>,
-    /// Its namespace (2.7).
+    /// Namespace (2.7).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<String>,
 }

@@ -1,56 +1,56 @@
-//! A rule: which requests of its selector the plugin serves, and how.
+//! Rule of a selector: its conditions and the plugin's settings for matching requests.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Condition, MatchMode};
 use crate::lenient;
 
-/// `RuleData`.
+/// ShenYu's `RuleData`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rule {
-    /// Its id.
+    /// Id of the rule.
     #[serde(deserialize_with = "lenient::or_default")]
     pub id: String,
-    /// Its name.
+    /// Name of the rule.
     #[serde(deserialize_with = "lenient::or_default")]
     pub name: String,
-    /// Its plugin's name.
+    /// Name of the plugin.
     #[serde(deserialize_with = "lenient::or_default")]
     pub plugin_name: String,
-    /// Its selector's id.
+    /// Id of the selector.
     #[serde(deserialize_with = "lenient::or_default")]
     pub selector_id: String,
-    /// The code of [`Self::mode`].
+    /// Code of [`Self::mode`].
     #[serde(deserialize_with = "lenient::or_zero")]
     pub match_mode: i64,
-    /// Lower first, among rules that match as well.
+    /// Order among rules with the same number of conditions, ascending.
     #[serde(deserialize_with = "lenient::or_zero")]
     pub sort: i64,
-    /// Whether it takes part.
+    /// Whether the rule is enabled.
     #[serde(deserialize_with = "lenient::or_true")]
     pub enabled: bool,
-    /// Whether a match is written to the log; `loged` on the wire.
+    /// Whether matches are logged; spelled `loged` in JSON.
     #[serde(rename = "loged", alias = "logged", deserialize_with = "lenient::or_false")]
     pub logged: bool,
-    /// What the plugin does: a JSON document, written as text.
+    /// JSON text with the plugin's settings.
     pub handle: Option<String>,
-    /// The conditions.
+    /// Conditions of the rule.
     #[serde(deserialize_with = "lenient::or_default")]
     pub condition_data_list: Vec<Condition>,
-    /// The conditions before the last edit; never matched.
+    /// Conditions before the last edit; not used for matching.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_condition_data_list: Option<Vec<Condition>>,
-    /// Whether paths of it hold variables, in which case ShenYu keeps no cache.
+    /// Whether paths contain variables, in which case ShenYu does not cache matches.
     #[serde(deserialize_with = "lenient::or_false")]
     pub match_restful: bool,
-    /// Its namespace (2.7).
+    /// Namespace (2.7).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<String>,
 }
 
 impl Rule {
-    /// How its conditions combine.
+    /// Returns how the conditions combine.
     pub const fn mode(&self) -> MatchMode {
         MatchMode::from_code(self.match_mode)
     }

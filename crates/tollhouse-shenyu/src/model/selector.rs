@@ -1,75 +1,76 @@
-//! A selector: which requests a plugin has to do with.
+//! Selector of a plugin: its conditions and the plugin's settings for matching requests.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Condition, MatchMode};
 use crate::lenient;
 
-/// `SelectorData`.
+/// ShenYu's `SelectorData`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Selector {
-    /// Its id.
+    /// Id of the selector.
     #[serde(deserialize_with = "lenient::or_default")]
     pub id: String,
-    /// Its plugin's id.
+    /// Id of the plugin.
     pub plugin_id: Option<String>,
-    /// Its plugin's name.
+    /// Name of the plugin.
     #[serde(deserialize_with = "lenient::or_default")]
     pub plugin_name: String,
-    /// Its name.
+    /// Name of the selector.
     #[serde(deserialize_with = "lenient::or_default")]
     pub name: String,
-    /// The code of [`Self::mode`].
+    /// Code of [`Self::mode`].
     #[serde(deserialize_with = "lenient::or_zero")]
     pub match_mode: i64,
-    /// The code of [`Self::selector_type`].
+    /// Code of [`Self::selector_type`].
     #[serde(rename = "type", deserialize_with = "lenient::integer")]
     pub type_code: Option<i64>,
-    /// Lower first, among selectors that match as well.
+    /// Order among selectors with the same number of conditions, ascending.
     #[serde(deserialize_with = "lenient::or_zero")]
     pub sort: i64,
-    /// Whether it takes part.
+    /// Whether the selector is enabled.
     #[serde(deserialize_with = "lenient::or_true")]
     pub enabled: bool,
-    /// Whether a match is written to the log. The admin's REST interface writes `loged`.
+    /// Whether matches are logged. The admin's REST interface calls this member `loged`.
     #[serde(alias = "loged", deserialize_with = "lenient::or_false")]
     pub logged: bool,
-    /// Whether rules are looked at; otherwise the plugin runs with its default rule.
+    /// Whether rules are evaluated; otherwise the plugin applies its default rule.
     #[serde(deserialize_with = "lenient::or_true")]
     pub continued: bool,
-    /// What the plugin does with it: a JSON document, written as text.
+    /// JSON text with the plugin's settings.
     pub handle: Option<String>,
-    /// The conditions.
+    /// Conditions of the selector.
     #[serde(deserialize_with = "lenient::or_default")]
     pub condition_list: Vec<Condition>,
-    /// The conditions before the last edit, by which admins find what to replace; never matched.
+    /// Conditions before the last edit, by which admins find the replaced ones; not used for
+    /// matching.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_condition_list: Option<Vec<Condition>>,
-    /// Whether paths of it hold variables, in which case ShenYu keeps no cache.
+    /// Whether paths contain variables, in which case ShenYu does not cache matches.
     #[serde(deserialize_with = "lenient::or_false")]
     pub match_restful: bool,
-    /// Its namespace (2.7).
+    /// Namespace (2.7).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<String>,
 }
 
-/// Whether a selector looks at its conditions.
+/// Scope of a selector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelectorType {
-    /// It takes every request.
+    /// Matches every request.
     Full,
-    /// It takes what its conditions take; nothing where it has none.
+    /// Matches requests that satisfy the conditions; without conditions, none.
     Custom,
 }
 
 impl Selector {
-    /// How its conditions combine.
+    /// Returns how the conditions combine.
     pub const fn mode(&self) -> MatchMode {
         MatchMode::from_code(self.match_mode)
     }
 
-    /// Whether it looks at its conditions.
+    /// Returns whether the conditions are evaluated.
     pub const fn selector_type(&self) -> SelectorType {
         match self.type_code {
             Some(0) => SelectorType::Full,

@@ -1,10 +1,11 @@
-//! Ant's patterns, as Spring's `AntPathMatcher` takes them: `**` is any number of segments, anywhere.
+//! Ant patterns as in Spring's `AntPathMatcher`: `**` matches any number of segments, at any
+//! position.
 
 use super::segment::Segment;
 use super::{Anchor, PATTERN_BYTES_MAX, PatternError};
 
-/// A pattern. Empty segments count neither in it nor in paths, so that `/a//b` is as good as `/a/b`; whether
-/// a path begins and ends with a slash does count. `/a/**` takes `/a` too.
+/// Compiled Ant pattern. Empty segments are ignored in pattern and path, so that `/a//b` equals
+/// `/a/b`. A slash at the start or end is significant. `/a/**` also matches `/a`.
 #[derive(Debug, Clone)]
 pub struct AntPattern {
     starts_with_slash: bool,
@@ -15,7 +16,7 @@ pub struct AntPattern {
 #[derive(Debug, Clone)]
 enum Token {
     Segment(Segment),
-    /// A segment that is `*` as written, which alone takes the empty end of `/a/`.
+    /// Segment written as `*`. Only this token matches the empty end of `/a/`.
     Star,
     /// `**`
     Segments,
@@ -47,7 +48,8 @@ impl AntPattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// When it is too long or an expression in it cannot be compiled.
+    ///
+    /// If it is too long, or an expression in it is invalid.
     pub fn compile(text: &str) -> Result<Self, PatternError> {
         if text.len() > PATTERN_BYTES_MAX {
             return Err(PatternError::TooLong);
@@ -59,14 +61,15 @@ impl AntPattern {
         })
     }
 
-    /// Whether the whole path is taken. Costs at most the length of the path times that of the pattern.
+    /// Whether the pattern matches the whole path. Costs at most path length times pattern length.
     pub fn matches(&self, path: &str) -> bool {
         if path.starts_with('/') != self.starts_with_slash {
             return false;
         }
         let mut path_rest = segments(path);
         let mut tokens = &*self.tokens;
-        // Up to the first `**` from the left, then up to the last from the right.
+        // Matches the tokens before the first `**` from the left, then those after the last one
+        // from the right.
         while let [token, rest @ ..] = tokens {
             if token.is_segments() {
                 break;
@@ -82,7 +85,7 @@ impl AntPattern {
         if tokens.is_empty() {
             return path_rest.next().is_none() && self.ends_with_slash == path.ends_with('/');
         }
-        // Behind a `**` at the end Spring does not look at the last slash.
+        // As in Spring, the final slash is ignored after a trailing `**`.
         let ends_open = tokens.last().is_some_and(Token::is_segments);
         if !ends_open && self.ends_with_slash != path.ends_with('/') {
             return false;
@@ -99,7 +102,8 @@ impl AntPattern {
         matches_between(tokens, path_rest)
     }
 
-    /// What every path that it takes begins with, once empty segments are left out; `None` for nothing.
+    /// Returns the necessary start of matching paths, without empty segments; `None` if every path
+    /// may match.
     pub(crate) fn anchor(&self) -> Option<Anchor> {
         let mut text = String::from(if self.starts_with_slash { "/" } else { "" });
         for (index, token) in self.tokens.iter().enumerate() {
@@ -109,7 +113,7 @@ impl AntPattern {
                     text.push_str(separator);
                     text.push_str(literal);
                 }
-                // Without its slash: `/a/**` takes `/a`.
+                // Without the slash, because `/a/**` also matches `/a`.
                 Token::Segments => return prefix(text),
                 Token::Star => {
                     text.push_str(separator);
@@ -133,8 +137,8 @@ fn prefix(text: String) -> Option<Anchor> {
     (!text.is_empty()).then_some(Anchor::Prefix(text))
 }
 
-/// What stands between the first `**` and the last: each run of segments at the first place where it fits,
-/// which leaves the most to those behind it.
+/// Matches the tokens between the first and the last `**`. Each run of segments takes the first
+/// position where it fits, which leaves the longest rest for later runs.
 fn matches_between<'p>(
     mut tokens: &[Token],
     mut path: impl DoubleEndedIterator<Item = &'p str> + Clone,

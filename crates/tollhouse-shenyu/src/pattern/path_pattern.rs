@@ -1,15 +1,17 @@
-//! Spring's PathPattern: as Ant's, but `**` and `{*name}` only at the end, and every slash counts.
+//! Spring's PathPattern: like Ant patterns, but `**` and `{*name}` may only occur at the end, and
+//! every slash counts.
 
 use super::segment::Segment;
 use super::{Anchor, PATTERN_BYTES_MAX, PatternError};
 
-/// A pattern. A slash at the end counts, as since Spring 6 (ShenYu 2.7); `/a/**` takes `/a` too.
+/// Compiled PathPattern. A final slash is significant, as since Spring 6 (ShenYu 2.7). `/a/**` also
+/// matches `/a`.
 #[derive(Debug, Clone)]
 pub struct PathPattern {
     elements: Box<[Element]>,
-    /// Whether any segments may follow.
+    /// Whether further segments may follow.
     takes_rest: bool,
-    /// Whether the last segment is `*`, which takes an empty one too.
+    /// Whether the last segment is `*`, which also matches an empty segment.
     ends_in_star: bool,
 }
 
@@ -23,7 +25,8 @@ impl PathPattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// When it is too long, an expression in it cannot be compiled, or something follows `**`.
+    ///
+    /// If it is too long, an expression in it is invalid, or something follows `**`.
     pub fn compile(text: &str) -> Result<Self, PatternError> {
         if text.len() > PATTERN_BYTES_MAX {
             return Err(PatternError::TooLong);
@@ -52,7 +55,7 @@ impl PathPattern {
         Ok(Self { elements: elements.into(), takes_rest: false, ends_in_star })
     }
 
-    /// Whether the whole path is taken. Costs at most the length of the path times that of a segment.
+    /// Whether the pattern matches the whole path. Costs at most path length times segment length.
     pub fn matches(&self, path: &str) -> bool {
         let mut rest = path;
         let last = self.elements.len().saturating_sub(1);
@@ -75,7 +78,7 @@ impl PathPattern {
         rest.is_empty() || (self.takes_rest && rest.starts_with('/'))
     }
 
-    /// What every path that it takes begins with; `None` for nothing.
+    /// Returns the necessary start of matching paths; `None` if every path may match.
     pub(crate) fn anchor(&self) -> Option<Anchor> {
         let mut text = String::new();
         for element in &self.elements {
@@ -95,7 +98,7 @@ impl PathPattern {
     }
 }
 
-/// `**`, or `{*name}`.
+/// Whether a segment is `**` or `{*name}`.
 fn is_rest(segment: &str) -> bool {
     segment == "**" || (segment.starts_with("{*") && segment.ends_with('}'))
 }

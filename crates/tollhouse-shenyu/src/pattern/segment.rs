@@ -1,24 +1,24 @@
-//! One segment of a pattern: text, wildcards, or an expression.
+//! Segments of patterns: text, wildcards and expressions.
 
 use regex::Regex;
 
 use super::PatternError;
 use crate::expression;
 
-/// A segment, compiled.
+/// Compiled segment.
 #[derive(Debug, Clone)]
 pub(super) enum Segment {
-    /// This text.
+    /// Matches this text.
     Literal(Box<str>),
-    /// Any text.
+    /// Matches any text.
     Any,
-    /// Text with `?` and `*`.
+    /// Text with the wildcards `?` and `*`.
     Glob(Box<[Glob]>),
-    /// Text with an expression in it.
+    /// Text with at least one regular expression.
     Expression(Regex),
 }
 
-/// A piece of a segment.
+/// Element of a segment with wildcards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Glob {
     Character(char),
@@ -26,7 +26,7 @@ pub(super) enum Glob {
     Run,
 }
 
-/// A piece as it is written.
+/// Element of a segment as written.
 enum Piece<'a> {
     Glob(Glob),
     /// `{name:regex}`
@@ -62,7 +62,7 @@ impl Segment {
         }
     }
 
-    /// The text that a match begins with; all of it where the segment is literal.
+    /// Returns the literal text before the first wildcard.
     pub(super) fn literal_start(&self) -> String {
         match self {
             Self::Literal(literal) => literal.to_string(),
@@ -78,12 +78,13 @@ impl Segment {
     }
 }
 
-/// Costs at most the length of the text times that of the pattern: what stands before the last run that was
-/// begun never needs to be looked at again.
+/// Matches text with wildcards. Costs at most text length times pattern length, because only the
+/// last `*` is ever retried.
 fn matches_glob(globs: &[Glob], text: &str) -> bool {
     let mut rest = text.chars();
     let mut at = 0;
-    // Where to go on when what follows the last run does not match: behind the run, one character later.
+    // Resume point after a mismatch: the position after the last `*`, and the text one character
+    // later.
     let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
     loop {
         let before = rest.clone();
@@ -124,7 +125,7 @@ fn compile_expression(pieces: &[Piece<'_>]) -> Result<Segment, PatternError> {
             Piece::Glob(Glob::One) => source.push_str("(?s:.)"),
             Piece::Glob(Glob::Run) => source.push_str("(?s:.*)"),
             Piece::Expression(text) => {
-                // Alone first: `a)(b` would close the group that is put around it.
+                // Compiled alone first, because `a)(b` would close the group that is added below.
                 if let Err(reason) = expression::compile_whole(text) {
                     return error(text, reason.to_string());
                 }
@@ -140,7 +141,7 @@ fn compile_expression(pieces: &[Piece<'_>]) -> Result<Segment, PatternError> {
     }
 }
 
-/// Takes a segment apart; a brace without its partner is text.
+/// Splits a segment into elements; an unbalanced brace is literal text.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut at = 0;
@@ -165,7 +166,8 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// Where the brace that `text` begins with is closed; expressions may hold braces of their own.
+/// Returns the position of the brace that closes the first one. Expressions may contain nested
+/// braces.
 fn variable_end(text: &str) -> Option<usize> {
     let mut depth = 0;
     let mut escaped = false;

@@ -1,4 +1,4 @@
-//! The topic that `loggingKafka` writes to: the plugin's, or that of a selector.
+//! Topic that `loggingKafka` writes to, from the plugin's configuration or a selector's handle.
 
 use std::fmt;
 
@@ -10,35 +10,32 @@ use super::WAITING_MAX;
 use crate::divide::HandleError;
 use crate::{handle, lenient};
 
-/// The topic that ShenYu's form proposes.
+/// Default topic, as proposed by ShenYu's form.
 const TOPIC: &str = "shenyu-access-logging";
 
-/// Brokers that a configuration names at most: they only tell of the others.
+/// Most bootstrap brokers that are read; they only serve to find the others.
 const BROKERS_MAX: usize = 64;
 
-/// A topic of Kafka's that takes records.
+/// Kafka topic for records.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct KafkaTopic {
-    /// Brokers to ask first: names or addresses, IPv6 ones without brackets, and ports.
+    /// Bootstrap brokers: host names or addresses, IPv6 without brackets, and ports.
     pub brokers: Vec<(String, u16)>,
-    /// Its name.
     pub name: String,
-    /// Whether brokers are spoken to over TLS.
+    /// Whether brokers are reached over TLS.
     pub is_encrypted: bool,
-    /// Who writes; `None` where nobody is asked.
+    /// SASL credentials; `None` for anonymous access.
     pub login: Option<KafkaLogin>,
-    /// Records that wait for delivery at most.
+    /// Most records waiting for delivery.
     pub waiting_max: usize,
 }
 
-/// Who writes.
+/// SASL credentials.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct KafkaLogin {
-    /// How that is shown.
+    /// SASL mechanism.
     pub mechanism: Mechanism,
-    /// The name.
     pub user: String,
-    /// The password of that.
     pub password: String,
 }
 
@@ -77,7 +74,7 @@ pub(crate) struct Config {
     buffer_queue_size: Option<i64>,
 }
 
-/// What a selector says otherwise than the plugin.
+/// Settings of a selector that override the plugin's.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct SelectorHandle {
@@ -88,11 +85,13 @@ pub(crate) struct SelectorHandle {
 }
 
 impl KafkaTopic {
-    /// Reads a plugin's configuration and a selector's handle, and gives the share of exchanges besides that the
-    /// latter asks for.
+    /// Reads a plugin's configuration and a selector's handle. Also returns the selector's sampling
+    /// rate if set.
     ///
     /// # Errors
-    /// When one of them is no JSON object of this shape, names no broker or no topic, or asks for what is not spoken.
+    ///
+    /// If one of them is not a JSON object of this shape, names no broker or an invalid topic, or
+    /// uses an unsupported setting.
     pub fn read(
         config: Option<&str>,
         selector: Option<&str>,
@@ -108,7 +107,7 @@ impl KafkaTopic {
         let name = [&*selector.topic, &*config.topic, TOPIC].map(str::trim);
         let name = name.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
         if !is_topic(name) {
-            return Err(wrong("`topic` is no name of 1 to 249 letters, digits, `.`, `_` and `-`"));
+            return Err(wrong("`topic` must be 1 to 249 letters, digits, `.`, `_` and `-`"));
         }
         let (is_encrypted, login) = security(&config)?;
         let waiting = config.buffer_queue_size.unwrap_or(WAITING_MAX).clamp(1, WAITING_MAX);
@@ -127,11 +126,11 @@ impl KafkaTopic {
     }
 }
 
-/// Brokers as Kafka's clients are told of them: `host:port`, separated by commas.
+/// Parses brokers in Kafka's format: `host:port`, separated by commas.
 fn brokers_of(text: &str) -> Result<Vec<(String, u16)>, HandleError> {
     let wrong = || {
         let reason =
-            "`namesrvAddr` of the plugin names brokers as `host:port`, separated by commas";
+            "`namesrvAddr` of the plugin must be a list of `host:port`, separated by commas";
         HandleError::Malformed(reason.to_owned())
     };
     let brokers = text.split(',').map(str::trim).filter(|broker| !broker.is_empty());
@@ -147,7 +146,7 @@ fn brokers_of(text: &str) -> Result<Vec<(String, u16)>, HandleError> {
     brokers.filter(|brokers| !brokers.is_empty()).ok_or_else(wrong)
 }
 
-/// Whether brokers are spoken to over TLS, and who writes.
+/// Returns whether brokers are reached over TLS, and the credentials.
 fn security(config: &Config) -> Result<(bool, Option<KafkaLogin>), HandleError> {
     let wrong = |reason: String| HandleError::Malformed(reason);
     let (protocol, mechanism) = (config.security_protocol.trim(), config.sasl_mechanism.trim());
@@ -156,20 +155,20 @@ fn security(config: &Config) -> Result<(bool, Option<KafkaLogin>), HandleError> 
         "SSL" => (true, false),
         "SASL_PLAINTEXT" => (false, true),
         "SASL_SSL" => (true, true),
-        _ => return Err(wrong(format!("there is no `securityProtocol` {protocol}"))),
+        _ => return Err(wrong(format!("unknown `securityProtocol` {protocol}"))),
     };
     if !logs_in {
         return Ok((is_encrypted, None));
     }
     let mechanism = Mechanism::named(&mechanism.to_ascii_uppercase()).ok_or_else(|| {
         wrong(format!(
-            "`saslMechanism` is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, and not {mechanism:?}"
+            "`saslMechanism` must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, not {mechanism:?}"
         ))
     })?;
     let user = config.user_name.trim().to_owned();
     let password = config.pass_word.clone().unwrap_or_default();
     if user.is_empty() {
-        return Err(wrong(format!("`userName` is missing, which {protocol} asks for")));
+        return Err(wrong(format!("`userName` is missing, which {protocol} requires")));
     }
     Ok((is_encrypted, Some(KafkaLogin { mechanism, user, password })))
 }

@@ -1,4 +1,4 @@
-//! Methods of Dubbo, and the arguments that a body says.
+//! Dubbo methods and their arguments from request bodies.
 
 use std::time::Duration;
 
@@ -12,24 +12,24 @@ use crate::model::Metadata;
 use crate::weight::is_light;
 use crate::{handle, lenient};
 
-/// A call that nothing else is said of.
+/// Default timeout of a call in milliseconds.
 const DEFAULT_TIMEOUT_MS: i64 = 3000;
 
-/// Milliseconds that a rule or metadata may ask for, at most: an hour.
+/// Longest timeout that a rule or metadata may set: one hour.
 const TIMEOUT_MS_MAX: i64 = 3_600_000;
 
-/// Attempts beyond the first that a rule or metadata may ask for, at most.
+/// Most retries that a rule or metadata may set.
 const RETRIES_MAX: i64 = 100;
 
-/// Parameters of a method: what Java allows.
+/// Most parameters of a method, as in Java.
 const PARAMETERS_MAX: usize = 255;
 
-/// What a rule says.
+/// Settings of a rule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DubboRule {
-    /// How long a call may take; `None` where the method's metadata decide.
+    /// Timeout of a call; `None` leaves it to the method's metadata.
     pub timeout: Option<Duration>,
-    /// Attempts beyond the first.
+    /// Number of retries after the first attempt.
     pub retries: Option<u32>,
 }
 
@@ -57,43 +57,43 @@ impl DubboRule {
     /// Reads a rule's handle.
     ///
     /// # Errors
-    /// When it is no JSON object of this shape.
+    ///
+    /// If it is not a JSON object of this shape.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
         let limits: Limits = handle::read(handle)?;
         Ok(Self { timeout: limits.timeout(), retries: limits.retries() })
     }
 }
 
-/// A method that can be called.
+/// Dubbo method that can be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DubboMethod {
-    /// The interface.
+    /// Java interface of the service.
     pub service: String,
-    /// The method.
     pub method: String,
-    /// The version of the service; blank for none.
+    /// Version of the service; empty for none.
     pub version: String,
-    /// Its group; blank for none.
+    /// Group of the service; empty for none.
     pub group: String,
-    /// Host and port of the one server that provides it, where metadata name it.
+    /// Host and port of the only provider, if the metadata name one.
     pub address: Option<String>,
-    /// How long a call may take.
+    /// Timeout of a call.
     pub timeout: Duration,
-    /// Attempts beyond the first.
+    /// Number of retries after the first attempt.
     pub retries: u32,
     parameters: Parameters,
 }
 
-/// What is called with.
+/// Parameters of a method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Parameters {
-    /// Types alone: the members of a body are values in their order.
+    /// Types only: the members of a body are the arguments, in order.
     Types(Vec<String>),
     /// Names and types.
     Named(Vec<(String, String)>),
 }
 
-/// Types, and as many values.
+/// Parameter types, and the same number of values.
 pub type Arguments = (Vec<String>, Vec<Value>);
 
 #[derive(Deserialize, Default)]
@@ -110,7 +110,7 @@ struct Extension {
 }
 
 impl DubboMethod {
-    /// From what is registered of it, and what a rule says before that; `None` where that says no method.
+    /// Reads a method from its metadata and a rule; `None` if the metadata are invalid.
     pub fn read(metadata: &Metadata, rule: DubboRule) -> Option<Self> {
         let service = name(metadata.service_name.as_deref())?;
         let method = name(metadata.method_name.as_deref())?;
@@ -122,14 +122,14 @@ impl DubboMethod {
             version: extension.version.trim().to_owned(),
             group: extension.group.trim().to_owned(),
             address: address(&extension.url),
-            // What is said of the method counts before what is said of many.
+            // Metadata of the method take precedence over a rule, which applies to many methods.
             timeout: extension.limits.timeout().or(rule.timeout).unwrap_or(default),
             retries: extension.limits.retries().or(rule.retries).unwrap_or(0),
             parameters: Parameters::read(metadata.parameter_types.as_deref().unwrap_or_default())?,
         })
     }
 
-    /// Whether it is called with anything.
+    /// Whether the method has parameters.
     pub fn has_parameters(&self) -> bool {
         match &self.parameters {
             Parameters::Types(types) => !types.is_empty(),
@@ -137,8 +137,9 @@ impl DubboMethod {
         }
     }
 
-    /// What a body says that it is called with: of one object the whole body, else the body's members by
-    /// name or in their order. `None` where the body does not fit.
+    /// Converts a request body to arguments. The body is the argument of a method with a single
+    /// object parameter. Otherwise its members are the arguments, by name or in order. Returns
+    /// `None` if the body does not fit.
     pub fn arguments(&self, body: &[u8]) -> Option<Arguments> {
         let types: Vec<String> = match &self.parameters {
             Parameters::Types(types) => types.clone(),
@@ -168,7 +169,7 @@ impl DubboMethod {
                     let at = members.iter().position(|(known, _)| known == name)?;
                     Some(members.swap_remove(at).1)
                 };
-                // One that is left out is none, as for Java.
+                // A missing argument is `null`, as in Java.
                 named.iter().map(|(name, _)| take(name).unwrap_or_default()).collect()
             }
         };
@@ -177,7 +178,7 @@ impl DubboMethod {
 }
 
 impl Parameters {
-    /// `java.lang.String,int`, or `{"name": "java.lang.String"}`.
+    /// Parses `java.lang.String,int` or `{"name": "java.lang.String"}`.
     fn read(text: &str) -> Option<Self> {
         let text = text.trim();
         if text.starts_with('{') {
@@ -195,7 +196,7 @@ impl Parameters {
     }
 }
 
-/// Whether values of a type stand for themselves, so that a body must give them a name.
+/// Whether a type is a primitive or simple value, so that a body must wrap it in a named member.
 fn is_plain(type_name: &str) -> bool {
     let is_primitive = matches!(
         type_name,
@@ -205,7 +206,7 @@ fn is_plain(type_name: &str) -> bool {
     is_primitive || is_value || matches!(type_name, "java.util.Date" | "java.util.UUID")
 }
 
-/// Of `dubbo://10.0.0.1:20880/…` the address.
+/// Returns the address in a URL such as `dubbo://10.0.0.1:20880/…`.
 fn address(url: &str) -> Option<String> {
     let rest = url.trim();
     let rest = rest.split_once("://").map_or(rest, |(_, rest)| rest);
@@ -215,7 +216,7 @@ fn address(url: &str) -> Option<String> {
     is_good.then(|| rest[..end].to_owned())
 }
 
-/// An object's members in their order, which is that of parameters.
+/// Members of an object in order, which is the order of parameters.
 struct Members(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Members {

@@ -1,4 +1,4 @@
-//! Methods of gRPC, and the body in which ShenYu has their messages.
+//! gRPC methods, and the form of their messages in request bodies of ShenYu.
 
 use std::time::Duration;
 
@@ -10,29 +10,29 @@ use crate::model::Metadata;
 use crate::weight::is_light;
 use crate::{handle, lenient};
 
-/// A call that nothing else is said of.
+/// Default timeout of a call in milliseconds.
 const DEFAULT_TIMEOUT_MS: i64 = 5000;
 
-/// Milliseconds that metadata may ask for, at most: an hour.
+/// Longest timeout that metadata may set: one hour.
 const TIMEOUT_MS_MAX: i64 = 3_600_000;
 
-/// What is added to the name of a service that takes its messages as JSON: that of ShenYu's server-side part.
+/// Suffix of service names that accept JSON messages, from ShenYu's server-side library.
 const JSON_SERVICE: &str = "JSON";
 
-/// Field 1, with a length in front (protobuf's encoding, "Message Structure").
+/// Tag of field 1 with a length prefix (protobuf encoding, "Message Structure").
 const JSON_FIELD: u8 = 0x0a;
 
-/// Messages of one request: each is a frame of its own.
+/// Most messages of one request; each becomes a separate frame.
 const MESSAGES_MAX: usize = 10_000;
 
-/// A method that can be called by gRPC.
+/// gRPC method that can be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrpcMethod {
-    /// The path to ask a server for.
+    /// Path of the method on the server.
     pub path: String,
-    /// Most messages that it is called with; further ones of a body are left out, as in ShenYu.
+    /// Most messages of a call; further ones are ignored, as in ShenYu.
     pub messages_max: usize,
-    /// How long a call may take.
+    /// Timeout of a call.
     pub timeout: Duration,
 }
 
@@ -46,7 +46,7 @@ struct Extension {
 }
 
 impl GrpcMethod {
-    /// From what is registered of it; `None` where that says no method.
+    /// Reads a method from its metadata; `None` if they are invalid.
     pub fn read(metadata: &Metadata) -> Option<Self> {
         let service = name(metadata.service_name.as_deref())?;
         let method = name(metadata.method_name.as_deref())?;
@@ -64,14 +64,14 @@ impl GrpcMethod {
     }
 }
 
-/// A body `{"data": [{…}, …]}` as frames of gRPC, one for each message, of which so many are taken; `None`
-/// where it is no such body.
+/// Converts a body `{"data": [{…}, …]}` to gRPC frames, one for each of the first `messages_max`
+/// messages. Returns `None` for other bodies.
 pub fn frames_of_body(body: &[u8], messages_max: usize) -> Option<Vec<u8>> {
     #[derive(Deserialize)]
     struct Body {
         data: Vec<Value>,
     }
-    // Derived readers would take a list for the members in their order.
+    // Derived deserializers would also accept a JSON array with the members in order.
     if body.trim_ascii_start().first() != Some(&b'{') || !is_light(body) {
         return None;
     }
@@ -96,15 +96,15 @@ pub fn frames_of_body(body: &[u8], messages_max: usize) -> Option<Vec<u8>> {
 
 fn append_varint(mut number: u64, out: &mut Vec<u8>) {
     while number > 0x7f {
-        // The low seven bits.
+        // Masked to the low seven bits.
         out.push((number & 0x7f) as u8 | 0x80);
         number >>= 7;
     }
     out.push(number as u8);
 }
 
-/// The text of JSON that a message holds, without space between its tokens; an empty text for an empty one, `None`
-/// where it is no such message.
+/// Returns the JSON in a message, without white space between tokens. An empty message yields an
+/// empty JSON string, an invalid one `None`.
 pub fn json_of_message(message: &[u8]) -> Option<String> {
     let Some((&field, mut rest)) = message.split_first() else { return Some("\"\"".to_owned()) };
     if field != JSON_FIELD {
@@ -125,7 +125,7 @@ pub fn json_of_message(message: &[u8]) -> Option<String> {
     None
 }
 
-/// A text of JSON without space between its tokens.
+/// Removes white space between the tokens of JSON.
 fn compact(text: &str) -> String {
     let (mut made, mut in_string, mut is_escaped) =
         (String::with_capacity(text.len()), false, false);

@@ -1,12 +1,12 @@
-//! Which members of settings are secrets, and settings without them. What is a secret is told by the names of
-//! members: plugins that nobody here knows have secrets too.
+//! Masking of secrets in settings. Secrets are recognised by member names, so that unknown plugins
+//! are covered too.
 
 use serde_json::{Map, Value};
 
-/// What stands in the place of a secret.
+/// Replacement for a secret.
 pub const COVER: &str = "******";
 
-/// Names of secrets, in lower case, beside those that say so themselves.
+/// Names of secret members in lower case, in addition to those that contain one of [`PARTS`].
 const NAMES: &[&str] = &[
     "authorization",
     "token",
@@ -21,13 +21,14 @@ const NAMES: &[&str] = &[
     "privatekey",
 ];
 
-/// Parts of names of secrets. ShenYu writes one of them otherwise than the dictionary.
+/// Parts of names of secret members. ShenYu misspells one of them.
 const PARTS: &[&str] = &["password", "secret", "secrect", "credential"];
 
-/// Texts of JSON within each other that are looked into.
+/// Deepest nesting of JSON texts within JSON strings that is searched.
 const DEPTH_MAX: u8 = 4;
 
-/// Whether settings, JSON written as text, hold a secret. What is no JSON may.
+/// Whether settings, which are JSON text, contain a secret. Other text may contain one, so it
+/// counts as secret.
 pub fn holds_secret(settings: &str) -> bool {
     let settings = settings.trim();
     if settings.is_empty() {
@@ -39,7 +40,7 @@ pub fn holds_secret(settings: &str) -> bool {
     }
 }
 
-/// The same settings with [`COVER`] in the place of each secret; `None` where they hold none.
+/// Replaces each secret in settings by [`COVER`]; `None` if they hold no secret.
 pub fn cover(settings: &str) -> Option<String> {
     if !holds_secret(settings) {
         return None;
@@ -51,8 +52,8 @@ pub fn cover(settings: &str) -> Option<String> {
     Some(value.to_string())
 }
 
-/// Settings as somebody writes them who has read them covered: each [`COVER`] stands for what is known at its place.
-/// `None` where none does.
+/// Restores masked settings: each [`COVER`] becomes the value at the same place in `known`. Returns
+/// `None` if there is no [`COVER`].
 pub fn uncover(written: &str, known: &str) -> Option<String> {
     if written.trim() == COVER {
         return Some(known.to_owned());
@@ -66,8 +67,8 @@ pub fn uncover(written: &str, known: &str) -> Option<String> {
     Some(value.to_string())
 }
 
-/// Whether settings with covers in them differ from those that are known in more than secrets, numbers and switches.
-/// The rest decides where a secret is sent, or may: which members do is known to each plugin alone. Ports count.
+/// Whether masked settings differ from `known` in more than secrets, numbers and booleans. Any
+/// other member, and any port, may decide where a secret is sent; only the plugin knows.
 pub fn redirects(written: &str, known: &str) -> bool {
     let parse = |text: &str| serde_json::from_str::<Value>(text.trim());
     match (parse(written), parse(known)) {
@@ -103,7 +104,7 @@ fn differ(name: &str, written: &Value, known: &Value, depth: u8) -> bool {
     }
 }
 
-/// Whether a value is a number or a switch, as such or as text, and no port.
+/// Whether a value is a number or boolean, also as text, and the member is not a port.
 fn is_quantity(name: &str, value: &Value) -> bool {
     let is_one = match value {
         Value::Bool(_) | Value::Number(_) => true,
@@ -179,14 +180,14 @@ fn cover_value(value: &mut Value, depth: u8) {
     }
 }
 
-/// JSON that stands in a text.
+/// Parses JSON inside a string.
 fn inner(text: &str, depth: u8) -> Option<Value> {
     let is_json = depth > 0 && text.trim_start().starts_with(['{', '[']);
     is_json.then(|| serde_json::from_str(text).ok()).flatten()
 }
 
 fn is_secret(name: &str, beside: &Map<String, Value>) -> bool {
-    // A header or parameter, and what has to stand in it.
+    // A rule of `keyAuth`: the name of a header and its secret value.
     if name == "key" && beside.contains_key("keyName") {
         return true;
     }
@@ -233,7 +234,7 @@ mod tests {
         for (settings, expected) in cases {
             assert_eq!(cover(settings).as_deref(), expected, "{settings}");
             assert_eq!(holds_secret(settings), expected.is_some(), "{settings}");
-            // Whoever writes back what he was shown changes nothing.
+            // Writing masked settings back changes nothing.
             if let Some(covered) = cover(settings) {
                 assert_eq!(uncover(&covered, settings).as_deref(), Some(settings));
             }
@@ -268,7 +269,7 @@ mod tests {
         let written = r#"{"keyName":"token","key":"******"}"#;
         assert_eq!(uncover(written, known).as_deref(), Some(r#"{"keyName":"token","key":"x"}"#));
         assert_eq!(uncover(r#"{"keyName":"token","key":"y"}"#, known), None);
-        // Where nothing is known, it is what it says.
+        // Without a known value the text is taken literally.
         assert_eq!(
             uncover(r#"{"password":"******"}"#, "{}").as_deref(),
             Some(r#"{"password":"******"}"#)

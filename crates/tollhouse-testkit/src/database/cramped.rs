@@ -1,5 +1,5 @@
-//! Databases on a file system of their own, which can be filled. It is seen by the database's own processes alone, and
-//! goes with them: such a database is not started again.
+//! Databases on a private file system that tests can fill. Only the database's own processes see
+//! the file system, and it ends with them, so that such a database cannot be restarted.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,18 +7,20 @@ use std::process::Command;
 use super::{Database, Kind, postgres_programs};
 use crate::{program, small_disk};
 
-/// What a MariaDB needs, with some room.
+/// Size that a MariaDB needs, with some room.
 const MARIADB_ROOM: &str = "96m";
 
-/// The same of a PostgreSQL, whose write-ahead log lies elsewhere: without room for that it ends.
+/// Size that a PostgreSQL needs. Its write-ahead log is elsewhere, because the server ends when the
+/// log cannot grow.
 const POSTGRES_ROOM: &str = "72m";
 
 impl Database {
-    /// Starts a MariaDB that can be [filled](Self::fill); `None`, with a message, where it is not installed, or file
-    /// systems may not be mounted.
+    /// Starts a MariaDB whose file system can be [filled](Self::fill). Returns `None`, with a
+    /// message, if it is not installed, or if file systems may not be mounted.
     ///
     /// # Panics
-    /// When it does not answer in time.
+    ///
+    /// If it does not answer in time.
     pub fn cramped_mariadb() -> Option<Self> {
         let program = program::find("mariadbd")?;
         let folder = program.parent()?.to_owned();
@@ -30,10 +32,11 @@ impl Database {
         Some(database)
     }
 
-    /// The same of a PostgreSQL.
+    /// Starts a PostgreSQL whose file system can be [filled](Self::fill).
     ///
     /// # Panics
-    /// When it does not answer in time.
+    ///
+    /// If it does not answer in time.
     pub fn cramped_postgres() -> Option<Self> {
         let mut database = Self::in_folder(Kind::Postgres, postgres_programs()?, "postgres");
         let mut initdb = database.initdb();
@@ -70,23 +73,25 @@ impl Database {
         Some(())
     }
 
-    /// Takes all the room that there is on its file system.
+    /// Fills the database's file system.
     ///
     /// # Panics
-    /// When it does not run, or has no file system of its own.
+    ///
+    /// If the database does not run, or has no private file system.
     pub fn fill(&self) {
         small_disk::fill(&self.filling());
     }
 
-    /// Gives it back.
+    /// Frees the space that [`Self::fill`] used.
     ///
     /// # Panics
-    /// As above.
+    ///
+    /// If the file system was not filled.
     pub fn make_room(&self) {
         std::fs::remove_file(self.filling()).expect("it was filled");
     }
 
-    /// The file that takes it, as the database sees it.
+    /// Returns the path of the file that fills the file system, as seen by the database.
     fn filling(&self) -> PathBuf {
         let process = self.child.as_ref().expect("it runs").id();
         let data = self.data();
@@ -95,7 +100,7 @@ impl Database {
     }
 }
 
-/// A command for a shell: neither programs nor temporary folders have names that it would take apart.
+/// Formats a command for a shell. Names of programs and temporary folders need no quoting.
 fn words(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();

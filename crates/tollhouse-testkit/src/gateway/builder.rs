@@ -1,4 +1,4 @@
-//! Describes a gateway, starts it, and learns its addresses from what it prints.
+//! Builder of gateways: starts the process, and reads its addresses from its output.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Folder, Gateway, Output};
 
-/// A gateway to be started.
+/// Settings of a gateway to be started.
 #[derive(Debug)]
 pub struct GatewayBuilder {
     program: PathBuf,
@@ -23,12 +23,11 @@ pub struct GatewayBuilder {
     open_files: Option<(u32, u32)>,
 }
 
-/// How a gateway failed to start.
+/// Outcome of a gateway that failed to start.
 #[derive(Debug)]
 pub struct Failure {
-    /// Its exit code.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Output of both streams.
     pub text: String,
 }
 
@@ -65,73 +64,74 @@ impl GatewayBuilder {
         self
     }
 
-    /// Has it serve TLS, on a port of the kernel's choice.
+    /// Enables TLS, on a port that the kernel chooses.
     pub fn tls(self) -> Self {
         self.set("listen.https", "127.0.0.1:0")
     }
 
-    /// Adds an argument of the command line.
+    /// Adds a command-line argument.
     pub fn flag(mut self, flag: &str) -> Self {
         self.flags.push(flag.to_owned());
         self
     }
 
-    /// Sets a variable of its environment.
+    /// Sets an environment variable.
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Has it write the access log to the standard output, as JSON.
+    /// Writes the access log to standard output as JSON.
     pub fn log_requests(self) -> Self {
         self.set("access_log.format", "json").set("access_log.file", "-")
     }
 
-    /// Has it serve the registry, on ports of the kernel's choice.
+    /// Enables the registry, on ports that the kernel chooses.
     pub fn registry(self) -> Self {
         self.set("listen.registry_grpc", "127.0.0.1:0").set("listen.registry_http", "127.0.0.1:0")
     }
 
-    /// The resources, as JSON.
+    /// Sets the resources, as JSON.
     pub fn resources(self, resources: &Value) -> Self {
         self.folder.replace_resources(&resources.to_string());
         self
     }
 
-    /// The resources, as YAML.
+    /// Sets the resources, as YAML.
     pub fn yaml(mut self, text: &str) -> Self {
         self.folder.ending = "yaml";
         self.folder.replace_resources(text);
         self
     }
 
-    /// No resources at all: the gateway shows its demonstration.
+    /// Starts without resources, so that the gateway shows its demonstration.
     pub fn without_resources(mut self) -> Self {
         self.has_resources = false;
         self
     }
 
-    /// Lowers its limits of open files: the soft one and the hard one.
+    /// Lowers the soft and hard limits of open files.
     pub fn open_files(mut self, soft: u32, hard: u32) -> Self {
         self.open_files = Some((soft, hard));
         self
     }
 
-    /// A bootstrap file in place of the one that this builder writes.
+    /// Replaces the bootstrap file that the builder would write.
     pub fn bootstrap_text(mut self, text: &str) -> Self {
         self.bootstrap_text = Some(text.to_owned());
         self
     }
 
-    /// Starts it and waits until it serves.
+    /// Starts the gateway and waits until it serves.
     ///
     /// # Panics
-    /// When it does not.
+    ///
+    /// If it does not serve in time.
     pub fn start(self) -> Gateway {
         let (mut child, output) = self.spawn();
         let first = output.try_line(|line| address_in(line, "data plane"));
         let Some(first) = first else {
-            // It may have ended by itself.
+            // An error only means that it has ended already.
             let _ = child.kill();
             panic!("the gateway does not start; it printed:\n{}", output.text());
         };
@@ -147,10 +147,11 @@ impl GatewayBuilder {
         Gateway { program, child, folder, data_plane: first, tls, admin, control, metrics, output }
     }
 
-    /// Starts it and waits for its end.
+    /// Starts the gateway and waits until it ends.
     ///
     /// # Panics
-    /// When it serves instead.
+    ///
+    /// If it keeps running.
     pub fn fail(&self) -> Failure {
         let (mut child, output) = self.spawn();
         output.wait_end();
@@ -160,7 +161,7 @@ impl GatewayBuilder {
 
     fn spawn(&self) -> (std::process::Child, Output) {
         let path = self.folder.path().join("bootstrap.yaml");
-        // JSON is YAML.
+        // JSON is valid YAML.
         let text = self.bootstrap_text.clone().unwrap_or_else(|| self.bootstrap().to_string());
         std::fs::write(&path, text).expect("the folder takes files");
         let mut command = match self.open_files {
@@ -186,7 +187,8 @@ impl GatewayBuilder {
         (child, output)
     }
 
-    /// One worker, so that turns are taken in an order that a test can know.
+    /// Returns the bootstrap configuration. It has one worker, so that tests can predict the order
+    /// of round-robin turns.
     fn bootstrap(&self) -> Value {
         let mut bootstrap = json!({
             "data_dir": self.folder.path(),
@@ -205,7 +207,7 @@ impl GatewayBuilder {
     }
 }
 
-/// The address in a line such as `  control     http://127.0.0.1:9090/v1/configuration`.
+/// Parses the address in a line such as `  control     http://127.0.0.1:9090/v1/configuration`.
 fn address_in(line: &str, name: &str) -> Option<SocketAddr> {
     let rest = line.trim_start().strip_prefix(name)?.trim_start();
     let rest = rest.strip_prefix("http://").or(rest.strip_prefix("https://"))?;

@@ -1,4 +1,4 @@
-//! What can be asked of a running gateway beside the data plane: control API, metrics, access log.
+//! Queries to a running gateway: control API, metrics and access log.
 
 use std::net::SocketAddr;
 
@@ -9,31 +9,32 @@ use crate::client::RawClient;
 use crate::patience::wait_for;
 
 impl Gateway {
-    /// What the control API answers under `path`.
+    /// Fetches `path` from the control API.
     ///
     /// # Panics
-    /// When it answers no JSON.
+    ///
+    /// If the response is not JSON.
     pub fn control(&self, path: &str) -> Value {
         let text = fetch(self.control, path);
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}: {text}"))
     }
 
-    /// The configuration in service: `revision`, `routes`, `problems`.
+    /// Returns the configuration in service, with `revision`, `routes` and `problems`.
     pub fn configuration(&self) -> Value {
         self.control("/v1/configuration")
     }
 
-    /// The revision in service.
+    /// Returns the revision in service.
     pub fn revision(&self) -> u64 {
         self.configuration()["revision"].as_u64().expect("revisions are numbers")
     }
 
-    /// Waits until the configuration in service pleases `check`.
+    /// Waits until the configuration in service satisfies `check`.
     pub fn wait_configuration(&self, what: &str, check: impl Fn(&Value) -> bool) -> Value {
         wait_for(what, || Some(self.configuration()).filter(|now| check(now)))
     }
 
-    /// The value of a metric, with its labels as they stand on the page; 0 when it has no line.
+    /// Returns the value of a metric. `name` includes the labels as printed; a missing metric is 0.
     pub fn metric(&self, name: &str) -> f64 {
         let page = fetch(self.metrics, "/metrics");
         let values = page.lines().filter_map(|line| {
@@ -43,20 +44,20 @@ impl Gateway {
         values.sum()
     }
 
-    /// How many requests failed with an error code.
+    /// Returns the number of requests that failed with an error code.
     pub fn failures(&self, code: &str) -> f64 {
         self.metric(&format!("tollhouse_requests_failed_total{{code=\"{code}\"}}"))
     }
 
-    /// Waits until `count` requests have failed with an error code; they are counted a moment after
-    /// their answers were sent.
+    /// Waits until `count` requests have failed with an error code. Failures are counted shortly
+    /// after their responses are sent.
     pub fn wait_failures(&self, code: &str, count: u32) {
         wait_for(&format!("{count} failures with {code}"), || {
             (self.failures(code) >= f64::from(count)).then_some(())
         });
     }
 
-    /// Waits for the JSON access-log line of a request to `target`; the log goes to the standard
+    /// Waits for the JSON access-log line of a request to `target`. The log must go to standard
     /// output (see [`super::GatewayBuilder::log_requests`]).
     pub fn log_line(&self, target: &str) -> Value {
         self.output.wait_line(target, |line| {

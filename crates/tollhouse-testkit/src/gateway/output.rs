@@ -1,4 +1,4 @@
-//! What a program prints, line by line, and waiting for a line of it.
+//! Output of a program by lines, and waiting for a line.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::patience::DEADLINE;
 
-/// The lines of both streams of a program, in the order in which they came.
+/// Lines of both streams of a program, in order of arrival.
 #[derive(Debug, Clone, Default)]
 pub struct Output {
     shared: Arc<Shared>,
@@ -25,7 +25,7 @@ struct State {
 }
 
 impl Output {
-    /// Reads a stream to its end, on a thread of its own.
+    /// Reads a stream to its end, on a separate thread.
     pub(crate) fn follow(&self, stream: impl Read + Send + 'static) {
         self.lock().open_streams += 1;
         let output = self.clone();
@@ -39,22 +39,24 @@ impl Output {
         });
     }
 
-    /// Everything printed so far.
+    /// Returns all output so far.
     pub fn text(&self) -> String {
         self.lock().lines.join("\n")
     }
 
-    /// Waits for a line of which `pick` makes something; lines of the past count.
+    /// Waits for a line for which `pick` returns a value; earlier lines count too.
     ///
     /// # Panics
-    /// When the program ends or the deadline passes before.
+    ///
+    /// If the program ends or the deadline passes first.
     pub fn wait_line<T>(&self, what: &str, pick: impl Fn(&str) -> Option<T>) -> T {
         self.wait_line_within(DEADLINE, what, pick)
     }
 
-    /// The same with a deadline of its own, for programs that are slow to start.
+    /// Waits for a line with a given deadline, for programs that start slowly.
     ///
     /// # Panics
+    ///
     /// As [`Self::wait_line`].
     pub fn wait_line_within<T>(
         &self,
@@ -66,7 +68,7 @@ impl Output {
             .unwrap_or_else(|| panic!("no line with {what}; it printed:\n{}", self.text()))
     }
 
-    /// The same, without a panic.
+    /// Waits for a line; `None` if the program ends or the deadline passes first.
     pub(super) fn try_line<T>(&self, pick: impl Fn(&str) -> Option<T>) -> Option<T> {
         self.try_line_within(DEADLINE, pick)
     }
@@ -79,15 +81,16 @@ impl Output {
         .flatten()
     }
 
-    /// Waits until the program has closed both streams, which it does by ending.
+    /// Waits until the program has ended, and thereby closed both streams.
     ///
     /// # Panics
-    /// When the deadline passes before.
+    ///
+    /// If the deadline passes first.
     pub fn wait_end(&self) {
         self.wait_end_within(DEADLINE);
     }
 
-    /// The same with a deadline of its own.
+    /// Waits until the program has ended, with a given deadline.
     pub(crate) fn wait_end_within(&self, time: Duration) {
         let ended = self.wait(time, |state| (state.open_streams == 0).then_some(()));
         ended.unwrap_or_else(|| panic!("it does not end; it printed:\n{}", self.text()));

@@ -1,6 +1,6 @@
-//! One connection at an origin: what a script can do with it.
+//! Connection at an origin, as used by scripts.
 //!
-//! A peer that goes away is nothing a script has to care about: reading says so, sending tells.
+//! Scripts need not handle peers that disconnect: reading returns `None`, sending returns `false`.
 
 use std::io;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use super::{Shared, lock};
 use crate::message::{Message, Side};
 use crate::wire::Wire;
 
-/// A connection that an origin has accepted.
+/// Connection that an origin has accepted.
 #[derive(Debug)]
 pub struct Connection {
-    /// The socket and what was read from it.
+    /// Socket with its read buffer.
     pub wire: Wire,
-    /// How many connections the origin had accepted before.
+    /// Number of connections that the origin accepted before this one.
     pub number: usize,
     shared: Arc<Shared>,
 }
@@ -24,35 +24,35 @@ impl Connection {
         Self { wire, number, shared }
     }
 
-    /// Reads a whole request and remembers it; `None` when the peer ends the connection or breaks
-    /// off.
+    /// Reads a whole request and records it; `None` if the peer disconnects.
     pub fn request(&mut self) -> Option<Message> {
         let message = self.request_unremembered()?;
         self.remember(&message);
         Some(message)
     }
 
-    /// The same without remembering it, for scripts under long load.
+    /// Reads a whole request without recording it, for scripts under long load.
     pub fn request_unremembered(&mut self) -> Option<Message> {
         Message::read(&mut self.wire, Side::Request).ok().flatten()
     }
 
-    /// Reads a request's head, remembers it, and leaves the body unread.
+    /// Reads and records the head of a request, and leaves its body unread.
     pub fn head(&mut self) -> Option<Message> {
         let message = Message::read_head(&mut self.wire).ok().flatten()?;
         self.remember(&message);
         Some(message)
     }
 
-    /// Sends bytes as they are; `false` when the peer is gone.
+    /// Sends bytes unchanged; `false` if the peer has disconnected.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.wire.send(bytes.as_ref()).is_ok()
     }
 
-    /// Waits for the peer to end the connection, and forgets what it still sends.
+    /// Waits for the peer to close the connection, and discards what it still sends.
     ///
     /// # Errors
-    /// When the connection is reset or the deadline passes.
+    ///
+    /// If the connection is reset or the deadline passes.
     pub fn wait_end(&mut self) -> io::Result<()> {
         self.wire.take_all().map(|_| ())
     }

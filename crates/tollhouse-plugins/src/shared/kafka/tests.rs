@@ -391,7 +391,7 @@ fn a_broker_that_does_not_know_the_password_gets_no_records() {
     let scram = Some((Mechanism::Scram(Digest::Sha256), "pencil"));
     broker.does(HANDSHAKE, [Does::Answers([vec![0, 0], list(&[text("SCRAM-SHA-256")])].concat())]);
     for (answer, part) in [
-        (&b"r=made-up,s=AAAA,i=4096"[..], "number does not begin with ours"),
+        (&b"r=made-up,s=AAAA,i=4096"[..], "nonce does not begin with the client's"),
         (b"r=made-up,s=AAAA", "none of SCRAM"),
         (b"", "none of SCRAM"),
     ] {

@@ -32,7 +32,7 @@ enum Task {
     /// Install what the tests and the bench need, and print what is missing.
     Install,
     /// Check the house rules that no compiler checks.
-    Tidy,
+    Tidy(tidy::TidyArguments),
     /// Write the reference pages under docs/reference/ from the program itself.
     Gen(generate::GenerateArguments),
     /// Run everything that must pass before a change is merged.
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Test(arguments) => test::run(&arguments),
         Task::Install => install::run(),
-        Task::Tidy => tidy::run(),
+        Task::Tidy(arguments) => tidy::run(&arguments),
         Task::Gen(arguments) => generate::run(&arguments),
         Task::Ci(arguments) => ci::run(&arguments),
         Task::Console(arguments) => console::run(&arguments),

@@ -7,10 +7,12 @@
 mod changelog;
 mod circles;
 mod citations;
+mod commits;
 mod direction;
 mod finding;
 mod functions;
 mod glossary;
+mod language;
 mod layout;
 mod links;
 mod manifest;
@@ -22,18 +24,38 @@ mod words;
 
 use crate::{generate, shell};
 use anyhow::{Result, bail};
+use clap::Args;
 use finding::{Finding, Severity};
 use source::Source;
 use tree::{Kind, Tree};
 
 /// List of tolerated functions that are longer than the limit; the file may only shrink.
 const RATCHET_PATH: &str = "xtask/ratchet.txt";
+/// List of files with known offences against plain English; the list may only shrink.
+const WORDING_PATH: &str = "xtask/wording.txt";
 /// Document whose last table lists the words to avoid.
 const GLOSSARY_PATH: &str = "docs/glossary.md";
 
+/// Arguments of `cargo x tidy`.
+#[derive(Args)]
+pub(crate) struct TidyArguments {
+    /// Lower the entries of xtask/wording.txt to what their files still hold, before the check.
+    #[arg(long)]
+    shrink: bool,
+}
+
 /// Runs `cargo x tidy`.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(arguments: &TidyArguments) -> Result<()> {
+    if arguments.shrink {
+        let tree = Tree::read(&shell::workspace_root())?;
+        let offences: Vec<_> = read_sources(&tree).iter().flat_map(language::offences).collect();
+        let shrunk = language::shrink(&offences, tree.text(WORDING_PATH).unwrap_or_default());
+        std::fs::write(shell::workspace_root().join(WORDING_PATH), shrunk)?;
+    }
     let mut findings = check_tree()?;
+    let subject = shell::capture(&mut shell::command("git", &["log", "-1", "--format=%s"]))
+        .unwrap_or_default();
+    findings.extend(commits::check(&subject));
     findings.extend(check_generated());
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     for finding in &findings {
@@ -52,7 +74,7 @@ fn check_tree() -> Result<Vec<Finding>> {
     let tree = Tree::read(&shell::workspace_root())?;
     let text = tree.text(GLOSSARY_PATH).unwrap_or_default();
     let (glossary, mut findings) = glossary::Glossary::parse(GLOSSARY_PATH, text);
-    let mut long_functions = Vec::new();
+    let (mut long_functions, mut offences) = (Vec::new(), Vec::new());
     let sources = read_sources(&tree);
     findings.extend(circles::check(&sources));
     for source in &sources {
@@ -63,6 +85,7 @@ fn check_tree() -> Result<Vec<Finding>> {
         findings.extend(sans_io::check(source));
         findings.extend(citations::check(source, &|name| tree.has_ending(name)));
         long_functions.extend(functions::long_functions(source));
+        offences.extend(language::offences(source));
     }
     for file in &tree.files {
         match file.kind {
@@ -77,6 +100,11 @@ fn check_tree() -> Result<Vec<Finding>> {
     let ratchet = tree.text(RATCHET_PATH).unwrap_or_default();
     // All files are checked together, so that a function that has moved counts as the same one.
     findings.extend(functions::check(&long_functions, RATCHET_PATH, ratchet));
+    findings.extend(language::check(
+        &offences,
+        WORDING_PATH,
+        tree.text(WORDING_PATH).unwrap_or_default(),
+    ));
     findings.extend(direction::check(&read_packages()?));
     Ok(findings)
 }

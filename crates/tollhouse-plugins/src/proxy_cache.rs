@@ -16,8 +16,8 @@
 //!
 //! # Answers
 //! - stored answers, with `Age` and `Apisix-Cache-Status: HIT`; other answers say `MISS`, `BYPASS`, `EXPIRED` or `STALE`
-//! - `REVALIDATED` for a stored answer that the node has confirmed, `STALE` also for one that stands in for a failed
-//!   node
+//! - `REVALIDATED` for a stored answer that the node has confirmed, `STALE` also for one served in place of a
+//!   node's failure
 //! - 304 to a client that has the stored version, 206 with a part of it, 416 where a range lies behind its end
 //! - 504 when a client wants `only-if-cached` and nothing is kept (with `cache_control`)
 //! - 200 or 404 to `PURGE`
@@ -42,8 +42,8 @@
 //!
 //! **Revalidation**: a stored 200 with `ETag` or `Last-Modified` stays when its lifetime ends, on the disk for a day.
 //! The next GET asks the node if it is still good; a 304 refreshes it. Answers with `no-cache` or `max-age=0` are stored
-//! for this, and confirmed by the node each time. `stale-if-error` in an answer lets it stand in for a node
-//! that fails or answers 500, 502, 503 or 504, unless it also has `must-revalidate`, `proxy-revalidate` or `s-maxage`.
+//! for this, and confirmed by the node each time. `stale-if-error` in an answer lets the cache serve it when a
+//! node fails or answers 500, 502, 503 or 504, unless it also has `must-revalidate`, `proxy-revalidate` or `s-maxage`.
 //! `stale-while-revalidate` has no effect.
 //!
 //! **Conditions and ranges** of a GET are answered from the cache. When nothing fresh is stored, the node is asked for the
@@ -83,7 +83,7 @@ use tollhouse_stdx::MemoryBudget;
 
 use self::freshness::Policy;
 use self::key::Parts;
-use self::lookup::Pending;
+use self::lookup::PendingAnswer;
 use self::owner::Isolation;
 use self::store::Zone;
 
@@ -220,7 +220,7 @@ struct Progress {
     /// Value of `Apisix-Cache-Status`, for an answer that does not have it yet.
     status: Option<&'static str>,
     /// Work on the node's answer.
-    pending: Option<Box<Pending>>,
+    pending: Option<Box<PendingAnswer>>,
 }
 
 impl Plugin for ProxyCache {
@@ -305,7 +305,7 @@ fn lifetimes(config: &Config, zone: &Zone) -> Policy {
     }
 }
 
-/// Where what is kept for HEAD alone stands: it has no body that a GET could be answered with.
+/// Key of answers to HEAD, which have no body that a GET could be answered with.
 fn for_head(key: &[u8]) -> Vec<u8> {
     [key, b"\0HEAD"].concat()
 }

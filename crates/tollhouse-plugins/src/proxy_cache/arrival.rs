@@ -10,9 +10,9 @@ use tollhouse_plugin::{Answer, BodyFilter, Effect, ResponseContext};
 use super::conditional::{Conditions, Validators, is_weakly_equal};
 use super::freshness::{Fields, Life, Times};
 use super::item::{self, Stored};
-use super::lookup::Pending;
+use super::lookup::PendingAnswer;
 use super::ranges::Selection;
-use super::reuse::{Showing, serves_on_error};
+use super::reuse::{View, serves_on_error};
 use super::store::{Headed, Keeper, Saver};
 use super::{Progress, ProxyCache, key};
 
@@ -42,21 +42,21 @@ impl ProxyCache {
             true => (self.refresh(cx, &pending, &stored), "REVALIDATED"),
             false => (stored, "STALE"),
         };
-        let showing = Showing {
+        let view = View {
             conditions: &pending.conditions,
             is_head: cx.request().method() == b"HEAD",
             hides_cache_headers: self.config.hide_cache_headers,
             status,
             now_ms,
         };
-        Some(showing.answer(&stored))
+        Some(view.answer(&stored))
     }
 
     /// The stored answer as a 304 updates it (RFC 9111 §4.3.4), kept in its place where all clients may get it.
     fn refresh(
         &self,
         cx: &ResponseContext<'_>,
-        pending: &Pending,
+        pending: &PendingAnswer,
         stored: &Arc<Stored>,
     ) -> Arc<Stored> {
         let tags = cx.header("etag").zip(stored.header("etag"));
@@ -100,7 +100,7 @@ impl ProxyCache {
 
     /// Takes in the answer that the client gets: keeps it, drops what it makes obsolete, and answers conditions that
     /// the node did not get.
-    pub(super) fn take_in(&self, cx: &mut ResponseContext<'_>, pending: Pending) {
+    pub(super) fn take_in(&self, cx: &mut ResponseContext<'_>, pending: PendingAnswer) {
         if cx.source() != Source::Upstream {
             return;
         }
@@ -164,8 +164,8 @@ impl ProxyCache {
         true
     }
 
-    /// Whether cookies of the answer, if any, may be kept. What a plugin has put there is for one client, whatever
-    /// the node's cookies are: a session, for example.
+    /// Whether cookies of the answer, if any, may be kept. One that a plugin has set is for one client, such as a
+    /// session.
     fn may_set_cookie(&self, cx: &ResponseContext<'_>) -> bool {
         !cx.is_edited("set-cookie")
             && (self.config.cache_set_cookie || cx.header("set-cookie").is_none())

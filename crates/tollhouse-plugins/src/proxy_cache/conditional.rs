@@ -24,7 +24,7 @@ pub(super) struct Conditions {
 pub(super) struct Validators<'a> {
     pub etag: Option<&'a [u8]>,
     pub last_modified: Option<&'a [u8]>,
-    /// `Date`, which stands in for a missing `Last-Modified` (RFC 9111 §4.3.2).
+    /// `Date`, used in place of a missing `Last-Modified` (RFC 9111 §4.3.2).
     pub date: Option<&'a [u8]>,
 }
 

@@ -130,7 +130,8 @@ impl Fields {
             return false;
         }
         // Answers to a range or a condition, which another client has not asked for.
-        !matches!(self.status, 206 | 304 | 412 | 416) && (!directives.has("no-store") || must_understand)
+        !matches!(self.status, 206 | 304 | 412 | 416)
+            && (!directives.has("no-store") || must_understand)
     }
 
     /// Time in which the answer is used; `None` if it must not be stored, or would be of no use.

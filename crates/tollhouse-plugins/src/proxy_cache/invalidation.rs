@@ -12,7 +12,7 @@ use super::{ProxyCache, for_head};
 /// Methods that change nothing (RFC 9110 §9.2.1); an unknown method may change anything.
 const SAFE: [&[u8]; 5] = [b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PURGE"];
 
-/// What an unsafe request invalidates once a node has accepted it.
+/// Keys that an unsafe request invalidates once a node has accepted it.
 #[derive(Debug)]
 pub(super) struct Invalidation {
     /// Beginning of the keys of the client who asks; empty for clients without identity.
@@ -59,7 +59,7 @@ impl ProxyCache {
 
 fn key_of(uri: &[u8], parts: &Parts, request: &dyn Lookup) -> Vec<u8> {
     let mut key = Vec::new();
-    parts.write(&Elsewhere { uri, request }, &mut key);
+    parts.write(&OtherTarget { uri, request }, &mut key);
     write_part(uri, &mut key);
     key
 }
@@ -92,19 +92,19 @@ fn same_origin(reference: &[u8], host: &[u8], base: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Variables of a request as they would be for another URI of its origin.
-struct Elsewhere<'a> {
+struct OtherTarget<'a> {
     uri: &'a [u8],
     request: &'a dyn Lookup,
 }
 
-impl Elsewhere<'_> {
+impl OtherTarget<'_> {
     fn query(&self) -> Option<&[u8]> {
         let question = self.uri.iter().position(|byte| *byte == b'?')?;
         Some(&self.uri[question + 1..])
     }
 }
 
-impl Lookup for Elsewhere<'_> {
+impl Lookup for OtherTarget<'_> {
     fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
         match variable {
             Variable::RequestUri => Some(Cow::Borrowed(self.uri)),

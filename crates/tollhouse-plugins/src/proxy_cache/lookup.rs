@@ -9,13 +9,13 @@ use super::conditional::{Conditions, NAMES, Validators};
 use super::directives::Directives;
 use super::invalidation::{self, Invalidation};
 use super::item::{Found, Stored, VaryIndex};
-use super::reuse::{Showing, Verdict, judge};
+use super::reuse::{Verdict, View, judge};
 use super::store::{Keeper, Zone};
 use super::{DISK_METHODS, Progress, ProxyCache, Strategy, for_head, key, ranges};
 
 /// Work on the answer of a node.
 #[derive(Default)]
-pub(super) struct Pending {
+pub(super) struct PendingAnswer {
     /// Place for the answer; `None` if it must not be kept.
     pub keeper: Option<Keeper>,
     /// Time of the request, in milliseconds since 1970.
@@ -29,7 +29,7 @@ pub(super) struct Pending {
     pub invalidation: Option<Invalidation>,
 }
 
-/// Why the cache is not asked.
+/// Reason not to look in the cache.
 struct Bypass {
     status: Option<&'static str>,
     /// Whether the answer may be kept nevertheless.
@@ -44,7 +44,7 @@ struct Key {
 }
 
 impl ProxyCache {
-    /// Answers a request with what is kept, or prepares it for a node.
+    /// Answers a request from the store, or prepares it for a node.
     pub(super) fn look_up<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
         let key = self.key_of(cx);
         if cx.method() == b"PURGE" {
@@ -118,7 +118,7 @@ impl ProxyCache {
         self.config.cache_method.iter().any(|listed| listed.as_bytes() == method)
     }
 
-    /// Notes what the node's answer will mean to the cache, which is not asked.
+    /// Prepares a request that bypasses the cache: its answer may still be kept, or invalidate others.
     fn go_past(&self, cx: &mut RequestContext<'_>, key: Key, bypass: &Bypass) {
         let changes = !self.is_listed(cx.method()) && invalidation::is_unsafe(cx.method());
         let invalidation = changes.then(|| Invalidation {
@@ -129,7 +129,7 @@ impl ProxyCache {
         let keeper = bypass.is_kept.then(|| self.keeper(cx, key.bytes, None));
         let pending = (keeper.is_some() || invalidation.is_some()).then(|| {
             let asked_ms = cx.now().unix_ms;
-            Box::new(Pending { keeper, asked_ms, invalidation, ..Pending::default() })
+            Box::new(PendingAnswer { keeper, asked_ms, invalidation, ..PendingAnswer::default() })
         });
         cx.remember(Progress { status: bypass.status, pending });
     }
@@ -144,7 +144,7 @@ impl ProxyCache {
         }
     }
 
-    /// Answers with what was found where it is fresh; else notes what may be kept of the node's answer.
+    /// Answers from the store if the answer found is fresh; otherwise prepares the request for a node.
     fn answer_or_forward<'a>(
         &self,
         cx: &mut RequestContext<'_>,
@@ -162,14 +162,14 @@ impl ProxyCache {
                 Verdict::Expired => ("EXPIRED", Some(stored), index),
                 Verdict::TooOld => ("STALE", Some(stored), index),
                 Verdict::Fresh => {
-                    let showing = Showing {
+                    let view = View {
                         conditions: &conditions,
                         is_head,
                         hides_cache_headers: self.config.hide_cache_headers,
                         status: "HIT",
                         now_ms,
                     };
-                    return showing.answer(&stored).into();
+                    return view.answer(&stored).into();
                 }
             },
         };
@@ -179,7 +179,8 @@ impl ProxyCache {
             return Answer::status(504).into();
         }
         let keeper = self.keeper(cx, key, index);
-        let mut pending = Pending { asked_ms: now_ms, conditions, stored, ..Pending::default() };
+        let mut pending =
+            PendingAnswer { asked_ms: now_ms, conditions, stored, ..PendingAnswer::default() };
         if cx.method() == b"GET" {
             pending.ask_for_all(cx, &keeper);
         } else {
@@ -191,7 +192,7 @@ impl ProxyCache {
     }
 }
 
-impl Pending {
+impl PendingAnswer {
     /// Has the node give an answer that can be stored, or say that the stored one is still good.
     fn ask_for_all(&mut self, cx: &mut RequestContext<'_>, keeper: &Keeper) {
         let validators = self.stored.as_deref().map(Validators::of).unwrap_or_default();

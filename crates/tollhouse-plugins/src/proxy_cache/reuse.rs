@@ -43,15 +43,15 @@ pub(super) fn judge(stored: &Stored, now_ms: u64, directives: Option<&Directives
     if is_too_old { Verdict::TooOld } else { Verdict::Fresh }
 }
 
-/// Whether a stored answer may stand in for a node that fails (RFC 5861 §4).
+/// Whether a stored answer may be served in place of a node's failure (RFC 5861 §4).
 pub(super) fn serves_on_error(stored: &Stored, now_ms: u64) -> bool {
     let stale_ms = stored.age_ms(now_ms).saturating_sub(stored.life.ttl_ms);
     stale_ms <= stored.stale_use.if_error_s.saturating_mul(1_000) && stored.stale_use.if_error_s > 0
 }
 
-/// How a stored answer is shown to one client.
+/// Properties of a request that decide how a stored answer is shown to its client.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Showing<'a> {
+pub(super) struct View<'a> {
     pub conditions: &'a Conditions,
     pub is_head: bool,
     pub hides_cache_headers: bool,
@@ -60,7 +60,7 @@ pub(super) struct Showing<'a> {
     pub now_ms: u64,
 }
 
-impl Showing<'_> {
+impl View<'_> {
     /// The answer to the client: the whole one, a part of it, or 304 where the client has it.
     ///
     /// One allocation, the age: lines and body are shared with the store. Parts and 304 copy lines.
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_stands_in_for_a_failed_node_within_its_window() {
+    fn an_answer_is_served_for_a_failed_node_within_its_window() {
         let lenient = StaleUse { is_prohibited: false, if_error_s: 10 };
         for (after_s, stale_use, expected) in [
             (50, lenient, true),

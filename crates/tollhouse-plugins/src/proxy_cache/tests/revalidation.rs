@@ -244,7 +244,7 @@ fn a_part_from_a_node_is_not_stored_and_a_whole_body_asked_for_as_a_range_is() {
 }
 
 #[test]
-fn a_stale_answer_stands_in_for_a_failed_node_where_it_permits() {
+fn a_stale_answer_is_served_when_a_node_fails_if_it_permits() {
     for (directives, after_ms, expected) in [
         ("max-age=10, stale-if-error=60", 11_000, true),
         ("max-age=10, stale-if-error=60", 71_000, false),
@@ -265,8 +265,8 @@ fn a_stale_answer_stands_in_for_a_failed_node_where_it_permits() {
                 assert_eq!(reply.body, "0123456789");
             }
             let told = told(&mut harness, &get(""), "503");
-            let stands_in = told == "200 STALE 0123456789";
-            assert_eq!(stands_in, expected, "{directives} {after_ms} {told}");
+            let is_stale = told == "200 STALE 0123456789";
+            assert_eq!(is_stale, expected, "{directives} {after_ms} {told}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Answer of a plugin instead of a node's.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -15,11 +16,16 @@ const HEADERS_INLINE: usize = 4;
 /// Header of an answer: name and value.
 pub type HeaderLine<'a> = (Cow<'a, str>, Cow<'a, [u8]>);
 
+/// Header lines that a cache and many answers share.
+pub type SharedLines = Arc<[(Box<str>, Box<[u8]>)]>;
+
 /// Answer with status, headers and body.
 #[derive(Debug, Clone)]
 pub struct Answer<'a> {
     /// HTTP status.
     pub status: u16,
+    /// Header lines in front of `headers`, such as those of a stored answer; sent without being copied before.
+    pub shared_headers: Option<SharedLines>,
     /// Header lines in order. A `Content-Type` here replaces the one that the body implies.
     pub headers: SmallVec<[HeaderLine<'a>; HEADERS_INLINE]>,
     /// Body; [`AnswerBody::None`] by default.
@@ -46,7 +52,8 @@ impl Answer<'static> {
     #[must_use]
     pub fn borrowed<'a>(self) -> Answer<'a> {
         // Rebuilt line by line, because the list is not covariant.
-        let bare = Answer { body: self.body, ..Answer::status(self.status) };
+        let shared_headers = self.shared_headers;
+        let bare = Answer { body: self.body, shared_headers, ..Answer::status(self.status) };
         let lines = self.headers.into_iter();
         lines.fold(bare, |answer, (name, value)| answer.with_header(name, value))
     }
@@ -55,7 +62,7 @@ impl Answer<'static> {
 impl<'a> Answer<'a> {
     /// Returns an answer with the default body.
     pub fn status(status: u16) -> Self {
-        Self { status, headers: SmallVec::new(), body: AnswerBody::None }
+        Self { status, shared_headers: None, headers: SmallVec::new(), body: AnswerBody::None }
     }
 
     /// Returns an answer with a JSON object and a line end.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::answer::Answer;
 use crate::context::RequestContext;
 use crate::log::LogContext;
 use crate::plugin::{Phases, Plugin, Step, UpstreamRef};
@@ -21,6 +22,10 @@ pub trait Handler: Send + Sync {
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a>;
     /// Calls [`Plugin::before_proxy`].
     fn before_proxy<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a>;
+    /// [`Plugin::replace`].
+    fn replace(&self, _cx: &mut ResponseContext<'_>) -> Option<Answer<'static>> {
+        None
+    }
     /// Calls [`Plugin::response`].
     fn response(&self, cx: &mut ResponseContext<'_>);
     /// Calls [`Plugin::log`].
@@ -57,6 +62,10 @@ impl<P: Plugin> Handler for P {
             cx.read_answer_in(codings);
         }
         Plugin::before_proxy(self, cx)
+    }
+
+    fn replace(&self, cx: &mut ResponseContext<'_>) -> Option<Answer<'static>> {
+        Plugin::replace(self, cx)
     }
 
     fn response(&self, cx: &mut ResponseContext<'_>) {

@@ -114,6 +114,13 @@ pub trait Plugin: Send + Sync + Sized + 'static {
         Step::Continue
     }
 
+    /// A node has answered, or has failed to: `cx` has its head, or with [`Source::Gateway`](crate::response::Source)
+    /// the status of the failure. Returns an answer to give in the place of it, which plugins then see in their
+    /// response phase; the node's is dropped. Edits and filters have no effect here.
+    fn replace(&self, _cx: &mut ResponseContext<'_>) -> Option<Answer<'static>> {
+        None
+    }
+
     /// Phase of the answer's head, from a node or the gateway itself. Body filters are installed
     /// here.
     fn response(&self, _cx: &mut ResponseContext<'_>) {}
@@ -171,6 +178,8 @@ impl Phases {
     pub const RESPONSE: Phases = Phases(8);
     /// Phase of [`Plugin::log`].
     pub const LOG: Phases = Phases(16);
+    /// [`Plugin::replace`].
+    pub const REPLACE: Phases = Phases(32);
 
     /// Returns the phases of either set.
     #[must_use]
@@ -190,6 +199,7 @@ impl Phases {
             (Phases::REWRITE, "rewrite"),
             (Phases::ACCESS, "access"),
             (Phases::BEFORE_PROXY, "before_proxy"),
+            (Phases::REPLACE, "replace"),
             (Phases::RESPONSE, "response"),
             (Phases::LOG, "log"),
         ];

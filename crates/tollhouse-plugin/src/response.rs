@@ -51,6 +51,12 @@ pub trait BodyFilter: Send {
         None
     }
 
+    /// Whether the filter needs the body also where the client gets none of it, since a plugin has made the status
+    /// one without a body.
+    fn reads_unsent_body(&self) -> bool {
+        false
+    }
+
     /// Whether the filter returns nothing before the body is complete. The head is then held back
     /// too, so that a failure can still be answered with an error.
     fn holds_body(&self) -> bool {
@@ -158,9 +164,10 @@ impl<'r> ResponseContext<'r> {
         self.facts.status
     }
 
-    /// Changes the status.
+    /// Changes the status. One that has no body takes it from the client.
     pub fn set_status(&mut self, status: u16) {
         self.facts.status = status;
+        self.facts.has_body &= !matches!(status, 204 | 304);
     }
 
     /// Returns the origin of the answer.

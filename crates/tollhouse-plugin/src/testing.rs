@@ -223,6 +223,9 @@ impl Harness {
             content_length: head.find(b"content-length").and_then(fake::number),
             client_is_http11: exchange.is_http11,
         };
+        if let Some(replaced) = self.replace(exchange, &head, facts) {
+            return replaced;
+        }
         let mut edits = crate::edits::HeaderEdits::default();
         let mut filters = Vec::new();
         let mut memory = std::mem::take(&mut exchange.memory);
@@ -237,11 +240,48 @@ impl Harness {
         if is_refused {
             return Reply::refused(FilterFailure::Unreadable);
         }
-        let pieces = if has_body { body } else { &[] };
+        // A filter may need a body that the client does not get.
+        let is_read = facts.has_body || filters.iter().any(|(_, it)| it.reads_unsent_body());
+        let pieces = if has_body && is_read { body } else { &[] };
         match outcome::filtered(&mut filters, pieces, trailers) {
+            Ok(_) if !facts.has_body => Reply::from_head(facts.status, &head, &edits, Vec::new()),
             Ok(body) => Reply::from_head(facts.status, &head, &edits, body),
             Err(failure) => Reply::refused(failure),
         }
+    }
+
+    /// Has a node fail with this status of the gateway's: the answer that the plugin gives in the place of it.
+    pub fn fail(&mut self, exchange: &mut FakeExchange, status: u16) -> Option<Reply> {
+        let head = fake::FakeHead::parse(&status.to_string());
+        let facts = ResponseFacts {
+            status,
+            source: Source::Gateway,
+            has_body: false,
+            content_length: None,
+            client_is_http11: exchange.is_http11,
+        };
+        self.replace(exchange, &head, facts)
+    }
+
+    fn replace(
+        &mut self,
+        exchange: &mut FakeExchange,
+        head: &fake::FakeHead,
+        facts: ResponseFacts,
+    ) -> Option<Reply> {
+        if !self.handler.phases().intersects(Phases::REPLACE) {
+            return None;
+        }
+        let (mut edits, mut filters) = (crate::edits::HeaderEdits::default(), Vec::new());
+        let mut memory = std::mem::take(&mut exchange.memory);
+        let answer = {
+            let mut cx =
+                ResponseContext::new(exchange, head, &mut edits, &mut filters, &mut memory, facts);
+            cx.enter(1);
+            self.handler.replace(&mut cx)
+        };
+        exchange.memory = memory;
+        answer.map(|answer| Reply::from_answer(&answer))
     }
 
     /// Ends the exchange by running the log phase.

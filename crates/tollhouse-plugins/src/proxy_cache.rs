@@ -15,21 +15,49 @@
 //! ```
 //!
 //! # Answers
-//! - what is kept, with `Apisix-Cache-Status: HIT`; other answers say `MISS`, `BYPASS`, `EXPIRED` or
-//!   `STALE`
-//! - 504 when a client wants `only-if-cached` and nothing is kept (memory, with `cache_control`)
+//! - stored answers, with `Age` and `Apisix-Cache-Status: HIT`; other answers say `MISS`, `BYPASS`, `EXPIRED` or `STALE`
+//! - `REVALIDATED` for a stored answer that the node has confirmed, `STALE` also for one served in place of a
+//!   node's failure
+//! - 304 to a client that has the stored version, 206 with a part of it, 416 where a range lies behind its end
+//! - 504 when a client wants `only-if-cached` and nothing is kept (with `cache_control`)
 //! - 200 or 404 to `PURGE`
 //!
 //! # Notes
 //! Zones are in the bootstrap file: `memory_size` bounds what is kept in memory, and the names of
 //! files of a zone on the disk; `disk_size` counts whole blocks; files go to `disk_path` in folders
 //! as `cache_levels` says. What has not been asked for longest makes room.
-//! In memory an answer lives for `cache_ttl`, or with `cache_control` as long as its headers say. On
-//! the disk it lives as long as its headers say, 10 seconds where they say nothing; its file goes a
-//! minute later. Answers marked `private`, `no-store` or `no-cache`, and those that set cookies, are
-//! never kept unless the conf says so for cookies. A GET or HEAD that has a body bypasses the cache.
+//! A GET or HEAD that has a body bypasses the cache.
 //! A key separates `cache_key`'s parts, and always contains the path and query that the node is asked for,
 //! after plugins that change them: two requests that a node could answer differently share nothing.
+//!
+//! **Storing and lifetimes** follow RFC 9111, whatever the conf says. Answers marked `no-store` or `private` are not
+//! stored, nor those that set cookies, unless `cache_set_cookie` is on; of `private="…"` and `no-cache="…"`, only the
+//! fields named are left out. The lifetime is the first of `X-Accel-Expires`, `s-maxage`, `max-age` and
+//! `Expires` less `Date`; an invalid one is 0. `CDN-Cache-Control` (RFC 9213) replaces `Cache-Control` and `Expires`,
+//! also their `no-store` and `private`. A received `Age` counts. An answer without a lifetime is kept for `cache_ttl`:
+//! in memory the field of the conf, which also bounds longer lifetimes there; on the disk that of the bootstrap file,
+//! 10 seconds by default. With `cache_control` such an answer is kept for a tenth of the time since `Last-Modified`,
+//! at most for `cache_ttl`, and without `Last-Modified` not at all. 206, 304, 412 and 416 are never stored.
+//! `cache_http_status` names all others: list 203, 204, 302, 307, 308 and 410 to have them stored as well.
+//!
+//! **Revalidation**: a stored 200 with `ETag` or `Last-Modified` stays when its lifetime ends, on the disk for a day.
+//! The next GET asks the node if it is still good; a 304 refreshes it. Answers with `no-cache` or `max-age=0` are stored
+//! for this, and confirmed by the node each time. `stale-if-error` in an answer lets the cache serve it when a
+//! node fails or answers 500, 502, 503 or 504, unless it also has `must-revalidate`, `proxy-revalidate` or `s-maxage`.
+//! `stale-while-revalidate` has no effect.
+//!
+//! **Conditions and ranges** of a GET are answered from the cache. When nothing fresh is stored, the node is asked for the
+//! whole answer, which is stored, and the client gets its 304. Requests with credentials of their own, and ranges other
+//! than `bytes=0-`, go to the node as they are until the answer is stored. Several ranges that do not adjoin get the
+//! whole body.
+//!
+//! **Requests**: with `cache_control`, `no-cache`, `no-store`, `max-age`, `min-fresh`, `max-stale` and `only-if-cached`
+//! of clients count; without it they do not, as in APISIX.
+//!
+//! **Invalidation**: once a node has answered an unsafe request (POST, PUT, DELETE, unknown methods) with 2xx or 3xx, the
+//! stored answers for its URI are dropped, and those for the URIs of the same origin in `Location` and
+//! `Content-Location`, unless a plugin changes the path. Of users that are kept apart, only the user who asks
+//! loses his own; POST in `cache_method` invalidates nothing.
 //!
 //! Answers belong to users. The identity that let a request in (a consumer, `openid-connect`,
 //! `forward-auth`, `opa`, a client certificate) is part of its key. Credentials that no plugin has
@@ -45,32 +73,37 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollhouse_plugin::{
-    Answer, AnswerBody, Category, ConfError, Flow, Phases, Plugin, RequestContext, ResponseContext,
-    Scope, Step,
+    Answer, Category, ConfError, Phases, Plugin, RequestContext, ResponseContext, Scope, Step,
 };
 use tollhouse_stdx::MemoryBudget;
 
-use self::directives::Directives;
-use self::item::{Found, Stored, VaryIndex};
+use self::freshness::Policy;
 use self::key::Parts;
+use self::lookup::PendingAnswer;
 use self::owner::Isolation;
-use self::store::{Headed, Keeper, Saver, Zone};
+use self::store::Zone;
 
 use crate::shared::confs::defaults::{default_true, defaults};
 
+mod arrival;
+mod conditional;
 mod contents;
 mod directives;
 mod disk;
 mod file;
+mod freshness;
+mod invalidation;
 mod item;
 mod key;
+mod lookup;
 mod memory;
 mod owner;
+mod ranges;
+mod reuse;
 mod store;
 mod zones;
 
@@ -105,7 +138,8 @@ pub struct Config {
     /// Whether clients are not shown `Cache-Control` and `Expires`.
     #[serde(default)]
     pub hide_cache_headers: bool,
-    /// Whether `Cache-Control` of requests and answers decides; zones in memory only.
+    /// Whether `Cache-Control` of requests counts, and lifetimes are only those that answers name, or that
+    /// `Last-Modified` allows to guess. Switch it on to follow RFC 9111 strictly.
     #[serde(default)]
     pub cache_control: bool,
     /// Where these together are neither empty nor `0`, the cache is not asked.
@@ -114,7 +148,7 @@ pub struct Config {
     /// Where these together are neither empty nor `0`, the answer is not kept.
     #[schemars(length(min = 1), inner(regex(pattern = PART_PATTERN)))]
     pub no_cache: Option<Vec<String>>,
-    /// Seconds that an answer is kept; zones in memory only.
+    /// Seconds that an answer is kept at most, and that one without a lifetime is kept; zones in memory only.
     #[serde(default = "default_ttl")]
     #[schemars(range(min = 1))]
     pub cache_ttl: u64,
@@ -177,14 +211,16 @@ pub struct ProxyCache {
     isolation: Isolation,
     bypass: Option<Parts>,
     no_cache: Option<Parts>,
+    lifetimes: Policy,
     config: Config,
 }
 
-/// What the request has come to, for when the answer is there.
+/// State of a request between its phases.
 struct Progress {
+    /// Value of `Apisix-Cache-Status`, for an answer that does not have it yet.
     status: Option<&'static str>,
-    /// Under which key the answer may be kept.
-    keeper: Option<Keeper>,
+    /// Work on the node's answer.
+    pending: Option<Box<PendingAnswer>>,
 }
 
 impl Plugin for ProxyCache {
@@ -193,7 +229,7 @@ impl Plugin for ProxyCache {
     const VERSION: f32 = 0.2;
     const CATEGORY: Category = Category::Traffic;
     const JUDGES_PATH: bool = true;
-    const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE);
+    const PHASES: Phases = Phases::ACCESS.union(Phases::REPLACE).union(Phases::RESPONSE);
     type Config = Config;
 
     fn adjust_schema(schema: &mut Value) {
@@ -210,7 +246,6 @@ impl Plugin for ProxyCache {
         let zone = Zone::open(&config.cache_zone, config.cache_strategy, scope)
             .map_err(|error| error.at("cache_zone"))?;
         Ok(Self {
-            zone,
             memory: Arc::clone(&scope.services.memory),
             strategy: config.cache_strategy,
             key: Parts::parse(&config.cache_key),
@@ -220,62 +255,28 @@ impl Plugin for ProxyCache {
             },
             bypass: config.cache_bypass.as_deref().map(Parts::parse),
             no_cache: config.no_cache.as_deref().map(Parts::parse),
+            lifetimes: lifetimes(&config, &zone),
+            zone,
             config,
         })
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        let key = self.key_of(cx);
-        if cx.method() == b"PURGE" {
-            return Step::wait(async move {
-                let is_kept = self.zone.purge(&key).await;
-                let is_kept_for_head = self.zone.purge(&for_head(&key)).await;
-                if is_kept || is_kept_for_head {
-                    Answer::text(200, &b""[..]).into()
-                } else {
-                    Answer::status(404).into()
-                }
-            });
-        }
-        let directives = Directives::parse(cx.header("cache-control").as_deref());
-        match self.passes_by(cx, &directives) {
-            Some(Bypass { status, is_kept }) => {
-                let keeper = is_kept.then(|| self.keeper(cx, key, None));
-                cx.remember(Progress { status, keeper });
-                Step::Continue
-            }
-            None => match &self.zone {
-                // Memory answers at once, so nothing has to wait.
-                Zone::Memory(zone) => {
-                    let mut found = zone.find(&key, &|names| key::signature(cx, names));
-                    if cx.method() == b"HEAD" && matches!(found, Found::Nothing(_)) {
-                        found = zone.find(&for_head(&key), &|names| key::signature(cx, names));
-                    }
-                    step_of(self.answer_or_forward(cx, key, found, &directives))
-                }
-                Zone::Disk(zone) => Step::wait(async move {
-                    let mut found = zone.find(&key, &|names| key::signature(cx, names)).await;
-                    if cx.method() == b"HEAD" && matches!(found, Found::Nothing(_)) {
-                        let key = for_head(&key);
-                        found = zone.find(&key, &|names| key::signature(cx, names)).await;
-                    }
-                    self.answer_or_forward(cx, key, found, &directives)
-                }),
-            },
-        }
+        self.look_up(cx)
+    }
+
+    fn replace(&self, cx: &mut ResponseContext<'_>) -> Option<Answer<'static>> {
+        self.stored_instead(cx)
     }
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
         let Some(progress) = cx.recall::<Progress>() else { return };
-        let (status, keeper) = (progress.status, progress.keeper.take());
+        let (status, pending) = (progress.status, progress.pending.take());
         if let Some(status) = status {
             cx.set_header(STATUS_HEADER, status.as_bytes());
         }
-        if status == Some("HIT") {
-            return;
-        }
-        if let Some(keeper) = keeper {
-            self.keep(cx, keeper);
+        if let Some(pending) = pending {
+            self.take_in(cx, *pending);
         }
         if self.config.hide_cache_headers {
             cx.remove_header("Cache-Control");
@@ -284,195 +285,29 @@ impl Plugin for ProxyCache {
     }
 }
 
-/// Where what is kept for HEAD alone stands: it has no body that a GET could be answered with.
+/// Lifetimes as the conf and its zone have them. With `cache_control` nothing but the answer decides, and the
+/// configured time bounds what is guessed.
+fn lifetimes(config: &Config, zone: &Zone) -> Policy {
+    let ttl_ms = config.cache_ttl.saturating_mul(1_000);
+    match (config.cache_strategy, config.cache_control) {
+        (Strategy::Memory, false) => {
+            Policy { silent_ms: Some(ttl_ms), most_ms: Some(ttl_ms), guess_most_ms: 0 }
+        }
+        (Strategy::Memory, true) => {
+            Policy { silent_ms: None, most_ms: None, guess_most_ms: ttl_ms }
+        }
+        (Strategy::Disk, false) => {
+            Policy { silent_ms: Some(zone.default_ttl_ms()), most_ms: None, guess_most_ms: 0 }
+        }
+        (Strategy::Disk, true) => {
+            Policy { silent_ms: None, most_ms: None, guess_most_ms: zone.default_ttl_ms() }
+        }
+    }
+}
+
+/// Key of answers to HEAD, which have no body that a GET could be answered with.
 fn for_head(key: &[u8]) -> Vec<u8> {
     [key, b"\0HEAD"].concat()
-}
-
-/// Why the cache is not asked.
-struct Bypass {
-    status: Option<&'static str>,
-    /// Whether the answer may be kept nevertheless.
-    is_kept: bool,
-}
-
-impl ProxyCache {
-    fn key_of(&self, cx: &RequestContext<'_>) -> Vec<u8> {
-        let mut key = Vec::new();
-        self.isolation.write_owner(cx, &mut key);
-        self.key.write(cx.variables(), &mut key);
-        key::write_part(&cx.node_uri(), &mut key);
-        key
-    }
-
-    fn passes_by(&self, cx: &RequestContext<'_>, directives: &Directives) -> Option<Bypass> {
-        let is_listed = self.is_listed(cx.method());
-        // A node may answer by a body that the key says nothing of.
-        if is_listed && cx.method() != b"POST" && has_body(cx) {
-            return Some(Bypass { status: Some("BYPASS"), is_kept: false });
-        }
-        let is_bypassed = self.bypass.as_ref().is_some_and(|parts| parts.is_set(cx.variables()));
-        match self.strategy {
-            Strategy::Memory if !is_listed => Some(Bypass { status: Some("MISS"), is_kept: false }),
-            Strategy::Memory => {
-                let is_refused = self.config.cache_control
-                    && (directives.has("no-store") || directives.has("no-cache"));
-                let is_passed = is_bypassed || is_refused;
-                is_passed.then_some(Bypass { status: Some("BYPASS"), is_kept: false })
-            }
-            Strategy::Disk if !DISK_METHODS.contains(&cx.method()) => {
-                Some(Bypass { status: None, is_kept: false })
-            }
-            Strategy::Disk => (is_bypassed || !is_listed)
-                .then_some(Bypass { status: Some("BYPASS"), is_kept: is_listed }),
-        }
-    }
-
-    fn is_listed(&self, method: &[u8]) -> bool {
-        self.config.cache_method.iter().any(|listed| listed.as_bytes() == method)
-    }
-
-    fn keeper(&self, cx: &RequestContext<'_>, key: Vec<u8>, index: Option<VaryIndex>) -> Keeper {
-        let generation = cx.random();
-        let owner = self.isolation.owner(cx, &self.key);
-        match cx.method() {
-            // The index may be that of GET, which is of no use under another key.
-            b"HEAD" => Keeper { key: for_head(&key), index: None, generation, owner },
-            _ => Keeper { key, index, generation, owner },
-        }
-    }
-
-    /// Answers with what was found where it is fresh; else notes what may be kept of the node's answer.
-    fn answer_or_forward<'a>(
-        &self,
-        cx: &mut RequestContext<'_>,
-        key: Vec<u8>,
-        found: Found,
-        directives: &Directives,
-    ) -> Flow<'a> {
-        let now_ms = cx.now().unix_ms;
-        let controls = self.config.cache_control && self.strategy == Strategy::Memory;
-        let (status, index) = match found {
-            Found::Stored(stored, index) if stored.is_expired(now_ms) => ("EXPIRED", index),
-            Found::Stored(stored, index) if controls && is_too_old(&stored, now_ms, directives) => {
-                ("STALE", index)
-            }
-            Found::Stored(stored, _) => {
-                let is_head = cx.method() == b"HEAD";
-                cx.remember(Progress { status: Some("HIT"), keeper: None });
-                return self.hit(&stored, now_ms, is_head).into();
-            }
-            Found::Nothing(index) => ("MISS", index),
-        };
-        // Only where nothing is kept: for what is kept and too old the node is asked.
-        if status == "MISS" && controls && directives.has("only-if-cached") {
-            cx.remember(Progress { status: Some("MISS"), keeper: None });
-            return Answer::status(504).into();
-        }
-        let keeper = Some(self.keeper(cx, key, index));
-        cx.remember(Progress { status: Some(status), keeper });
-        Flow::Continue
-    }
-
-    fn hit<'a>(&self, stored: &Stored, now_ms: u64, is_head: bool) -> Answer<'a> {
-        let mut answer = Answer::status(stored.status);
-        // What was kept for HEAD has no body, and what was kept for GET has all of it.
-        answer.body = match (is_head, stored.body.is_empty()) {
-            (true, true) => AnswerBody::LeftOut(stored.left_out_bytes),
-            _ => AnswerBody::Shared(stored.body.clone()),
-        };
-        for (name, value) in &stored.headers {
-            let is_hidden = self.config.hide_cache_headers && item::is_cache_header(name);
-            if !is_hidden {
-                answer = answer.with_header(name.to_string(), value.to_vec());
-            }
-        }
-        if self.strategy == Strategy::Memory {
-            let age = stored.age_ms(now_ms) / 1_000;
-            answer = answer.with_header("Age", age.to_string().into_bytes());
-        }
-        answer.with_header(STATUS_HEADER, &b"HIT"[..])
-    }
-
-    /// Sees to it that the answer is kept, where it may be.
-    fn keep(&self, cx: &mut ResponseContext<'_>, keeper: Keeper) {
-        let is_kept = self.config.cache_http_status.contains(&cx.status())
-            && cx.source() == tollhouse_plugin::response::Source::Upstream
-            && !self.no_cache.as_ref().is_some_and(|parts| parts.is_set(&cx.variables()));
-        let directives = Directives::parse(cx.header_list("cache-control").as_deref());
-        let ttl_ms = if is_kept { self.ttl_ms(cx, &directives) } else { None };
-        let (Some(ttl_ms), Some(names)) = (ttl_ms, item::vary_names(cx)) else { return };
-        if !keeper.owner.shares(cx, &directives, &names) {
-            return;
-        }
-        // What a plugin has put there is for one client, whatever the node's cookies are: a session, for example.
-        let is_for_one = cx.is_edited("set-cookie");
-        if is_for_one || (!self.config.cache_set_cookie && cx.header("set-cookie").is_some()) {
-            return;
-        }
-        let stored = Stored {
-            status: cx.status(),
-            headers: item::kept_headers(cx),
-            body: Bytes::new(),
-            left_out_bytes: cx.facts().content_length,
-            stored_unix_ms: cx.now().unix_ms,
-            ttl_ms,
-        };
-        let facts = cx.facts();
-        let bytes_max = self.config.max_resp_body_size.min(self.zone.bytes_max());
-        if facts.content_length.is_some_and(|bytes| bytes > bytes_max) {
-            return;
-        }
-        // What the request sent is taken now: while the body passes, the request is out of reach.
-        let signature = key::signature_of_response(cx, &names);
-        // Grown as the body comes: a length that a node announces is not yet memory that it takes.
-        let Some(reservation) = self.memory.take(0) else { return };
-        let headed = Headed { keeper, names, signature, stored };
-        let saver = Saver::new(self.zone.clone(), headed, reservation);
-        if facts.has_body {
-            let saver = saver.expecting(facts.content_length, bytes_max);
-            cx.filter_body(tollhouse_plugin::Effect::Observes, Box::new(saver));
-        } else {
-            saver.save();
-        }
-    }
-
-    /// How long the answer may be kept; `None` when not at all.
-    fn ttl_ms(&self, cx: &ResponseContext<'_>, directives: &Directives) -> Option<u64> {
-        if ["private", "no-store", "no-cache"].iter().any(|name| directives.has(name)) {
-            return None;
-        }
-        let lifetime_ms = || directives::lifetime_ms(cx, directives);
-        let ttl_ms = match (self.strategy, self.config.cache_control) {
-            (Strategy::Memory, false) => self.config.cache_ttl.saturating_mul(1_000),
-            (Strategy::Memory, true) => lifetime_ms().unwrap_or(0),
-            (Strategy::Disk, _) => lifetime_ms().unwrap_or(self.zone.default_ttl_ms()),
-        };
-        (ttl_ms > 0).then_some(ttl_ms)
-    }
-}
-
-/// Whether a request has a body, or may have one.
-fn has_body(cx: &RequestContext<'_>) -> bool {
-    let has_length = cx.header("content-length").is_some_and(|length| *length != *b"0");
-    has_length || cx.header("transfer-encoding").is_some()
-}
-
-/// Whether a client wants something younger.
-fn is_too_old(stored: &Stored, now_ms: u64, directives: &Directives) -> bool {
-    let age_ms = stored.age_ms(now_ms);
-    let left_ms = stored.ttl_ms.saturating_sub(age_ms);
-    let wants = |name: &str| directives.seconds(name).map(|seconds| seconds.saturating_mul(1_000));
-    wants("max-age").is_some_and(|max| age_ms > max)
-        || wants("min-fresh").is_some_and(|min| left_ms < min)
-}
-
-/// The same, for a phase that did not have to wait.
-fn step_of(flow: Flow<'_>) -> Step<'_> {
-    match flow {
-        Flow::Continue => Step::Continue,
-        Flow::Answer(answer) => Step::Answer(answer),
-    }
 }
 
 #[cfg(test)]

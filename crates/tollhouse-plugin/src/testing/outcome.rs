@@ -70,7 +70,10 @@ impl Reply {
 
     pub(super) fn from_answer(answer: &Answer<'_>) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let shared = answer.shared_headers.iter().flat_map(|lines| lines.iter());
+        let shared = shared.map(|(name, value)| (name.to_string(), text(value)));
         let headers = answer.headers.iter().map(|(name, value)| (name.to_string(), text(value)));
+        let headers = shared.chain(headers);
         let left_out = match &answer.body {
             AnswerBody::LeftOut(length) => *length,
             _ => None,

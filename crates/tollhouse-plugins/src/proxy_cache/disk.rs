@@ -23,6 +23,8 @@ use super::store::Keeper;
 
 /// Most bytes that wait to be written: a slow disk makes answers go unkept, not memory short.
 const WRITING_BYTES_MAX: u64 = 32 << 20;
+/// Bytes that a removal counts for among the writes that wait: its place in a table and a task.
+const REMOVAL_BYTES: u64 = 256;
 /// How often what is over is looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// How long an answer is left that is over: the next request for it is told that it has expired.
@@ -60,10 +62,16 @@ struct Inner {
     /// What answers are read into, and sent from.
     memory: Arc<MemoryBudget>,
     contents: Mutex<Contents>,
-    /// What is being written.
-    writing: Mutex<HashMap<Name, Arc<Item>>>,
+    /// Changes that the disk does not have yet.
+    writing: Mutex<HashMap<Name, Change>>,
     writing_bytes: AtomicU64,
     learnt: Once,
+}
+
+/// A change of a file, on its way to the disk.
+enum Change {
+    Write(Arc<Item>),
+    Removal,
 }
 
 impl DiskZone {
@@ -131,7 +139,7 @@ impl DiskZone {
     /// more without their index, and make room in time.
     pub async fn purge(&self, key: &[u8]) -> bool {
         let name = digest_of(key);
-        let was_writing = self.inner.writing().remove(&name).is_some();
+        let was_writing = matches!(self.inner.writing().remove(&name), Some(Change::Write(_)));
         let inner = Arc::clone(&self.inner);
         let removed = tokio::task::spawn_blocking(move || {
             inner.contents().remove(&name);
@@ -140,9 +148,30 @@ impl DiskZone {
         removed.await.unwrap_or(false) || was_writing
     }
 
+    /// Drops what is kept under a key. Later look-ups find nothing, also before the file is removed.
+    pub fn forget(&self, key: &[u8]) {
+        let Some(background) = &self.background else { return };
+        let name = digest_of(key);
+        let waiting = self.inner.writing_bytes.fetch_add(REMOVAL_BYTES, Ordering::Relaxed);
+        self.inner.writing().insert(name, Change::Removal);
+        let inner = Arc::clone(&self.inner);
+        let remove = move || {
+            inner.remove(&name);
+            inner.writing_bytes.fetch_sub(REMOVAL_BYTES, Ordering::Relaxed);
+        };
+        // A removal cannot be dropped as a write can: where too much waits, the caller waits as well.
+        if waiting > WRITING_BYTES_MAX {
+            remove();
+        } else {
+            background.spawn_blocking(remove);
+        }
+    }
+
     async fn read(&self, name: Name) -> Option<Arc<Item>> {
-        if let Some(item) = self.inner.writing().get(&name) {
-            return Some(Arc::clone(item));
+        match self.inner.writing().get(&name) {
+            Some(Change::Write(item)) => return Some(Arc::clone(item)),
+            Some(Change::Removal) => return None,
+            None => {}
         }
         let inner = Arc::clone(&self.inner);
         let read = tokio::task::spawn_blocking(move || {
@@ -162,7 +191,7 @@ impl DiskZone {
             return;
         }
         let item = Arc::new(item);
-        self.inner.writing().insert(name, Arc::clone(&item));
+        self.inner.writing().insert(name, Change::Write(Arc::clone(&item)));
         let inner = Arc::clone(&self.inner);
         background.spawn_blocking(move || {
             inner.learnt.call_once(|| inner.learn());
@@ -189,7 +218,7 @@ async fn look_after(zone: Weak<Inner>) {
 }
 
 impl Inner {
-    fn writing(&self) -> MutexGuard<'_, HashMap<Name, Arc<Item>>> {
+    fn writing(&self) -> MutexGuard<'_, HashMap<Name, Change>> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -216,7 +245,8 @@ impl Inner {
         // It takes its place under the lock: a purge comes before that or after it.
         let placed = {
             let mut writing = self.writing();
-            let is_current = writing.get(name).is_some_and(|other| Arc::ptr_eq(other, item));
+            let is_current =
+                matches!(writing.get(name), Some(Change::Write(other)) if Arc::ptr_eq(other, item));
             if is_current {
                 writing.remove(name);
             }
@@ -234,6 +264,16 @@ impl Inner {
         let pushed_out = self.contents().put(*name, File::new(bytes, expires_unix_s));
         self.remove_files(&pushed_out);
         Ok(())
+    }
+
+    /// Removes a file, unless it has been written again meanwhile.
+    fn remove(&self, name: &Name) {
+        let mut writing = self.writing();
+        if matches!(writing.get(name), Some(Change::Removal)) {
+            writing.remove(name);
+            self.contents().remove(name);
+            self.remove_files(&[*name]);
+        }
     }
 
     /// Removes what is over.
@@ -318,15 +358,17 @@ fn variant_digest(key: &[u8], index: &VaryIndex, signature: &[u8]) -> Name {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy_cache::freshness::{Life, StaleUse};
 
     fn item(bytes: usize, until_s: u64) -> Arc<Item> {
         Arc::new(Item::Answer(Arc::new(Stored {
             status: 200,
-            headers: Vec::new(),
+            headers: [].into(),
             body: vec![b'x'; bytes].into(),
             left_out_bytes: None,
             stored_unix_ms: until_s * 1_000,
-            ttl_ms: 0,
+            life: Life { ttl_ms: 0, age_ms: 0 },
+            stale_use: StaleUse::default(),
         })))
     }
 
@@ -340,7 +382,7 @@ mod tests {
 
     fn keep(zone: &Inner, name: u8, until_s: u64) {
         let item = item(1_000, until_s);
-        zone.writing().insert([name; NAME_BYTES], Arc::clone(&item));
+        zone.writing().insert([name; NAME_BYTES], Change::Write(Arc::clone(&item)));
         zone.write(&[name; NAME_BYTES], &item).unwrap();
     }
 
@@ -405,5 +447,18 @@ mod tests {
         let zone = open(dir.path(), &[2]);
         zone.write(&[1; NAME_BYTES], &item(10, 1_000)).unwrap();
         assert!(!exists(&zone, 1));
+    }
+
+    #[test]
+    fn a_removal_counts_at_once_and_spares_what_is_written_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let zone = open(dir.path(), &[2]);
+        keep(&zone, 1, 1_000);
+        zone.writing().insert([1; NAME_BYTES], Change::Removal);
+        zone.remove(&[1; NAME_BYTES]);
+        assert!(!exists(&zone, 1) && zone.contents().len() == 0 && zone.writing().is_empty());
+        keep(&zone, 1, 1_000);
+        zone.remove(&[1; NAME_BYTES]);
+        assert!(exists(&zone, 1));
     }
 }

@@ -11,6 +11,8 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use tollhouse_stdx::MemoryBudget;
 
+use super::conditional::Validators;
+use super::freshness::{Life, StaleUse};
 use super::item::{Stored, VaryIndex, shared_body};
 
 /// Begins every file; the digit is the version.
@@ -22,6 +24,9 @@ const HEAD_BYTES_MAX: usize = 1 << 20;
 const BLOCK_BYTES: u64 = 4096;
 /// What an index lives for: long enough to lead to answers that follow one another.
 const INDEX_LIFE_S: u32 = 86_400;
+
+/// Seconds for which an answer stays that can be revalidated, as `inactive` of APISIX's zones has it.
+const STALE_LIFE_S: u64 = 86_400;
 
 /// What a file holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,8 +51,9 @@ impl Item {
     pub fn expires_unix_s(&self, now_unix_s: u32) -> u32 {
         match self {
             Item::Answer(stored) => {
-                let until_ms = stored.stored_unix_ms.saturating_add(stored.ttl_ms);
-                u32::try_from(until_ms.div_ceil(1_000)).unwrap_or(u32::MAX)
+                let until_s = stored.expires_unix_ms().div_ceil(1_000);
+                let until_s = until_s.saturating_add(stale_kept_s(stored));
+                u32::try_from(until_s).unwrap_or(u32::MAX)
             }
             Item::Index(_) => now_unix_s.saturating_add(INDEX_LIFE_S),
         }
@@ -61,6 +67,12 @@ struct Head {
     headers: Vec<(String, String)>,
     stored_unix_ms: u64,
     ttl_ms: u64,
+    #[serde(default)]
+    age_ms: u64,
+    #[serde(default)]
+    is_stale_prohibited: bool,
+    #[serde(default)]
+    stale_if_error_s: u64,
     body_bytes: u64,
     #[serde(default)]
     left_out_bytes: Option<u64>,
@@ -150,9 +162,19 @@ pub(super) fn read(path: &Path, memory: &Arc<MemoryBudget>) -> Option<Item> {
         body: shared_body(body, reservation),
         left_out_bytes: head.left_out_bytes,
         stored_unix_ms: head.stored_unix_ms,
-        ttl_ms: head.ttl_ms,
+        life: Life { ttl_ms: head.ttl_ms, age_ms: head.age_ms },
+        stale_use: StaleUse {
+            is_prohibited: head.is_stale_prohibited,
+            if_error_s: head.stale_if_error_s,
+        },
     };
     Some(Item::Answer(Arc::new(stored)))
+}
+
+/// Seconds for which an answer stays that is no longer fresh: to be revalidated, or used while nodes fail.
+fn stale_kept_s(stored: &Stored) -> u64 {
+    let is_revalidated = Validators::of(stored).are_usable();
+    stored.stale_use.if_error_s.max(if is_revalidated { STALE_LIFE_S } else { 0 })
 }
 
 fn head_of(stored: &Stored) -> Head {
@@ -161,7 +183,10 @@ fn head_of(stored: &Stored) -> Head {
         status: stored.status,
         headers: headers.map(|(name, value)| (name.to_string(), to_text(value))).collect(),
         stored_unix_ms: stored.stored_unix_ms,
-        ttl_ms: stored.ttl_ms,
+        ttl_ms: stored.life.ttl_ms,
+        age_ms: stored.life.age_ms,
+        is_stale_prohibited: stored.stale_use.is_prohibited,
+        stale_if_error_s: stored.stale_use.if_error_s,
         body_bytes: stored.body.len() as u64,
         left_out_bytes: stored.left_out_bytes,
         ..Head::default()
@@ -203,11 +228,12 @@ mod tests {
         let path = dir.path().join("ab/file");
         let stored = Stored {
             status: 404,
-            headers: vec![("X-A".into(), b"\xff\"1".as_slice().into())],
+            headers: [("X-A".into(), b"\xff\"1".as_slice().into())].into(),
             body: b"hello\0".as_slice().into(),
             left_out_bytes: Some(6),
             stored_unix_ms: 7,
-            ttl_ms: 8,
+            life: Life { ttl_ms: 8, age_ms: 9 },
+            stale_use: StaleUse { is_prohibited: true, if_error_s: 10 },
         };
         let index = VaryIndex { names: vec!["accept".into()], generation: 9 };
         let memory = MemoryBudget::unlimited();

@@ -4,7 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tollhouse_plugin::ResponseContext;
+use tollhouse_plugin::answer::SharedLines;
 use tollhouse_stdx::Reservation;
+use tollhouse_stdx::civil::CivilTime;
+
+use super::directives::Directives;
+use super::freshness::{Life, StaleUse};
+
+/// A header line: name and value.
+pub(super) type Line = (Box<str>, Box<[u8]>);
 
 /// Bytes that a kept answer costs besides its texts: its place in the tables, and what an
 /// allocator adds to a dozen small pieces.
@@ -13,18 +21,19 @@ const OVERHEAD_BYTES: u64 = 512;
 const LINE_OVERHEAD_BYTES: u64 = 64;
 
 /// Header lines that belong to a connection, to the gateway, or to one answer alone.
-const NOT_KEPT: [&str; 14] = [
+const NOT_KEPT: [&str; 15] = [
     "age",
     "apisix-cache-status",
     "connection",
     "content-length",
-    "date",
     "keep-alive",
     "proxy-authenticate",
+    "proxy-authentication-info",
     "proxy-authorization",
     "proxy-connection",
     "server",
     "te",
+    "trailer",
     "trailers",
     "transfer-encoding",
     "upgrade",
@@ -33,25 +42,44 @@ const NOT_KEPT: [&str; 14] = [
 /// Counters of limiters are of the request that was counted.
 const COUNTER_PART: &str = "ratelimit-remaining";
 
+/// Header lines that a 304 does not update: they describe the stored body (RFC 9111 §3.2).
+const NOT_UPDATED: [&str; 4] =
+    ["content-encoding", "content-length", "content-range", "transfer-encoding"];
+
 /// An answer that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stored {
     pub status: u16,
-    pub headers: Vec<(Box<str>, Box<[u8]>)>,
+    /// With `Date` of the node, or of the arrival.
+    pub headers: SharedLines,
     pub body: Bytes,
     /// What the node said of the length of a body that was not sent, since the request was HEAD.
     pub left_out_bytes: Option<u64>,
     pub stored_unix_ms: u64,
-    pub ttl_ms: u64,
+    pub life: Life,
+    pub stale_use: StaleUse,
 }
 
 impl Stored {
+    /// Age since the node made it (RFC 9111 §4.2.3).
     pub fn age_ms(&self, now_ms: u64) -> u64 {
-        now_ms.saturating_sub(self.stored_unix_ms)
+        self.life.age_ms.saturating_add(now_ms.saturating_sub(self.stored_unix_ms))
     }
 
     pub fn is_expired(&self, now_ms: u64) -> bool {
-        self.age_ms(now_ms) > self.ttl_ms
+        self.age_ms(now_ms) >= self.life.ttl_ms
+    }
+
+    /// Moment at which it is no longer fresh.
+    pub fn expires_unix_ms(&self) -> u64 {
+        let fresh_ms = self.life.ttl_ms.saturating_sub(self.life.age_ms);
+        self.stored_unix_ms.saturating_add(fresh_ms)
+    }
+
+    /// The first header line of that name.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        let found = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| &**value)
     }
 
     /// What it costs to keep.
@@ -98,35 +126,48 @@ pub(super) enum Found {
     Nothing(Option<VaryIndex>),
 }
 
-/// `Cache-Control` and `Expires`.
-pub(super) fn is_cache_header(name: &str) -> bool {
-    name.eq_ignore_ascii_case("cache-control") || name.eq_ignore_ascii_case("expires")
-}
-
 /// The names in `Vary`; `None` when the answer fits no other request.
-pub(super) fn vary_names(cx: &ResponseContext<'_>) -> Option<Vec<String>> {
+pub(super) fn vary_names(lines: &[Line]) -> Option<Vec<String>> {
     let mut names = Vec::new();
-    cx.each_header(&mut |name, value| {
-        if name.eq_ignore_ascii_case(b"vary") {
-            let text = String::from_utf8_lossy(value).to_ascii_lowercase();
-            names.extend(text.split(',').map(|name| name.trim().to_owned()));
-        }
-    });
+    for (_, value) in lines.iter().filter(|(name, _)| name.eq_ignore_ascii_case("vary")) {
+        let text = String::from_utf8_lossy(value).to_ascii_lowercase();
+        names.extend(text.split(',').map(|name| name.trim().to_owned()));
+    }
     names.retain(|name| !name.is_empty());
     names.sort();
     names.dedup();
     (!names.iter().any(|name| name == "*")).then_some(names)
 }
 
-/// The header lines to keep.
-pub(super) fn kept_headers(cx: &ResponseContext<'_>) -> Vec<(Box<str>, Box<[u8]>)> {
-    let mut kept = Vec::new();
+/// The header lines to keep; an answer without a date gets that of its arrival (RFC 9110 §6.6.1).
+pub(super) fn kept_headers(cx: &ResponseContext<'_>, directives: &Directives<'_>) -> Vec<Line> {
+    let mut kept: Vec<Line> = Vec::new();
     cx.each_header(&mut |name, value| {
         let name = String::from_utf8_lossy(name);
         let lower = name.to_ascii_lowercase();
-        if !NOT_KEPT.contains(&lower.as_str()) && !lower.contains(COUNTER_PART) {
+        // A field that the answer names as private is for one client, and one under `no-cache` for one answer.
+        // Without `Vary`, the answer would reach clients that it is not for.
+        let is_listed = lower != "vary"
+            && ["private", "no-cache"].iter().any(|it| directives.lists_field(it, &lower));
+        if !NOT_KEPT.contains(&&*lower) && !lower.contains(COUNTER_PART) && !is_listed {
             kept.push((name.into(), value.into()));
         }
     });
+    if !kept.iter().any(|(name, _)| name.eq_ignore_ascii_case("date")) {
+        let now_s = i64::try_from(cx.now().unix_ms / 1_000).unwrap_or(i64::MAX);
+        let date = CivilTime::from_unix_seconds(now_s).http_date();
+        kept.push(("Date".into(), date.as_slice().into()));
+    }
     kept
+}
+
+/// Lines of a stored answer with those of a 304 in place of the same names (RFC 9111 §3.2).
+pub(super) fn updated_headers(stored: &[Line], update: Vec<Line>) -> Vec<Line> {
+    let is_update = |name: &str| !NOT_UPDATED.iter().any(|it| it.eq_ignore_ascii_case(name));
+    let update: Vec<Line> = update.into_iter().filter(|(name, _)| is_update(name)).collect();
+    let is_replaced = |name: &str| update.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+    let stays = stored.iter().filter(|(name, _)| !is_replaced(name)).cloned();
+    let mut lines: Vec<Line> = stays.collect();
+    lines.extend(update);
+    lines
 }

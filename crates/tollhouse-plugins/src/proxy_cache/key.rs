@@ -53,7 +53,8 @@ impl Parts {
 
     /// Whether the values together are neither empty nor `0`.
     pub fn is_set(&self, request: &dyn Lookup) -> bool {
-        let value: Vec<u8> = self.0.iter().flat_map(|part| part.value(request).into_owned()).collect();
+        let value: Vec<u8> =
+            self.0.iter().flat_map(|part| part.value(request).into_owned()).collect();
         !value.is_empty() && value != b"0"
     }
 }

@@ -155,15 +155,17 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy_cache::freshness::{Life, StaleUse};
 
     fn stored(body: &str) -> Stored {
         Stored {
             status: 200,
-            headers: Vec::new(),
+            headers: [].into(),
             body: body.as_bytes().to_vec().into(),
             left_out_bytes: None,
             stored_unix_ms: 0,
-            ttl_ms: 1,
+            life: Life { ttl_ms: 1, age_ms: 0 },
+            stale_use: StaleUse::default(),
         }
     }
 

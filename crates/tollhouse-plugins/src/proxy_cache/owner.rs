@@ -55,12 +55,18 @@ impl Isolation {
 }
 
 impl Owner {
+    /// Whether the answer is for one client, unless it says otherwise.
+    pub fn is_personal(self) -> bool {
+        let Unexplained { authorization, cookie, decision } = self.unexplained;
+        authorization || cookie || decision
+    }
+
     /// Whether the answer may be given to all clients with the same key; `vary` has the request headers whose values
     /// the cache compares.
     pub fn shares(
         self,
         cx: &ResponseContext<'_>,
-        directives: &Directives,
+        directives: &Directives<'_>,
         vary: &[String],
     ) -> bool {
         // An identity that was noted later is not in the key.

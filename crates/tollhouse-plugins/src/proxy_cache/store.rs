@@ -65,6 +65,24 @@ impl Zone {
         }
     }
 
+    /// Keeps an answer that is complete.
+    pub fn keep(&self, keeper: &Keeper, names: Vec<String>, signature: &[u8], stored: Stored) {
+        match self {
+            Zone::Memory(zone) => zone.keep(&keeper.key, names, signature, stored),
+            Zone::Disk(zone) => zone.keep(keeper, names, signature, stored),
+        }
+    }
+
+    /// Drops what is kept under a key, without waiting for the disk.
+    pub fn forget(&self, key: &[u8]) {
+        match self {
+            Zone::Memory(zone) => {
+                zone.purge(key);
+            }
+            Zone::Disk(zone) => zone.forget(key),
+        }
+    }
+
     /// Drops what is kept under a key, or says that there is nothing.
     pub async fn purge(&self, key: &[u8]) -> bool {
         match self {
@@ -159,10 +177,7 @@ impl Saver {
         }
         stored.body = shared_body(body, reservation);
         let names = std::mem::take(&mut self.names);
-        match &self.zone {
-            Zone::Memory(zone) => zone.keep(&self.keeper.key, names, &self.signature, stored),
-            Zone::Disk(zone) => zone.keep(&self.keeper, names, &self.signature, stored),
-        }
+        self.zone.keep(&self.keeper, names, &self.signature, stored);
     }
 
     fn give_up(&mut self) {
@@ -173,6 +188,10 @@ impl Saver {
 }
 
 impl BodyFilter for Saver {
+    fn reads_unsent_body(&self) -> bool {
+        self.stored.is_some()
+    }
+
     fn filter(&mut self, input: &[u8], is_last: bool, _out: &mut Vec<u8>) {
         if self.stored.is_none() {
             return;

@@ -3,8 +3,12 @@
 use tollhouse_plugin::testing::{FakeExchange, Harness, Outcome, Reply, configure};
 use tollhouse_plugin::{Carrier, Identity, PluginType, Services};
 
+use bytes::Bytes;
+
 use super::*;
 use crate::key_auth::KeyAuth;
+
+mod revalidation;
 
 fn harness(conf: Value) -> Harness {
     let mut conf = conf;
@@ -63,8 +67,14 @@ fn a_second_request_gets_what_the_first_brought() {
     assert_eq!((second.status, second.body.as_str()), (200, "hello"));
     let lines: Vec<String> =
         second.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-    let expected =
-        ["Content-Type: text/html", "X-A: 1", "X-A: 2", "Age: 2", "Apisix-Cache-Status: HIT"];
+    let expected = [
+        "Content-Type: text/html",
+        "X-A: 1",
+        "X-A: 2",
+        "Date: Tue, 14 Nov 2023 22:13:20 GMT",
+        "Age: 2",
+        "Apisix-Cache-Status: HIT",
+    ];
     assert_eq!(lines, expected);
     let other = exchange(&mut harness, "GET /a?x=2 HTTP/1.1\n\n", "200", "other");
     assert_eq!(other.header(STATUS_HEADER), Some("MISS"));
@@ -112,7 +122,8 @@ fn what_is_kept_depends_on_method_status_and_head() {
         (json!({}), GET, "200\nCache-Control: max-age=60\nCache-Control: no-store", "MISS MISS"),
         (json!({}), "GET /a HTTP/1.1\nContent-Length: 1\n\nx", "200", "BYPASS BYPASS"),
         (json!({}), "GET /a HTTP/1.1\nTransfer-Encoding: chunked\n\nx", "200", "BYPASS BYPASS"),
-        (json!({}), GET, "200\nCache-Control: max-age=0", "MISS HIT"),
+        (json!({}), GET, "200\nCache-Control: max-age=0", "MISS MISS"),
+        (json!({}), GET, "200\nCache-Control: max-age=1", "MISS HIT"),
         (json!({"cache_control": true}), GET, "200\nCache-Control: max-age=0", "MISS MISS"),
         (json!({"cache_control": true}), GET, "200\nCache-Control: max-age=9", "MISS HIT"),
         (json!({"cache_control": true}), GET, "200", "MISS MISS"),
@@ -359,9 +370,10 @@ fn a_client_that_wants_something_younger_is_told_that_there_is_only_a_stale_answ
         // The answer's own time is over first.
         (&control, 60_001, "max-age=90", "EXPIRED"),
         (&control, 60_001, "max-age=5", "EXPIRED"),
-        // Clients have no say unless the conf gives it to them, and never on the disk.
+        // Clients have no say unless the conf gives it to them.
         (&json!({}), 5_001, "max-age=5", "HIT"),
-        (&on_disk_conf, 5_001, "max-age=5", "HIT"),
+        (&json!({"cache_strategy": "disk"}), 5_001, "max-age=5", "HIT"),
+        (&on_disk_conf, 5_001, "max-age=5", "STALE"),
     ] {
         let (mut harness, _disk) = on_disk(conf.clone());
         let head = "200\nCache-Control: max-age=60";
@@ -473,7 +485,7 @@ fn on_the_disk_the_answers_own_headers_decide() {
 fn on_the_disk_silent_answers_live_for_ten_seconds() {
     let (mut harness, _dir) = on_disk(json!({"cache_strategy": "disk"}));
     assert_eq!(verdicts(&mut harness, &[GET, GET], "200"), "MISS HIT");
-    assert_eq!(exchange(&mut harness, GET, "200", "").header("age"), None);
+    assert_eq!(exchange(&mut harness, GET, "200", "").header("age"), Some("0"));
     harness.now_ms += 10_001;
     assert_eq!(verdicts(&mut harness, &[GET, GET], "200"), "EXPIRED HIT");
 }

@@ -79,12 +79,15 @@ pub(crate) fn write_own(worker: &Worker, out: &mut Vec<u8>, head: &OwnHead<'_>) 
     let lines = worker.server_lines();
     // A response that may not declare a length has no body, so it has no type either.
     let content_type = if head.status.is_lengthless() { "" } else { head.content_type };
+    // A stored answer keeps the date at which its node made it (RFC 9111 §4).
+    let has_date = head.edits.iter().any(|edits| edits.find(b"date").is_some());
     out.clear();
     LocalResponse {
         status: head.status,
         content_type: FieldValue::parse(content_type.as_bytes()).unwrap_or_default(),
         framing: head.framing,
         facts: ServerFacts { lines: &lines, connection: head.connection },
+        has_date,
     }
     .write(out);
     for edits in head.edits {

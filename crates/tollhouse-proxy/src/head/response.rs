@@ -127,12 +127,14 @@ pub(crate) struct LocalResponse<'a> {
     pub framing: Framing,
     /// Lines added by the gateway.
     pub facts: ServerFacts<'a>,
+    /// Whether the lines that are added later have a date of their own.
+    pub has_date: bool,
 }
 
 impl LocalResponse<'_> {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut out = begin(out, self.status);
-        write_facts(&mut out, &self.facts, false);
+        write_facts(&mut out, &self.facts, self.has_date);
         if !self.content_type.as_bytes().is_empty() {
             out.field(CONTENT_TYPE, self.content_type);
         }

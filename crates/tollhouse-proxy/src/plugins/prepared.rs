@@ -84,6 +84,9 @@ impl Prepared {
     pub(crate) fn fill(&mut self, answer: &Answer<'_>, error_response: Option<&Value>) {
         self.clear();
         self.status = answer.status;
+        for (name, value) in answer.shared_headers.iter().flat_map(|lines| lines.iter()) {
+            self.headers.add(name, value);
+        }
         for (name, value) in &answer.headers {
             self.headers.add(name, value);
         }

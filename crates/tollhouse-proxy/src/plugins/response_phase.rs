@@ -72,6 +72,47 @@ pub(crate) fn run(
     Ok(facts)
 }
 
+/// Asks plugins for an answer in the place of a node's, or of the failure that `facts` have the status of. The first
+/// one that is given is prepared in the exchange's state; returns whether there is one.
+pub(crate) fn replace(
+    exchange: &mut Exchange<'_>,
+    chains: &Chains<'_>,
+    head: HeadView<'_>,
+    facts: ResponseFacts,
+) -> bool {
+    let (mut edits, mut filters) = (HeaderEdits::default(), Vec::new());
+    let mut memory = std::mem::take(&mut exchange.state.plugins.memory);
+    let mut replaced = None;
+    {
+        let exchange = &*exchange;
+        let of_node;
+        let head = match head {
+            HeadView::OfNode(bytes) => {
+                of_node = NodeHead { head: &exchange.state.response, bytes };
+                &of_node
+            }
+            HeadView::Other(head) => head,
+        };
+        let mut cx =
+            ResponseContext::new(exchange, head, &mut edits, &mut filters, &mut memory, facts);
+        let mut index = 0;
+        while let Some(step) = chains.step(index).filter(|_| replaced.is_none()) {
+            let takes_part = step.phases.intersects(Phases::REPLACE);
+            if takes_part && chains.runs(step, index, &cx.variables()) {
+                cx.enter(step.instance());
+                let answer = step.handler.replace(&mut cx);
+                replaced = answer.map(|answer| (answer, step.error_response.as_ref()));
+            }
+            index += 1;
+        }
+    }
+    let plugins = &mut exchange.state.plugins;
+    put_back(&mut plugins.memory, memory);
+    let Some((answer, error_response)) = replaced else { return false };
+    plugins.prepared.fill(&answer, error_response);
+    true
+}
+
 /// A node's head, as plugins see it.
 struct NodeHead<'a> {
     head: &'a ParsedHead,

@@ -19,7 +19,7 @@ use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::head::response::Trailers;
 use crate::transfer::coding::Coding;
-use crate::transfer::filtered::FilteredRelay;
+use crate::transfer::filtered::{Discard, FilteredRelay};
 use crate::transfer::pump::PumpError;
 use crate::transfer::relay::{BodyRelay, ResponseRelay};
 use crate::transfer::trailers::TrailerLines;
@@ -52,13 +52,18 @@ pub(crate) async fn run(
         let idle_time = way.timeouts().read;
         return Ok(Delivered::Switched(Switched { connection: answer.connection, idle_time }));
     }
-    let has_body = head.delivery.has_body;
+    // A cache takes in a body that its client does not need.
+    let is_drained = !head.delivery.has_body && filters_read_all(cx);
+    let has_body = head.delivery.has_body || is_drained;
     let sent = if has_body { cx.state.response.body } else { BodyLength::None };
     let coding = head.delivery.coding();
     let trailers = (head.trailers == Trailers::Passed)
         .then(|| TrailerLines::new(&cx.state.plugins.response_edits));
     let relayed = if has_body && !cx.state.plugins.filters.is_empty() {
-        let filters = std::mem::take(&mut cx.state.plugins.filters);
+        let mut filters = std::mem::take(&mut cx.state.plugins.filters);
+        if is_drained {
+            filters.push((Effect::Rewrites, Box::new(Discard)));
+        }
         let mut relay = Box::new(FilteredRelay::new(sent, coding, trailers, filters));
         relay.meter = cx.message_meter();
         Box::pin(relay_body(cx, way, &mut answer.connection, &mut *relay)).await
@@ -92,6 +97,21 @@ pub(crate) async fn run(
         answer.connection.link.release_buffer(&cx.worker.buffers);
     }
     Ok(Delivered::Answered(head.after))
+}
+
+/// Whether a filter needs the body, though the client gets none.
+fn filters_read_all(cx: &Exchange<'_>) -> bool {
+    cx.state.plugins.filters.iter().any(|(_, filter)| filter.reads_unsent_body())
+}
+
+/// Lets go of a node's answer in the place of which the client gets another.
+pub(crate) fn drop_answer(cx: &mut Exchange<'_>, way: Way<'_>, mut answer: Answer) {
+    cx.body.withhold_continue();
+    answer.connection.link.buffer.consume(cx.state.response.head_bytes);
+    match cx.state.response.body {
+        BodyLength::None => release(cx, way, answer),
+        _ => answer.connection.link.release_buffer(&cx.worker.buffers),
+    }
 }
 
 /// Decides the head sent to the client, after plugins have run.

@@ -3,9 +3,10 @@
 
 use tollhouse_http::element::{Authority, OriginForm};
 use tollhouse_http::{BodyLength, Version};
-use tollhouse_plugin::RequestEdits;
 use tollhouse_plugin::response::{ResponseFacts, Source};
+use tollhouse_plugin::{HeaderEdits, Phases, RequestEdits};
 use tollhouse_telemetry::ErrorCode;
+use tollhouse_telemetry::codes::Origin;
 
 use super::attempt::Answer;
 use super::route::{self, Next, Way};
@@ -19,7 +20,7 @@ use crate::head::text::AddressText;
 use crate::plugins::chain::StepUpstream;
 use crate::plugins::chains::Chains;
 use crate::plugins::request_phases::{self, Verdict};
-use crate::plugins::response_phase::{self, HeadView};
+use crate::plugins::response_phase::{self, HeadView, PreparedHead};
 use crate::snapshot::Snapshot;
 
 /// Runs the request phases; returns the next step for the request.
@@ -102,6 +103,53 @@ fn check_rewrite(edits: &mut RequestEdits) -> Result<(), GatewayError> {
     if is_host && is_target { Ok(()) } else { Err(ErrorCode::RewriteInvalid.into()) }
 }
 
+/// Whether a plugin gives an answer in the place of a node's, or of a node's failure; it is prepared then.
+pub(crate) fn replaces(
+    cx: &mut Exchange<'_>,
+    chains: &Chains<'_>,
+    forwarded: &Result<Answer, GatewayError>,
+) -> bool {
+    if !chains.has(Phases::REPLACE) {
+        return false;
+    }
+    let none = HeaderEdits::default();
+    let prepared = PreparedHead { content_type: "", headers: &none };
+    let (head, facts) = match forwarded {
+        // A switch of protocols has happened.
+        Ok(_) if cx.state.response.status == 101 => return false,
+        Ok(answer) => (HeadView::OfNode(answer.connection.link.buffer.filled()), facts_of_node(cx)),
+        Err(error) if is_of_nodes(error.code) => {
+            let facts = ResponseFacts {
+                status: error.code.status(),
+                source: Source::Gateway,
+                has_body: false,
+                content_length: None,
+                client_is_http11: cx.state.head.version == Version::Http11,
+            };
+            (HeadView::Other(&prepared), facts)
+        }
+        Err(_) => return false,
+    };
+    response_phase::replace(cx, chains, head, facts)
+}
+
+/// Whether an error is a failure of nodes, and not of the request or of the gateway.
+fn is_of_nodes(code: ErrorCode) -> bool {
+    code.origin() == Origin::Upstream
+        || matches!(code, ErrorCode::NoNodes | ErrorCode::RetryBudgetExceeded)
+}
+
+fn facts_of_node(cx: &Exchange<'_>) -> ResponseFacts {
+    let status = final_status(cx.state.response.status);
+    ResponseFacts {
+        status: cx.state.response.status,
+        source: Source::Upstream,
+        has_body: Outgoing::from_node(cx, status).delivery().has_body,
+        content_length: cx.state.response.declared_length,
+        client_is_http11: cx.state.head.version == Version::Http11,
+    }
+}
+
 /// Runs the response phase of plugins. Their edits are left in the exchange's state and in
 /// `answer`.
 ///
@@ -116,16 +164,8 @@ pub(crate) fn on_answer(
         return Ok(());
     }
     answer.is_seen_by_plugins = true;
-    let status = final_status(cx.state.response.status);
-    let has_body = Outgoing::from_node(cx, status).delivery().has_body;
     let sent = cx.state.response.status;
-    let facts = ResponseFacts {
-        status: sent,
-        source: Source::Upstream,
-        has_body,
-        content_length: cx.state.response.declared_length,
-        client_is_http11: cx.state.head.version == Version::Http11,
-    };
+    let facts = facts_of_node(cx);
     let head = HeadView::OfNode(answer.connection.link.buffer.filled());
     let facts = response_phase::run(cx, chains, head, facts)?;
     // The status of a switch of protocols (101) cannot be changed.

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use tollhouse_http::BodyLength;
 use tollhouse_http::chunked::{LAST_CHUNK, SizeLine};
-use tollhouse_plugin::Effect;
+use tollhouse_plugin::{BodyFilter, Effect};
 
 use super::body_source::{Arrived, BodySource};
 use super::coding::Coding;
@@ -23,6 +23,13 @@ use crate::grpc::MessageMeter;
 use crate::offload::{self, INLINE_BYTES_MAX};
 use crate::plugins::state::Filters;
 use crate::turn::{self, TURN_BYTES};
+
+/// Takes a body from the client; filters before it have seen it.
+pub(crate) struct Discard;
+
+impl BodyFilter for Discard {
+    fn filter(&mut self, _input: &[u8], _is_last: bool, _out: &mut Vec<u8>) {}
+}
 
 /// Relay of a filtered response to the client.
 pub(crate) struct FilteredRelay {
@@ -280,8 +287,6 @@ mod tests {
     use std::future::poll_fn;
     use std::sync::{Arc, Mutex};
     use std::thread::{ThreadId, current};
-
-    use tollhouse_plugin::BodyFilter;
 
     use super::*;
     use crate::transfer::testing::{Bench, fill, run};

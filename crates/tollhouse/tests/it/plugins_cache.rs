@@ -13,6 +13,23 @@ fn answers_are_kept() {
     bench.check(include_str!("cases/tables/proxy_cache.txt"));
 }
 
+/// Behaviours that RFC 9111, RFC 9110 and RFC 9213 require, with both strategies.
+#[test]
+fn caches_follow_the_standards() {
+    let table = include_str!("cases/tables/proxy_cache_rfc9111.txt");
+    for strategy in [
+        r#""cache_strategy":"memory","cache_zone":"memory_cache""#,
+        r#""cache_strategy":"disk","cache_zone":"disk_cache_one""#,
+    ] {
+        let conf = format!(r#""proxy-cache":{{{strategy},"cache_control":true}}"#);
+        let lines = table.lines().map(|line| match line.strip_prefix("$ CONF") {
+            Some(others) => format!("$ {{{conf}{others}}}\n"),
+            None => format!("{line}\n"),
+        });
+        Bench::start().check(&lines.collect::<String>());
+    }
+}
+
 #[test]
 fn a_user_whom_an_authorization_service_lets_in_reads_no_page_of_another() {
     let (bench, service) = (Bench::start(), Origin::named("yes"));

@@ -10,25 +10,31 @@ const SHORT_YEAR_MAX: u16 = 2037;
 /// Two-digit years below this value belong to the 21st century.
 const CENTURY_BREAK: u32 = 70;
 
-/// Parses `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT` or `Sun Nov  6 08:49:37
-/// 1994`. Returns seconds since 1970; the weekday is not checked.
+/// Parses `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT` or
+/// `Sun Nov  6 08:49:37 1994`. Returns seconds since 1970; the weekday is not checked. The layout
+/// is that of RFC 9110 §5.6.7: one space between parts, two digits for days and times.
 pub(crate) fn parse_http_date(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?.trim();
-    let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let (day, month, year, time) = match words.as_slice() {
+    let mut words = text.split(' ');
+    let mut list = [""; 6];
+    let count = list.iter_mut().zip(&mut words).map(|(place, word)| *place = word).count();
+    if words.next().is_some() {
+        return None;
+    }
+    let (day, month, year, time) = match &list[..count] {
         [weekday, day, month, year, time, "GMT"] if weekday.ends_with(',') => {
-            (*day, *month, long_year(year)?, *time)
+            (digits(day, 2)?, *month, long_year(year)?, *time)
         }
         [weekday, date, time, "GMT"] if weekday.ends_with(',') => {
             let mut parts = date.splitn(3, '-');
             let (day, month) = (parts.next()?, parts.next()?);
-            (day, month, short_year(parts.next()?)?, *time)
+            (digits(day, 2)?, month, short_year(parts.next()?)?, *time)
         }
-        [_, month, day, time, year] => (*day, *month, long_year(year)?, *time),
+        [_, month, "", day, time, year] => (digits(day, 1)?, *month, long_year(year)?, *time),
+        [_, month, day, time, year] => (digits(day, 2)?, *month, long_year(year)?, *time),
         _ => return None,
     };
     let month = MONTHS.iter().position(|name| *name == month)? as u32 + 1;
-    let day = number(day, 2)?;
     if day == 0 || day > days_of(month, year) {
         return None;
     }
@@ -45,27 +51,22 @@ pub(crate) fn cookie_date(unix_seconds: i64) -> String {
     format!("{weekday}, {day:02}-{month}-{year:02} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
-/// Parses a decimal number of at most `digits_max` digits.
-fn number(text: &str, digits_max: usize) -> Option<u32> {
-    let is_number = text.len() <= digits_max && text.bytes().all(|byte| byte.is_ascii_digit());
+/// Parses a decimal number of exactly `count` digits.
+fn digits(text: &str, count: usize) -> Option<u32> {
+    let is_number = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { text.parse().ok() } else { None }
 }
 
 fn long_year(text: &str) -> Option<u32> {
-    number(text, 4).filter(|year| *year >= 1970)
+    digits(text, 4).filter(|year| *year >= 1970)
 }
 
 fn short_year(text: &str) -> Option<u32> {
-    let year = number(text, 4)?;
-    match (text.len(), year < CENTURY_BREAK) {
-        (2, true) => Some(2000 + year),
-        (2, false) => Some(1900 + year),
-        _ => long_year(text),
-    }
+    digits(text, 2).map(|year| if year < CENTURY_BREAK { 2000 + year } else { 1900 + year })
 }
 
 fn seconds_of_day(text: &str) -> Option<i64> {
-    let mut parts = text.split(':').map(|part| number(part, 2));
+    let mut parts = text.split(':').map(|part| digits(part, 2));
     let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
     let is_time = hour < 24 && minute < 60 && second < 60 && parts.next().is_none();
     is_time.then(|| i64::from(hour * 3_600 + minute * 60 + second))
@@ -122,6 +123,14 @@ mod tests {
             "Sun, 06 Nov 1994 24:00:00 GMT",
             "Sun, 06 Nov 1994 08:49:37:00 GMT",
             "Sun, 06 Nov 1994 -1:49:37 GMT",
+            "Sun, 06 Nov 1994 8:49:37 GMT",
+            "Sun, 06 Nov 1994 08.49.37 GMT",
+            "Sun, 6 Nov 1994 08:49:37 GMT",
+            "Sun, 06  Nov  1994 08:49:37 GMT",
+            "Sun, 06-Nov-1994 08:49:37 GMT",
+            "Sun, 06 Nov 94 08:49:37 GMT",
+            "Sun 06 Nov 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1994 08:49:37 UTC",
         ] {
             assert_eq!(parse_http_date(text.as_bytes()), None, "{text}");
         }

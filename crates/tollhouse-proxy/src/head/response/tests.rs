@@ -270,7 +270,7 @@ fn answers_of_the_gateways_own_are_complete() {
         let mut out = Vec::new();
         let status = Status::new(status).expect("a status");
         let (content_type, framing) = (FieldValue::literal(content_type), Framing::Length(bytes));
-        LocalResponse { status, content_type, framing, facts }.write(&mut out);
+        LocalResponse { status, content_type, framing, facts, has_date: false }.write(&mut out);
         String::from_utf8(out).expect("text")
     };
     assert_eq!(

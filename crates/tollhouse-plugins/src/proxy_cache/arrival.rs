@@ -1,0 +1,204 @@
+//! The way back from the node: answers that are taken in, those that refresh a stored one, and stored ones in the
+//! place of a failure.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tollhouse_plugin::response::Source;
+use tollhouse_plugin::{Answer, BodyFilter, Effect, ResponseContext};
+
+use super::conditional::{Conditions, Validators, is_weakly_equal};
+use super::freshness::{Fields, Life, Times};
+use super::item::{self, Stored};
+use super::lookup::PendingAnswer;
+use super::ranges::Selection;
+use super::reuse::{View, serves_on_error};
+use super::store::{Headed, Keeper, Saver};
+use super::{Progress, ProxyCache, key};
+
+/// Longest body that is read and dropped so that the node's connection can be used again.
+const DRAINED_BYTES_MAX: u64 = 64 << 10;
+/// Statuses of nodes that `stale-if-error` is about (RFC 5861 §4).
+const ERRORS: [u16; 4] = [500, 502, 503, 504];
+
+impl ProxyCache {
+    /// A stored answer instead of the node's: refreshed by a 304, or in the place of a failure.
+    pub(super) fn stored_instead(&self, cx: &mut ResponseContext<'_>) -> Option<Answer<'static>> {
+        let now_ms = cx.now().unix_ms;
+        let (status, source) = (cx.status(), cx.source());
+        let progress = cx.recall::<Progress>()?;
+        let pending = progress.pending.as_mut()?;
+        let stored = pending.stored.as_ref()?;
+        let is_good = pending.is_revalidation && source == Source::Upstream && status == 304;
+        let has_failed = source == Source::Gateway || ERRORS.contains(&status);
+        if !is_good && !(has_failed && serves_on_error(stored, now_ms)) {
+            return None;
+        }
+        let stored = Arc::clone(stored);
+        let pending = *progress.pending.take()?;
+        // The answer has it already.
+        progress.status = None;
+        let (stored, status) = match is_good {
+            true => (self.refresh(cx, &pending, &stored), "REVALIDATED"),
+            false => (stored, "STALE"),
+        };
+        let view = View {
+            conditions: &pending.conditions,
+            is_head: cx.request().method() == b"HEAD",
+            hides_cache_headers: self.config.hide_cache_headers,
+            status,
+            now_ms,
+        };
+        Some(view.answer(&stored))
+    }
+
+    /// The stored answer as a 304 updates it (RFC 9111 §4.3.4), kept in its place where all clients may get it.
+    fn refresh(
+        &self,
+        cx: &ResponseContext<'_>,
+        pending: &PendingAnswer,
+        stored: &Arc<Stored>,
+    ) -> Arc<Stored> {
+        let tags = cx.header("etag").zip(stored.header("etag"));
+        if tags.is_some_and(|(one, other)| !is_weakly_equal(one, other)) {
+            // About another version: what it says does not apply to this one, which is used for the last time.
+            if let Some(keeper) = &pending.keeper {
+                self.zone.forget(&keeper.key);
+            }
+            return Arc::clone(stored);
+        }
+        let of_304 = Fields::read(304, |visit| cx.each_header(visit));
+        let update = item::kept_headers(cx, &of_304.directives());
+        let lines = item::updated_headers(&stored.headers, update);
+        let fields = Fields::read(stored.status, |visit| {
+            lines.iter().for_each(|(name, value)| visit(name.as_bytes(), value));
+            cx.each_header(&mut |name, value| {
+                if name.eq_ignore_ascii_case(b"age") {
+                    visit(name, value);
+                }
+            });
+        });
+        let times = Times { asked_ms: pending.asked_ms, answered_ms: cx.now().unix_ms };
+        let life = fields.life(times, self.lifetimes);
+        let is_kept = life.is_some() && self.may_set_cookie(cx);
+        let names = item::vary_names(&lines).filter(|_| is_kept);
+        let refreshed = Stored {
+            headers: lines.into(),
+            stored_unix_ms: times.answered_ms,
+            life: life.unwrap_or(Life { ttl_ms: 0, age_ms: 0 }),
+            stale_use: fields.stale_use(),
+            ..Stored::clone(stored)
+        };
+        if let (Some(keeper), Some(names)) = (&pending.keeper, names)
+            && keeper.owner.shares(cx, &fields.directives(), &names)
+        {
+            let signature = key::signature_of_response(cx, &names);
+            self.zone.keep(keeper, names, &signature, refreshed.clone());
+        }
+        Arc::new(refreshed)
+    }
+
+    /// Takes in the answer that the client gets: keeps it, drops what it makes obsolete, and answers conditions that
+    /// the node did not get.
+    pub(super) fn take_in(&self, cx: &mut ResponseContext<'_>, pending: PendingAnswer) {
+        if cx.source() != Source::Upstream {
+            return;
+        }
+        if let Some(invalidation) = &pending.invalidation {
+            self.invalidate(cx, invalidation);
+        }
+        let Some(keeper) = pending.keeper else { return };
+        let is_kept = self.keep(cx, keeper, pending.asked_ms);
+        if cx.status() == 200 && !pending.conditions.is_empty() {
+            answer_conditions(cx, &pending.conditions);
+            let is_short =
+                cx.facts().content_length.is_some_and(|bytes| bytes <= DRAINED_BYTES_MAX);
+            if !is_kept && cx.status() == 304 && is_short {
+                cx.filter_body(Effect::Observes, Box::new(Drain));
+            }
+        }
+    }
+
+    /// Sees to it that the answer is kept, where it may be; returns whether it is going to be.
+    fn keep(&self, cx: &mut ResponseContext<'_>, keeper: Keeper, asked_ms: u64) -> bool {
+        let is_kept = self.config.cache_http_status.contains(&cx.status())
+            && !self.no_cache.as_ref().is_some_and(|parts| parts.is_set(&cx.variables()));
+        if !is_kept || !self.may_set_cookie(cx) {
+            return false;
+        }
+        let fields = Fields::read(cx.status(), |visit| cx.each_header(visit));
+        let directives = fields.directives();
+        let times = Times { asked_ms, answered_ms: cx.now().unix_ms };
+        let Some(life) = fields.life(times, self.lifetimes) else { return false };
+        let headers = item::kept_headers(cx, &directives);
+        let Some(names) = item::vary_names(&headers) else { return false };
+        if !keeper.owner.shares(cx, &directives, &names) {
+            return false;
+        }
+        let facts = cx.facts();
+        let stored = Stored {
+            status: facts.status,
+            headers: headers.into(),
+            body: Bytes::new(),
+            left_out_bytes: facts.content_length,
+            stored_unix_ms: times.answered_ms,
+            life,
+            stale_use: fields.stale_use(),
+        };
+        let bytes_max = self.config.max_resp_body_size.min(self.zone.bytes_max());
+        if facts.content_length.is_some_and(|bytes| bytes > bytes_max) {
+            return false;
+        }
+        // What the request sent is taken now: while the body passes, the request is out of reach.
+        let signature = key::signature_of_response(cx, &names);
+        // Grown as the body comes: a length that a node announces is not yet memory that it takes.
+        let Some(reservation) = self.memory.take(0) else { return false };
+        let headed = Headed { keeper, names, signature, stored };
+        let saver = Saver::new(self.zone.clone(), headed, reservation);
+        if facts.has_body {
+            let saver = saver.expecting(facts.content_length, bytes_max);
+            cx.filter_body(Effect::Observes, Box::new(saver));
+        } else {
+            saver.save();
+        }
+        true
+    }
+
+    /// Whether cookies of the answer, if any, may be kept. One that a plugin has set is for one client, such as a
+    /// session.
+    fn may_set_cookie(&self, cx: &ResponseContext<'_>) -> bool {
+        !cx.is_edited("set-cookie")
+            && (self.config.cache_set_cookie || cx.header("set-cookie").is_none())
+    }
+}
+
+/// Reads a body that neither the client nor the cache needs.
+struct Drain;
+
+impl BodyFilter for Drain {
+    fn filter(&mut self, _input: &[u8], _is_last: bool, _out: &mut Vec<u8>) {}
+
+    fn reads_unsent_body(&self) -> bool {
+        true
+    }
+}
+
+/// Gives the client 304 or 206 instead of a whole answer, by conditions that the node did not get. A body that is to be
+/// kept is read in any case.
+fn answer_conditions(cx: &mut ResponseContext<'_>, conditions: &Conditions) {
+    let validators = Validators {
+        etag: cx.header("etag"),
+        last_modified: cx.header("last-modified"),
+        date: cx.header("date"),
+    };
+    if conditions.is_not_modified(validators) {
+        return cx.set_status(304);
+    }
+    let facts = cx.facts();
+    let Some(length) = facts.content_length.filter(|_| facts.has_body) else { return };
+    // Another part would have to be cut out of the body on its way: the client gets the whole, as it may.
+    if conditions.selection(validators, length) == Selection::Part(0..length) {
+        cx.set_status(206);
+        cx.set_header("Content-Range", format!("bytes 0-{}/{length}", length - 1).as_bytes());
+    }
+}

@@ -1,0 +1,238 @@
+//! The way to the node: the key of a request, what is kept under it, and the request that a node gets where that is
+//! not enough.
+
+use std::sync::Arc;
+
+use tollhouse_plugin::{Answer, Flow, RequestContext, Step};
+
+use super::conditional::{Conditions, NAMES, Validators};
+use super::directives::Directives;
+use super::invalidation::{self, Invalidation};
+use super::item::{Found, Stored, VaryIndex};
+use super::reuse::{Verdict, View, judge};
+use super::store::{Keeper, Zone};
+use super::{DISK_METHODS, Progress, ProxyCache, Strategy, for_head, key, ranges};
+
+/// Work on the answer of a node.
+#[derive(Default)]
+pub(super) struct PendingAnswer {
+    /// Place for the answer; `None` if it must not be kept.
+    pub keeper: Option<Keeper>,
+    /// Time of the request, in milliseconds since 1970.
+    pub asked_ms: u64,
+    /// Conditions of the client that the node did not get.
+    pub conditions: Conditions,
+    /// Stored answer that is no longer fresh.
+    pub stored: Option<Arc<Stored>>,
+    /// Whether the node was asked if `stored` is still good.
+    pub is_revalidation: bool,
+    pub invalidation: Option<Invalidation>,
+}
+
+/// Reason not to look in the cache.
+struct Bypass {
+    status: Option<&'static str>,
+    /// Whether the answer may be kept nevertheless.
+    is_kept: bool,
+}
+
+/// Key of a request.
+struct Key {
+    bytes: Vec<u8>,
+    /// Bytes of the owner, in front.
+    owner_bytes: usize,
+}
+
+impl ProxyCache {
+    /// Answers a request from the store, or prepares it for a node.
+    pub(super) fn look_up<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
+        let key = self.key_of(cx);
+        if cx.method() == b"PURGE" {
+            return Step::wait(async move {
+                let is_kept = self.zone.purge(&key.bytes).await;
+                let is_kept_for_head = self.zone.purge(&for_head(&key.bytes)).await;
+                if is_kept || is_kept_for_head {
+                    Answer::text(200, &b""[..]).into()
+                } else {
+                    Answer::status(404).into()
+                }
+            });
+        }
+        let directives = Directives::parse(cx.header("cache-control"));
+        if let Some(bypass) = self.passes_by(cx, &directives) {
+            self.go_past(cx, key, &bypass);
+            return Step::Continue;
+        }
+        let key = key.bytes;
+        match &self.zone {
+            // Memory answers at once, so nothing has to wait.
+            Zone::Memory(zone) => {
+                let mut found = zone.find(&key, &|names| key::signature(cx, names));
+                if cx.method() == b"HEAD" && matches!(found, Found::Nothing(_)) {
+                    found = zone.find(&for_head(&key), &|names| key::signature(cx, names));
+                }
+                step_of(self.answer_or_forward(cx, key, found))
+            }
+            Zone::Disk(zone) => Step::wait(async move {
+                let mut found = zone.find(&key, &|names| key::signature(cx, names)).await;
+                if cx.method() == b"HEAD" && matches!(found, Found::Nothing(_)) {
+                    let key = for_head(&key);
+                    found = zone.find(&key, &|names| key::signature(cx, names)).await;
+                }
+                self.answer_or_forward(cx, key, found)
+            }),
+        }
+    }
+
+    fn key_of(&self, cx: &RequestContext<'_>) -> Key {
+        let mut bytes = Vec::new();
+        self.isolation.write_owner(cx, &mut bytes);
+        let owner_bytes = bytes.len();
+        self.key.write(cx.variables(), &mut bytes);
+        key::write_part(&cx.node_uri(), &mut bytes);
+        Key { bytes, owner_bytes }
+    }
+
+    fn passes_by(&self, cx: &RequestContext<'_>, directives: &Directives<'_>) -> Option<Bypass> {
+        let is_listed = self.is_listed(cx.method());
+        // A node may answer by a body that the key says nothing of.
+        if is_listed && cx.method() != b"POST" && has_body(cx) {
+            return Some(Bypass { status: Some("BYPASS"), is_kept: false });
+        }
+        if !is_listed {
+            let status = match self.strategy {
+                Strategy::Memory => Some("MISS"),
+                Strategy::Disk => DISK_METHODS.contains(&cx.method()).then_some("BYPASS"),
+            };
+            return Some(Bypass { status, is_kept: false });
+        }
+        if self.config.cache_control && (directives.has("no-store") || directives.has("no-cache")) {
+            return Some(Bypass { status: Some("BYPASS"), is_kept: false });
+        }
+        let is_bypassed = self.bypass.as_ref().is_some_and(|parts| parts.is_set(cx.variables()));
+        let is_kept = self.strategy == Strategy::Disk;
+        is_bypassed.then_some(Bypass { status: Some("BYPASS"), is_kept })
+    }
+
+    fn is_listed(&self, method: &[u8]) -> bool {
+        self.config.cache_method.iter().any(|listed| listed.as_bytes() == method)
+    }
+
+    /// Prepares a request that bypasses the cache: its answer may still be kept, or invalidate others.
+    fn go_past(&self, cx: &mut RequestContext<'_>, key: Key, bypass: &Bypass) {
+        let changes = !self.is_listed(cx.method()) && invalidation::is_unsafe(cx.method());
+        let invalidation = changes.then(|| Invalidation {
+            owner: key.bytes[..key.owner_bytes].to_vec(),
+            target: key.bytes[key.owner_bytes..].to_vec(),
+            is_path_kept: cx.node_uri() == cx.request_uri(),
+        });
+        let keeper = bypass.is_kept.then(|| self.keeper(cx, key.bytes, None));
+        let pending = (keeper.is_some() || invalidation.is_some()).then(|| {
+            let asked_ms = cx.now().unix_ms;
+            Box::new(PendingAnswer { keeper, asked_ms, invalidation, ..PendingAnswer::default() })
+        });
+        cx.remember(Progress { status: bypass.status, pending });
+    }
+
+    fn keeper(&self, cx: &RequestContext<'_>, key: Vec<u8>, index: Option<VaryIndex>) -> Keeper {
+        let generation = cx.random();
+        let owner = self.isolation.owner(cx, &self.key);
+        match cx.method() {
+            // The index may be that of GET, which is of no use under another key.
+            b"HEAD" => Keeper { key: for_head(&key), index: None, generation, owner },
+            _ => Keeper { key, index, generation, owner },
+        }
+    }
+
+    /// Answers from the store if the answer found is fresh; otherwise prepares the request for a node.
+    fn answer_or_forward<'a>(
+        &self,
+        cx: &mut RequestContext<'_>,
+        key: Vec<u8>,
+        found: Found,
+    ) -> Flow<'a> {
+        let now_ms = cx.now().unix_ms;
+        let header = if self.config.cache_control { cx.header("cache-control") } else { None };
+        let directives = header.map(|header| Directives::parse(Some(header)));
+        let conditions = Conditions::of(cx);
+        let is_head = cx.method() == b"HEAD";
+        let (status, stored, index) = match found {
+            Found::Nothing(index) => ("MISS", None, index),
+            Found::Stored(stored, index) => match judge(&stored, now_ms, directives.as_ref()) {
+                Verdict::Expired => ("EXPIRED", Some(stored), index),
+                Verdict::TooOld => ("STALE", Some(stored), index),
+                Verdict::Fresh => {
+                    let view = View {
+                        conditions: &conditions,
+                        is_head,
+                        hides_cache_headers: self.config.hide_cache_headers,
+                        status: "HIT",
+                        now_ms,
+                    };
+                    return view.answer(&stored).into();
+                }
+            },
+        };
+        // Only where nothing is kept: for what is kept and too old the node is asked.
+        if status == "MISS" && directives.is_some_and(|it| it.has("only-if-cached")) {
+            cx.remember(Progress { status: Some("MISS"), pending: None });
+            return Answer::status(504).into();
+        }
+        let keeper = self.keeper(cx, key, index);
+        let mut pending =
+            PendingAnswer { asked_ms: now_ms, conditions, stored, ..PendingAnswer::default() };
+        if cx.method() == b"GET" {
+            pending.ask_for_all(cx, &keeper);
+        } else {
+            pending.conditions = Conditions::default();
+        }
+        pending.keeper = Some(keeper);
+        cx.remember(Progress { status: Some(status), pending: Some(Box::new(pending)) });
+        Flow::Continue
+    }
+}
+
+impl PendingAnswer {
+    /// Has the node give an answer that can be stored, or say that the stored one is still good.
+    fn ask_for_all(&mut self, cx: &mut RequestContext<'_>, keeper: &Keeper) {
+        let validators = self.stored.as_deref().map(Validators::of).unwrap_or_default();
+        let status = self.stored.as_ref().map(|stored| stored.status);
+        self.is_revalidation = status == Some(200) && validators.are_usable();
+        // An answer for one client is seldom stored; and to send a part is the node's work as long as the whole is
+        // not stored.
+        let is_left = keeper.owner.is_personal()
+            || self.conditions.range.as_deref().is_some_and(|range| !ranges::is_from_start(range));
+        if !self.is_revalidation && is_left {
+            self.conditions = Conditions::default();
+            return;
+        }
+        if !self.conditions.is_empty() {
+            NAMES.iter().for_each(|name| cx.remove_header(name));
+        }
+        if self.is_revalidation {
+            let lines = [
+                ("If-None-Match", validators.etag),
+                ("If-Modified-Since", validators.last_modified),
+            ];
+            for (name, value) in lines {
+                if let Some(value) = value {
+                    cx.set_header(name, value);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a request has a body, or may have one.
+fn has_body(cx: &RequestContext<'_>) -> bool {
+    let has_length = cx.header("content-length").is_some_and(|length| *length != *b"0");
+    has_length || cx.header("transfer-encoding").is_some()
+}
+
+/// The same, for a phase that did not have to wait.
+fn step_of(flow: Flow<'_>) -> Step<'_> {
+    match flow {
+        Flow::Continue => Step::Continue,
+        Flow::Answer(answer) => Step::Answer(answer),
+    }
+}

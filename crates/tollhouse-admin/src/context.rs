@@ -65,6 +65,8 @@ pub(crate) struct Admin {
     pub(crate) wrong_keys: WrongKeys,
     /// Who has tried to write what was refused.
     pub(crate) refused: Refused,
+    /// Taken while a document is compiled to see its problems.
+    pub(crate) trial: Semaphore,
     /// Taken while two measurements are compared.
     pub(crate) comparison: Semaphore,
     /// Where calls wait for their turn at an object.
@@ -99,6 +101,7 @@ impl Admin {
             failures: FailedLogins::default(),
             wrong_keys: WrongKeys::default(),
             refused: Refused::default(),
+            trial: Semaphore::new(1),
             comparison: Semaphore::new(1),
             turns: Turns {
                 queues: std::array::from_fn(|_| Mutex::default()),

@@ -7,9 +7,9 @@ use tokio::runtime::Handle;
 use tollhouse_config::declarative::ShenyuItem;
 use tollhouse_config::{Fingerprints, diff};
 use tollhouse_control::resources::{expand, replace_shenyu};
+use tollhouse_control::trial;
 use tollhouse_model::stream_route::ListenedPorts;
 use tollhouse_model::{Id, Kind, Problems};
-use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
 use tollhouse_proxy::{Change, Compiler, Settings, Snapshot};
 use tollhouse_router::Mode;
 
@@ -49,7 +49,8 @@ impl Offline {
         if view == View::Revealing && settings.router_mode == Mode::HostUri {
             settings.router_mode = Mode::Uri;
         }
-        let mut compiler = compiler(&settings, &loaded.skipped_plugins, runtime);
+        let services = tollhouse_control::plugins::bare_services(&loaded.skipped_plugins);
+        let mut compiler = trial::compiler(&settings, services, runtime);
         let mut switched_off = Vec::new();
         let changes = diff(&Fingerprints::new(), document);
         let changes = expand(&changes, document).map(|mut change| {
@@ -75,14 +76,6 @@ impl Offline {
     }
 }
 
-/// A compiler that asks nothing of the network.
-fn compiler(settings: &Settings, skipped_plugins: &[String], runtime: &Handle) -> Compiler {
-    let resolver =
-        Resolver::with_source(Arc::new(NoNames), ResolverSettings::default(), runtime.clone());
-    let services = tollhouse_control::plugins::bare_services(skipped_plugins);
-    Compiler::new(settings, resolver, tollhouse_control::plugins::catalogue(), services)
-}
-
 /// What is wrong with objects of ShenYu's, as a gateway of these settings would find it.
 ///
 /// # Errors
@@ -93,7 +86,8 @@ pub fn problems_of_shenyu(
 ) -> std::io::Result<Problems> {
     // Nodes want a runtime to refresh names on; this one never runs.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let mut compiler = compiler(settings, skipped_plugins, runtime.handle());
+    let services = tollhouse_control::plugins::bare_services(skipped_plugins);
+    let mut compiler = trial::compiler(settings, services, runtime.handle());
     compiler.apply(replace_shenyu(items));
     Ok(compiler.shenyu_problems().clone())
 }
@@ -106,13 +100,4 @@ fn switch_on(change: &mut Change) -> Option<Id> {
     let status = value.get_mut("status").filter(|status| status.as_i64() == Some(0))?;
     *status = Value::from(1);
     Some(id.clone())
-}
-
-/// Knows no name: nothing may be asked of the network here.
-struct NoNames;
-
-impl Source for NoNames {
-    fn lookup<'a>(&'a self, _: &'a Question) -> Lookup<'a> {
-        Box::pin(std::future::ready(Err(ResolveError::Denied)))
-    }
 }

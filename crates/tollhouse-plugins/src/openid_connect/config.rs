@@ -159,7 +159,23 @@ pub struct Config {
     pub dpop: Option<Dpop>,
     /// Not built in.
     pub proxy_opts: Option<Map<String, Value>>,
+    /// Fields of no name above: ignored, but for those of [`FLAT_OPTIONS`], which are refused.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: Map<String, Value>,
 }
+
+/// Options of lua-resty-openidc by their own names, and the field of a conf in which each belongs. They are refused, as
+/// in APISIX: none of them would have an effect, and a key would be kept in the clear.
+pub const FLAT_OPTIONS: [(&str, &str); 7] = [
+    ("use_par", "par.enabled"),
+    ("pushed_authorization_request_endpoint", "par.endpoint"),
+    ("pushed_authorization_request_endpoint_auth_method", "par.endpoint_auth_method"),
+    ("use_dpop", "dpop.enabled"),
+    ("dpop_signing_alg", "dpop.signing_alg"),
+    ("dpop_private_key", "dpop.private_key"),
+    ("dpop_public_jwk", "dpop.public_jwk"),
+];
 
 /// See [`Config::unauth_action`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
@@ -203,6 +219,7 @@ pub struct AudienceRule {
 
 /// Parameters that go to the provider directly.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Par {
     /// Whether they do.
     #[serde(default)]
@@ -210,21 +227,40 @@ pub struct Par {
     /// Where; by default where the provider's document says.
     pub endpoint: Option<String>,
     /// How the client shows there who it is; by default as where it asks for tokens.
+    #[schemars(extend("enum" = [
+        "client_secret_basic", "client_secret_post", "private_key_jwt", "client_secret_jwt",
+    ]))]
     pub endpoint_auth_method: Option<String>,
 }
 
 /// Tokens that are bound to a key.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Dpop {
     /// Not built in.
     #[serde(default)]
     pub enabled: bool,
-    /// The key.
+    /// The algorithm of proofs.
+    #[serde(default)]
+    pub signing_alg: DpopAlgorithm,
+    /// The key that proofs are signed with, as PEM.
     pub private_key: Option<SecretText>,
+    /// The public part of the key, as a JWK.
+    pub public_jwk: Option<Map<String, Value>>,
+}
+
+/// See [`Dpop::signing_alg`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+pub enum DpopAlgorithm {
+    #[default]
+    ES256,
+    RS256,
+    PS256,
 }
 
 /// Sessions of users who have logged in.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Session {
     /// What their cookies are sealed with.
     #[schemars(length(min = 16))]

@@ -16,8 +16,8 @@ use tollhouse_config::bootstrap::{
     AmbiguousPaths as AmbiguousPathsKey, ClientHalfClose, Peer, RouterMode, Workers,
 };
 use tollhouse_http::HeadLimits;
-use tollhouse_model::Problem;
 use tollhouse_model::stream_route::ListenedPorts;
+use tollhouse_model::Problem;
 use tollhouse_net::HalfClose;
 use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_net::server_tls::{HostError, ServerTerms, Versions};
@@ -197,8 +197,7 @@ fn limits(bootstrap: &Bootstrap) -> Limits {
     Limits {
         head: HeadLimits {
             line_bytes: limits.request_line_bytes,
-            // The line is part of the head, and each may be as long as its own bound allows.
-            head_bytes: limits.request_line_bytes + limits.header_bytes,
+            fields_bytes: limits.header_bytes,
             header_count: limits.header_count,
         },
         body_bytes: limits.body_bytes.unwrap_or(u64::MAX),

@@ -187,7 +187,7 @@ pub struct RealIp {
 /// Bounds of a response head of a node: twice what clients may send, since cookies and policies
 /// grow on that side.
 pub const RESPONSE_HEAD: HeadLimits =
-    HeadLimits { line_bytes: 8 * 1024, head_bytes: 64 * 1024 - 1, header_count: 200 };
+    HeadLimits { line_bytes: 8 * 1024, fields_bytes: 64 * 1024 - 1, header_count: 200 };
 
 /// Interim responses passed on for one request: a node that sends more is not making progress.
 pub const INTERIM_RESPONSES_MAX: u32 = 16;

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Heads reach a node longer than clients may send them: the gateway adds its own lines.
 const HEAD_LIMITS: HeadLimits =
-    HeadLimits { line_bytes: 64 * 1024, head_bytes: 256 * 1024, header_count: 400 };
+    HeadLimits { line_bytes: 64 * 1024, fields_bytes: 256 * 1024, header_count: 400 };
 
 /// What reached the node in one play.
 #[derive(Debug, Default)]

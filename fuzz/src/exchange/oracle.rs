@@ -9,7 +9,7 @@ use super::script::Script;
 
 /// Answers of the gateway are not longer than this.
 const ANSWER_LIMITS: HeadLimits =
-    HeadLimits { line_bytes: 64 * 1024, head_bytes: 256 * 1024, header_count: 400 };
+    HeadLimits { line_bytes: 64 * 1024, fields_bytes: 256 * 1024, header_count: 400 };
 
 /// A play that is over.
 pub struct Play<'p> {

@@ -4,12 +4,18 @@ use std::net::{IpAddr, SocketAddr};
 
 use tollhouse_model::{Problem, Problems};
 
+use super::keys::HEAD_MAX;
 use super::{
-    AccessLogFormat, Acme, Admin, Bootstrap, ListenerTls, RegistryStore, Secret, StreamProtocol,
+    AccessLogFormat, Acme, Admin, Bootstrap, Limits, ListenerTls, RegistryStore, Secret,
+    StreamProtocol,
 };
 
 /// Names of PostgreSQL's tables end after 63 bytes, and ours go on after this.
 const TABLES_BYTES_MAX: usize = 48;
+
+/// Listeners of which the process has one each.
+const HAVE_ONE_ADDRESS: [&str; 4] =
+    ["listen.admin", "listen.control", "listen.metrics", "listen.status"];
 
 /// Adds what is wrong; `given` tells keys that somebody gave from those at their default.
 pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problems: &mut Problems) {
@@ -17,6 +23,7 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
         let problem = Problem::warning("access_log.fields", "applies to the json format only");
         problems.push(problem.with_hint("set access_log.format to json"));
     }
+    check_head(&bootstrap.limits, problems);
     check_tls("admin.tls", &bootstrap.admin.tls, problems);
     check_tls("control.tls", &bootstrap.control.tls, problems);
     check_tls("metrics.tls", &bootstrap.metrics.tls, problems);
@@ -42,6 +49,17 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
     if tcp_address.is_some_and(|address| address.parse::<IpAddr>().is_err()) {
         let problem = Problem::error("shenyu.tcp_address", "expected an address without a port");
         problems.push(problem.with_hint("give 0.0.0.0 for all addresses of this machine"));
+    }
+}
+
+/// Refuses bounds of a head that could not be kept.
+fn check_head(limits: &Limits, problems: &mut Problems) {
+    let bytes = limits.request_line_bytes + limits.header_bytes;
+    if bytes > HEAD_MAX {
+        let reason =
+            format!("{bytes} bytes with limits.request_line_bytes, and no head may be so long");
+        let problem = Problem::error("limits.header_bytes", reason);
+        problems.push(problem.with_hint("lower one of them: both together may be 63KiB"));
     }
 }
 
@@ -226,6 +244,13 @@ fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
         ("listen.shenyu", &listen.shenyu),
     ];
     check_lists(&lists, problems);
+    for (name, addresses) in lists {
+        if HAVE_ONE_ADDRESS.contains(&name) && addresses.len() > 1 {
+            let reason = format!("{} addresses, and it listens on one", addresses.len());
+            let hint = "give one address; 0.0.0.0 is all of IPv4";
+            problems.push(Problem::error(name, reason).with_hint(hint));
+        }
+    }
     // A port of TCP is another one than that of UDP.
     check_lists(&[("listen.stream", &datagrams)], problems);
     let expects_header = listen.stream.iter().any(|it| it.proxy_protocol)

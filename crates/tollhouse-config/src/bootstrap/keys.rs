@@ -60,19 +60,22 @@ macro_rules! keys {
     };
 }
 
-/// Shortest and longest bound on a request line, in bytes: below, plain paths with a token would
-/// fail; above, each idle connection could be made to hold that much.
+/// Longest head that can be allowed, in bytes: request line and header fields together. Places in a head are counted in
+/// 16 bits, and each connection can be made to hold that much.
+pub(super) const HEAD_MAX: usize = 63 << 10;
+
+/// Shortest and longest bound on a request line, in bytes: below, plain paths with a token would fail.
 const LINE_MIN: usize = 512;
-const LINE_MAX: usize = 1 << 20;
+const LINE_MAX: usize = HEAD_MAX - HEADERS_MIN;
 
 /// The same for all header fields together.
 const HEADERS_MIN: usize = 1 << 10;
-const HEADERS_MAX: usize = 4 << 20;
+const HEADERS_MAX: usize = HEAD_MAX - LINE_MIN;
 
-/// Fewest and most header fields: browsers send some twenty; work for each is done before a route
-/// is known.
+/// Fewest and most header fields: browsers send some twenty; work for each is done before a route is known, and the
+/// parser counts no more.
 const FIELDS_MIN: usize = 16;
-const FIELDS_MAX: usize = 4_096;
+const FIELDS_MAX: usize = 256;
 
 /// Shortest and longest bound on the first message of a TLS handshake, in bytes: with keys that withstand
 /// quantum computers it takes two thousand, and the session layer reads no more than 64 KiB.
@@ -379,9 +382,9 @@ keys! {
     access_log.file: LogTarget, "Where lines go. The default is `access.log` in `data_dir`.";
     access_log.fields: Words, "Fields of a line in the `json` format; none is all of them.";
     limits.request_line_bytes: Size<LINE_MIN, LINE_MAX>,
-        "Longest request line; a longer one is answered 414.";
+        "Longest request line; a longer one is answered 414. With `limits.header_bytes` it makes 63KiB at most.";
     limits.header_bytes: Size<HEADERS_MIN, HEADERS_MAX>,
-        "All header fields together; more is answered 431.";
+        "All header lines together, with their names and line ends; more is answered 431.";
     limits.header_count: Slots<FIELDS_MIN, FIELDS_MAX>, "Most header fields; more is answered 431.";
     limits.body_bytes: SizeOrNone, "Longest request body; a longer one is answered 413.";
     limits.grpc_message_bytes: SizeOrNone, "Longest message of a call of gRPC, in either direction; a longer one ends the call with status 8.";
@@ -402,9 +405,10 @@ keys! {
     limits.http2_streams: Count<1>,
         "Requests at a time over one connection of HTTP/2; further ones are refused, and safe to repeat.";
     limits.connections_per_worker: Count<1>,
-        "Client connections of one worker at a time; further ones are answered 503.";
+        "Client connections of one worker at a time. Of further ones 64 at a time are answered 503 over plain HTTP; \
+         all others are closed.";
     limits.connections_per_address: CountOrNone,
-        "Client connections of one address to one worker at a time; further ones are answered 503.";
+        "Client connections of one address to one worker at a time; further ones are treated in the same way.";
     limits.silent_connections_per_worker: Count<1>,
         "Connections to TLS listeners whose first message is not complete, at a time on one worker; one more closes \
          the one that has been silent longest.";

@@ -13,7 +13,7 @@ use super::websocket::Handshake;
 
 /// Bounds of a head that is written: what was admitted, and what the gateway adds.
 pub(super) const HEAD: HeadLimits =
-    HeadLimits { line_bytes: 16 * 1024, head_bytes: 65_535, header_count: 256 };
+    HeadLimits { line_bytes: 16 * 1024, fields_bytes: 65_535, header_count: 256 };
 
 /// Bytes of heads that wait for the socket before further ones are held back: heads have no windows.
 const HEADS_WAITING_BYTES_MAX: usize = 128 * 1024;

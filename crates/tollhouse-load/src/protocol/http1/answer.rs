@@ -10,7 +10,7 @@ use crate::failure::{Failure, FailureClass};
 const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Limits on heads: far above what servers send, so that only nonsense meets them.
 const LIMITS: HeadLimits =
-    HeadLimits { line_bytes: 32 * 1024, head_bytes: 60 * 1024, header_count: 200 };
+    HeadLimits { line_bytes: 32 * 1024, fields_bytes: 60 * 1024, header_count: 200 };
 
 /// Whether the answer is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

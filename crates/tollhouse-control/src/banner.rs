@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use tollhouse_proxy::worker::Transport;
+use tollhouse_stdx::UnixPath;
 
 use crate::admin::RunningAdmin;
 use crate::feed::Source;
@@ -18,6 +19,8 @@ use crate::shenyu_admin::RunningShenyuAdmin;
 pub struct Banner<'a> {
     /// Where the data plane listens.
     pub data_plane: &'a [(SocketAddr, Transport)],
+    /// Unix sockets of the data plane.
+    pub unix_paths: &'a [UnixPath],
     /// Where stream routes are served, each with `tcp` or `udp`.
     pub streams: &'a [(&'static str, SocketAddr)],
     /// Where introspection listens.
@@ -53,6 +56,9 @@ impl Banner<'_> {
                 Transport::Tls => "https",
             };
             println!("  data plane  {scheme}://{address}");
+        }
+        for path in self.unix_paths {
+            println!("  data plane  http over {path}");
         }
         for (protocol, address) in self.streams {
             println!("  stream      {protocol}://{address}");

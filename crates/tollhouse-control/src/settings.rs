@@ -17,10 +17,11 @@ use tollhouse_config::bootstrap::{
 };
 use tollhouse_http::HeadLimits;
 use tollhouse_model::stream_route::ListenedPorts;
-use tollhouse_model::Problem;
+use tollhouse_model::{Problem, network};
 use tollhouse_net::HalfClose;
 use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_net::server_tls::{HostError, ServerTerms, Versions};
+use tollhouse_net::unix::UNIX_PEER;
 use tollhouse_plugins::shenyu::PluginEngines;
 use tollhouse_proxy::Settings;
 use tollhouse_proxy::l4::open_ports::OpenPorts;
@@ -48,7 +49,7 @@ pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
     let networks = |peers: &[Peer]| {
         let network = |peer: &Peer| match peer {
             Peer::Network(network) => Some(*network),
-            Peer::UnixSocket => None,
+            Peer::UnixSocket => network::parse(&UNIX_PEER.ip().to_string()),
         };
         peers.iter().filter_map(network).collect()
     };

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tollhouse_stdx::UnixPath;
+
 use crate::{Id, Timeouts};
 
 pub(crate) mod balance;
@@ -13,6 +15,7 @@ mod parse;
 mod policy;
 pub(crate) mod warm_up;
 
+pub(crate) use nodes::check_addresses;
 pub use nodes::{AddressError, parse_address};
 pub use policy::Policy;
 
@@ -64,10 +67,13 @@ pub struct Upstream {
 /// A member of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// A name, an IPv4 address, or an IPv6 address without brackets.
+    /// A name, an IPv4 address, an IPv6 address without brackets, or a Unix socket as it is written.
     pub host: String,
-    /// TCP port; filled in from the scheme (80, 443) where the document gives none.
+    /// Port, filled in from the scheme (80, 443) where the document gives none; 0 of a Unix socket.
     pub port: u16,
+    /// The Unix socket, if the node is one. Only objects that operators write can name one: a service that registers
+    /// itself must not reach sockets of this machine.
+    pub socket: Option<UnixPath>,
     /// Share of the traffic; 0 is never picked.
     pub weight: u32,
     /// Higher groups are used first; lower ones when all of those failed.

@@ -9,7 +9,7 @@ use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
+pub(crate) const BACKLOG: i32 = 4096;
 
 /// Datagrams that the kernel may hold for a socket, in bytes, of which it takes twice as many for its own
 /// records: some ten thousand small ones, so that as many clients may come at once. It holds nothing while

@@ -1,4 +1,4 @@
-//! What std lacks: copy-on-write collections, a coarse clock, a timer wheel, human sizes,
+//! What std lacks: copy-on-write collections, addresses of sockets of either kind, a coarse clock, a timer wheel, human sizes,
 //! budgets of memory, waits between tries.
 //!
 //! Nothing here knows the product, or starts a thread, or does IO but to ask the kernel about itself and to flush a folder; every
@@ -17,6 +17,7 @@ pub mod control_bytes;
 pub mod cow_map;
 pub mod duration;
 pub mod edit_distance;
+pub mod endpoint;
 pub mod files;
 pub mod fine_duration;
 pub mod header_name;
@@ -40,6 +41,7 @@ pub use byte_room::ByteRoom;
 pub use clock::CoarseClock;
 pub use cow_map::{CowMap, Equivalent};
 pub use edit_distance::nearest;
+pub use endpoint::{Endpoint, UnixPath, UnixPathError};
 pub use log_limit::LogLimit;
 pub use lost_datagrams::lost_datagrams;
 pub use random::Random;

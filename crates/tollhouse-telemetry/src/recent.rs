@@ -4,9 +4,11 @@
 //! request, and memory is bounded whatever clients send. A core never waits: while somebody reads its rings, it
 //! counts what it could not keep. Query strings, headers and bodies are never kept.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError, TryLockError};
+
+use tollhouse_stdx::Endpoint;
 
 use crate::codes::ErrorCode;
 
@@ -56,7 +58,7 @@ impl<const N: usize> ShortText<N> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecentAttempt {
     /// Its address.
-    pub node: SocketAddr,
+    pub node: Endpoint,
     /// Its status, or the one that stands for its failure.
     pub status: u16,
 }

@@ -1,8 +1,9 @@
 //! What requests hold of an upstream: its state, and beside it all that a pick without a choice reads.
 
-use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
+
+use tollhouse_stdx::Endpoint;
 
 use crate::node_set::NodeSet;
 use crate::pick::{Outcome, Pick, PickRequest, Picked, Tried};
@@ -20,7 +21,7 @@ pub struct UpstreamHandle {
 #[derive(Debug, Clone)]
 pub(crate) struct Only {
     pub(crate) set: Arc<NodeSet>,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Endpoint,
 }
 
 impl UpstreamHandle {

@@ -2,12 +2,12 @@
 //!
 //! How a node is chosen is in `node_set.rs` and `balance/`.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use smallvec::SmallVec;
+use tollhouse_stdx::Endpoint;
 
 use crate::balance::Needs;
 use crate::node::Node;
@@ -70,7 +70,7 @@ impl NodeIndex {
 pub struct Picked<'a> {
     set: SetRef<'a>,
     index: NodeIndex,
-    address: SocketAddr,
+    address: Endpoint,
     /// What its set keeps count of.
     needs: Needs,
 }
@@ -95,7 +95,7 @@ impl SetRef<'_> {
 
 impl<'a> Picked<'a> {
     #[inline]
-    pub(crate) fn new(set: SetRef<'a>, index: NodeIndex, address: SocketAddr) -> Self {
+    pub(crate) fn new(set: SetRef<'a>, index: NodeIndex, address: Endpoint) -> Self {
         let needs = set.get().needs();
         if needs.requests_under_way {
             let node = &set.get().nodes()[index.as_usize()];
@@ -106,7 +106,7 @@ impl<'a> Picked<'a> {
 
     /// The only node of `set`, which is not looked at: nothing is counted where there is no choice.
     #[inline]
-    pub(crate) fn only(set: &'a NodeSet, address: SocketAddr) -> Self {
+    pub(crate) fn only(set: &'a NodeSet, address: Endpoint) -> Self {
         let needs = Needs::default();
         Self { set: SetRef::Fixed(set), index: NodeIndex(0), address, needs }
     }
@@ -118,7 +118,7 @@ impl<'a> Picked<'a> {
 
     /// Where to connect to.
     #[inline]
-    pub fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> Endpoint {
         self.address
     }
 

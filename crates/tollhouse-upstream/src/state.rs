@@ -4,7 +4,6 @@
 //! the nodes, the policy or the checks shares the whole node set with its predecessor; any other
 //! keeps the counts and the health of the nodes that stay.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,6 +14,7 @@ use tollhouse_model::upstream::{
     CheckKind, Checks, Discovery, NodeTrust, PassHost, ProxyHeader, WarmUp,
 };
 use tollhouse_net::resolve::{Resolution, Resolver};
+use tollhouse_stdx::Endpoint;
 
 use crate::discovered::{Discovered, PublishedNode, Terms};
 use crate::handle::Only;
@@ -29,7 +29,7 @@ use crate::pick::{Outcome, Pick, PickRequest, Picked, SetRef, Tried, WhenUnresol
 pub struct UpstreamState {
     members: Members,
     /// The address of the only node, when the whole pick is that.
-    only: Option<SocketAddr>,
+    only: Option<Endpoint>,
     checks: Option<Arc<Checks>>,
     key: String,
     warm_up: Option<WarmUp>,

@@ -251,6 +251,13 @@ fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
             problems.push(Problem::error(name, reason).with_hint(hint));
         }
     }
+    for (index, socket) in listen.unix.iter().enumerate() {
+        if listen.unix[..index].iter().any(|other| other.path == socket.path) {
+            let reason = format!("{} is there twice", socket.path);
+            let problem = Problem::error("listen.unix", reason);
+            problems.push(problem.with_hint("give each listener a path of its own"));
+        }
+    }
     // A port of TCP is another one than that of UDP.
     check_lists(&[("listen.stream", &datagrams)], problems);
     let expects_header = listen.stream.iter().any(|it| it.proxy_protocol)

@@ -16,6 +16,7 @@ use super::shape_more::{Fraction, Keys, OptionalText, PrivateTable, Table, TlsVe
 use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, OwnNames, Peers};
 use super::store::EtcdUrls;
 use super::stream::StreamListeners;
+use super::unix::UnixListeners;
 
 pub(crate) struct Key {
     /// As in the file, with dots between levels.
@@ -104,6 +105,11 @@ keys! {
          connection. The client is whom the header names: for routes, plugins, limits and the log. Peers \
          outside of `proxy_protocol.from` are refused.";
     listen.https_proxied: OpenAddresses, "The same over TLS, which begins behind the header.";
+    listen.unix: UnixListeners,
+        "Data plane, plain HTTP on Unix sockets: a list of addresses such as `unix:/run/tollhouse.sock`, or of tables \
+         with `address` and `mode`, the rights of the file in octal, which are `\"0660\"` by default. A file that a \
+         dead process has left is replaced. Clients have no address: `remote_addr` is `unix:`, as in nginx; \
+         `real_ip.from` knows them by that name, and of networks only `0.0.0.0/0` contains them.";
     listen.stream: StreamListeners,
         "Connections below HTTP, and datagrams, for stream routes: a list of tables with `address`; \
          `protocol`, which is `tcp` unless it is `udp`; `tls`, which is `false`, `true` to \

@@ -202,6 +202,8 @@ fn settings_that_could_not_be_kept_are_refused() {
         ("listen: {http: '127.0.0.1:1, [::1]:1'}", None),
         ("listen: {admin: '127.0.0.1:1, [::1]:1'}", Some("it listens on one")),
         ("listen: {control: '127.0.0.1:1, [::1]:1'}", Some("it listens on one")),
+        ("listen: {unix: ['unix:/a', 'unix:/b']}", None),
+        ("listen: {unix: ['unix:/a', 'unix:/a']}", Some("unix:/a is there twice")),
     ] {
         let problems = load(text).err().map(|problems| problems.to_string());
         let found = problems.as_deref().unwrap_or_default();

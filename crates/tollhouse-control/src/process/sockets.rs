@@ -2,13 +2,18 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
 
 use tollhouse_config::Bootstrap;
-use tollhouse_config::bootstrap::{HeaderToNodes, StreamListen, StreamProtocol, StreamTls};
+use tollhouse_config::bootstrap::{
+    HeaderToNodes, StreamListen, StreamProtocol, StreamTls, UnixListen,
+};
 use tollhouse_net::handover::Inheritance;
+use tollhouse_net::unix::UnixListeners;
 use tollhouse_net::{DatagramSockets, Listeners};
 use tollhouse_proxy::l4::{self, HeaderIn, HeaderOut, StreamListener, StreamOptions, StreamSocket};
 use tollhouse_proxy::worker::{Transport, WorkerListener};
+use tollhouse_stdx::UnixPath;
 
 use super::cores::Entrance;
 
@@ -17,6 +22,7 @@ use super::cores::Entrance;
 pub struct Sockets {
     http: Vec<Entrance>,
     proxied: Vec<Entrance>,
+    unix: Vec<UnixListeners>,
     streams: Vec<(StreamOptions, StreamSockets)>,
 }
 
@@ -33,6 +39,8 @@ pub struct CoreSockets {
     pub http: Vec<WorkerListener>,
     /// The same behind PROXY headers.
     pub proxied: Vec<WorkerListener>,
+    /// HTTP on Unix sockets.
+    pub unix: Vec<UnixListener>,
     /// Stream routes.
     pub streams: Vec<StreamListener>,
 }
@@ -52,6 +60,7 @@ impl Sockets {
         let mut streams = Vec::new();
         let http = source.entrances(&listen.http, &listen.https)?;
         let proxied = source.entrances(&listen.http_proxied, &listen.https_proxied)?;
+        let unix = listen.unix.iter().map(|it| source.unix(it)).collect::<Result<_, _>>()?;
         for listener in &listen.stream {
             let sockets = match listener.protocol {
                 StreamProtocol::Tcp => StreamSockets::Tcp(source.listeners(listener.address)?),
@@ -59,13 +68,18 @@ impl Sockets {
             };
             streams.push((options(listener), sockets));
         }
-        Ok(Self { http, proxied, streams })
+        Ok(Self { http, proxied, unix, streams })
     }
 
     /// Where HTTP is served.
     pub fn http_addresses(&self) -> Vec<(SocketAddr, Transport)> {
         let all = self.http.iter().chain(&self.proxied);
         all.map(|entrance| (entrance.address(), entrance.transport)).collect()
+    }
+
+    /// Unix sockets on which HTTP is served.
+    pub fn unix_paths(&self) -> Vec<UnixPath> {
+        self.unix.iter().map(|listeners| listeners.path).collect()
     }
 
     /// Where stream routes are served, with `tcp` or `udp`.
@@ -90,7 +104,8 @@ impl Sockets {
             };
             all
         });
-        http.chain(streams)
+        let unix = self.unix.iter().flat_map(|it| &it.sockets).map(AsFd::as_fd);
+        http.chain(unix).chain(streams)
     }
 
     /// Deals them out to `workers` cores; those beyond one a core go to the cores in turn.
@@ -104,6 +119,11 @@ impl Sockets {
         for Entrance { listeners, transport } in self.proxied {
             for (index, socket) in listeners.sockets.into_iter().enumerate() {
                 shares[index % workers].proxied.push(WorkerListener { socket, transport });
+            }
+        }
+        for UnixListeners { sockets, .. } in self.unix {
+            for (index, socket) in sockets.into_iter().enumerate() {
+                shares[index % workers].unix.push(socket);
             }
         }
         for (options, sockets) in self.streams {
@@ -122,7 +142,7 @@ impl Sockets {
 /// HTTP alone.
 impl From<Vec<Entrance>> for Sockets {
     fn from(http: Vec<Entrance>) -> Self {
-        Self { http, proxied: Vec::new(), streams: Vec::new() }
+        Self { http, proxied: Vec::new(), unix: Vec::new(), streams: Vec::new() }
     }
 }
 
@@ -153,6 +173,14 @@ impl Source<'_> {
         Ok(match inherited.filter(|sockets| !sockets.is_empty()) {
             None => Listeners::bind(address, self.workers)?,
             Some(sockets) => Listeners::adopt(address, sockets, self.workers)?,
+        })
+    }
+
+    fn unix(&mut self, listen: &UnixListen) -> anyhow::Result<UnixListeners> {
+        let inherited = self.inheritance.as_mut().and_then(|from| from.take_unix(listen.path));
+        Ok(match inherited {
+            None => UnixListeners::bind(listen.path, listen.mode, self.workers)?,
+            Some(socket) => UnixListeners::adopt(listen.path, socket, self.workers)?,
         })
     }
 

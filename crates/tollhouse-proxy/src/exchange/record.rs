@@ -1,7 +1,6 @@
 //! What log and metrics say about one request, filled in on its way.
 
-use std::net::SocketAddr;
-
+use tollhouse_stdx::Endpoint;
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_telemetry::labels::ShenyuType;
 
@@ -40,7 +39,7 @@ pub struct Record {
 /// One node tried.
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptRecord {
-    pub address: SocketAddr,
+    pub address: Endpoint,
     /// Its status, or the one that stands for its failure.
     pub status: u16,
 }
@@ -61,7 +60,7 @@ impl Record {
     }
 
     /// Notes a node that brought no answer.
-    pub fn fail_attempt(&mut self, address: SocketAddr, code: ErrorCode) {
+    pub fn fail_attempt(&mut self, address: Endpoint, code: ErrorCode) {
         self.attempts.push(AttemptRecord { address, status: code.status() });
         self.last_failure = Some(code);
     }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tollhouse_plugin::{Memory, RequestEdits};
-use tollhouse_stdx::Timer;
+use tollhouse_stdx::{Endpoint, Timer};
 use tollhouse_telemetry::ErrorCode;
 
 use super::table::{Arrival, StreamEntry};
@@ -66,7 +66,7 @@ pub(crate) struct Record {
     /// Bytes to the client.
     pub bytes_sent: u64,
     /// Nodes tried, each with what came of it.
-    pub attempts: Vec<(SocketAddr, u16)>,
+    pub attempts: Vec<(Endpoint, u16)>,
     /// Milliseconds until a node was connected.
     pub connected_ms: Option<u64>,
 }

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tollhouse_net::server_tls::stream::HandshakeError;
-use tollhouse_stdx::LogLimit;
+use tollhouse_stdx::{Endpoint, LogLimit};
 use tollhouse_telemetry::counters::Label;
 use tollhouse_telemetry::{ErrorCode, HandshakeFailure};
 
@@ -27,7 +27,7 @@ pub struct Failures {
     by_code: Vec<LogLimit>,
     handshakes: Vec<LogLimit>,
     /// What the system said of the node that failed last on this core.
-    cause: RefCell<Option<(SocketAddr, String)>>,
+    cause: RefCell<Option<(Endpoint, String)>>,
 }
 
 impl Default for Failures {
@@ -42,7 +42,7 @@ impl Default for Failures {
 impl Failures {
     /// Notes why a node failed, for the line of the request that fails with it.
     #[cold]
-    pub(crate) fn note(&self, node: SocketAddr, cause: &dyn Display) {
+    pub(crate) fn note(&self, node: Endpoint, cause: &dyn Display) {
         self.cause.replace(Some((node, cause.to_string())));
     }
 

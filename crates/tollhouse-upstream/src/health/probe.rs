@@ -6,7 +6,7 @@ mod grpc;
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use tollhouse_http::{Framing, HeadWriter, Known};
 use tollhouse_model::upstream::{ActiveCheck, CheckKind, Checks, ProxyHeader};
 use tollhouse_net::tls::{Connector, Trust};
 use tollhouse_net::{Stream, connect, proxy_protocol, tls};
+use tollhouse_stdx::Endpoint;
 
 /// Bytes read of an answer: the status is in the first 13, and a reason longer than this is no
 /// reason.
@@ -29,7 +30,7 @@ const TIMEOUT_WHEN_ZERO: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub struct Probe {
     /// Where to.
-    pub address: SocketAddr,
+    pub address: Endpoint,
     /// `Host` and SNI.
     pub host: String,
     /// The checks it belongs to.

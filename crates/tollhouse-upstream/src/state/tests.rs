@@ -48,7 +48,7 @@ pub(crate) fn upstream(nodes: &[(&str, u32)]) -> Upstream {
     let node = |(text, weight): &(&str, u32)| {
         let (host, port) = text.rsplit_once(':').unwrap();
         let host = host.trim_matches(['[', ']']).to_owned();
-        Node { host, port: port.parse().unwrap(), weight: *weight, priority: 0 }
+        Node { host, port: port.parse().unwrap(), socket: None, weight: *weight, priority: 0 }
     };
     Upstream {
         id: None,

@@ -71,7 +71,7 @@ const LINE_MAX: usize = HEAD_MAX - HEADERS_MIN;
 
 /// The same for all header fields together.
 const HEADERS_MIN: usize = 1 << 10;
-const HEADERS_MAX: usize = HEAD_MAX - LINE_MIN;
+const HEADERS_MAX: usize = 62 << 10;
 
 /// Fewest and most header fields: browsers send some twenty; work for each is done before a route is known, and the
 /// parser counts no more.

@@ -104,7 +104,7 @@ impl Request<'_> {
         let (reply, revision) = self.current.replace(|before| {
             let next = succeed(before, fields)?;
             let before = before.map(|document| &document.fields);
-            changed = differences((self.admin, &keyring), before, &next);
+            changed = differences(self.admin, &keyring, before, &next);
             Ok(Document {
                 fields: next,
                 digest: digest.to_owned(),
@@ -127,7 +127,8 @@ const DOCUMENT: &str = "document/standalone";
 
 /// The objects that differ between two documents, as anybody may see them, and how many more do.
 fn differences(
-    (admin, keyring): (&Admin, &Keyring),
+    admin: &Admin,
+    keyring: &Keyring,
     old: Option<&Fields>,
     new: &Fields,
 ) -> (BTreeMap<String, BothSides>, usize) {

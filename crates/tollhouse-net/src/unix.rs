@@ -87,7 +87,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The kernel makes the file with the rights of the unbound socket, so that nobody can connect before `mode` counts.
+/// The kernel makes the file with the rights of the unbound socket, so that no client connects before `mode` counts.
 fn bind_with_mode(path: UnixPath, mode: u32) -> io::Result<StdUnixListener> {
     let flags = SocketFlags::CLOEXEC;
     let descriptor = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -211,7 +211,7 @@ mod tests {
         drop(UnixListeners::bind(path, 0o600, 1).expect("it can be bound"));
         assert!(Path::new(path.as_str()).exists(), "it stays behind");
         let listening = UnixListeners::bind(path, 0o600, 1).expect("it is stale");
-        let error = UnixListeners::bind(path, 0o600, 1).expect_err("somebody listens");
+        let error = UnixListeners::bind(path, 0o600, 1).expect_err("a process listens");
         assert!(error.to_string().contains("--upgrade"), "{error}");
         drop(listening);
         let file = path_in(&folder, "file");

@@ -262,5 +262,5 @@ async fn what_a_viewer_was_shown_of_a_document_does_not_count_in_another() {
     let answer = put("d2", document(hidden)).await;
     assert_eq!(answer.status, 400, "{answer:?}");
     assert!(answer.text.contains("failed to open the sealed value"), "{answer:?}");
-    assert_eq!(sink.0.lock().expect("nobody panicked").len(), 1);
+    assert_eq!(sink.0.lock().expect("the lock is whole").len(), 1);
 }

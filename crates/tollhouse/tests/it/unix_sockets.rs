@@ -244,7 +244,7 @@ fn a_socket_that_a_dead_gateway_left_is_replaced_and_a_live_one_is_not() {
     assert!(failure.text.contains("another process listens there"), "{}", failure.text);
     let again = gateway.kill();
     assert!(path.exists(), "it stays behind");
-    let _gateway = again.start();
+    let _gateway = again.set("listen.unix", &address).start();
     assert_eq!(client_of(&path).get("/").text(), "app");
 }
 
@@ -259,7 +259,8 @@ fn a_successor_takes_the_socket_over() {
     let mut gateway = builder.resources(&everything_to(origin.address())).start();
     let mut before = client_of(&path);
     assert_eq!(before.get("/").text(), "app");
-    let successor = gateway.successor().flag("--upgrade").start();
+    let address = format!("unix:{}", path.display());
+    let successor = gateway.successor().flag("--upgrade").set("listen.unix", &address).start();
     assert_eq!(client_of(&path).get("/").text(), "app");
     drop(before);
     assert!(gateway.wait_exit().success());

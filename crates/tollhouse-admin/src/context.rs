@@ -64,6 +64,8 @@ pub(crate) struct Admin {
     pub(crate) wrong_keys: WrongKeys,
     /// Recently refused writes.
     pub(crate) refused: Refused,
+    /// Taken while a document is compiled to see its problems.
+    pub(crate) trial: Semaphore,
     /// Limits comparisons of load tests to one at a time.
     pub(crate) comparison: Semaphore,
     /// Queues of calls that write the same object.
@@ -98,6 +100,7 @@ impl Admin {
             failures: FailedLogins::default(),
             wrong_keys: WrongKeys::default(),
             refused: Refused::default(),
+            trial: Semaphore::new(1),
             comparison: Semaphore::new(1),
             turns: Turns {
                 queues: std::array::from_fn(|_| Mutex::default()),

@@ -21,6 +21,7 @@ mod crud;
 mod dispatch;
 mod document;
 mod encrypt;
+mod foreseen;
 mod host;
 mod index;
 mod limits;

@@ -83,7 +83,8 @@ fn ends(place: &str) -> impl DoubleEndedIterator<Item = usize> + '_ {
     inner.map(|(at, _)| at).chain([place.len()])
 }
 
-fn with_problems(reply: Reply, mut problems: Vec<Value>) -> Reply {
+/// Adds these problems.
+pub(crate) fn with_problems(reply: Reply, mut problems: Vec<Value>) -> Reply {
     let Some(first) = problems.first() else { return reply };
     let text = |name: &str| first[name].as_str().unwrap_or_default();
     let mut line = text("reason").to_owned();

@@ -11,7 +11,8 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use tollhouse_model::Kind;
 use tollhouse_model::change_row::{BothSides, ChangeRow, OBJECTS_TOLD_MAX};
-use tollhouse_plugin::sealing::ObjectRef;
+use tollhouse_model::encryption::Keyring;
+use tollhouse_plugin::sealing::{self, ObjectRef};
 
 use crate::auth;
 use crate::body::{self, RequestBody};
@@ -20,7 +21,6 @@ use crate::chronicle;
 use crate::context::Admin;
 use crate::crud::way_of;
 use crate::document::{CurrentDocument, DIGEST, Document};
-use crate::encrypt;
 use crate::limits::DOCUMENT_BYTES_MAX;
 use crate::object::Fields;
 use crate::options::Role;
@@ -77,7 +77,7 @@ impl Request<'_> {
             None => LISTS.iter().map(|list| (version_key(list), Value::from(0))).collect(),
         };
         if auth::reader_role(&self.admin.parts.options, self.call) != Role::Admin {
-            hide_secrets(&mut fields, self.admin);
+            hide_secrets(&mut fields, self.admin, &unkept_keyring()?);
         }
         let value = Value::Object(fields);
         let accepted = self.call.header("accept").unwrap_or_default();
@@ -99,10 +99,12 @@ impl Request<'_> {
         if let Some(fault) = validate::check(self.admin, &fields, Extent::First).await.pop() {
             return Err(Reply::bad(fault.error));
         }
+        let keyring = unkept_keyring()?;
         let mut changed = (BTreeMap::new(), 0);
         let (reply, revision) = self.current.replace(|before| {
             let next = succeed(before, fields)?;
-            changed = differences(self.admin, before.map(|document| &document.fields), &next);
+            let before = before.map(|document| &document.fields);
+            changed = differences(self.admin, &keyring, before, &next);
             Ok(Document {
                 fields: next,
                 digest: digest.to_owned(),
@@ -127,6 +129,7 @@ const DOCUMENT: &str = "document/standalone";
 /// ones.
 fn differences(
     admin: &Admin,
+    keyring: &Keyring,
     old: Option<&Fields>,
     new: &Fields,
 ) -> (BTreeMap<String, BothSides>, usize) {
@@ -145,7 +148,7 @@ fn differences(
         let mut value = value.clone();
         let list = path.split('/').next().unwrap_or_default();
         if let Some(kind) = Kind::from_list_name(list) {
-            encrypt::hide(ObjectRef::new(kind, ""), &mut value, &admin.parts);
+            sealing::seal(ObjectRef::new(kind, ""), &mut value, &admin.parts.catalogue, keyring);
         }
         value.to_string()
     };
@@ -173,17 +176,22 @@ fn objects(fields: &Fields) -> BTreeMap<String, &Value> {
     found
 }
 
-/// Seals the secrets that a viewer must not see, with a key that is never stored.
-fn hide_secrets(fields: &mut Fields, admin: &Admin) {
+/// A keyring for values that must not be read and never count again: a document has no secrets that lie sealed.
+fn unkept_keyring() -> Result<Keyring, Reply> {
+    Keyring::generate().map_err(|error| Reply::unavailable(error.to_string()))
+}
+
+/// Seals what a viewer must not read.
+fn hide_secrets(fields: &mut Fields, admin: &Admin, keyring: &Keyring) {
     for list in LISTS {
         let (Some(kind), Some(Value::Array(items))) =
             (Kind::from_list_name(list), fields.get_mut(list))
         else {
             continue;
         };
-        items
-            .iter_mut()
-            .for_each(|item| encrypt::hide(ObjectRef::new(kind, ""), item, &admin.parts));
+        for item in items {
+            sealing::seal(ObjectRef::new(kind, ""), item, &admin.parts.catalogue, keyring);
+        }
     }
 }
 

@@ -7,18 +7,23 @@ use std::collections::HashSet;
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
+use tollhouse_config::declarative;
 use tollhouse_model::schema;
 use tollhouse_store::Revision;
 
 use crate::body;
 use crate::call::Call;
 use crate::context::Admin;
+use crate::encrypt;
+use crate::foreseen;
 use crate::index::Known;
 use crate::index::facts::Facts;
 use crate::limits::OBJECTS_PER_TURN;
 use crate::object::{Fields, drop_revisions, id_of};
+use crate::problems;
 use crate::reply::Reply;
 use crate::resource::{self, Candidate, Layout, ReferenceCheck, Resource};
+use crate::transfer;
 use crate::yaml;
 
 /// Lists that a document may contain, named after their resource.
@@ -64,11 +69,21 @@ pub(crate) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Re
     let document = read_document(call, body)?;
     let faults = check(admin, &document, Extent::All).await;
     if faults.is_empty() {
-        return Ok(Reply::json(StatusCode::OK, &json!({})));
+        let warnings = warnings(admin, document).await?;
+        return Ok(problems::with_problems(Reply::json(StatusCode::OK, &json!({})), warnings));
     }
     let errors: Vec<Value> = faults.iter().map(Fault::to_json).collect();
     let body = json!({"error_msg": "Configuration validation failed", "errors": errors});
     Err(Reply::json(StatusCode::BAD_REQUEST, &body))
+}
+
+/// Problems that the data plane would have with a good document.
+async fn warnings(admin: &Admin, document: Fields) -> Result<Vec<Value>, Reply> {
+    let text = Value::Object(document).to_string();
+    let mut document = declarative::parse_literal(&text)
+        .map_err(|problems| Reply::bad(format!("the document cannot be read: {problems}")))?;
+    transfer::open_document(&mut document, &admin.parts.catalogue, &admin.parts.keyring);
+    foreseen::problems(admin, document, |_| true).await
 }
 
 /// Parses a document: YAML if the content type says so, otherwise JSON.
@@ -179,7 +194,9 @@ fn check_item(admin: &Admin, known: &Known, list: &str, item: &Value) -> Result<
     let (resource, path) = located(list, &id, item);
     let Some(resource) = resource else { return Ok(()) };
     adjust_id(resource, &id, &mut fields);
-    let value = Value::Object(fields);
+    let mut value = Value::Object(fields);
+    encrypt::open_stored(&path, &mut value, &admin.parts)
+        .map_err(|refusal| refusal.error_text())?;
     let references = ReferenceCheck::Off;
     let candidate =
         Candidate { path: &path, value: &value, known, parts: &admin.parts, references };

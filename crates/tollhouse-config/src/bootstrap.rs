@@ -28,6 +28,7 @@ mod shape_net;
 mod shown;
 mod store;
 mod stream;
+mod unix;
 
 pub use admin_keys::{KeyRole, NamedKey};
 pub use database::{Database, DatabaseError, DatabaseKind};
@@ -41,6 +42,7 @@ pub use reference::reference_markdown;
 pub use shown::SettingView;
 pub use store::{Etcd, EtcdTls, Store};
 pub use stream::{HeaderToNodes, StreamListen, StreamProtocol, StreamTls};
+pub use unix::UnixListen;
 
 /// All settings of the process that are fixed at startup.
 #[derive(Debug, Clone, PartialEq)]
@@ -325,6 +327,8 @@ pub struct Listen {
     pub https_proxied: Vec<SocketAddr>,
     /// Data plane, TLS.
     pub https: Vec<SocketAddr>,
+    /// Data plane, plain, on Unix sockets.
+    pub unix: Vec<UnixListen>,
     /// Connections below HTTP, and datagrams.
     pub stream: Vec<StreamListen>,
     /// Admin API and console.
@@ -356,6 +360,7 @@ impl Default for Listen {
             https: this_host(9443),
             http_proxied: Vec::new(),
             https_proxied: Vec::new(),
+            unix: Vec::new(),
             stream: Vec::new(),
             admin: this_host(9180),
             control: this_host(9090),

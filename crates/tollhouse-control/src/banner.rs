@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use tollhouse_proxy::worker::Transport;
+use tollhouse_stdx::UnixPath;
 
 use crate::admin::RunningAdmin;
 use crate::feed::Source;
@@ -19,6 +20,8 @@ use crate::shenyu_admin::RunningShenyuAdmin;
 pub struct Banner<'a> {
     /// Listeners of the data plane.
     pub data_plane: &'a [(SocketAddr, Transport)],
+    /// Unix sockets of the data plane.
+    pub unix_paths: &'a [UnixPath],
     /// Listeners of stream routes, each with `tcp` or `udp`.
     pub streams: &'a [(&'static str, SocketAddr)],
     /// Listeners of the control API, metrics and status.
@@ -52,6 +55,9 @@ impl Banner<'_> {
                 Transport::Tls => "https",
             };
             println!("  data plane  {scheme}://{address}");
+        }
+        for path in self.unix_paths {
+            println!("  data plane  http over {path}");
         }
         for (protocol, address) in self.streams {
             println!("  stream      {protocol}://{address}");

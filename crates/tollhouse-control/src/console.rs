@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use tollhouse_admin::{ConsoleSource, Question, RatedKind, RequestFilter};
+use tollhouse_config::Document;
 use tollhouse_proxy::SnapshotCell;
 use tollhouse_telemetry::Counted;
 
@@ -25,6 +26,7 @@ use crate::explain::ServedQuestions;
 use crate::feed::Source;
 use crate::process_log;
 use crate::settings;
+use crate::trial;
 
 /// Limit of problems in the overview; it also contains their full number.
 const PROBLEMS_LISTED_MAX: usize = 50;
@@ -108,6 +110,10 @@ impl ConsoleSource for RunningProcess {
 
     fn problems_at(&self, beginning: &str) -> Vec<Value> {
         self.cx.configuration.problems_at(beginning)
+    }
+
+    fn foresee(&self, document: &Document) -> Vec<Value> {
+        trial::problems_of(document, &self.cx.bootstrap)
     }
 
     fn live(&self, since: u64) -> Value {

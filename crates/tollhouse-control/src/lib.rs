@@ -34,3 +34,4 @@ mod shenyu_local;
 pub mod signals;
 mod staples;
 pub mod terminal;
+pub mod trial;

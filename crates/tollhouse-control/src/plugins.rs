@@ -67,6 +67,14 @@ pub fn bare_services(skipped_plugins: &[String]) -> Arc<Services> {
     Arc::new(services)
 }
 
+/// What a running gateway offers its plugins where they are only compiled: nothing runs beside them.
+pub(crate) fn trial_services(bootstrap: &Bootstrap) -> Services {
+    let mut services = services(bootstrap, &MemoryBudget::new(0));
+    services.background = None;
+    services.secrets = Some(Arc::new(Unasked));
+    services
+}
+
 /// Resolves every secret reference to its own text, because only the gateway has access to secrets.
 struct Unasked;
 

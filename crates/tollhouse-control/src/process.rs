@@ -20,6 +20,7 @@ use tollhouse_net::resolve::Resolver;
 use tollhouse_plugins::shenyu::PluginEngines;
 use tollhouse_proxy::worker::Transport;
 use tollhouse_proxy::{Phase, Settings, SnapshotCell};
+use tollhouse_stdx::UnixPath;
 use tollhouse_store::StoreError;
 use tollhouse_telemetry::access_log::AccessLog;
 
@@ -71,6 +72,7 @@ pub struct Process {
 #[derive(Debug)]
 struct StartFacts {
     data_plane: Vec<(SocketAddr, Transport)>,
+    unix_paths: Vec<UnixPath>,
     /// Each with `tcp` or `udp`.
     streams: Vec<(&'static str, SocketAddr)>,
     workers: usize,
@@ -93,6 +95,7 @@ impl StartFacts {
         };
         cx.bound.set("http", over(Transport::Plain));
         cx.bound.set("https", over(Transport::Tls));
+        cx.bound.set_unix(&self.unix_paths);
         cx.bound.set("stream", self.streams.iter().map(|(_, address)| *address));
     }
 }
@@ -137,6 +140,7 @@ impl Process {
         let spares = Spares::duplicate(&sockets, settings.tls.terms.tickets.clone())?;
         let start = StartFacts {
             data_plane: sockets.http_addresses(),
+            unix_paths: sockets.unix_paths(),
             streams: sockets.stream_addresses(),
             workers,
             new_data_dir,
@@ -189,6 +193,7 @@ impl Process {
         Banner {
             workers: self.start.workers,
             data_plane: &self.start.data_plane,
+            unix_paths: &self.start.unix_paths,
             streams: &self.start.streams,
             side: &self.side,
             admin: self.exclusive.admin(),

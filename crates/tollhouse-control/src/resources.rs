@@ -319,7 +319,7 @@ impl Resources {
         let version = Some(version);
         if self.listed.version != version {
             self.keepers.1 = keepers.problems();
-            let problems = to_json(self.all_problems());
+            let problems = problems_to_json(self.all_problems());
             self.listed = Listed { version, problems };
         }
         let InService { revision, routes } = self.in_service;
@@ -327,7 +327,7 @@ impl Resources {
             revision,
             routes,
             problems: Arc::clone(&self.listed.problems),
-            refused: to_json(self.refused.iter()),
+            refused: problems_to_json(self.refused.iter()),
         });
     }
 
@@ -346,7 +346,8 @@ fn text_of(problem: &Value) -> (&str, &str) {
     (text("path"), text("reason"))
 }
 
-fn to_json<'a>(problems: impl Iterator<Item = &'a Problem>) -> Arc<[Value]> {
+/// Problems in the words of the control API.
+pub(crate) fn problems_to_json<'a>(problems: impl Iterator<Item = &'a Problem>) -> Arc<[Value]> {
     let object = |problem: &Problem| {
         json!({
             "severity": problem.severity.name(), "path": problem.path, "value": problem.value,

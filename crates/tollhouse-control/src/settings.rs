@@ -17,11 +17,12 @@ use tollhouse_config::bootstrap::{
     AmbiguousPaths as AmbiguousPathsKey, ClientHalfClose, Peer, RouterMode, Workers,
 };
 use tollhouse_http::HeadLimits;
-use tollhouse_model::Problem;
 use tollhouse_model::stream_route::ListenedPorts;
+use tollhouse_model::{Problem, network};
 use tollhouse_net::HalfClose;
 use tollhouse_net::resolve::ResolverSettings;
 use tollhouse_net::server_tls::{HostError, ServerTerms, Versions};
+use tollhouse_net::unix::UNIX_PEER;
 use tollhouse_plugins::shenyu::PluginEngines;
 use tollhouse_proxy::Settings;
 use tollhouse_proxy::l4::open_ports::OpenPorts;
@@ -49,7 +50,7 @@ pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
     let networks = |peers: &[Peer]| {
         let network = |peer: &Peer| match peer {
             Peer::Network(network) => Some(*network),
-            Peer::UnixSocket => None,
+            Peer::UnixSocket => network::parse(&UNIX_PEER.ip().to_string()),
         };
         peers.iter().filter_map(network).collect()
     };
@@ -198,8 +199,7 @@ fn limits(bootstrap: &Bootstrap) -> Limits {
     Limits {
         head: HeadLimits {
             line_bytes: limits.request_line_bytes,
-            // The request line is part of the head, so that both limits add up.
-            head_bytes: limits.request_line_bytes + limits.header_bytes,
+            fields_bytes: limits.header_bytes,
             header_count: limits.header_count,
         },
         body_bytes: limits.body_bytes.unwrap_or(u64::MAX),

@@ -14,6 +14,9 @@ pub const CHUNK_LINE_BYTES_MAX: u32 = 256;
 /// Longest trailer section in bytes; trailers carry a checksum or a status, not a document.
 pub const TRAILER_BYTES_MAX: u32 = 8 * 1024;
 
+/// Bytes of a line's end.
+pub(crate) const CRLF_BYTES: usize = 2;
+
 /// Empty lines skipped before a request line (RFC 9112 §2.2 asks for at least one).
 pub const LEADING_EMPTY_LINES_MAX: usize = 4;
 
@@ -26,14 +29,22 @@ pub const CONNECTION_OPTIONS_MAX: usize = 32;
 pub struct HeadLimits {
     /// Longest request or status line, in bytes.
     pub line_bytes: usize,
-    /// Longest head in bytes, first line included.
-    pub head_bytes: usize,
-    /// Maximum number of header lines.
+    /// Longest header lines in all, the empty line that ends them included, in bytes.
+    pub fields_bytes: usize,
+    /// Most header lines.
     pub header_count: usize,
 }
 
 impl Default for HeadLimits {
     fn default() -> Self {
-        Self { line_bytes: 8 * 1024, head_bytes: 32 * 1024, header_count: 100 }
+        Self { line_bytes: 8 * 1024, fields_bytes: 32 * 1024, header_count: 100 }
+    }
+}
+
+impl HeadLimits {
+    /// Longest head in all, first line and the empty lines before it included, in bytes.
+    pub fn head_bytes(&self) -> usize {
+        let line_bytes = (LEADING_EMPTY_LINES_MAX + 1) * CRLF_BYTES + self.line_bytes;
+        line_bytes.saturating_add(self.fields_bytes).min(HEAD_BYTES_MAX)
     }
 }

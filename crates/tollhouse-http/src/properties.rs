@@ -127,8 +127,8 @@ fn places(bytes: &[u8], cuts: &[Index]) -> Vec<usize> {
 }
 
 fn tight_limits() -> impl Strategy<Value = HeadLimits> {
-    (0..60usize, 0..120usize, 0..4usize).prop_map(|(line_bytes, head_bytes, header_count)| {
-        HeadLimits { line_bytes, head_bytes, header_count }
+    (0..60usize, 0..120usize, 0..4usize).prop_map(|(line_bytes, fields_bytes, header_count)| {
+        HeadLimits { line_bytes, fields_bytes, header_count }
     })
 }
 

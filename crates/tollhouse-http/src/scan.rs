@@ -8,10 +8,9 @@ use std::ops::Range;
 use tollhouse_stdx::control_bytes::Controls;
 
 use crate::HeadError;
-use crate::limits::{HEAD_BYTES_MAX, HEADER_COUNT_MAX, HeadLimits, LEADING_EMPTY_LINES_MAX};
-
-/// Length of a line end.
-const CRLF_BYTES: usize = 2;
+use crate::limits::{
+    CRLF_BYTES, HEAD_BYTES_MAX, HEADER_COUNT_MAX, HeadLimits, LEADING_EMPTY_LINES_MAX,
+};
 
 /// Progress through a head. Copied into a local while lines are parsed, so that it stays in
 /// registers.
@@ -21,6 +20,8 @@ pub(crate) struct HeadScan {
     line_start: usize,
     /// Control bytes found since the start of the current line.
     controls: Controls,
+    /// Largest end of the head; known once the first line has been handed out.
+    end_max: usize,
     /// Whether the first line has been returned; empty lines before it do not count.
     has_first: bool,
 }
@@ -29,13 +30,13 @@ pub(crate) struct HeadScan {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     line_bytes: usize,
-    head_bytes: usize,
+    fields_bytes: usize,
 }
 
 impl Bounds {
     #[inline]
     pub(crate) fn new(limits: &HeadLimits) -> Self {
-        Self { line_bytes: limits.line_bytes, head_bytes: limits.head_bytes.min(HEAD_BYTES_MAX) }
+        Self { line_bytes: limits.line_bytes, fields_bytes: limits.fields_bytes }
     }
 }
 
@@ -60,7 +61,9 @@ impl HeadScan {
         bounds: Bounds,
     ) -> Result<Option<Range<usize>>, HeadError> {
         let Some(line) = self.cut_line(buffer, bounds)? else { return Ok(None) };
-        self.check_first(line.end + CRLF_BYTES, bounds, line.start)?;
+        let line_end = line.end + CRLF_BYTES;
+        self.check_first(line_end, bounds, line.start)?;
+        self.end_max = line_end.saturating_add(bounds.fields_bytes).min(HEAD_BYTES_MAX);
         self.has_first = true;
         Ok(Some(line))
     }
@@ -73,7 +76,7 @@ impl HeadScan {
         bounds: Bounds,
     ) -> Result<Option<Range<usize>>, HeadError> {
         let Some(line) = self.cut_line(buffer, bounds)? else { return Ok(None) };
-        if line.end + CRLF_BYTES > bounds.head_bytes {
+        if line.end + CRLF_BYTES > self.end_max {
             return Err(HeadError::HeadTooLong);
         }
         Ok(Some(line))
@@ -141,17 +144,17 @@ impl HeadScan {
         if !self.has_first {
             return self.check_first(end, bounds, self.line_start);
         }
-        if end > bounds.head_bytes { Err(HeadError::HeadTooLong) } else { Ok(()) }
+        if end > self.end_max { Err(HeadError::HeadTooLong) } else { Ok(()) }
     }
 
     /// Checks the limits within or before the first line, which starts at `start`.
     #[inline]
     fn check_first(self, end: usize, bounds: Bounds, start: usize) -> Result<(), HeadError> {
         let line_end_max = bounds.line_bytes.saturating_add(start + CRLF_BYTES);
-        if end > line_end_max && line_end_max <= bounds.head_bytes {
+        if end > line_end_max && line_end_max <= HEAD_BYTES_MAX {
             return Err(HeadError::LineTooLong);
         }
-        if end > bounds.head_bytes { Err(HeadError::HeadTooLong) } else { Ok(()) }
+        if end > HEAD_BYTES_MAX { Err(HeadError::HeadTooLong) } else { Ok(()) }
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tollhouse_stdx::UnixPath;
+
 use crate::{Id, Timeouts};
 
 pub(crate) mod balance;
@@ -13,6 +15,7 @@ mod parse;
 mod policy;
 pub(crate) mod warm_up;
 
+pub(crate) use nodes::check_addresses;
 pub use nodes::{AddressError, parse_address};
 pub use policy::Policy;
 
@@ -61,10 +64,13 @@ pub struct Upstream {
 /// A member of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// A name, an IPv4 address, or an IPv6 address without brackets.
+    /// A name, an IPv4 address, an IPv6 address without brackets, or a Unix socket as it is written.
     pub host: String,
-    /// TCP port; the default depends on the scheme (80 or 443).
+    /// Port, filled in from the scheme (80, 443) where the document gives none; 0 of a Unix socket.
     pub port: u16,
+    /// The Unix socket, if the node is one. Only objects that operators write can name one: a service that registers
+    /// itself must not reach sockets of this machine.
+    pub socket: Option<UnixPath>,
     /// Share of the traffic; a node with 0 is never chosen.
     pub weight: u32,
     /// Priority of the node's group. Groups with higher priority are used first; lower ones when

@@ -9,17 +9,18 @@ use rustix::net::sockopt::set_socket_linger;
 use rustls::{AlertDescription, CertificateError};
 use rustls_pki_types::ServerName;
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream, UnixStream};
+use tollhouse_stdx::Endpoint;
 
-use crate::Stream;
 use crate::tls::Connector;
+use crate::{Stream, unix};
 
-/// Connects over TCP without Nagle's algorithm, because a request head must not wait for an
-/// acknowledgement.
+/// Connects over TCP, with small writes sent at once: a request head must not wait for an
+/// acknowledgement; or to a Unix socket.
 ///
 /// # Errors
 /// Errors of the operating system.
-pub async fn connect(address: SocketAddr) -> io::Result<Stream> {
+pub async fn connect(address: impl Into<Endpoint>) -> io::Result<Stream> {
     connect_announced(address, &[]).await
 }
 
@@ -27,22 +28,31 @@ pub async fn connect(address: SocketAddr) -> io::Result<Stream> {
 ///
 /// # Errors
 /// Errors of the operating system.
-pub async fn connect_announced(address: SocketAddr, header: &[u8]) -> io::Result<Stream> {
-    let tcp = open_tcp(address, header).await?;
+pub async fn connect_announced(address: impl Into<Endpoint>, header: &[u8]) -> io::Result<Stream> {
+    let tcp = open(address.into(), header).await?;
     set_socket_linger(&tcp, None)?;
     Ok(Stream::from(tcp))
 }
 
-/// Opens a socket that is reset on drop until it is ready for use, because a socket closed in order
-/// after connecting would keep its local port for a minute (see [`Stream::reset_when_dropped`]).
-async fn open_tcp(address: SocketAddr, header: &[u8]) -> io::Result<TcpStream> {
+/// A connected socket, to which `header` was written.
+async fn open(address: Endpoint, header: &[u8]) -> io::Result<TcpStream> {
+    let mut stream = match address {
+        Endpoint::Ip(address) => open_tcp(address).await?,
+        Endpoint::Unix(path) => unix::as_stream(UnixStream::connect(path.as_str()).await?)?,
+    };
+    if !header.is_empty() {
+        stream.write_all(header).await?;
+    }
+    Ok(stream)
+}
+
+/// A socket that is reset where nobody waits for it any more, until it is known to be of use: one that has just
+/// been connected would keep its port for a minute (see [`Stream::reset_when_dropped`]).
+async fn open_tcp(address: SocketAddr) -> io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     set_socket_linger(&socket, Some(Duration::ZERO))?;
-    let mut tcp = socket.connect(address).await?;
+    let tcp = socket.connect(address).await?;
     tcp.set_nodelay(true)?;
-    if !header.is_empty() {
-        tcp.write_all(header).await?;
-    }
     Ok(tcp)
 }
 
@@ -87,7 +97,7 @@ fn refuses_name(error: &io::Error) -> bool {
 /// Errors of the operating system or the handshake; `InvalidInput` if `name` is not a valid server
 /// name.
 pub async fn connect_tls(
-    address: SocketAddr,
+    address: impl Into<Endpoint>,
     connector: &Connector,
     name: &str,
 ) -> io::Result<Stream> {
@@ -99,14 +109,14 @@ pub async fn connect_tls(
 /// # Errors
 /// As [`connect_tls`].
 pub async fn connect_tls_announced(
-    address: SocketAddr,
+    address: impl Into<Endpoint>,
     connector: &Connector,
     name: &str,
     header: &[u8],
 ) -> io::Result<Stream> {
     let name = ServerName::try_from(name.to_owned())
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    let tcp = open_tcp(address, header).await?;
+    let tcp = open(address.into(), header).await?;
     let tls = connector.inner().connect(name, tcp).await?;
     let is_agreed = |protocol: &Vec<u8>| tls.get_ref().1.alpn_protocol() == Some(protocol);
     if connector.inner().config().alpn_protocols.first().is_some_and(|asked| !is_agreed(asked)) {

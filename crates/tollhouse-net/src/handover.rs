@@ -24,8 +24,9 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::socket_type;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketType, getsockname, recvmsg, sendmsg,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketType, getsockname, recvmsg, sendmsg,
 };
+use tollhouse_stdx::UnixPath;
 
 /// File descriptors per message: the kernel's limit (`SCM_MAX_FD`).
 const SOCKETS_PER_MESSAGE: usize = 253;
@@ -256,6 +257,19 @@ impl Inheritance {
     /// Removes and returns the received listening sockets that are bound to `address`.
     pub fn take(&mut self, address: SocketAddr) -> Vec<TcpListener> {
         self.take_kind(SocketType::STREAM, address).into_iter().map(TcpListener::from).collect()
+    }
+
+    /// The same for one that is bound to a path; every handle of it is the same socket.
+    pub fn take_unix(&mut self, path: UnixPath) -> Option<UnixListener> {
+        let is_meant = |socket: &OwnedFd| {
+            let local: Option<SocketAddrUnix> =
+                getsockname(socket).ok().and_then(|local| local.try_into().ok());
+            local.is_some_and(|it| it.path_bytes() == Some(path.as_str().as_bytes()))
+        };
+        let (taken, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.sockets).into_iter().partition(is_meant);
+        self.sockets = kept;
+        taken.into_iter().next().map(UnixListener::from)
     }
 
     /// Removes and returns the received UDP sockets that are bound to `address`.

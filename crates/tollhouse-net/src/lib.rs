@@ -22,6 +22,7 @@ pub mod server_tls;
 pub mod stream;
 pub mod tls;
 mod trust;
+pub mod unix;
 
 pub use departure::{Departure, HalfClose};
 pub use listen::{DatagramSockets, ListenError, Listeners};

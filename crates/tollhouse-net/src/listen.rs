@@ -9,7 +9,7 @@ use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Length of the accept queue; the kernel limits it to `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
+pub(crate) const BACKLOG: i32 = 4096;
 
 /// Receive buffer of a UDP socket in bytes; the kernel allocates twice as much for its bookkeeping.
 /// Holds about ten thousand small datagrams, so that as many clients may send at once. Unused as

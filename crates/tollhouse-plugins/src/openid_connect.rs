@@ -55,8 +55,9 @@
 //! `session` changes that. Nodes do not get the session's cookies. A copied cookie stays valid
 //! until the session ends, even after a logout, unless the provider revokes its tokens.
 //!
-//! Not supported, and refused if configured: `session.storage` with `redis`, `dpop`, `proxy_opts`
-//! and `force_reauthorize`.
+//! Not built in, and refused where a conf asks for it: `session.storage` of `redis`, `dpop`, `proxy_opts` and
+//! `force_reauthorize`. Options by their names in lua-resty-openidc (`use_par`, `use_dpop`, `dpop_private_key` and the
+//! like) are refused too: `par` and `dpop` hold them.
 
 use serde_json::Value;
 use tollhouse_plugin::{
@@ -97,6 +98,8 @@ impl Plugin for OpenidConnect {
         "client_secret",
         "client_rsa_private_key",
         "dpop.private_key",
+        // Refused, yet it may lie in a file or in a store that others have written.
+        "dpop_private_key",
         "session.secret",
         "session.redis.password",
     ];

@@ -1,11 +1,13 @@
 //! Main loop of a core: its listeners, its housekeeping and its drain.
 
 use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 use std::rc::Rc;
 
 use tokio::net::TcpStream;
 use tokio::runtime::LocalRuntime;
 use tokio::sync::watch;
+use tollhouse_net::unix::Acceptor;
 
 use crate::l4::{StreamListener, StreamSocket, ports, tcp, udp};
 use crate::worker::{Phase, Transport, Worker, WorkerListener, WorkerParts};
@@ -17,6 +19,7 @@ mod housekeeping;
 struct Sockets {
     http: Vec<WorkerListener>,
     proxied: Vec<WorkerListener>,
+    unix: Vec<UnixListener>,
     streams: Vec<StreamListener>,
 }
 
@@ -36,8 +39,9 @@ impl Worker {
         let mut parts = parts;
         let streams = std::mem::take(&mut parts.stream_listeners);
         let proxied = std::mem::take(&mut parts.proxied_listeners);
+        let unix = std::mem::take(&mut parts.unix_listeners);
         let (worker, http, phase) = Self::new(parts);
-        runtime.block_on(worker.serve(Sockets { http, proxied, streams }, phase))
+        runtime.block_on(worker.serve(Sockets { http, proxied, unix, streams }, phase))
     }
 
     async fn serve(
@@ -48,10 +52,17 @@ impl Worker {
         let ticker = tokio::task::spawn_local(housekeeping::tick(Rc::clone(&self)));
         let housekeeper = tokio::task::spawn_local(housekeeping::look_round(Rc::clone(&self)));
         let mut acceptors = Vec::new();
-        let mut accept = |listener, start: Start| -> std::io::Result<()> {
-            let listener = tokio::net::TcpListener::from_std(listener)?;
+        let mut accept_from = |listener: Acceptor, start: Start| {
             let accepting = accept::run(Rc::clone(&self), listener, phase.clone(), start);
             acceptors.push(tokio::task::spawn_local(accepting));
+        };
+        for socket in sockets.unix {
+            let listener = tokio::net::UnixListener::from_std(socket)?;
+            accept_from(Acceptor::Unix(listener), Box::new(accept::start));
+        }
+        let mut accept = |listener, start: Start| -> std::io::Result<()> {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            accept_from(Acceptor::Tcp(listener), start);
             Ok(())
         };
         for WorkerListener { socket, transport } in sockets.http {

@@ -189,7 +189,7 @@ pub struct RealIp {
 /// Limits of a node's response head: twice those of requests, because cookies and security policies
 /// make responses longer.
 pub const RESPONSE_HEAD: HeadLimits =
-    HeadLimits { line_bytes: 8 * 1024, head_bytes: 64 * 1024 - 1, header_count: 200 };
+    HeadLimits { line_bytes: 8 * 1024, fields_bytes: 64 * 1024 - 1, header_count: 200 };
 
 /// Interim (1xx) responses passed on per request; a node that sends more is not making progress.
 pub const INTERIM_RESPONSES_MAX: u32 = 16;

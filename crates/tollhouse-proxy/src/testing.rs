@@ -76,6 +76,7 @@ pub(crate) fn parts_with(
         snapshots: Arc::new(SnapshotCell::new(snapshot)),
         listeners: Vec::new(),
         proxied_listeners: Vec::new(),
+        unix_listeners: Vec::new(),
         stream_listeners: Vec::new(),
         phase,
         metrics: Arc::new(Metrics::new()),

@@ -9,6 +9,7 @@ pub(crate) mod pools;
 
 use std::cell::{Cell, Ref, RefCell};
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +70,8 @@ pub struct WorkerParts {
     pub listeners: Vec<WorkerListener>,
     /// HTTP listeners whose connections begin with a PROXY protocol header.
     pub proxied_listeners: Vec<WorkerListener>,
+    /// Unix sockets, for HTTP in clear text.
+    pub unix_listeners: Vec<UnixListener>,
     /// Listeners for stream routes.
     pub stream_listeners: Vec<StreamListener>,
     /// Current phase.

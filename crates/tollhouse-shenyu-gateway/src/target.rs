@@ -148,6 +148,7 @@ pub(crate) fn upstream(
                 Node {
                     host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
                     port: port.parse().unwrap_or(if tls { 443 } else { 80 }),
+                    socket: None,
                     weight: if has_weight { node.weight } else { 1 },
                     priority: 0,
                 }

@@ -1,5 +1,5 @@
-//! Extensions of the standard library: copy-on-write collections, a coarse clock, a timer wheel,
-//! readable sizes, memory budgets, retry waits.
+//! What std lacks: copy-on-write collections, addresses of sockets of either kind, a coarse clock, a timer wheel, human sizes,
+//! budgets of memory, waits between tries.
 //!
 //! The crate is independent of the product. It starts no threads and performs no I/O, except to
 //! query the kernel about the process and to flush a folder. Every module can be understood and
@@ -17,6 +17,7 @@ pub mod control_bytes;
 pub mod cow_map;
 pub mod duration;
 pub mod edit_distance;
+pub mod endpoint;
 pub mod files;
 pub mod fine_duration;
 pub mod header_name;
@@ -40,6 +41,7 @@ pub use byte_room::ByteRoom;
 pub use clock::CoarseClock;
 pub use cow_map::{CowMap, Equivalent};
 pub use edit_distance::nearest;
+pub use endpoint::{Endpoint, UnixPath, UnixPathError};
 pub use log_limit::LogLimit;
 pub use lost_datagrams::lost_datagrams;
 pub use random::Random;

@@ -6,9 +6,11 @@
 //! while its rings are being read, it counts the records it cannot store. Query strings, headers
 //! and bodies are never recorded.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError, TryLockError};
+
+use tollhouse_stdx::Endpoint;
 
 use crate::codes::ErrorCode;
 
@@ -56,8 +58,9 @@ impl<const N: usize> ShortText<N> {
 /// An attempt to reach a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecentAttempt {
-    pub node: SocketAddr,
-    /// Status of the response, or the status that stands for the failure.
+    /// Its address.
+    pub node: Endpoint,
+    /// Its status, or the one that stands for its failure.
     pub status: u16,
 }
 

@@ -31,6 +31,14 @@ impl RawClient {
         Self { wire: Wire::new(stream).expect("the socket takes its options") }
     }
 
+    /// Over a connection to a Unix socket, in the type of one over TCP.
+    ///
+    /// # Panics
+    /// When it does not stand.
+    pub fn over_unix(stream: TcpStream) -> Self {
+        Self { wire: Wire::without_options(stream).expect("the socket takes its time-outs") }
+    }
+
     /// Sends bytes unchanged.
     ///
     /// # Panics

@@ -25,6 +25,14 @@ impl Wire {
     /// If the socket is broken.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
+        Self::without_options(stream)
+    }
+
+    /// The same for a socket that is not one of TCP, whose options it does not know.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn without_options(stream: TcpStream) -> io::Result<Self> {
         stream.set_read_timeout(Some(DEADLINE))?;
         stream.set_write_timeout(Some(DEADLINE))?;
         Ok(Self { stream, buffer: Vec::new() })

@@ -184,6 +184,7 @@ fn node_of(record: &Record, port: u16) -> Node {
     Node {
         host: address.ip().to_string(),
         port: address.port(),
+        socket: None,
         weight: u32::from(record.weight),
         // In DNS, a lower number is preferred.
         priority: -i32::from(record.priority),

@@ -1,8 +1,9 @@
 //! Handle of an upstream for requests: its state, and the data of a pick without a choice.
 
-use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
+
+use tollhouse_stdx::Endpoint;
 
 use crate::node_set::NodeSet;
 use crate::pick::{Outcome, Pick, PickRequest, Picked, Tried};
@@ -21,7 +22,7 @@ pub struct UpstreamHandle {
 #[derive(Debug, Clone)]
 pub(crate) struct Only {
     pub(crate) set: Arc<NodeSet>,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Endpoint,
 }
 
 impl UpstreamHandle {

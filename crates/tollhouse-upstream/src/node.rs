@@ -9,11 +9,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tollhouse_http::element::{Authority, OwnedAuthority};
 use tollhouse_model::upstream;
 use tollhouse_net::resolve::{Question, Resolution, ResolvedName, Resolver};
+use tollhouse_stdx::Endpoint;
 
 use crate::balance::ewma::Ewma;
 use crate::health::cell::HealthCell;
 use crate::health::state::Health;
 use crate::ramp::{self, Ramp};
+
+/// `Host` of a node that is a Unix socket.
+const SOCKET_HOST: &str = "localhost";
 
 /// A node that can be picked.
 #[derive(Debug)]
@@ -38,15 +42,15 @@ pub(crate) struct Vitals {
 
 #[derive(Debug)]
 enum Address {
-    Literal(SocketAddr),
+    Literal(Endpoint),
     Named(Arc<ResolvedName>),
 }
 
 /// Address of a node for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Located {
-    At(SocketAddr),
-    /// The first look-up of the name is pending.
+    At(Endpoint),
+    /// The first look-up of its name has not ended.
     Pending,
     /// No address of the name is known.
     Failed,
@@ -55,14 +59,12 @@ pub(crate) enum Located {
 impl Node {
     /// Creates a node with new or inherited vitals; starts the look-up of a name.
     pub(crate) fn new(conf: upstream::Node, vitals: Arc<Vitals>, resolver: &Resolver) -> Self {
-        let address = match conf.host.parse::<IpAddr>() {
-            Ok(ip) => Address::Literal(SocketAddr::new(ip, conf.port)),
-            Err(_) => Address::Named(resolver.watch(Question::Host(conf.host.clone()))),
+        let address = match (conf.socket, conf.host.parse::<IpAddr>()) {
+            (Some(path), _) => Address::Literal(Endpoint::Unix(path)),
+            (None, Ok(ip)) => Address::Literal(SocketAddr::new(ip, conf.port).into()),
+            (None, Err(_)) => Address::Named(resolver.watch(Question::Host(conf.host.clone()))),
         };
-        let is_v6 = conf.host.contains(':');
-        let host = if is_v6 { format!("[{}]", conf.host) } else { conf.host.to_string() };
-        let with_port = OwnedAuthority::parse(format!("{host}:{}", conf.port).into_bytes());
-        let authorities = [OwnedAuthority::parse(host.into_bytes()), with_port];
+        let authorities = authorities(&conf);
         Self { conf, address, authorities, vitals }
     }
 
@@ -78,8 +80,13 @@ impl Node {
         &self.conf.host
     }
 
-    /// Address; `None` while the name has none. The first one if the name has several.
-    pub fn address(&self) -> Option<SocketAddr> {
+    /// Its host where one is asked for by name, in `Host` or by SNI: that of a Unix socket is `localhost`, as nginx has it.
+    pub fn name_or_address(&self) -> &str {
+        if self.conf.socket.is_some() { SOCKET_HOST } else { &self.conf.host }
+    }
+
+    /// Its address; `None` while its name has none. Of several the first.
+    pub fn address(&self) -> Option<Endpoint> {
         match self.locate(crate::balance::FIRST) {
             Located::At(address) => Some(address),
             Located::Pending | Located::Failed => None,
@@ -128,7 +135,7 @@ impl Node {
     }
 
     /// The address, if it needs no look-up.
-    pub(crate) fn literal(&self) -> Option<SocketAddr> {
+    pub(crate) fn literal(&self) -> Option<Endpoint> {
         match self.address {
             Address::Literal(address) => Some(address),
             Address::Named(_) => None,
@@ -154,10 +161,24 @@ impl Node {
             Resolution::Failed => Located::Failed,
             Resolution::Known(records) => {
                 match records.get(crate::balance::below(random, records.len())) {
-                    Some(record) => Located::At(SocketAddr::new(record.address, self.conf.port)),
+                    Some(record) => {
+                        Located::At(SocketAddr::new(record.address, self.conf.port).into())
+                    }
                     None => Located::Failed,
                 }
             }
         }
     }
+}
+
+/// A node's host as it stands in a `Host` field, without its port and with it.
+fn authorities(conf: &upstream::Node) -> [Option<OwnedAuthority>; 2] {
+    let parse = |text: String| OwnedAuthority::parse(text.into_bytes());
+    if conf.socket.is_some() {
+        return [parse(SOCKET_HOST.to_owned()), parse(SOCKET_HOST.to_owned())];
+    }
+    let is_v6 = conf.host.contains(':');
+    let host = if is_v6 { format!("[{}]", conf.host) } else { conf.host.to_string() };
+    let with_port = parse(format!("{host}:{}", conf.port));
+    [parse(host), with_port]
 }

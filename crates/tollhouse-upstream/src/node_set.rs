@@ -6,7 +6,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,6 +14,7 @@ use arc_swap::ArcSwap;
 use tokio::time::Instant;
 use tollhouse_model::upstream::{self, Checks, Policy, Thresholds, WarmUp};
 use tollhouse_net::resolve::Resolver;
+use tollhouse_stdx::Endpoint;
 
 use crate::balance::{self, Choice, Member, Needs, Table};
 use crate::health::cell::Shift;
@@ -139,7 +139,7 @@ impl NodeSet {
     }
 
     /// Address of the only node, if it needs neither a look-up nor a choice: the fast path.
-    pub(crate) fn only_address(&self) -> Option<SocketAddr> {
+    pub(crate) fn only_address(&self) -> Option<Endpoint> {
         match &*self.nodes {
             [node] if node.weight() > 0 => node.literal(),
             _ => None,
@@ -301,7 +301,7 @@ fn arrive(
 
 /// A [`Pick`] without a reference to the set.
 enum Chosen {
-    Node(NodeIndex, SocketAddr),
+    Node(NodeIndex, Endpoint),
     NoNodes,
     AllTried,
     Unresolved,

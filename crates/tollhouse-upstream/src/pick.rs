@@ -2,12 +2,12 @@
 //!
 //! The choice itself is in `node_set.rs` and `balance/`.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use smallvec::SmallVec;
+use tollhouse_stdx::Endpoint;
 
 use crate::balance::Needs;
 use crate::node::Node;
@@ -69,8 +69,8 @@ impl NodeIndex {
 pub struct Picked<'a> {
     set: SetRef<'a>,
     index: NodeIndex,
-    address: SocketAddr,
-    /// Counters that the node set's policy needs.
+    address: Endpoint,
+    /// What its set keeps count of.
     needs: Needs,
 }
 
@@ -94,7 +94,7 @@ impl SetRef<'_> {
 
 impl<'a> Picked<'a> {
     #[inline]
-    pub(crate) fn new(set: SetRef<'a>, index: NodeIndex, address: SocketAddr) -> Self {
+    pub(crate) fn new(set: SetRef<'a>, index: NodeIndex, address: Endpoint) -> Self {
         let needs = set.get().needs();
         if needs.requests_under_way {
             let node = &set.get().nodes()[index.as_usize()];
@@ -105,7 +105,7 @@ impl<'a> Picked<'a> {
 
     /// The only node of `set`. The set is not read, because nothing is counted without a choice.
     #[inline]
-    pub(crate) fn only(set: &'a NodeSet, address: SocketAddr) -> Self {
+    pub(crate) fn only(set: &'a NodeSet, address: Endpoint) -> Self {
         let needs = Needs::default();
         Self { set: SetRef::Fixed(set), index: NodeIndex(0), address, needs }
     }
@@ -117,7 +117,7 @@ impl<'a> Picked<'a> {
 
     /// Address to connect to.
     #[inline]
-    pub fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> Endpoint {
         self.address
     }
 

@@ -4,7 +4,6 @@
 //! unchanged, the whole node set is shared with the predecessor. Otherwise the remaining nodes keep
 //! their counters and health.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,6 +14,7 @@ use tollhouse_model::upstream::{
     CheckKind, Checks, Discovery, NodeTrust, PassHost, ProxyHeader, WarmUp,
 };
 use tollhouse_net::resolve::{Resolution, Resolver};
+use tollhouse_stdx::Endpoint;
 
 use crate::discovered::{Discovered, PublishedNode, Terms};
 use crate::handle::Only;
@@ -29,7 +29,7 @@ use crate::pick::{Outcome, Pick, PickRequest, Picked, SetRef, Tried, WhenUnresol
 pub struct UpstreamState {
     members: Members,
     /// Address of the only node, if a pick needs nothing else.
-    only: Option<SocketAddr>,
+    only: Option<Endpoint>,
     checks: Option<Arc<Checks>>,
     key: String,
     warm_up: Option<WarmUp>,

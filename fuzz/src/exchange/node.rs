@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Limits for heads at a node; these are higher than for clients, because the gateway adds its own
 /// lines.
 const HEAD_LIMITS: HeadLimits =
-    HeadLimits { line_bytes: 64 * 1024, head_bytes: 256 * 1024, header_count: 400 };
+    HeadLimits { line_bytes: 64 * 1024, fields_bytes: 256 * 1024, header_count: 400 };
 
 /// Requests that reached the node in one play.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use super::script::Script;
 
 /// Limits for heads of the gateway's answers.
 const ANSWER_LIMITS: HeadLimits =
-    HeadLimits { line_bytes: 64 * 1024, head_bytes: 256 * 1024, header_count: 400 };
+    HeadLimits { line_bytes: 64 * 1024, fields_bytes: 256 * 1024, header_count: 400 };
 
 /// A finished play.
 pub struct Play<'p> {

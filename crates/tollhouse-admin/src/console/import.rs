@@ -3,7 +3,7 @@
 //! the import is carried out only if no object has changed since. The module `transfer` makes the
 //! plan, as for `tollhouse import`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tollhouse_config::{Document, declarative};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::problem::Severity;
-use tollhouse_model::{Kind, Problem, TIME_FIELDS};
+use tollhouse_model::{Kind, Problem, Problems, TIME_FIELDS};
 use tollhouse_store::{Entry, Revision};
 
 use super::{differences, validation};
@@ -22,8 +22,10 @@ use crate::context::Admin;
 use crate::crud::many::{self, Step, Written};
 use crate::crud::undo::place_of;
 use crate::encrypt::{self, Author};
+use crate::foreseen;
 use crate::index::Known;
 use crate::limits::OBJECTS_PER_TURN;
+use crate::problems;
 use crate::reply::Reply;
 use crate::transfer::{self, Change, Plan, PrivateKeys, Prune};
 use crate::yaml;
@@ -48,6 +50,8 @@ struct Import {
     steps: Vec<Step>,
     problems: Vec<Value>,
     problem_count: usize,
+    /// Those that the data plane would have, in its words.
+    warnings: Vec<Value>,
     is_refused: bool,
 }
 
@@ -96,7 +100,8 @@ async fn carry_out(admin: &Admin, call: &Call, import: &Import) -> Result<Reply,
         let transaction = many::transaction(admin, call, &import.steps, &row)?;
         value["revision"] = many::commit(admin, transaction).await?.0.into();
     }
-    Ok(Reply::json(StatusCode::OK, &value))
+    let reply = Reply::json(StatusCode::OK, &value);
+    Ok(problems::with_problems(reply, import.warnings.clone()))
 }
 
 /// Revision in `If-Match`, if there is one.
@@ -192,13 +197,45 @@ async fn compare(
         steps,
         problems: Vec::new(),
         problem_count: 0,
+        warnings: Vec::new(),
         is_refused: false,
     };
     for problem in &found {
         import.add_problem(&problem.path, "", problem);
     }
     check_objects(admin, &mut import, &prospect, &places).await;
+    if !import.is_refused {
+        foresee(admin, &mut import, document, &places).await?;
+    }
     Ok(import)
+}
+
+/// Finds what the data plane would have against the objects, were they written. None of it refuses them.
+async fn foresee(
+    admin: &Admin,
+    import: &mut Import,
+    mut document: Document,
+    places: &HashMap<String, String>,
+) -> Result<(), Reply> {
+    // These have been told.
+    document.problems = Problems::new();
+    let gone = import.steps.iter().filter(|step| step.after.is_none());
+    let gone: HashSet<String> = gone.map(|step| step.path.clone()).collect();
+    import.warnings = foreseen::problems(admin, document, |path| !gone.contains(path)).await?;
+    let owners: HashMap<&str, &str> =
+        places.iter().map(|(path, place)| (place.as_str(), path.as_str())).collect();
+    for warning in import.warnings.clone() {
+        let text = |name: &str| warning[name].as_str().unwrap_or_default();
+        let place = text("path");
+        let item = place.find(']').map_or(place, |end| &place[..=end]);
+        let place = match owners.get(item) {
+            Some(path) => format!("{path} ({place})"),
+            None => place.to_owned(),
+        };
+        let problem = Problem::warning("", text("reason")).with_hint(text("hint"));
+        import.add_problem(&place, "", &problem);
+    }
+    Ok(())
 }
 
 /// Position of each object in the document, by its path in the store.

@@ -3,6 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use tollhouse_config::Document;
 
 /// Filter of recent requests; all criteria must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,6 +70,9 @@ pub trait ConsoleSource: Send + Sync {
 
     /// Problems whose path starts with `beginning`.
     fn problems_at(&self, beginning: &str) -> Vec<Value>;
+
+    /// Those that a document would have, were it the configuration. Blocks for as long as it takes to compile.
+    fn foresee(&self, document: &Document) -> Vec<Value>;
 
     /// Traffic per second, after the second `since` in Unix time.
     fn live(&self, since: u64) -> Value;

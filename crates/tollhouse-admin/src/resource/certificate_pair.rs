@@ -4,42 +4,28 @@ use serde_json::Value;
 use tollhouse_model::certificate::{self, CertificateError};
 use tollhouse_model::secret::is_reference;
 
-use crate::context::Parts;
 use crate::reply::Reply;
 
-/// Checks that the certificate and the private key in these fields match. `place` is the field for
-/// which the key was sealed.
-pub(super) fn check_pair_of(
-    value: &Value,
-    (cert, key): (&str, &str),
-    place: &str,
-    parts: &Parts,
-) -> Result<(), Reply> {
+/// Refuses a certificate and key, under these names, that do not go together. A key that is still sealed was not
+/// sealed for this object and field, or by no key of the keyring.
+pub(super) fn check_pair_of(value: &Value, (cert, key): (&str, &str)) -> Result<(), Reply> {
     let (Some(cert), Some(key)) = (value.get(cert), value.get(key)) else { return Ok(()) };
-    check_pair(cert, key, place, parts).map_err(Reply::bad)
+    check_pair(cert, key).map_err(Reply::bad)
 }
 
 /// Checks that a certificate and a private key match. References to secrets are not resolved and
 /// pass.
-pub(super) fn check_pair(
-    cert: &Value,
-    key: &Value,
-    place: &str,
-    parts: &Parts,
-) -> Result<(), String> {
+pub(super) fn check_pair(cert: &Value, key: &Value) -> Result<(), String> {
     let (Some(cert), Some(key)) = (cert.as_str(), key.as_str()) else { return Ok(()) };
-    let is_known = |text: &str| !is_reference(text);
-    // Secret references are checked where they are used.
-    if !is_known(cert) || !is_known(key) {
+    // References are resolved, and checked, where they are used.
+    if is_reference(cert) || is_reference(key) {
         return Ok(());
     }
-    let opened = if key.starts_with("---") { None } else { parts.keyring.hidden_in(key, place) };
-    if opened.is_none() && !key.starts_with("---") {
-        // The certificate is checked first, as it is with a readable key.
+    if !key.starts_with("---") {
+        // The certificate is looked at first, as when the key is good.
         certificate::check_chain(cert).map_err(|error| error_text(&error))?;
         return Err("failed to decrypt previous encrypted key".to_owned());
     }
-    let key = opened.as_deref().unwrap_or(key);
     certificate::check_pair(cert, key).map(drop).map_err(|error| error_text(&error))
 }
 

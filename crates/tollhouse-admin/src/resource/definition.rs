@@ -181,8 +181,7 @@ impl Candidate<'_> {
                 )));
             }
         }
-        let place = "upstream.tls.client_key";
-        certificate_pair::check_pair_of(tls, ("client_cert", "client_key"), place, self.parts)
+        certificate_pair::check_pair_of(tls, ("client_cert", "client_key"))
     }
 }
 

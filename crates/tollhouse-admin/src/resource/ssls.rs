@@ -34,7 +34,7 @@ fn check_protocols(ssl: &Value) -> Result<(), Reply> {
 }
 
 fn check(ssl: &Candidate<'_>) -> Result<(), Reply> {
-    check_pair_of(ssl.value, ("cert", "key"), "ssl.key", ssl.parts)?;
+    check_pair_of(ssl.value, ("cert", "key"))?;
     let list = |name: &str| ssl.value.get(name).and_then(Value::as_array);
     let empty = Vec::new();
     let certs = list("certs").unwrap_or(&empty);
@@ -43,7 +43,7 @@ fn check(ssl: &Candidate<'_>) -> Result<(), Reply> {
         return Err(Reply::bad("mismatched number of certs and keys"));
     }
     for (index, (cert, key)) in certs.iter().zip(keys).enumerate() {
-        check_pair(cert, key, "ssl.keys", ssl.parts).map_err(|error| {
+        check_pair(cert, key).map_err(|error| {
             Reply::bad(format!("failed to handle cert-key pair[{}]: {error}", index + 1))
         })?;
     }

@@ -2,6 +2,8 @@
 
 use hyper::http::request::Builder;
 
+use tollhouse_config::{Document, Item};
+
 use super::*;
 use crate::{
     ConsoleSource, Cors, Encryption, KeyCheck, Question, RatedKind, RequestFilter, Sessions,
@@ -28,6 +30,12 @@ impl ConsoleSource for Quiet {
         let begins =
             |it: &&Value| it["path"].as_str().is_some_and(|path| path.starts_with(beginning));
         problems.as_array().into_iter().flatten().filter(begins).cloned().collect()
+    }
+
+    fn foresee(&self, document: &Document) -> Vec<Value> {
+        let problem =
+            |it: &Item| json!({"path": format!("{}.uri", it.path), "reason": it.id.as_str()});
+        document.items.iter().map(problem).collect()
     }
 
     fn live(&self, since: u64) -> Value {

@@ -247,3 +247,20 @@ async fn a_document_that_is_replaced_is_a_row_with_what_differs_and_no_secret() 
     assert!(third["after"]["consumers/jack"].is_object(), "{third}");
     assert!(!third.to_string().contains("hush"), "{third}");
 }
+
+#[tokio::test]
+async fn what_a_viewer_was_shown_of_a_document_does_not_count_in_another() {
+    let (fixture, sink) = standalone().await;
+    let document = |key: &Value| json!({"consumers": [{"username": "jack", "plugins": {"key-auth": {"key": key}}}]});
+    let put = |digest: &'static str, body: Value| {
+        fixture.send(configs("PUT", &[("X-Digest", digest)], body.to_string()))
+    };
+    assert_eq!(put("d1", document(&json!("auth-one"))).await.status, 202);
+    let shown = fixture.call_as(VIEWER, "GET", "/configs").await.json();
+    let hidden = &shown["consumers"][0]["plugins"]["key-auth"]["key"];
+    assert!(hidden.is_string() && hidden != "auth-one", "{shown}");
+    let answer = put("d2", document(hidden)).await;
+    assert_eq!(answer.status, 400, "{answer:?}");
+    assert!(answer.text.contains("failed to open the sealed value"), "{answer:?}");
+    assert_eq!(sink.0.lock().expect("the lock is whole").len(), 1);
+}

@@ -308,3 +308,34 @@ async fn to_a_page_no_secret_is_told_whoever_is_signed_in() {
         assert!(text.contains("open-sesame"), "a program with the key reads it: {text}");
     }
 }
+
+#[tokio::test]
+async fn a_sealed_key_counts_in_a_document_in_its_own_object_and_field_only() {
+    let fixture = with_marks().await;
+    let (cert, key) = certificate();
+    let ssl = json!({"sni": "test.com", "cert": cert, "key": key, "certs": [cert], "keys": [key]});
+    fixture.given(&[("/ssls/1", ssl)]).await;
+    let stored = stored(&fixture, "/apisix/ssls/1").await;
+    let document = |id: &str, key: &Value| {
+        json!({"ssls": [{"id": id, "sni": "test.com", "cert": cert, "key": key}]}).to_string()
+    };
+    for (document, status) in [
+        (document("1", &stored["key"]), 200),
+        (document("2", &stored["key"]), 400),
+        (document("1", &stored["keys"][0]), 400),
+    ] {
+        let answer = fixture.call("POST", "/configs/validate", document).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        let refused = answer.text.contains("failed to decrypt previous encrypted key");
+        assert_eq!(refused, status == 400, "{answer:?}");
+    }
+    let jack = json!({"username": "jack", "plugins": {"key-auth": {"key": "auth-one"}}});
+    let written = fixture.put("/consumers/jack", &jack).await.json();
+    let sealed = &written["value"]["plugins"]["key-auth"]["key"];
+    for (username, status) in [("jack", 200), ("jill", 400)] {
+        let consumer = json!({"username": username, "plugins": {"key-auth": {"key": sealed}}});
+        let document = json!({"consumers": [consumer]}).to_string();
+        let answer = fixture.call("POST", "/configs/validate", document).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+    }
+}

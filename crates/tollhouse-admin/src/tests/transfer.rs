@@ -382,3 +382,21 @@ async fn what_is_too_much_for_one_change_is_said_before_it_is_made() {
     let refused = fixture.import("", &over).await;
     assert!(refused.status == 400 && refused.text.contains("16777216"), "{refused:?}");
 }
+
+#[tokio::test]
+async fn an_import_tells_what_would_not_serve_and_is_carried_out() {
+    let mut fixture = Fixture::new().await;
+    fixture.put_console(Arc::new(super::console::Quiet)).await;
+    fixture.given(&[("/routes/stored", route())]).await;
+    let document = "routes:\n  - {id: a, uri: /a, upstream: {nodes: {\"127.0.0.1:1\": 1}}}\n#END\n";
+    let plan = fixture.import("?dry_run=true", document).await.json();
+    let expected = json!([{
+        "place": "routes/a (routes[0].uri)", "pointer": "", "text": "a", "hint": "",
+        "severity": "warning",
+    }]);
+    assert_eq!((&plan["problems"], &plan["valid"]), (&expected, &json!(true)), "{plan}");
+    let done = fixture.import("", document).await;
+    assert_eq!((done.status, done.header("x-tollhouse-warning")), (200, "a"), "{done:?}");
+    assert_eq!(done.json()["warnings"], json!([{"path": "routes[0].uri", "reason": "a"}]));
+    assert_eq!(fixture.get("/routes/a").await.status, 200);
+}

@@ -65,3 +65,20 @@ async fn the_id_of_a_consumer_is_taken_and_names_nothing() {
     let stored = fixture.get("/consumers/jack").await.json();
     assert!(stored["value"].get("id").is_none(), "{stored}");
 }
+
+#[tokio::test]
+async fn a_good_document_is_answered_with_the_problems_that_it_would_have() {
+    let mut fixture = Fixture::new().await;
+    fixture.put_console(Arc::new(Quiet)).await;
+    fixture.given(&[("/routes/stored", route())]).await;
+    let mut good = route();
+    good["id"] = json!("a");
+    let document = json!({"routes": [good]}).to_string();
+    let answer = fixture.call("POST", "/configs/validate", document).await;
+    assert_eq!((answer.status, answer.header("x-tollhouse-warning")), (200, "a"));
+    let expected = json!({"warnings": [{"path": "routes[0].uri", "reason": "a"}]});
+    assert_eq!(answer.json(), expected, "stored objects are not spoken of");
+    let answer = fixture.call("POST", "/configs/validate", "{}").await;
+    assert_eq!((answer.status, answer.header("x-tollhouse-warning")), (200, ""));
+    assert_eq!(answer.json(), json!({}));
+}

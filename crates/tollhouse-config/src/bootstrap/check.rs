@@ -4,13 +4,19 @@ use std::net::{IpAddr, SocketAddr};
 
 use tollhouse_model::{Problem, Problems};
 
+use super::keys::HEAD_MAX;
 use super::{
-    AccessLogFormat, Acme, Admin, Bootstrap, ListenerTls, RegistryStore, Secret, StreamProtocol,
+    AccessLogFormat, Acme, Admin, Bootstrap, Limits, ListenerTls, RegistryStore, Secret,
+    StreamProtocol,
 };
 
 /// Longest prefix of table names, in bytes. PostgreSQL truncates names after 63 bytes, and the rest
 /// is appended to the prefix.
 const TABLES_BYTES_MAX: usize = 48;
+
+/// Listeners of which the process has one each.
+const HAVE_ONE_ADDRESS: [&str; 4] =
+    ["listen.admin", "listen.control", "listen.metrics", "listen.status"];
 
 /// Reports invalid combinations. `given` tells whether a key was set explicitly.
 pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problems: &mut Problems) {
@@ -18,6 +24,7 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
         let problem = Problem::warning("access_log.fields", "applies to the json format only");
         problems.push(problem.with_hint("set access_log.format to json"));
     }
+    check_head(&bootstrap.limits, problems);
     check_tls("admin.tls", &bootstrap.admin.tls, problems);
     check_tls("control.tls", &bootstrap.control.tls, problems);
     check_tls("metrics.tls", &bootstrap.metrics.tls, problems);
@@ -43,6 +50,17 @@ pub(super) fn check(bootstrap: &Bootstrap, given: impl Fn(&str) -> bool, problem
     if tcp_address.is_some_and(|address| address.parse::<IpAddr>().is_err()) {
         let problem = Problem::error("shenyu.tcp_address", "expected an address without a port");
         problems.push(problem.with_hint("give 0.0.0.0 for all addresses of this machine"));
+    }
+}
+
+/// Refuses bounds of a head that could not be kept.
+fn check_head(limits: &Limits, problems: &mut Problems) {
+    let bytes = limits.request_line_bytes + limits.header_bytes;
+    if bytes > HEAD_MAX {
+        let reason =
+            format!("{bytes} bytes with limits.request_line_bytes, and no head may be so long");
+        let problem = Problem::error("limits.header_bytes", reason);
+        problems.push(problem.with_hint("lower one of them: both together may be 63KiB"));
     }
 }
 
@@ -230,6 +248,20 @@ fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
         ("listen.shenyu", &listen.shenyu),
     ];
     check_lists(&lists, problems);
+    for (name, addresses) in lists {
+        if HAVE_ONE_ADDRESS.contains(&name) && addresses.len() > 1 {
+            let reason = format!("{} addresses, and it listens on one", addresses.len());
+            let hint = "give one address; 0.0.0.0 is all of IPv4";
+            problems.push(Problem::error(name, reason).with_hint(hint));
+        }
+    }
+    for (index, socket) in listen.unix.iter().enumerate() {
+        if listen.unix[..index].iter().any(|other| other.path == socket.path) {
+            let reason = format!("{} is there twice", socket.path);
+            let problem = Problem::error("listen.unix", reason);
+            problems.push(problem.with_hint("give each listener a path of its own"));
+        }
+    }
     // TCP and UDP ports are independent.
     check_lists(&[("listen.stream", &datagrams)], problems);
     let expects_header = listen.stream.iter().any(|it| it.proxy_protocol)

@@ -17,6 +17,7 @@ use super::shape_more::{Fraction, Keys, OptionalText, PrivateTable, Table, TlsVe
 use super::shape_net::{LoopbackAddresses, NameServers, Networks, OpenAddresses, OwnNames, Peers};
 use super::store::EtcdUrls;
 use super::stream::StreamListeners;
+use super::unix::UnixListeners;
 
 pub(crate) struct Key {
     /// Name as in the file, with dots between levels.
@@ -60,19 +61,22 @@ macro_rules! keys {
     };
 }
 
-/// Bounds of the limit on a request line, in bytes. With less, plain paths with a token would fail;
-/// with more, every idle connection could hold that much memory.
+/// Longest head that can be allowed, in bytes: request line and header fields together. Places in a head are counted in
+/// 16 bits, and each connection can be made to hold that much.
+pub(super) const HEAD_MAX: usize = 63 << 10;
+
+/// Shortest and longest bound on a request line, in bytes: below, plain paths with a token would fail.
 const LINE_MIN: usize = 512;
-const LINE_MAX: usize = 1 << 20;
+const LINE_MAX: usize = HEAD_MAX - HEADERS_MIN;
 
 /// Bounds of the limit on all header fields together, in bytes.
 const HEADERS_MIN: usize = 1 << 10;
-const HEADERS_MAX: usize = 4 << 20;
+const HEADERS_MAX: usize = 62 << 10;
 
-/// Bounds of the limit on the number of header fields. Browsers send some twenty, and each costs
-/// time before a route is known.
+/// Fewest and most header fields: browsers send some twenty; work for each is done before a route is known, and the
+/// parser counts no more.
 const FIELDS_MIN: usize = 16;
-const FIELDS_MAX: usize = 4_096;
+const FIELDS_MAX: usize = 256;
 
 /// Bounds of the limit on the first message of a TLS handshake, in bytes. With post-quantum keys it
 /// takes two thousand, and the TLS library reads at most 64 KiB.
@@ -105,6 +109,11 @@ keys! {
          header. Peers outside `proxy_protocol.from` are refused.";
     listen.https_proxied: OpenAddresses,
         "Like `listen.http_proxied`, over TLS, which begins after the header.";
+    listen.unix: UnixListeners,
+        "Data plane, plain HTTP on Unix sockets: a list of addresses such as `unix:/run/tollhouse.sock`, or of tables \
+         with `address` and `mode`, the rights of the file in octal, which are `\"0660\"` by default. A file that a \
+         dead process has left is replaced. Clients have no address: `remote_addr` is `unix:`, as in nginx; \
+         `real_ip.from` knows them by that name, and of networks only `0.0.0.0/0` contains them.";
     listen.stream: StreamListeners,
         "Connections below HTTP, and datagrams, for stream routes: a list of tables with \
          `address`; `protocol`, `tcp` (default) or `udp`; `tls`, which is `false`, `true` to \
@@ -408,11 +417,10 @@ keys! {
     access_log.fields: Words,
         "Fields of a line in the `json` format; an empty list writes all of them.";
     limits.request_line_bytes: Size<LINE_MIN, LINE_MAX>,
-        "Longest request line; a longer one is answered 414.";
+        "Longest request line; a longer one is answered 414. With `limits.header_bytes` it makes 63KiB at most.";
     limits.header_bytes: Size<HEADERS_MIN, HEADERS_MAX>,
-        "Total size of all header fields; more is answered 431.";
-    limits.header_count: Slots<FIELDS_MIN, FIELDS_MAX>,
-        "Most header fields; more are answered 431.";
+        "All header lines together, with their names and line ends; more is answered 431.";
+    limits.header_count: Slots<FIELDS_MIN, FIELDS_MAX>, "Most header fields; more is answered 431.";
     limits.body_bytes: SizeOrNone, "Longest request body; a longer one is answered 413.";
     limits.grpc_message_bytes: SizeOrNone,
         "Longest gRPC message, in either direction; a longer one ends the call with status 8.";
@@ -435,10 +443,10 @@ keys! {
         "Concurrent requests on one HTTP/2 connection; further ones are refused, and safe to \
          repeat.";
     limits.connections_per_worker: Count<1>,
-        "Concurrent client connections of one worker; further ones are answered 503.";
+        "Client connections of one worker at a time. Of further ones 64 at a time are answered 503 over plain HTTP; \
+         all others are closed.";
     limits.connections_per_address: CountOrNone,
-        "Concurrent client connections of one address to one worker; further ones are answered \
-         503.";
+        "Client connections of one address to one worker at a time; further ones are treated in the same way.";
     limits.silent_connections_per_worker: Count<1>,
         "Concurrent connections of one worker to TLS listeners without a complete first message; \
          one more closes the one that has been silent longest.";

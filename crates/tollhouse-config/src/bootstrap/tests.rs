@@ -190,6 +190,29 @@ fn objects_reach_neither_the_data_folder_nor_the_settings() {
 }
 
 #[test]
+fn settings_that_could_not_be_kept_are_refused() {
+    for (text, expected) in [
+        ("limits: {header_bytes: 32KiB, request_line_bytes: 31KiB}", None),
+        (
+            "limits: {header_bytes: 32KiB, request_line_bytes: 32KiB}",
+            Some("no head may be so long"),
+        ),
+        ("limits: {header_bytes: 64KiB}", Some("limits.header_bytes")),
+        ("limits: {header_count: 257}", Some("limits.header_count")),
+        ("listen: {http: '127.0.0.1:1, [::1]:1'}", None),
+        ("listen: {admin: '127.0.0.1:1, [::1]:1'}", Some("it listens on one")),
+        ("listen: {control: '127.0.0.1:1, [::1]:1'}", Some("it listens on one")),
+        ("listen: {unix: ['unix:/a', 'unix:/b']}", None),
+        ("listen: {unix: ['unix:/a', 'unix:/a']}", Some("unix:/a is there twice")),
+    ] {
+        let problems = load(text).err().map(|problems| problems.to_string());
+        let found = problems.as_deref().unwrap_or_default();
+        assert_eq!(problems.is_some(), expected.is_some(), "{text}: {found}");
+        assert!(found.contains(expected.unwrap_or_default()), "{text}: {found}");
+    }
+}
+
+#[test]
 fn texts_that_plugins_are_told_are_shown_as_stars() {
     let loaded = load("plugin_attr: {p: {password: s3cret, on: true, list: [s3cret]}}");
     let shown = loaded.expect("it is good").describe();

@@ -6,16 +6,20 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
+use tollhouse_stdx::UnixPath;
 
 /// Addresses by the name of their setting under `listen`.
 #[derive(Debug, Default)]
-pub struct BoundAddresses(Mutex<BTreeMap<&'static str, Vec<SocketAddr>>>);
+pub struct BoundAddresses {
+    addresses: Mutex<BTreeMap<&'static str, Vec<SocketAddr>>>,
+    unix: Mutex<Vec<UnixPath>>,
+}
 
 impl BoundAddresses {
     /// Sets the addresses of a listener; an empty list removes it.
     pub fn set(&self, name: &'static str, addresses: impl IntoIterator<Item = SocketAddr>) {
         let addresses: Vec<SocketAddr> = addresses.into_iter().collect();
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         if addresses.is_empty() {
             all.remove(name);
         } else {
@@ -23,21 +27,30 @@ impl BoundAddresses {
         }
     }
 
+    /// Notes the Unix sockets of the data plane.
+    pub fn set_unix(&self, paths: &[UnixPath]) {
+        paths.clone_into(&mut self.unix.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Returns the addresses of all listeners but those of the data plane.
     pub fn for_operators(&self) -> Vec<SocketAddr> {
         const FOR_CLIENTS: [&str; 3] = ["http", "https", "stream"];
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let others = all.iter().filter(|(name, _)| !FOR_CLIENTS.contains(name));
         others.flat_map(|(_, addresses)| addresses).copied().collect()
     }
 
     /// All addresses as JSON.
     pub fn to_json(&self) -> Value {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let texts = |addresses: &Vec<SocketAddr>| {
             addresses.iter().map(ToString::to_string).collect::<Value>()
         };
-        all.iter().map(|(name, addresses)| ((*name).to_owned(), texts(addresses))).collect()
+        let addresses = all.iter().map(|(name, it)| ((*name).to_owned(), texts(it)));
+        let unix = self.unix.lock().unwrap_or_else(PoisonError::into_inner);
+        let paths = unix.iter().map(ToString::to_string).collect::<Value>();
+        let paths = (!unix.is_empty()).then(|| ("unix".to_owned(), paths));
+        addresses.chain(paths).collect()
     }
 }
 

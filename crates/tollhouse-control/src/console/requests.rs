@@ -72,7 +72,7 @@ fn row(request: &RecentRequest) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
+    use std::net::{IpAddr, SocketAddr};
 
     use tollhouse_telemetry::ErrorCode;
     use tollhouse_telemetry::recent::{ATTEMPTS_MAX, RecentAttempt, ShortText};
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn request() -> RecentRequest {
-        let node = "10.0.0.7:8080".parse().expect("an address");
+        let node = SocketAddr::from(([10, 0, 0, 7], 8080)).into();
         let mut attempts = [None; ATTEMPTS_MAX];
         attempts[0] = Some(RecentAttempt { node, status: 502 });
         RecentRequest {

@@ -77,6 +77,7 @@ impl Cores {
                 snapshots: Arc::clone(&parts.snapshots),
                 listeners: share.http,
                 proxied_listeners: share.proxied,
+                unix_listeners: share.unix,
                 stream_listeners: share.streams,
                 phase: receiver.clone(),
                 metrics: Arc::clone(&parts.metrics),

@@ -3,13 +3,18 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
 
 use tollhouse_config::Bootstrap;
-use tollhouse_config::bootstrap::{HeaderToNodes, StreamListen, StreamProtocol, StreamTls};
+use tollhouse_config::bootstrap::{
+    HeaderToNodes, StreamListen, StreamProtocol, StreamTls, UnixListen,
+};
 use tollhouse_net::handover::Inheritance;
+use tollhouse_net::unix::UnixListeners;
 use tollhouse_net::{DatagramSockets, Listeners};
 use tollhouse_proxy::l4::{self, HeaderIn, HeaderOut, StreamListener, StreamOptions, StreamSocket};
 use tollhouse_proxy::worker::{Transport, WorkerListener};
+use tollhouse_stdx::UnixPath;
 
 use super::cores::Entrance;
 
@@ -18,6 +23,7 @@ use super::cores::Entrance;
 pub struct Sockets {
     http: Vec<Entrance>,
     proxied: Vec<Entrance>,
+    unix: Vec<UnixListeners>,
     streams: Vec<(StreamOptions, StreamSockets)>,
 }
 
@@ -34,6 +40,8 @@ pub struct CoreSockets {
     pub http: Vec<WorkerListener>,
     /// HTTP behind PROXY protocol headers.
     pub proxied: Vec<WorkerListener>,
+    /// HTTP on Unix sockets.
+    pub unix: Vec<UnixListener>,
     /// Stream routes.
     pub streams: Vec<StreamListener>,
 }
@@ -53,6 +61,7 @@ impl Sockets {
         let mut streams = Vec::new();
         let http = source.entrances(&listen.http, &listen.https)?;
         let proxied = source.entrances(&listen.http_proxied, &listen.https_proxied)?;
+        let unix = listen.unix.iter().map(|it| source.unix(it)).collect::<Result<_, _>>()?;
         for listener in &listen.stream {
             let sockets = match listener.protocol {
                 StreamProtocol::Tcp => StreamSockets::Tcp(source.listeners(listener.address)?),
@@ -60,13 +69,18 @@ impl Sockets {
             };
             streams.push((options(listener), sockets));
         }
-        Ok(Self { http, proxied, streams })
+        Ok(Self { http, proxied, unix, streams })
     }
 
     /// Addresses of HTTP listeners.
     pub fn http_addresses(&self) -> Vec<(SocketAddr, Transport)> {
         let all = self.http.iter().chain(&self.proxied);
         all.map(|entrance| (entrance.address(), entrance.transport)).collect()
+    }
+
+    /// Unix sockets on which HTTP is served.
+    pub fn unix_paths(&self) -> Vec<UnixPath> {
+        self.unix.iter().map(|listeners| listeners.path).collect()
     }
 
     /// Addresses of stream listeners, each with `tcp` or `udp`.
@@ -90,7 +104,8 @@ impl Sockets {
             };
             all
         });
-        http.chain(streams)
+        let unix = self.unix.iter().flat_map(|it| &it.sockets).map(AsFd::as_fd);
+        http.chain(unix).chain(streams)
     }
 
     /// Distributes the sockets to `workers` workers. Sockets beyond one per worker are distributed
@@ -105,6 +120,11 @@ impl Sockets {
         for Entrance { listeners, transport } in self.proxied {
             for (index, socket) in listeners.sockets.into_iter().enumerate() {
                 shares[index % workers].proxied.push(WorkerListener { socket, transport });
+            }
+        }
+        for UnixListeners { sockets, .. } in self.unix {
+            for (index, socket) in sockets.into_iter().enumerate() {
+                shares[index % workers].unix.push(socket);
             }
         }
         for (options, sockets) in self.streams {
@@ -123,7 +143,7 @@ impl Sockets {
 /// Sockets for HTTP only.
 impl From<Vec<Entrance>> for Sockets {
     fn from(http: Vec<Entrance>) -> Self {
-        Self { http, proxied: Vec::new(), streams: Vec::new() }
+        Self { http, proxied: Vec::new(), unix: Vec::new(), streams: Vec::new() }
     }
 }
 
@@ -154,6 +174,14 @@ impl Source<'_> {
         Ok(match inherited.filter(|sockets| !sockets.is_empty()) {
             None => Listeners::bind(address, self.workers)?,
             Some(sockets) => Listeners::adopt(address, sockets, self.workers)?,
+        })
+    }
+
+    fn unix(&mut self, listen: &UnixListen) -> anyhow::Result<UnixListeners> {
+        let inherited = self.inheritance.as_mut().and_then(|from| from.take_unix(listen.path));
+        Ok(match inherited {
+            None => UnixListeners::bind(listen.path, listen.mode, self.workers)?,
+            Some(socket) => UnixListeners::adopt(listen.path, socket, self.workers)?,
         })
     }
 

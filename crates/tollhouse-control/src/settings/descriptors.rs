@@ -71,7 +71,7 @@ impl Descriptors {
         // Each listening socket has a duplicate for a successor.
         let proxied = listen.http_proxied.len() + listen.https_proxied.len();
         let http = listen.http.len() + listen.https.len() + proxied;
-        let data_plane = http + listen.stream.len();
+        let data_plane = http + listen.unix.len() + listen.stream.len();
         let sockets = 2 * workers * data_plane + grpc + listen.registry_http.len();
         // A pipe has two descriptors.
         let pipes = if listen.stream.is_empty() { 0 } else { 2 * PIPES_MAX * workers };

@@ -249,15 +249,18 @@ fn connections_are_kept_only_when_both_sides_agree() {
 
 #[test]
 fn limits_hold_exactly() {
-    let tight =
-        |line_bytes, head_bytes, header_count| HeadLimits { line_bytes, head_bytes, header_count };
+    let tight = |line_bytes, fields_bytes, header_count| HeadLimits {
+        line_bytes,
+        fields_bytes,
+        header_count,
+    };
     let bytes = b"HTTP/1.1 204 x\r\nA: b\r\nC: d\r\n\r\n";
     for (limits, expected) in [
-        (tight(14, 30, 2), Ok("1.1 204 'x' - keep | A=b C=d")),
-        (tight(13, 30, 2), Err(HeadError::LineTooLong)),
-        (tight(14, 29, 2), Err(HeadError::HeadTooLong)),
-        (tight(14, 15, 2), Err(HeadError::HeadTooLong)),
-        (tight(14, 30, 1), Err(HeadError::TooManyHeaders)),
+        (tight(14, 14, 2), Ok("1.1 204 'x' - keep | A=b C=d")),
+        (tight(13, 14, 2), Err(HeadError::LineTooLong)),
+        (tight(14, 13, 2), Err(HeadError::HeadTooLong)),
+        (tight(14, 0, 2), Err(HeadError::HeadTooLong)),
+        (tight(14, 14, 1), Err(HeadError::TooManyHeaders)),
     ] {
         check_with(limits, "GET", bytes, expected);
     }

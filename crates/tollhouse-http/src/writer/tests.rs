@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::{BodyLength, HeadLimits, RequestHead};
 
-const LIMITS: HeadLimits = HeadLimits { line_bytes: 60_000, head_bytes: 65_535, header_count: 100 };
+const LIMITS: HeadLimits =
+    HeadLimits { line_bytes: 60_000, fields_bytes: 65_535, header_count: 100 };
 
 /// What would begin a line or an element where it passed.
 const BREAKS: &[&[u8]] = &[

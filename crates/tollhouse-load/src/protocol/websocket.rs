@@ -33,8 +33,8 @@ use frame::{Frame, Opcode};
 const MESSAGE_DEFAULT: &str = "tollhouse";
 /// Limits for the head of the handshake response; only malformed responses exceed them.
 const LIMITS: HeadLimits =
-    HeadLimits { line_bytes: 32 * 1024, head_bytes: 60 * 1024, header_count: 200 };
-/// Size limit of a message over all its frames.
+    HeadLimits { line_bytes: 32 * 1024, fields_bytes: 60 * 1024, header_count: 200 };
+/// The longest message that is taken, in however many frames.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const SWITCHING_PROTOCOLS: u16 = 101;
 

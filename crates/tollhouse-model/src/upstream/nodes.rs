@@ -1,13 +1,16 @@
 //! Parser of the nodes of an upstream: a map of addresses to weights, or a list of objects.
 
 use serde_json::Value;
+use tollhouse_stdx::{UnixPath, UnixPathError};
 
 use super::{Node, Scheme};
 use crate::reader::{Reader, Unknown, host_is_valid};
 
 const NODE_FIELDS: [&str; 5] = ["host", "port", "weight", "priority", "metadata"];
 
-const ADDRESS_HINT: &str = "write host:port, such as 10.0.0.1:8080 or [::1]:8080";
+const ADDRESS_HINT: &str = "write host:port, such as 10.0.0.1:8080 or [::1]:8080, or unix:/path";
+
+const SOCKET_HINT: &str = "write unix: and an absolute path, such as unix:/run/app.sock";
 
 const PORT_MAX: i64 = 65_535;
 
@@ -27,16 +30,15 @@ fn read_map(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<Ve
     let mut nodes = Vec::with_capacity(entries.len());
     for (address, weight) in entries {
         nodes.extend(reader.in_field(address, |reader| {
-            let address = match parse_address(address) {
-                Ok(address) => Some(address),
+            let place = match Place::parse(address) {
+                Ok(place) => Some(place),
                 Err(reason) => {
                     reader.error_unquoted(reason.to_string(), ADDRESS_HINT);
                     None
                 }
             };
             let weight = read_weight(reader, weight)?;
-            let (host, port) = address?;
-            Some(Node { host, port: port.unwrap_or(scheme.default_port()), weight, priority: 0 })
+            place?.node(reader, Written { port: None, scheme }, weight)
         }));
     }
     (nodes.len() == entries.len()).then_some(nodes)
@@ -44,32 +46,94 @@ fn read_map(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<Ve
 
 fn read_node(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<Node> {
     let fields = reader.object(value, &NODE_FIELDS, Unknown::Ignored)?;
-    let host = reader.required(fields, "host", read_host);
+    let place = reader.required(fields, "host", read_host);
     let port = reader.optional(fields, "port", read_port);
     let weight = reader.required(fields, "weight", read_weight);
     let priority = reader.optional(fields, "priority", |reader, value| {
         reader.integer(value, i64::from(i32::MIN)..=i64::from(i32::MAX))
     });
     reader.optional(fields, "metadata", |reader, value| reader.map(value));
-    // A port in `host` wins over `port`, as in nginx, which parses the two together.
-    let (host, port_behind_host) = host?;
-    Some(Node {
-        host,
-        port: port_behind_host.or(port).unwrap_or(scheme.default_port()),
-        weight: weight?,
-        priority: priority.and_then(|priority| priority.try_into().ok()).unwrap_or_default(),
-    })
+    let priority = priority.and_then(|priority| priority.try_into().ok()).unwrap_or_default();
+    let node = place?.node(reader, Written { port, scheme }, weight?)?;
+    Some(Node { priority, ..node })
 }
 
-/// Accepts `host`, `host:port`, `[v6]`, `[v6]:port`, or a bare IPv6 address, whose port is in the
-/// field `port`.
-fn read_host(reader: &mut Reader<'_>, value: &Value) -> Option<(String, Option<u16>)> {
+/// What else decides where a node is: the field for its port, and the scheme of its upstream.
+struct Written {
+    port: Option<u16>,
+    scheme: Scheme,
+}
+
+/// Where a node is, as its address says.
+enum Place {
+    Host(String, Option<u16>),
+    Socket(UnixPath),
+}
+
+impl Place {
+    fn parse(text: &str) -> Result<Self, AddressError> {
+        if UnixPath::is_meant(text) {
+            return Ok(Self::Socket(UnixPath::parse(text)?));
+        }
+        parse_address(text).map(|(host, port)| Self::Host(host, port))
+    }
+
+    /// A node of this weight there. A port behind the host goes before `port`, as where the web server parses the two
+    /// together.
+    fn node(self, reader: &mut Reader<'_>, written: Written, weight: u32) -> Option<Node> {
+        match self {
+            Self::Host(host, behind) => {
+                let port = behind.or(written.port).unwrap_or(written.scheme.default_port());
+                Some(Node { host, port, socket: None, weight, priority: 0 })
+            }
+            Self::Socket(_) if written.scheme == Scheme::Udp => {
+                reader.error_unquoted("no datagrams are sent to a Unix socket", "give host:port");
+                None
+            }
+            Self::Socket(path) => {
+                let host = path.to_string();
+                Some(Node { host, port: 0, socket: Some(path), weight, priority: 0 })
+            }
+        }
+    }
+}
+
+/// Refuses addresses of nodes that nothing can be sent to, in either form of the list.
+///
+/// # Errors
+/// The first of them.
+pub(crate) fn check_addresses(nodes: &Value) -> Result<(), AddressError> {
+    match nodes {
+        Value::Object(entries) => entries.keys().try_for_each(|it| Place::parse(it).map(drop)),
+        // Other hosts have a pattern.
+        Value::Array(items) => {
+            let hosts = items.iter().filter_map(|item| item.get("host")?.as_str());
+            let mut sockets = hosts.filter(|host| UnixPath::is_meant(host));
+            sockets.try_for_each(|it| UnixPath::parse(it).map(drop).map_err(Into::into))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `host`, `host:port`, `[v6]`, `[v6]:port`, `unix:/path`, or an IPv6 address as it stands, which has a field of
+/// its own for the port.
+fn read_host(reader: &mut Reader<'_>, value: &Value) -> Option<Place> {
+    if let Some(text) = value.as_str().filter(|text| UnixPath::is_meant(text)) {
+        return match UnixPath::parse(text) {
+            Ok(path) => Some(Place::Socket(path)),
+            Err(error) => {
+                reader.error(value, error.to_string(), SOCKET_HINT);
+                None
+            }
+        };
+    }
     let host = reader.host(value)?;
+    let whole = || Place::Host(host.to_owned(), None);
     if host.parse::<std::net::Ipv6Addr>().is_ok() {
-        return Some((host.to_owned(), None));
+        return Some(whole());
     }
     // An invalid address is taken as a name that will not resolve, as in APISIX.
-    Some(parse_address(host).unwrap_or_else(|_| (host.to_owned(), None)))
+    Some(Place::parse(host).unwrap_or_else(|_| whole()))
 }
 
 fn read_weight(reader: &mut Reader<'_>, value: &Value) -> Option<u32> {
@@ -108,6 +172,9 @@ pub enum AddressError {
     /// The port is not a number from 1 to 65535.
     #[error("invalid port {0}")]
     Port(String),
+    /// The path of a Unix socket is not one.
+    #[error("invalid Unix socket: {0}")]
+    Socket(#[from] UnixPathError),
 }
 
 /// Splits `host`, `host:port`, `[v6]` or `[v6]:port`; the host is returned without brackets.

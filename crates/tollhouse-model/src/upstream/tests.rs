@@ -28,7 +28,7 @@ fn problems_with(extra: Value) -> String {
 }
 
 fn node(host: &str, port: u16, weight: u32, priority: i32) -> Node {
-    Node { host: host.to_owned(), port, weight, priority }
+    Node { host: host.to_owned(), port, socket: None, weight, priority }
 }
 
 #[test]

@@ -19,9 +19,12 @@ pub enum Version {
 /// Type and length of the CRC-32C field.
 const CHECKSUM_FIELD: [u8; 3] = [0x03, 0, 4];
 
-/// Appends a header for a connection from `source` to `destination`. If the families differ, both
-/// addresses are written as IPv6.
+/// Appends a header that says that `source` connected to `destination`. Addresses of two families are
+/// both written as IPv6. A source without an address, as clients of Unix sockets are, is not told.
 pub fn write(version: Version, source: SocketAddr, destination: SocketAddr, out: &mut Vec<u8>) {
+    if source.ip().is_unspecified() {
+        return write_own(version, out);
+    }
     let (from, to) = (source.ip().to_canonical(), destination.ip().to_canonical());
     let ports = (source.port(), destination.port());
     match version {

@@ -171,7 +171,23 @@ pub struct Config {
     pub dpop: Option<Dpop>,
     /// Not supported.
     pub proxy_opts: Option<Map<String, Value>>,
+    /// Fields of no name above: ignored, but for those of [`FLAT_OPTIONS`], which are refused.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: Map<String, Value>,
 }
+
+/// Options of lua-resty-openidc by their own names, and the field of a conf in which each belongs. They are refused, as
+/// in APISIX: none of them would have an effect, and a key would be kept in the clear.
+pub const FLAT_OPTIONS: [(&str, &str); 7] = [
+    ("use_par", "par.enabled"),
+    ("pushed_authorization_request_endpoint", "par.endpoint"),
+    ("pushed_authorization_request_endpoint_auth_method", "par.endpoint_auth_method"),
+    ("use_dpop", "dpop.enabled"),
+    ("dpop_signing_alg", "dpop.signing_alg"),
+    ("dpop_private_key", "dpop.private_key"),
+    ("dpop_public_jwk", "dpop.public_jwk"),
+];
 
 /// See [`Config::unauth_action`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
@@ -216,6 +232,7 @@ pub struct AudienceRule {
 
 /// Pushed authorization requests (RFC 9126).
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Par {
     /// Whether they are used; off by default.
     #[serde(default)]
@@ -223,21 +240,40 @@ pub struct Par {
     /// Endpoint for them. Unset: the one in the provider's discovery document.
     pub endpoint: Option<String>,
     /// Client authentication at that endpoint. Unset: the same as at the token endpoint.
+    #[schemars(extend("enum" = [
+        "client_secret_basic", "client_secret_post", "private_key_jwt", "client_secret_jwt",
+    ]))]
     pub endpoint_auth_method: Option<String>,
 }
 
 /// Tokens bound to a key (DPoP). Not supported.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Dpop {
     /// Not supported.
     #[serde(default)]
     pub enabled: bool,
-    /// Private key.
+    /// The algorithm of proofs.
+    #[serde(default)]
+    pub signing_alg: DpopAlgorithm,
+    /// The key that proofs are signed with, as PEM.
     pub private_key: Option<SecretText>,
+    /// The public part of the key, as a JWK.
+    pub public_jwk: Option<Map<String, Value>>,
+}
+
+/// See [`Dpop::signing_alg`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+pub enum DpopAlgorithm {
+    #[default]
+    ES256,
+    RS256,
+    PS256,
 }
 
 /// Sessions of logged-in users.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Session {
     /// Secret with which session cookies are sealed; the same on all gateways of a site.
     #[schemars(length(min = 16))]

@@ -8,7 +8,7 @@ use tollhouse_model::schema::Schema;
 use tollhouse_model::secret::is_reference;
 use tollhouse_plugin::{ConfError, Remark, Scope};
 
-use super::config::{Config, Par, SameSiteName, Session, Storage, UnauthAction};
+use super::config::{Config, FLAT_OPTIONS, Par, SameSiteName, Session, Storage, UnauthAction};
 use crate::shared::auth::jwt::Algorithm;
 use crate::shared::auth::secret::SecretText;
 use crate::shared::oidc::{
@@ -64,6 +64,12 @@ fn check(config: &Config) -> Result<(), ConfError> {
     };
     if !needs_no_secret && config.client_secret.is_none() {
         return Err("property \"client_secret\" is required".into());
+    }
+    if let Some((name, field)) =
+        FLAT_OPTIONS.iter().find(|(name, _)| config.others.contains_key(*name))
+    {
+        let text = format!("property \"{name}\" is not allowed, use \"{field}\" instead");
+        return Err(ConfError::in_field(name, text));
     }
     let asks = |field, text: &str| {
         let text = format!("property \"{field}\" validation failed: {text}");

@@ -7,6 +7,7 @@ use tollhouse_plugin::testing::{FakeExchange, Harness, Outcome};
 use tollhouse_testkit::IdentityProvider;
 use tollhouse_testkit::identity_provider::{Behaviour, CLIENT, form};
 
+use super::config::FLAT_OPTIONS;
 use super::*;
 use crate::shared::auth::base64::decode_base64;
 
@@ -159,6 +160,28 @@ fn bad_confs_are_refused() {
         (json!({"session": session, "claim_schema": {"type": 7}}), "check claim_schema failed"),
         (json!({"unauth_action": "x"}), "matches none of the enum values"),
         (
+            json!({"session": session, "use_dpop": true}),
+            "property \"use_dpop\" is not allowed, use \"dpop.enabled\" instead",
+        ),
+        (
+            json!({"session": session, "dpop_private_key": "x"}),
+            "property \"dpop_private_key\" is not allowed, use \"dpop.private_key\" instead",
+        ),
+        (
+            json!({"session": session, "pushed_authorization_request_endpoint": "http://a"}),
+            "is not allowed, use \"par.endpoint\" instead",
+        ),
+        (json!({"session": session, "dpop": {"a": 1}}), "additional properties forbidden"),
+        (json!({"session": session, "par": {"a": 1}}), "additional properties forbidden"),
+        (
+            json!({"session": {"secret": "a secret of sixteen letters", "rubbish": 1}}),
+            "additional properties forbidden",
+        ),
+        (
+            json!({"session": session, "par": {"endpoint_auth_method": "zz"}}),
+            "matches none of the enum values",
+        ),
+        (
             json!({"session": {"secret": "a secret of sixteen letters", "cookie_name": "a;b"}}),
             "characters that are invalid in a cookie",
         ),
@@ -166,6 +189,9 @@ fn bad_confs_are_refused() {
         let refusal = Harness::refusal::<OpenidConnect>(&merged(good.clone(), more));
         assert!(refusal.contains(inner), "{inner}: {refusal}");
     }
+    let names = FLAT_OPTIONS.iter().map(|(name, _)| *name);
+    let keys: Vec<&str> = names.filter(|name| name.ends_with("_key")).collect();
+    assert!(!keys.is_empty() && keys.iter().all(|name| OpenidConnect::ENCRYPTED.contains(name)));
     let without_secret = json!({"client_id": "a", "discovery": "http://a/"});
     let refusal = |more| Harness::refusal::<OpenidConnect>(&merged(without_secret.clone(), more));
     let lacking = "property \"client_secret\" is required";

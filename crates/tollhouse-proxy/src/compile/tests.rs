@@ -138,7 +138,7 @@ impl Desk {
 }
 
 fn node_at(port: u16) -> Node {
-    Node { host: "127.0.0.1".to_owned(), port, weight: 1, priority: 0 }
+    Node { host: "127.0.0.1".to_owned(), port, socket: None, weight: 1, priority: 0 }
 }
 
 fn taken(snapshot: &Snapshot, host: &str, path: &str) -> Option<String> {

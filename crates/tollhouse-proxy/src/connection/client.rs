@@ -269,7 +269,7 @@ impl Client {
         let limits = &worker.settings.limits.head;
         loop {
             if self.link.buffer.room().is_empty() {
-                self.link.buffer.make_room(limits.head_bytes + BUFFER_BYTES);
+                self.link.buffer.make_room(limits.head_bytes() + BUFFER_BYTES);
             }
             match self.link.poll_fill(context, &worker.buffers) {
                 Poll::Ready(Ok(read)) if read > 0 => {}

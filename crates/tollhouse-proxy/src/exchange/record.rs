@@ -1,7 +1,6 @@
 //! Record of one request for log and metrics, filled in while it is served.
 
-use std::net::SocketAddr;
-
+use tollhouse_stdx::Endpoint;
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_telemetry::labels::ShenyuType;
 
@@ -39,8 +38,8 @@ pub struct Record {
 /// Outcome of one node that was tried.
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptRecord {
-    pub address: SocketAddr,
-    /// Status of the node's response, or of the error that replaces it.
+    pub address: Endpoint,
+    /// Its status, or the one that stands for its failure.
     pub status: u16,
 }
 
@@ -60,7 +59,7 @@ impl Record {
     }
 
     /// Records a node that sent no response.
-    pub fn fail_attempt(&mut self, address: SocketAddr, code: ErrorCode) {
+    pub fn fail_attempt(&mut self, address: Endpoint, code: ErrorCode) {
         self.attempts.push(AttemptRecord { address, status: code.status() });
         self.last_failure = Some(code);
     }

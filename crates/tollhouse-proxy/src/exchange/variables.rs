@@ -5,9 +5,10 @@ use std::borrow::Cow;
 
 use tollhouse_model::body::{Operation, is_graphql_name};
 use tollhouse_model::variable::{Lookup, Variable, cookie_value, header_value, query_argument};
+use tollhouse_stdx::Endpoint;
 
 use super::{Exchange, tls_variables};
-use crate::head::text::{AddressText, write_socket_address};
+use crate::head::text::{AddressText, write_endpoint};
 use crate::snapshot::Reference;
 
 type Value<'a> = Option<Cow<'a, [u8]>>;
@@ -107,11 +108,11 @@ impl Exchange<'_> {
             }
             "msec" => Some(Cow::Owned(seconds(self.worker.clock.unix_ms()))),
             "connection_requests" => number(self.client.requests),
-            "balancer_ip" => address_text(AddressText::new(record.attempts.last()?.address.ip())),
-            "balancer_port" => number(record.attempts.last()?.address.port()),
+            "balancer_ip" => balancer_host(record.attempts.last()?.address),
+            "balancer_port" => number(record.attempts.last()?.address.port()?),
             "upstream_addr" => {
                 let mut out = Vec::new();
-                write_socket_address(&mut out, record.attempts.last()?.address);
+                write_endpoint(&mut out, record.attempts.last()?.address);
                 Some(Cow::Owned(out))
             }
             "upstream_status" => {
@@ -212,6 +213,14 @@ fn non_empty(value: &str) -> Value<'_> {
 
 fn number<'a>(number: impl Into<u64>) -> Value<'a> {
     Some(Cow::Owned(number.into().to_string().into_bytes()))
+}
+
+/// The host of a node as it is configured where that is an address.
+fn balancer_host<'a>(node: Endpoint) -> Value<'a> {
+    match node.ip() {
+        Some(ip) => address_text(AddressText::new(ip)),
+        None => Some(Cow::Owned(node.to_string().into_bytes())),
+    }
 }
 
 fn address_text<'a>(address: AddressText) -> Value<'a> {

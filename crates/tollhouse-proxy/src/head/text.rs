@@ -3,10 +3,16 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
+use tollhouse_net::unix::UNIX_PEER;
+use tollhouse_stdx::Endpoint;
+
 pub(crate) use tollhouse_http::writer::write_decimal;
 
 /// Longest text of an IP address: IPv6 with an embedded IPv4 address.
 const ADDRESS_CHARS_MAX: usize = 45;
+
+/// Text of the address of a client of a Unix socket, as nginx has it.
+const UNIX: &[u8] = b"unix:";
 
 /// An IP address as text, formatted once per connection.
 #[derive(Debug, Clone, Copy)]
@@ -16,10 +22,14 @@ pub struct AddressText {
 }
 
 impl AddressText {
-    /// Formats `address`; an IPv4-mapped one as IPv4.
+    /// The text of `address`; an IPv4-mapped one is written as IPv4, and that of a Unix socket as `unix:`.
     pub fn new(address: IpAddr) -> Self {
         let mut bytes = [0; ADDRESS_CHARS_MAX];
         let mut len = 0;
+        if address == UNIX_PEER.ip() {
+            bytes[..UNIX.len()].copy_from_slice(UNIX);
+            return Self { bytes, len: UNIX.len() as u8 };
+        }
         match address.to_canonical() {
             IpAddr::V4(v4) => {
                 for (index, octet) in v4.octets().into_iter().enumerate() {
@@ -55,8 +65,19 @@ impl AddressText {
     }
 }
 
+/// Appends the address of a node as `ip:port` or `unix:/path`.
+pub(crate) fn write_endpoint(out: &mut Vec<u8>, address: Endpoint) {
+    match address {
+        Endpoint::Ip(address) => write_socket_address(out, address),
+        Endpoint::Unix(path) => {
+            out.extend_from_slice(b"unix:");
+            out.extend_from_slice(path.as_str().as_bytes());
+        }
+    }
+}
+
 /// Appends `address` as `ip:port`, IPv6 in brackets.
-pub(crate) fn write_socket_address(out: &mut Vec<u8>, address: SocketAddr) {
+fn write_socket_address(out: &mut Vec<u8>, address: SocketAddr) {
     let text = AddressText::new(address.ip());
     if address.ip().to_canonical().is_ipv6() {
         out.push(b'[');

@@ -38,7 +38,7 @@ fn for_heads(head: &HeadLimits) -> Limits {
     let codec = Limits::default();
     let overhead =
         head.header_count * (tollhouse_h2::hpack::FIELD_OVERHEAD_BYTES - LINE_OVERHEAD_BYTES);
-    let list_bytes = u32::try_from(head.head_bytes + overhead).unwrap_or(u32::MAX);
+    let list_bytes = u32::try_from(head.head_bytes() + overhead).unwrap_or(u32::MAX);
     Limits {
         header_list_bytes: list_bytes.max(codec.header_list_bytes),
         header_fields: codec

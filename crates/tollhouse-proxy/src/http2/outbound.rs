@@ -13,7 +13,7 @@ use super::websocket::Handshake;
 
 /// Limits of a written head: those of the received head plus what the gateway adds.
 pub(super) const HEAD: HeadLimits =
-    HeadLimits { line_bytes: 16 * 1024, head_bytes: 65_535, header_count: 256 };
+    HeadLimits { line_bytes: 16 * 1024, fields_bytes: 65_535, header_count: 256 };
 
 /// Pending output in bytes above which further heads wait, because heads are not covered by
 /// flow-control windows.

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tollhouse_plugin::{Memory, RequestEdits};
-use tollhouse_stdx::Timer;
+use tollhouse_stdx::{Endpoint, Timer};
 use tollhouse_telemetry::ErrorCode;
 
 use super::table::{Arrival, StreamEntry};
@@ -68,7 +68,7 @@ pub(crate) struct Record {
     /// Bytes sent to the client.
     pub bytes_sent: u64,
     /// Nodes tried, each with the status of its attempt.
-    pub attempts: Vec<(SocketAddr, u16)>,
+    pub attempts: Vec<(Endpoint, u16)>,
     /// Milliseconds until a node was connected.
     pub connected_ms: Option<u64>,
 }

@@ -6,7 +6,7 @@ use tollhouse_telemetry::access_log::{Attempt, Entry};
 use super::connection::Connection;
 use super::plugins::{self, Refusal};
 use crate::connection::handshake::TlsPeer;
-use crate::head::text::write_socket_address;
+use crate::head::text::write_endpoint;
 
 /// Accounts for an ended connection; `refusal` is the gateway's reason for the end, if any.
 pub(super) fn run(connection: &mut Connection<'_>, refusal: Option<Refusal>) {
@@ -36,7 +36,7 @@ fn write_line(connection: &Connection<'_>) {
         .iter()
         .map(|(address, _)| {
             let mut text = Vec::new();
-            write_socket_address(&mut text, *address);
+            write_endpoint(&mut text, *address);
             text
         })
         .collect();

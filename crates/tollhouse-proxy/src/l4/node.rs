@@ -2,7 +2,6 @@
 //! No client data is sent here, so every node may be tried.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -200,15 +199,16 @@ impl Open for OverTcp {
     const PROOF: Proof = Proof::Alive;
 
     async fn open(&self, upstream: &UpstreamEntry, picked: &Picked<'_>) -> io::Result<Stream> {
-        let address: SocketAddr = picked.address();
+        let address = picked.address();
         match &upstream.terms.connector {
             Some(connector) if upstream.conf.scheme == Scheme::Tls => {
+                let own_name = picked.node().name_or_address();
                 // Chosen by `pass_host` as for requests: the client's server name, unless another
                 // is configured.
                 let name = match &upstream.terms.pass_host {
                     PassHost::Rewrite(host) => host,
-                    PassHost::Node => picked.node().host(),
-                    PassHost::Pass => self.server_name.as_deref().unwrap_or(picked.node().host()),
+                    PassHost::Node => own_name,
+                    PassHost::Pass => self.server_name.as_deref().unwrap_or(own_name),
                 };
                 connect::connect_tls_announced(address, connector, name, &self.header).await
             }

@@ -18,7 +18,7 @@ use tollhouse_telemetry::ErrorCode;
 use super::connection::Connection;
 use super::table::StreamEntry;
 use crate::connection::buffer::BUFFER_BYTES;
-use crate::head::text::write_socket_address;
+use crate::head::text::write_endpoint;
 use crate::plugins::PluginStep;
 use crate::plugins::chain::StepUpstream;
 use crate::snapshot::Snapshot;
@@ -234,7 +234,7 @@ pub(super) fn log(connection: &mut Connection<'_>) {
         let record = &connection.record;
         let mut upstream = Vec::new();
         if let Some((address, _)) = record.attempts.last() {
-            write_socket_address(&mut upstream, *address);
+            write_endpoint(&mut upstream, *address);
         }
         let request_ms = connection.session_ms();
         let transfer = Transfer {

@@ -20,7 +20,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tollhouse_net::proxy_protocol;
-use tollhouse_stdx::{LogLimit, lost_datagrams};
+use tollhouse_stdx::{Endpoint, LogLimit, lost_datagrams};
 use tollhouse_telemetry::{DatagramDrop, ErrorCode};
 use tollhouse_upstream::{Outcome, Picked};
 
@@ -342,7 +342,10 @@ impl Open for OverUdp {
     const PROOF: Proof = Proof::None;
 
     async fn open(&self, _: &UpstreamEntry, picked: &Picked<'_>) -> io::Result<UdpSocket> {
-        let address = picked.address();
+        let Endpoint::Ip(address) = picked.address() else {
+            let cause = "no datagrams are sent to a Unix socket";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, cause));
+        };
         let any: SocketAddr = match address {
             SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),

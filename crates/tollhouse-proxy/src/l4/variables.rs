@@ -6,7 +6,7 @@ use tollhouse_model::variable::{Lookup, Variable};
 
 use super::connection::Connection;
 use crate::exchange::tls_variables;
-use crate::head::text::write_socket_address;
+use crate::head::text::write_endpoint;
 use crate::snapshot::Reference;
 
 impl Lookup for Connection<'_> {
@@ -50,7 +50,7 @@ impl Connection<'_> {
             },
             "upstream_addr" => {
                 let mut out = Vec::new();
-                write_socket_address(&mut out, self.record.attempts.last()?.0);
+                write_endpoint(&mut out, self.record.attempts.last()?.0);
                 Some(Cow::Owned(out))
             }
             _ => None,

@@ -4,7 +4,7 @@ use tollhouse_plugin::{LogContext, Phases, Transfer};
 
 use super::chains::Chains;
 use crate::exchange::Exchange;
-use crate::head::text::write_socket_address;
+use crate::head::text::write_endpoint;
 
 /// Runs the phase. The state of plugins is dropped afterwards, with the request.
 pub(crate) fn run(exchange: &mut Exchange<'_>, chains: &Chains<'_>) {
@@ -19,7 +19,7 @@ pub(crate) fn run(exchange: &mut Exchange<'_>, chains: &Chains<'_>) {
         let clock = &exchange.worker.clock;
         let mut upstream = Vec::new();
         if let Some(attempt) = record.attempts.last() {
-            write_socket_address(&mut upstream, attempt.address);
+            write_endpoint(&mut upstream, attempt.address);
         }
         let request_ms = clock.now_ms().saturating_sub(record.started_ms);
         let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();

@@ -7,10 +7,11 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tollhouse_net::Stream;
 use tollhouse_net::server_tls::ServerTls;
+use tollhouse_net::unix::{Acceptor, UNIX_PEER};
 use tollhouse_telemetry::{ConnectionRefusal, ErrorCode};
 
 use crate::answer::error;
@@ -32,7 +33,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// their clients would otherwise see a reset.
 pub(super) async fn run(
     worker: Rc<Worker>,
-    listener: TcpListener,
+    listener: Acceptor,
     mut phase: watch::Receiver<Phase>,
     start: impl Fn(&Rc<Worker>, TcpStream, SocketAddr),
 ) {
@@ -48,16 +49,8 @@ pub(super) async fn run(
         }
     }
     worker.begin_drain();
-    // Accepted from the kernel directly, because the reactor knows only the connections of its last
-    // poll.
-    let Ok(listener) = listener.into_std() else { return };
-    while let Ok((stream, peer)) = listener.accept() {
-        if stream.set_nonblocking(true).is_err() {
-            continue;
-        }
-        if let Ok(stream) = TcpStream::from_std(stream) {
-            start(&worker, stream, peer);
-        }
+    for (stream, peer) in listener.into_queue() {
+        start(&worker, stream, peer);
     }
 }
 
@@ -86,7 +79,9 @@ pub(super) fn start_tls(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr
 
 fn start_over(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, transport: Transport) {
     let mut entry = Entry::begin(worker);
-    let refusal = entry.admit(Some(peer.ip())).err();
+    // Those of a Unix socket have no address that could have too many.
+    let address = (peer != UNIX_PEER).then(|| peer.ip());
+    let refusal = entry.admit(address).err();
     if !entry.may_be_answered(refusal, transport) {
         return;
     }

@@ -9,7 +9,7 @@ use tollhouse_telemetry::access_log::{Attempt, CoreLog, Entry, Source, Value, Va
 use crate::connection::handshake::TlsPeer;
 use crate::exchange::Exchange;
 use crate::exchange::record::AttemptRecord;
-use crate::head::text::write_socket_address;
+use crate::head::text::write_endpoint;
 
 /// Attempts listed without allocation; more than two are rare.
 const ATTEMPTS_INLINE: usize = 2;
@@ -38,7 +38,7 @@ fn write(log: &CoreLog, cx: &Exchange<'_>) {
     let mut texts = Vec::with_capacity(record.attempts.len() * ADDRESS_CHARS);
     let mut ends: SmallVec<[usize; ATTEMPTS_INLINE]> = SmallVec::new();
     for attempt in &record.attempts {
-        write_socket_address(&mut texts, attempt.address);
+        write_endpoint(&mut texts, attempt.address);
         ends.push(texts.len());
     }
     let attempts = attempts(&record.attempts, record.upstream_response_ms, &texts, &ends);

@@ -233,7 +233,7 @@ impl HeadReader<'_> {
                     Err(error) => return Poll::Ready(Err(self.bad_head(cx, error))),
                 }
                 if link.buffer.room().is_empty() {
-                    link.buffer.make_room(RESPONSE_HEAD.head_bytes + BUFFER_BYTES);
+                    link.buffer.make_room(RESPONSE_HEAD.head_bytes() + BUFFER_BYTES);
                 }
             }
             match link.poll_fill(context, &cx.worker.buffers) {

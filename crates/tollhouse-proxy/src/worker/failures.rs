@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tollhouse_net::server_tls::stream::HandshakeError;
-use tollhouse_stdx::LogLimit;
+use tollhouse_stdx::{Endpoint, LogLimit};
 use tollhouse_telemetry::counters::Label;
 use tollhouse_telemetry::{ErrorCode, HandshakeFailure};
 
@@ -28,7 +28,7 @@ pub struct Failures {
     by_code: Vec<LogLimit>,
     handshakes: Vec<LogLimit>,
     /// System error of the node that failed last on this core.
-    cause: RefCell<Option<(SocketAddr, String)>>,
+    cause: RefCell<Option<(Endpoint, String)>>,
 }
 
 impl Default for Failures {
@@ -43,7 +43,7 @@ impl Default for Failures {
 impl Failures {
     /// Records why a node failed, for the log line of the request.
     #[cold]
-    pub(crate) fn note(&self, node: SocketAddr, cause: &dyn Display) {
+    pub(crate) fn note(&self, node: Endpoint, cause: &dyn Display) {
         self.cause.replace(Some((node, cause.to_string())));
     }
 

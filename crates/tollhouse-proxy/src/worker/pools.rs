@@ -6,11 +6,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::hash::{Hash, Hasher};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
 use tollhouse_model::upstream::KeepalivePool;
+use tollhouse_stdx::Endpoint;
 use tollhouse_telemetry::CoreHandle;
 
 use crate::connection::link::Link;
@@ -31,8 +32,8 @@ const SHARE_CLOSED: usize = 8;
 /// Key of interchangeable connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolKey {
-    pub address: SocketAddr,
-    /// Number of the pool, assigned by the compiler for scheme, client certificate and isolation.
+    pub address: Endpoint,
+    /// Scheme, client certificate and isolation, as numbered by the compiler.
     pub pool: u32,
     /// Server name of the TLS session.
     pub server_name: Option<Box<str>>,
@@ -70,12 +71,13 @@ impl Hash for PoolKey {
     /// Hashes one word in the usual case; equality distinguishes the rest.
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let ip = match self.address.ip() {
-            IpAddr::V4(ip) => u64::from(ip.to_bits()),
-            IpAddr::V6(ip) => ip.to_bits() as u64,
+        let (host, port) = match self.address {
+            Endpoint::Ip(SocketAddr::V4(it)) => (u64::from(it.ip().to_bits()), it.port()),
+            Endpoint::Ip(SocketAddr::V6(it)) => (it.ip().to_bits() as u64, it.port()),
+            Endpoint::Unix(path) => (path.as_str().as_ptr().addr() as u64, 0),
         };
-        let rest = u64::from(self.pool) << 16 | u64::from(self.address.port());
-        state.write_u64(ip << 32 ^ ip ^ rest << 8);
+        let rest = u64::from(self.pool) << 16 | u64::from(port);
+        state.write_u64(host << 32 ^ host ^ rest << 8);
         if let Some(name) = &self.server_name {
             state.write(name.as_bytes());
         }
@@ -295,7 +297,8 @@ mod tests {
 
     use super::*;
 
-    const NODE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 443);
+    const NODE: Endpoint =
+        Endpoint::Ip(SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 443));
 
     fn key(name: &str) -> PoolKey {
         PoolKey { address: NODE, pool: 1, server_name: Some(name.into()), comes_for: None }

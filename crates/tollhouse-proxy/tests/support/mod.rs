@@ -92,6 +92,7 @@ impl Gateway {
             snapshots: Arc::clone(snapshots),
             listeners: vec![WorkerListener { socket: listener, transport: Transport::Plain }],
             proxied_listeners: Vec::new(),
+            unix_listeners: Vec::new(),
             stream_listeners: Vec::new(),
             phase: receiver,
             metrics: options.metrics,

@@ -178,16 +178,14 @@ impl Checker {
         located: Located,
     ) -> Option<Option<Probe>> {
         let active = &self.checks.active;
-        let mut address = match located {
+        let address = match located {
             Located::At(address) => address,
             Located::Pending => return None,
             Located::Failed => return Some(None),
         };
-        if let Some(port) = active.port {
-            address.set_port(port);
-        }
+        let address = active.port.map_or(address, |port| address.at_port(port));
         let named = active.host.as_deref().or(node.domain()).or(upstream.probe_host());
-        let host = named.map_or_else(|| host_text(node.host()), str::to_owned);
+        let host = named.map_or_else(|| host_text(node.name_or_address()), str::to_owned);
         let (checks, authorities) = (Arc::clone(&self.checks), upstream.authorities());
         let proxy_protocol = upstream.proxy_protocol();
         Some(Some(Probe { address, host, checks, authorities, proxy_protocol }))

@@ -6,7 +6,7 @@ mod grpc;
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use tollhouse_http::{Framing, HeadWriter, Known};
 use tollhouse_model::upstream::{ActiveCheck, CheckKind, Checks, ProxyHeader};
 use tollhouse_net::tls::{Connector, Trust};
 use tollhouse_net::{Stream, connect, proxy_protocol, tls};
+use tollhouse_stdx::Endpoint;
 
 /// Bytes read of a response; the status is in the first 13, and a longer line is not read to its
 /// end.
@@ -27,9 +28,9 @@ const TIMEOUT_WHEN_ZERO: Duration = Duration::from_secs(1);
 /// A probe to be made.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// Address to probe.
-    pub address: SocketAddr,
-    /// Value of `Host`, and server name (SNI).
+    /// Where to.
+    pub address: Endpoint,
+    /// `Host` and SNI.
     pub host: String,
     /// Configuration of the checks.
     pub checks: Arc<Checks>,

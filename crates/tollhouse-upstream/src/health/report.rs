@@ -58,12 +58,12 @@ impl HealthReport {
 impl NodeHealth {
     fn new(node: &Node, probed_port: Option<u16>) -> Self {
         let ip = match node.locate(balance::FIRST) {
-            Located::At(address) => address.ip().to_string(),
-            Located::Pending | Located::Failed => node.host().to_owned(),
+            Located::At(address) => address.ip().map(|ip| ip.to_string()),
+            Located::Pending | Located::Failed => None,
         };
         let health = node.health();
         Self {
-            ip,
+            ip: ip.unwrap_or_else(|| node.host().to_owned()),
             port: probed_port.unwrap_or(node.port()),
             hostname: node.host().to_owned(),
             status: health.status,

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tollhouse_model::Upstream;
 use tollhouse_model::upstream::{ActiveCheck, CheckKind, Checks, PassHost, Thresholds};
 use tollhouse_net::resolve::Resolver;
+use tollhouse_stdx::Endpoint;
 use tollhouse_stdx::random::Random;
 
 use super::probe::{Probe, ProbeOutcome, Prober, Probing};
@@ -50,8 +51,8 @@ pub(crate) fn checks() -> Checks {
 /// Nodes that respond as told, after a delay.
 #[derive(Default)]
 struct Nodes {
-    outcomes: Mutex<HashMap<SocketAddr, ProbeOutcome>>,
-    seen: Mutex<Vec<(SocketAddr, String, Instant)>>,
+    outcomes: Mutex<HashMap<Endpoint, ProbeOutcome>>,
+    seen: Mutex<Vec<(Endpoint, String, Instant)>>,
     delay: Duration,
     under_way: AtomicUsize,
     under_way_most: AtomicUsize,
@@ -59,13 +60,17 @@ struct Nodes {
 
 impl Nodes {
     fn set(&self, address: &str, outcome: ProbeOutcome) {
-        self.outcomes.lock().unwrap().insert(address.parse().unwrap(), outcome);
+        self.outcomes.lock().unwrap().insert(endpoint(address), outcome);
     }
 
     fn count(&self, address: &str) -> usize {
-        let address: SocketAddr = address.parse().unwrap();
+        let address = endpoint(address);
         self.seen.lock().unwrap().iter().filter(|seen| seen.0 == address).count()
     }
+}
+
+fn endpoint(address: &str) -> Endpoint {
+    address.parse::<SocketAddr>().unwrap().into()
 }
 
 impl Prober for Nodes {

@@ -48,7 +48,7 @@ pub(crate) fn upstream(nodes: &[(&str, u32)]) -> Upstream {
     let node = |(text, weight): &(&str, u32)| {
         let (host, port) = text.rsplit_once(':').unwrap();
         let host = host.trim_matches(['[', ']']).to_owned();
-        Node { host, port: port.parse().unwrap(), weight: *weight, priority: 0 }
+        Node { host, port: port.parse().unwrap(), socket: None, weight: *weight, priority: 0 }
     };
     Upstream {
         id: None,
@@ -98,7 +98,7 @@ pub(crate) fn ask(state: &UpstreamState) {
 /// The hosts of some picks.
 pub(crate) fn hosts(state: &UpstreamState, count: usize) -> Vec<String> {
     let ip = |_| match pick(state, &Tried::new()) {
-        Pick::Node(picked) => picked.address().ip().to_string(),
+        Pick::Node(picked) => picked.address().ip().expect("an IP address").to_string(),
         other => text(other),
     };
     (0..count).map(ip).collect()
@@ -113,7 +113,7 @@ fn attempts(state: &UpstreamState) -> Vec<String> {
         if let Pick::Node(picked) = &pick {
             tried.insert(picked);
             state.report(picked, Outcome::Failed, 0);
-            seen.push(picked.address().ip().to_string());
+            seen.push(picked.address().ip().expect("an IP address").to_string());
         } else {
             seen.push(text(pick));
             return seen;

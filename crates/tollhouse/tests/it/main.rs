@@ -89,5 +89,6 @@ mod tls_listeners;
 mod tls_nodes;
 mod tls_stapling;
 mod tls_support;
+mod unix_sockets;
 mod upgrades;
 mod vault;

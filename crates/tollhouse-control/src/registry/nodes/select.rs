@@ -116,7 +116,13 @@ impl<'s> Selection<'s> {
                 Health::Healthy => counts.healthy += 1,
                 Health::Unhealthy => counts.unhealthy += 1,
             }
-            let node = Node { host: host.to_owned(), port, weight: facts.weight, priority: 0 };
+            let node = Node {
+                host: host.to_owned(),
+                port,
+                socket: None,
+                weight: facts.weight,
+                priority: 0,
+            };
             let age = (self.ages == Ages::Told).then_some(facts.age);
             self.candidates.push((PublishedNode { node, age }, health));
         }

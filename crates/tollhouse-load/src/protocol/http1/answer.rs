@@ -11,7 +11,7 @@ const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Limits of a response head, far above those of real servers, so that only malformed responses
 /// exceed them.
 const LIMITS: HeadLimits =
-    HeadLimits { line_bytes: 32 * 1024, head_bytes: 60 * 1024, header_count: 200 };
+    HeadLimits { line_bytes: 32 * 1024, fields_bytes: 60 * 1024, header_count: 200 };
 
 /// State of completion of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

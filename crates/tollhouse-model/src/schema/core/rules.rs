@@ -11,7 +11,7 @@ use crate::problem::Severity;
 use crate::reader::{Fields, Reader};
 use crate::schema::Violation;
 use crate::schema::text::quoted;
-use crate::upstream::{Policy, balance, discovery, parse_address, warm_up};
+use crate::upstream::{Policy, balance, check_addresses, discovery, warm_up};
 use crate::{Problem, Problems};
 
 /// Prefix of a message about a violation of the schema.
@@ -88,11 +88,8 @@ fn check_inline_upstream(value: &Value) -> Result<(), Violation> {
 
 fn check_upstream(upstream: &Value) -> Result<(), Violation> {
     let Value::Object(fields) = upstream else { return Ok(()) };
-    // Only the map form contains addresses; the list form has a field for each part.
-    let nodes = fields.get("nodes").and_then(Value::as_object);
-    for address in nodes.into_iter().flat_map(|nodes| nodes.keys()) {
-        parse_address(address).map_err(|error| Violation::new(error.to_string()))?;
-    }
+    let nodes = fields.get("nodes").map_or(Ok(()), check_addresses);
+    nodes.map_err(|error| Violation::new(error.to_string()))?;
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
     if text("pass_host") == Some("rewrite") && text("upstream_host").is_none_or(str::is_empty) {
         let text = "`upstream_host` can't be empty when `pass_host` is `rewrite`";

@@ -449,7 +449,7 @@ proptest! {
         overlay::apply(&mut out, &edits.headers, Side::Request);
         out.extend_from_slice(b"hello");
 
-        let limits = HeadLimits { line_bytes: 32_000, head_bytes: 65_535, header_count: 100 };
+        let limits = HeadLimits { line_bytes: 32_000, fields_bytes: 65_535, header_count: 100 };
         let mut read = RequestHead::default();
         prop_assert_eq!(read.parse(&out, &limits), Ok(true), "{}", out.escape_ascii());
         prop_assert_eq!(&out[read.head_bytes..], b"hello", "{}", out.escape_ascii());

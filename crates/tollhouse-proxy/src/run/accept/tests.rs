@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::net::TcpStream as Far;
 
+use tokio::net::TcpListener;
 use tokio::task::yield_now;
 use tollhouse_telemetry::StatusClass;
 

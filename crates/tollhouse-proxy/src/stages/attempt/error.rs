@@ -1,9 +1,9 @@
 //! Failure of an attempt: its error code, whether another node may be tried, and who is to blame.
 
 use std::io;
-use std::net::SocketAddr;
 
 use tollhouse_net::connect;
+use tollhouse_stdx::Endpoint;
 use tollhouse_telemetry::ErrorCode;
 
 use crate::worker::Worker;
@@ -37,7 +37,7 @@ impl AttemptError {
     }
 
     /// Failure to open a connection. The cause is recorded for the log of failures.
-    pub(crate) fn by_opening(worker: &Worker, node: SocketAddr, error: &io::Error) -> Self {
+    pub(crate) fn by_opening(worker: &Worker, node: Endpoint, error: &io::Error) -> Self {
         worker.failures.note(node, error);
         let is_innocent = connect::is_no_failure_of_node(error);
         let blame = if is_innocent { Blame::Nobody } else { Blame::Node };

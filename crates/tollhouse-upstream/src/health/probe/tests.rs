@@ -107,7 +107,13 @@ async fn probe_against(answer: Option<&'static str>, kind: CheckKind) -> ProbeOu
 
 fn probe(address: SocketAddr, checks: Checks) -> Probe {
     let checks = Arc::new(checks);
-    Probe { address, host: "a.example".into(), checks, authorities: None, proxy_protocol: None }
+    Probe {
+        address: address.into(),
+        host: "a.example".into(),
+        checks,
+        authorities: None,
+        proxy_protocol: None,
+    }
 }
 
 #[tokio::test]

@@ -7,9 +7,9 @@ use tokio::runtime::Handle;
 use tollhouse_config::declarative::ShenyuItem;
 use tollhouse_config::{Fingerprints, diff};
 use tollhouse_control::resources::{expand, replace_shenyu};
+use tollhouse_control::trial;
 use tollhouse_model::stream_route::ListenedPorts;
 use tollhouse_model::{Id, Kind, Problems};
-use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverSettings, Source};
 use tollhouse_proxy::{Change, Compiler, Settings, Snapshot};
 use tollhouse_router::Mode;
 
@@ -48,7 +48,8 @@ impl Offline {
         if view == View::Revealing && settings.router_mode == Mode::HostUri {
             settings.router_mode = Mode::Uri;
         }
-        let mut compiler = compiler(&settings, &loaded.skipped_plugins, runtime);
+        let services = tollhouse_control::plugins::bare_services(&loaded.skipped_plugins);
+        let mut compiler = trial::compiler(&settings, services, runtime);
         let mut switched_off = Vec::new();
         let changes = diff(&Fingerprints::new(), document);
         let changes = expand(&changes, document).map(|mut change| {
@@ -74,15 +75,7 @@ impl Offline {
     }
 }
 
-/// Creates a compiler that does not use the network.
-fn compiler(settings: &Settings, skipped_plugins: &[String], runtime: &Handle) -> Compiler {
-    let resolver =
-        Resolver::with_source(Arc::new(NoNames), ResolverSettings::default(), runtime.clone());
-    let services = tollhouse_control::plugins::bare_services(skipped_plugins);
-    Compiler::new(settings, resolver, tollhouse_control::plugins::catalogue(), services)
-}
-
-/// Returns the problems of ShenYu's objects under these settings.
+/// What is wrong with objects of ShenYu's, as a gateway of these settings would find it.
 ///
 /// # Errors
 /// If no runtime can be created.
@@ -92,7 +85,8 @@ pub fn problems_of_shenyu(
 ) -> std::io::Result<Problems> {
     // Nodes need a runtime for name resolution; this one never runs.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let mut compiler = compiler(settings, skipped_plugins, runtime.handle());
+    let services = tollhouse_control::plugins::bare_services(skipped_plugins);
+    let mut compiler = trial::compiler(settings, services, runtime.handle());
     compiler.apply(replace_shenyu(items));
     Ok(compiler.shenyu_problems().clone())
 }
@@ -105,13 +99,4 @@ fn switch_on(change: &mut Change) -> Option<Id> {
     let status = value.get_mut("status").filter(|status| status.as_i64() == Some(0))?;
     *status = Value::from(1);
     Some(id.clone())
-}
-
-/// Resolver without names, because the network must not be used.
-struct NoNames;
-
-impl Source for NoNames {
-    fn lookup<'a>(&'a self, _: &'a Question) -> Lookup<'a> {
-        Box::pin(std::future::ready(Err(ResolveError::Denied)))
-    }
 }

@@ -41,7 +41,7 @@ pub struct State {
     sequence: u64,
     namespaces: CowMap<Arc<str>, Arc<NamespaceView>>,
     services: CowMap<ServiceKey, Arc<ServiceView>>,
-    aliases: CowMap<ServiceKey, Arc<Alias>>,
+    aliases: CowMap<ServiceKey, PlacedAlias>,
     /// How many aliases a service has; none is left out.
     alias_counts: CowMap<ServiceKey, u32>,
     instances: CowMap<Arc<str>, Placed>,
@@ -55,6 +55,8 @@ pub struct State {
     counts: Counts,
     /// The sum of all services' revisions.
     services_revision: Revision,
+    /// The sum of all aliases' revisions.
+    aliases_revision: Revision,
     /// The sum of all namespaces'.
     namespaces_revision: Revision,
     held: Held,
@@ -67,6 +69,13 @@ pub struct State {
 struct Placed {
     instance: Arc<Instance>,
     slot: u32,
+}
+
+/// An alias and its place in the list of its namespace.
+#[derive(Debug, Clone)]
+struct PlacedAlias {
+    alias: Arc<Alias>,
+    place: u32,
 }
 
 /// How much there is of everything.
@@ -126,6 +135,7 @@ impl State {
             mass_expiries: CowMap::new(),
             counts: Counts::default(),
             services_revision: Revision::default(),
+            aliases_revision: Revision::default(),
             namespaces_revision: Revision::default(),
             held: Held::at_most(bytes_max),
             pulses: CowMap::new(),
@@ -175,7 +185,7 @@ impl State {
         if let Some(view) = self.services.get(&name) {
             return Some(Resolved { view, alias: None });
         }
-        let alias = self.aliases.get(&name)?;
+        let alias = self.alias(name)?;
         let view = self.services.get(&alias.target)?;
         Some(Resolved { view, alias: Some(alias) })
     }
@@ -183,6 +193,11 @@ impl State {
     /// Changes when any service is created, changed or deleted; not with instances.
     pub fn services_revision(&self) -> Revision {
         self.services_revision
+    }
+
+    /// Revision of the list of all names of services, aliases included.
+    pub fn names_revision(&self) -> Revision {
+        self.services_revision.with(self.aliases_revision)
     }
 
     /// Changes when any namespace is created, changed or deleted; not with what is in it.
@@ -202,7 +217,7 @@ impl State {
 
     /// The alias of a name.
     pub fn alias(&self, name: ServiceRef<'_>) -> Option<&Arc<Alias>> {
-        self.aliases.get(&name)
+        self.aliases.get(&name).map(|placed| &placed.alias)
     }
 
     /// Whether a service has an alias.
@@ -212,7 +227,7 @@ impl State {
 
     /// Every alias, in no defined order.
     pub fn aliases(&self) -> impl Iterator<Item = &Arc<Alias>> {
-        self.aliases.values()
+        self.aliases.values().map(|placed| &placed.alias)
     }
 
     /// The instance of an id.

@@ -119,12 +119,21 @@ pub struct NamespaceView {
     pub namespace: Arc<Namespace>,
     /// Changes when any of its services is created, changed or deleted; not with instances.
     pub services_revision: Revision,
+    /// Changes when any of its aliases is created, changed or deleted.
+    pub aliases_revision: Revision,
     /// Its services.
     pub services: Chunked<Service>,
-    /// How many aliases.
-    pub aliases: u32,
+    /// Its aliases.
+    pub aliases: Chunked<Alias>,
     /// Of all instances of its services.
     pub counts: Counts,
+}
+
+impl NamespaceView {
+    /// Revision of the list of all names of services, aliases included.
+    pub fn names_revision(&self) -> Revision {
+        self.services_revision.with(self.aliases_revision)
+    }
 }
 
 /// What a name leads to.

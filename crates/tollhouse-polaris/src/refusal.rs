@@ -26,6 +26,7 @@ impl From<&Refusal> for Code {
             Refusal::NotFound(noun) => code_of_absence(*noun),
             Refusal::InUse(noun) => code_of_use(*noun),
             Refusal::NoChange => Self::NoNeedUpdate,
+            Refusal::Conflict => Self::DataConflict,
             // Codes that clients try again on: there may be room by then, or another server.
             Refusal::Store(_) | Refusal::Full { .. } | Refusal::OutOfMemory { .. } => {
                 Self::StoreLayerException

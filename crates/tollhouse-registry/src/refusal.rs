@@ -60,6 +60,9 @@ pub enum Refusal {
     /// The change changes nothing.
     #[error("update data is no change, no need to update")]
     NoChange,
+    /// The object has changed since the change was made of it.
+    #[error("changed by another call meanwhile; read it and try again")]
+    Conflict,
     /// A bound of the registry is reached.
     #[error("the registry holds its {max} {what}; delete some first")]
     Full {

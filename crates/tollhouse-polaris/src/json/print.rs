@@ -56,7 +56,7 @@ pub fn print_within(
 ///
 /// # Errors
 /// The bytes are no message.
-pub fn print_into(
+fn print_into(
     out: &mut String,
     descriptor: &MessageDescriptor,
     message: &[u8],

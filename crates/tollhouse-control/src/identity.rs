@@ -36,7 +36,7 @@ impl Identity {
 }
 
 /// The machine's name as its kernel tells it.
-fn hostname() -> String {
+pub fn hostname() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match text.trim() {
         "" => "unknown".to_owned(),

@@ -36,7 +36,7 @@ use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
 use crate::registry::database::{Shared, SharedDatabase};
 use crate::registry::dialect::PolarisDialect;
-use crate::registry::metrics::Sources;
+use crate::registry::metrics::{LastMinute, Sources};
 use crate::registry::secrets::RegistrySecrets;
 pub use crate::registry::sockets::{RegistrySockets, Takeover};
 use crate::settings;
@@ -61,6 +61,7 @@ pub struct RunningRegistry {
     /// How both speak TLS, if they do.
     tls: Option<ListenerTls>,
     part: RegistryPart,
+    last_minute: Arc<LastMinute>,
     stop_serving: watch::Sender<bool>,
     stop_keeping: watch::Sender<bool>,
     /// Shows whether the thread that writes its store still runs.
@@ -140,6 +141,7 @@ pub async fn start(
         part: RegistryPart::new(handle.clone(), Arc::new(PolarisDialect)),
         handle,
         connections: Arc::default(),
+        last_minute: Arc::default(),
         grpc: None,
         http: None,
         tls: listeners::tls("registry.tls", &bootstrap.registry.tls)?,
@@ -288,6 +290,7 @@ impl RunningRegistry {
             dialect: self.dialect.clone(),
             connections: Arc::clone(&self.connections),
             part: self.part.clone(),
+            last_minute: Arc::clone(&self.last_minute),
         }
     }
 

@@ -102,6 +102,11 @@ impl Resources {
         }
     }
 
+    /// Numbers snapshots from the one behind `revision` on, which a predecessor has served.
+    pub fn continue_after(&mut self, revision: u64) {
+        self.compiler.continue_after(revision);
+    }
+
     /// Makes the first snapshot: of what the source holds, or an empty one while it holds nothing.
     ///
     /// # Errors

@@ -38,6 +38,16 @@ pub struct Sealing {
     pub unopened: Vec<Unopened>,
 }
 
+impl Sealing {
+    /// Adds what sealing other fields came to.
+    pub fn add(&mut self, other: Self) {
+        self.changed += other.changed;
+        self.unmarked += other.unmarked;
+        self.sealed += other.sealed;
+        self.unopened.extend(other.unopened);
+    }
+}
+
 /// The object and the part of it that fields belong to. A sealed value is bound to both, and opens nowhere else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner<'a> {
@@ -160,7 +170,7 @@ fn open_each(
     unopened
 }
 
-/// The texts under these fields that a key of the ring opens, each with its field.
+/// What the texts under these fields hide that a key of the ring opens, each with its field.
 pub fn sealed_texts(
     conf: &mut Value,
     owner: Owner<'_>,
@@ -171,7 +181,7 @@ pub fn sealed_texts(
     for field in fields {
         let field = field.as_ref();
         each_text(conf, field, |text| match owner.open(text, field, keyring) {
-            Opened::Current(_) | Opened::Stale(_) => found.push((field.to_owned(), text.clone())),
+            Opened::Current(plain) | Opened::Stale(plain) => found.push((field.to_owned(), plain)),
             Opened::Plain | Opened::Unopened(_) => {}
         });
     }

@@ -10,7 +10,7 @@ use tollhouse_telemetry::ErrorCode;
 use super::attempt::Answer;
 use super::route::{self, Next, Way};
 use super::{client_certificate, judged_path};
-use crate::answer::delivery::{Outgoing, final_status};
+use crate::answer::delivery::{Outgoing, final_status, seems_open};
 use crate::answer::error;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
@@ -109,7 +109,7 @@ fn check_rewrite(edits: &mut RequestEdits) -> Result<(), GatewayError> {
 /// `answer`.
 ///
 /// # Errors
-/// A plugin has to read the body, and cannot.
+/// A plugin has to read the body, and cannot, or makes an open WebSocket of an answer that is none.
 pub(crate) fn on_answer(
     cx: &mut Exchange<'_>,
     chains: &Chains<'_>,
@@ -133,6 +133,9 @@ pub(crate) fn on_answer(
     let facts = response_phase::run(cx, chains, head, facts)?;
     // A switch of protocols has happened, whatever is said about it.
     if facts.status != sent && sent != 101 {
+        if seems_open(cx, facts.status) {
+            return Err(ErrorCode::MethodNotImplemented.into());
+        }
         answer.status = Some(final_status(facts.status));
     }
     Ok(())

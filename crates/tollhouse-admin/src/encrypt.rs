@@ -123,8 +123,14 @@ fn refused_value(path: &str, value: &Value, author: &Author<'_>, parts: &Parts) 
     if written.is_empty() {
         return None;
     }
-    let before = author.before.and_then(|entry| serde_json::from_slice(&entry.value).ok());
-    let stored = before.as_ref().map(hidden).unwrap_or_default();
+    let before: Option<Value> =
+        author.before.and_then(|entry| serde_json::from_slice(&entry.value).ok());
+    // As it was shown: an address that lies open in the store was shown sealed.
+    let shown = before.map(|mut before| {
+        sealing::hide(at, &mut before, &parts.catalogue, &parts.keyring);
+        before
+    });
+    let stored = shown.as_ref().map(hidden).unwrap_or_default();
     let strange = written.into_iter().find(|it| !stored.contains(it))?;
     let is_stored = stored.iter().any(|it| it.field == strange.field && it.text == strange.text);
     let field = strange.field;
@@ -174,7 +180,7 @@ pub(crate) fn reveal(path: &str, value: &mut Value, parts: &Parts, role: Role) {
 
 /// Seals the secrets that a viewer must not see.
 pub(crate) fn hide(at: ObjectRef<'_>, value: &mut Value, parts: &Parts) {
-    sealing::seal(at, value, &parts.catalogue, &parts.keyring);
+    sealing::hide(at, value, &parts.catalogue, &parts.keyring);
 }
 
 /// Removes fields that are never returned.

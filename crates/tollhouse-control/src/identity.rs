@@ -35,7 +35,7 @@ impl Identity {
 }
 
 /// Host name from the kernel; `unknown` if it cannot be read.
-fn hostname() -> String {
+pub fn hostname() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match text.trim() {
         "" => "unknown".to_owned(),

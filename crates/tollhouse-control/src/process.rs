@@ -28,7 +28,7 @@ pub use self::start_error::StartError;
 
 use self::cores::{CoreParts, Cores};
 use self::exclusive::ExclusiveParts;
-use self::handover::{Predecessor, Spares, Succession};
+use self::handover::{Legacy, Predecessor, Spares, Succession};
 use self::sockets::Sockets;
 use crate::banner::Banner;
 use crate::context::ControlContext;
@@ -128,7 +128,8 @@ impl Process {
         let sockets = sockets.map(|from| RegistrySockets::inherit(bootstrap, from));
         let takeover = Takeover { predecessor, sockets: sockets.unwrap_or_default() };
         let (registry, registry_outage) = start_registry(&cx, takeover).await?;
-        let configured = Configured::open(&cx, &settings, predecessor).await?;
+        let revision = handover::revision(inheritance.as_ref());
+        let configured = Configured::open(&cx, &settings, predecessor, revision).await?;
         let Configured { mut resources, snapshots, source, feed } = configured;
         let access_log = settings::access_log(bootstrap, &cx.metrics)?;
         let workers = settings::worker_count(bootstrap.workers);
@@ -137,7 +138,9 @@ impl Process {
         if let Some(reason) = registry_outage {
             cx.outages.report(Part::Registry, reason);
         }
-        let spares = Spares::duplicate(&sockets, settings.tls.terms.tickets.clone())?;
+        let tickets = settings.tls.terms.tickets.clone();
+        let legacy = Legacy { tickets, metrics: Arc::clone(&cx.metrics) };
+        let spares = Spares::duplicate(&sockets, legacy)?;
         let start = StartFacts {
             data_plane: sockets.http_addresses(),
             unix_paths: sockets.unix_paths(),
@@ -308,16 +311,19 @@ struct Configured {
 }
 
 impl Configured {
+    /// Opens the source; snapshots are numbered from the one behind `revision` on.
     async fn open(
         cx: &ControlContext,
         settings: &Settings,
         predecessor: Predecessor,
+        revision: u64,
     ) -> Result<Self, StartError> {
         let source = Source::from_bootstrap(&cx.bootstrap);
         let runtime = tokio::runtime::Handle::current();
         let resolver = Resolver::open(settings::resolver(&cx.bootstrap), runtime)
             .map_err(anyhow::Error::from)?;
         let mut resources = Resources::new(cx, settings, resolver);
+        resources.continue_after(revision);
         let (feed, first) = feed::open_at_start(&source, cx, predecessor).await?;
         let snapshot = resources
             .begin(first)

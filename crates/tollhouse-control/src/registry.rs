@@ -36,7 +36,7 @@ use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
 use crate::registry::database::{Shared, SharedDatabase};
 use crate::registry::dialect::PolarisDialect;
-use crate::registry::metrics::Sources;
+use crate::registry::metrics::{LastMinute, Sources};
 use crate::registry::secrets::RegistrySecrets;
 pub use crate::registry::sockets::{RegistrySockets, Takeover};
 use crate::settings;
@@ -61,6 +61,7 @@ pub struct RunningRegistry {
     /// TLS settings of both listeners, if TLS is on.
     tls: Option<ListenerTls>,
     part: RegistryPart,
+    last_minute: Arc<LastMinute>,
     stop_serving: watch::Sender<bool>,
     stop_keeping: watch::Sender<bool>,
     /// Watch on the store; ends when the store's writer thread ends.
@@ -141,6 +142,7 @@ pub async fn start(
         part: RegistryPart::new(handle.clone(), Arc::new(PolarisDialect)),
         handle,
         connections: Arc::default(),
+        last_minute: Arc::default(),
         grpc: None,
         http: None,
         tls: listeners::tls("registry.tls", &bootstrap.registry.tls)?,
@@ -289,6 +291,7 @@ impl RunningRegistry {
             dialect: self.dialect.clone(),
             connections: Arc::clone(&self.connections),
             part: self.part.clone(),
+            last_minute: Arc::clone(&self.last_minute),
         }
     }
 

@@ -102,6 +102,11 @@ impl Resources {
         }
     }
 
+    /// Numbers snapshots from the one behind `revision` on, which a predecessor has served.
+    pub fn continue_after(&mut self, revision: u64) {
+        self.compiler.continue_after(revision);
+    }
+
     /// Compiles the first snapshot: the contents of the source, or an empty snapshot if there is
     /// none yet.
     ///

@@ -11,12 +11,14 @@ use aws_lc_rs::rand;
 
 use crate::secret::SecretText;
 
+mod addresses;
 mod apisix;
 mod fields;
 mod sealed;
 #[cfg(test)]
 mod tests;
 
+pub use addresses::{address_fields, has_password};
 pub use fields::{
     Certainty, Owner, Sealing, Unopened, open_fields, open_or_mark_fields, project, seal_fields,
     sealed_field, sealed_texts,

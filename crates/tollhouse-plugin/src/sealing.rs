@@ -1,13 +1,15 @@
 //! Fields of objects that are encrypted (sealed) in the store, by kind and plugin.
 //!
-//! The model implements ciphers and keys; this module decides where they are used. Plugins list the
-//! fields of their own confs.
+//! The ciphers and the keys are the model's; here is only what to use them on. Plugins say it of
+//! their own confs. An address with a password in it is a secret in every field of plugins' confs and metadata and of
+//! keepers. Where the store is written for APISIX nodes, which open no such field, it lies there as it is and is sealed
+//! for readers alone.
 
 use serde_json::Value;
 use tollhouse_model::Kind;
 use tollhouse_model::encryption::{
-    Keyring, Owner, SSL_FIELDS, Sealing, Unopened, open_fields, open_or_mark_fields, project,
-    seal_fields, sealed_texts,
+    Form, Keyring, Owner, SSL_FIELDS, Sealing, Unopened, address_fields, open_fields,
+    open_or_mark_fields, project, seal_fields, sealed_texts,
 };
 
 use crate::catalogue::Catalogue;
@@ -95,13 +97,32 @@ pub fn seal(
 ) -> Sealing {
     let mut all = Sealing::default();
     each_part(at, object, catalogue, PrivateKeys::Opened, |part, owner, fields| {
-        let sealing = seal_fields(part, owner, fields, keyring);
-        all.changed += sealing.changed;
-        all.unmarked += sealing.unmarked;
-        all.sealed += sealing.sealed;
-        all.unopened.extend(sealing.unopened);
+        all.add(seal_fields(part, owner, fields, keyring));
+        if keyring.form() == Form::Marked {
+            all.add(seal_fields(part, owner, &addresses(part, fields), keyring));
+        }
     });
     all
+}
+
+/// Seals what readers must not see who may not read secrets: what [`seal`] seals, and addresses in any case.
+pub fn hide(at: ObjectRef<'_>, object: &mut Value, catalogue: &Catalogue, keyring: &Keyring) {
+    seal(at, object, catalogue, keyring);
+    let marked = keyring.clone().with_form(Form::Marked);
+    each_part(at, object, catalogue, PrivateKeys::Opened, |part, owner, fields| {
+        seal_fields(part, owner, &addresses(part, fields), &marked);
+    });
+}
+
+/// Fields of a part with addresses that are secret, or with sealed texts, beside those that are secret anyway.
+fn addresses(part: &Value, fields: &[&str]) -> Vec<String> {
+    let mut found = address_fields(part);
+    // A field that holds secrets may be a map or a list of maps, whose texts have paths below its own.
+    let is_within = |path: &str, field: &str| {
+        path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    found.retain(|path| !fields.iter().any(|field| is_within(path, field)));
+    found
 }
 
 /// Seals values again that have an old key or form, and seals plain ones. If a value cannot be
@@ -132,6 +153,7 @@ pub fn unseal(
     let mut all = Vec::new();
     each_part(at, object, catalogue, private_keys, |part, owner, fields| {
         all.extend(open_fields(part, owner, fields, keyring));
+        all.extend(open_fields(part, owner, &addresses(part, fields), keyring));
     });
     all
 }
@@ -147,20 +169,31 @@ pub fn unseal_stored(
 ) {
     each_part(at, object, catalogue, PrivateKeys::Opened, |part, owner, fields| {
         open_or_mark_fields(part, owner, fields, keyring);
+        open_fields(part, owner, &addresses(part, fields), keyring);
     });
 }
 
 /// Sealed text in an object from a caller or the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct HiddenValue {
     /// Plugin or kind of object that the field belongs to.
     pub owner: String,
     /// Dotted path of the field.
     pub field: String,
-    /// Sealed text.
+    /// The text that it hides.
     pub text: String,
-    /// Neighbouring fields that decide where the value is sent.
+    /// The fields beside it that decide where it is sent, addresses among them opened.
     pub sent_to: Value,
+}
+
+impl std::fmt::Debug for HiddenValue {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { owner, field, .. } = self;
+        out.debug_struct("HiddenValue")
+            .field("owner", owner)
+            .field("field", field)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Returns all sealed texts of an object that this keyring can open, with their destinations.
@@ -173,7 +206,11 @@ pub fn hidden_values(
     let mut all = Vec::new();
     let mut object = object.clone();
     each_part(at, &mut object, catalogue, PrivateKeys::Opened, |part, owner, fields| {
-        for (field, text) in sealed_texts(part, owner, fields, keyring) {
+        let addresses = addresses(part, fields);
+        let mut texts = sealed_texts(part, owner, fields, keyring);
+        texts.extend(sealed_texts(part, owner, &addresses, keyring));
+        open_fields(part, owner, &addresses, keyring);
+        for (field, text) in texts {
             let sent_to = match catalogue.get(owner.part) {
                 Some(plugin) => project(part, plugin.sent_to),
                 None if at.kind == Kind::Secret => project(part, KEEPER_SENT_TO),
@@ -205,6 +242,7 @@ fn each_part(
             }
         }
         Kind::Secret => apply(object, of("secret"), KEEPER_FIELDS),
+        Kind::PluginMetadata => apply(object, of("plugin_metadata"), &[]),
         Kind::Ssl
         | Kind::Upstream
         | Kind::Route
@@ -215,18 +253,20 @@ fn each_part(
         | Kind::Consumer
         | Kind::Credential
         | Kind::ConsumerGroup
-        | Kind::PluginMetadata
         | Kind::Proto => {}
     }
     // For an auth plugin, credentials of consumers have other secret fields than confs of routes.
     let says_who = matches!(kind, Kind::Consumer | Kind::Credential);
     let Some(Value::Object(confs)) = object.get_mut("plugins") else { return };
     for (part, conf) in confs {
-        let Some(plugin) = catalogue.get(part) else { continue };
-        match &plugin.consumer {
-            Some(spec) if says_who => apply(conf, of(part), spec.encrypted),
-            _ => apply(conf, of(part), plugin.encrypted),
-        }
+        let fields = match catalogue.get(part) {
+            None => &[][..],
+            Some(plugin) => match &plugin.consumer {
+                Some(spec) if says_who => spec.encrypted,
+                _ => plugin.encrypted,
+            },
+        };
+        apply(conf, of(part), fields);
     }
 }
 
@@ -310,6 +350,77 @@ mod tests {
                 PrivateKeys::Opened,
             );
             assert_eq!(object, plain, "{kind}");
+        }
+    }
+
+    /// A route with an address in a field that is none of the plugin's secrets, in a plugin that is unknown, and in
+    /// metadata of plugins.
+    fn with_addresses(address: &str) -> [(Kind, Value, Vec<&'static str>); 3] {
+        let confs = json!({
+            "auth": {"password": "x", "more": {"uris": ["http://h", address]}},
+            "unknown": {"uri": address, "plain": "http://h"},
+        });
+        [
+            (
+                Kind::Route,
+                json!({"uri": "/*", "plugins": confs}),
+                vec!["/plugins/auth/more/uris/1", "/plugins/unknown/uri"],
+            ),
+            (Kind::PluginMetadata, json!({"host": address}), vec!["/host"]),
+            (Kind::Secret, json!({"uri": address, "token": "x"}), vec!["/uri"]),
+        ]
+    }
+
+    #[test]
+    fn addresses_with_passwords_are_sealed_in_every_field() {
+        let catalogue = Catalogue::new([PluginType::new::<Auth>()]);
+        let marked = Keyring::new(["0123456789abcdef"]).expect("a key of sixteen letters");
+        for keyring in [marked.clone(), marked.with_form(Form::Apisix)] {
+            for (kind, plain, places) in with_addresses("http://user:secret@h/path") {
+                let at = ObjectRef::new(kind, "1");
+                let mut stored = plain.clone();
+                seal(at, &mut stored, &catalogue, &keyring);
+                // Nodes of APISIX open no such field.
+                let is_open = keyring.form() == Form::Apisix;
+                assert_eq!(stored.to_string().contains("secret@"), is_open, "{kind} {stored}");
+                let mut shown = stored.clone();
+                hide(at, &mut shown, &catalogue, &keyring);
+                for place in places {
+                    let text = shown.pointer(place).and_then(Value::as_str).expect(place);
+                    assert!(Keyring::is_marked(text), "{kind} {place}: {text}");
+                }
+                assert!(!shown.to_string().contains("secret@"), "{kind} {shown}");
+                // What is read can be written back, and the data plane gets what was written first.
+                for mut object in [shown, stored] {
+                    unseal_stored(at, &mut object, &catalogue, &keyring);
+                    assert_eq!(object, plain, "{kind}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_shown_sealed_stays_what_it_was() {
+        let catalogue = Catalogue::new([PluginType::new::<Auth>()]);
+        let marked = Keyring::new(["0123456789abcdef"]).expect("a key of sixteen letters");
+        let at = ObjectRef::new(Kind::Route, "1");
+        let values = |object: &Value, keyring: &Keyring| {
+            hidden_values(at, object, &catalogue, keyring)
+                .into_iter()
+                .map(|it| (it.owner, it.field, it.text))
+                .collect::<Vec<_>>()
+        };
+        for keyring in [marked.clone(), marked.with_form(Form::Apisix)] {
+            let address = "http://user:secret@h";
+            let mut stored = json!({"plugins": {"auth": {"uri": address}}});
+            assert!(values(&stored, &keyring).is_empty(), "one in the clear is no hidden value");
+            seal(at, &mut stored, &catalogue, &keyring);
+            let (mut first, mut second) = (stored.clone(), stored);
+            hide(at, &mut first, &catalogue, &keyring);
+            hide(at, &mut second, &catalogue, &keyring);
+            let expected = [("auth".to_owned(), "uri".to_owned(), address.to_owned())];
+            assert_eq!(values(&first, &keyring), expected);
+            assert_eq!(values(&first, &keyring), values(&second, &keyring));
         }
     }
 

@@ -19,7 +19,7 @@ use tollhouse_registry::{Refusal, Registry};
 
 pub use discover::HealthFilter;
 use meter::Meter;
-pub use meter::{LATENCY_BOUNDS_US, MethodReading};
+pub use meter::{Extremes, LATENCY_BOUNDS_US, MethodReading};
 
 use crate::access::Access;
 use crate::answer::Answer;
@@ -78,6 +78,12 @@ impl Dialect {
     pub fn readings(&self) -> Vec<MethodReading> {
         let meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
         meter::sum(&meters)
+    }
+
+    /// The fastest and the slowest calls since the last look, in the order of [`Self::readings`].
+    pub fn take_extremes(&self) -> Vec<Option<Extremes>> {
+        let meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        meter::take_extremes(&meters)
     }
 
     pub fn registry(&self) -> &Registry {

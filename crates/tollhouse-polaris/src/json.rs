@@ -12,7 +12,7 @@ mod read;
 
 pub use plain::read_plain;
 pub use plain_print::{print_plain, print_sparse};
-pub use print::{PrintError, print, print_into, print_within};
+pub use print::{PrintError, print, print_within};
 pub use read::{ReadError, read, read_kept, read_list};
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ impl From<&Refusal> for Code {
             Refusal::NotFound(noun) => code_of_absence(*noun),
             Refusal::InUse(noun) => code_of_use(*noun),
             Refusal::NoChange => Self::NoNeedUpdate,
+            Refusal::Conflict => Self::DataConflict,
             // Codes after which clients retry, because there may be room later or on another
             // server.
             Refusal::Store(_) | Refusal::Full { .. } | Refusal::OutOfMemory { .. } => {

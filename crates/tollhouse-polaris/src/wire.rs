@@ -20,7 +20,8 @@ pub use instance_request::{
 };
 pub use scan::{Field, Fields, Value, WireError};
 pub use service::{
-    put_alias, put_console_service, put_discovered_service, put_listed_service, put_namespace,
+    put_alias, put_console_service, put_discovered_service, put_listed_alias, put_listed_service,
+    put_namespace,
 };
 
 #[cfg(test)]

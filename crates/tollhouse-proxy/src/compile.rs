@@ -150,6 +150,11 @@ impl Compiler {
         }
     }
 
+    /// Numbers snapshots from the one behind `revision` on.
+    pub fn continue_after(&mut self, revision: u64) {
+        self.snapshot.revision = revision;
+    }
+
     /// Applies `changes` and returns the next complete snapshot.
     pub fn apply(&mut self, changes: impl IntoIterator<Item = Change>) -> Arc<Snapshot> {
         let mut touched = Touched::default();

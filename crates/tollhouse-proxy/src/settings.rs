@@ -191,8 +191,9 @@ pub struct RealIp {
 pub const RESPONSE_HEAD: HeadLimits =
     HeadLimits { line_bytes: 8 * 1024, fields_bytes: 64 * 1024 - 1, header_count: 200 };
 
-/// Interim (1xx) responses passed on per request; a node that sends more is not making progress.
-pub const INTERIM_RESPONSES_MAX: u32 = 16;
+/// Interim responses passed on for one request: those of a node that reports every few seconds that it is at work
+/// (102), for an hour. One that sends more is not making progress.
+pub const INTERIM_RESPONSES_MAX: u32 = 1000;
 
 /// Longest time for which a closing connection is read, so that a client that still sends sees the
 /// response instead of a reset.

@@ -211,12 +211,13 @@ impl Worker {
         self.draining.get()
     }
 
-    /// Whether another connection to a node may be opened; at the limit, an idle one is closed to
-    /// make room.
+    /// Whether another connection to a node may be opened: at the limit one that no request waits for makes room, or
+    /// one that idles.
     pub fn may_connect(&self) -> bool {
         let to_nodes = usize::try_from(self.metrics.upstream_connections_open.value()).unwrap_or(0);
-        let open = self.open.len() + to_nodes;
+        let open = self.open.len() + to_nodes + self.node_connections.openings();
         open < self.settings.limits.descriptors_per_worker
+            || self.node_connections.end_abandoned()
             || self.pools.drop_one()
             || self.node_connections.drop_one()
     }

@@ -11,6 +11,7 @@ use crate::contract::Contract;
 use crate::instance::{Instance, Location, Metadata};
 use crate::key::ServiceKey;
 use crate::namespace::Namespace;
+use crate::revision::Revision;
 use crate::rule::{Rule, RuleKind};
 use crate::service::{Service, ServiceDetails};
 use crate::transfer::{Effect, Object};
@@ -267,6 +268,8 @@ pub struct NewContract {
     pub protocol: Box<str>,
     /// Version of the service.
     pub version: Box<str>,
+    /// Revision of the contract that this one was made from; it replaces no other. `None` replaces any.
+    pub over: Option<Revision>,
     /// The contract, encoded by the dialect.
     pub body: Bytes,
 }

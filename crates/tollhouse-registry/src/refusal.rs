@@ -62,6 +62,9 @@ pub enum Refusal {
     /// The new values equal the stored ones.
     #[error("update data is no change, no need to update")]
     NoChange,
+    /// The object has changed since the change was made of it.
+    #[error("changed by another call meanwhile; read it and try again")]
+    Conflict,
     /// The maximum number of objects is reached.
     #[error("the registry holds its {max} {what}; delete some first")]
     Full {

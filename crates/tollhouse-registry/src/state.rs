@@ -42,8 +42,8 @@ pub struct State {
     sequence: u64,
     namespaces: CowMap<Arc<str>, Arc<NamespaceView>>,
     services: CowMap<ServiceKey, Arc<ServiceView>>,
-    aliases: CowMap<ServiceKey, Arc<Alias>>,
-    /// Number of aliases per service; a service without aliases has no entry.
+    aliases: CowMap<ServiceKey, PlacedAlias>,
+    /// How many aliases a service has; none is left out.
     alias_counts: CowMap<ServiceKey, u32>,
     instances: CowMap<Arc<str>, Placed>,
     rules: CowMap<(RuleKind, Arc<str>), Arc<Rule>>,
@@ -56,6 +56,8 @@ pub struct State {
     counts: Counts,
     /// Sum of all services' revisions.
     services_revision: Revision,
+    /// The sum of all aliases' revisions.
+    aliases_revision: Revision,
     /// Sum of all namespaces' revisions.
     namespaces_revision: Revision,
     held: Held,
@@ -68,6 +70,13 @@ pub struct State {
 struct Placed {
     instance: Arc<Instance>,
     slot: u32,
+}
+
+/// An alias and its place in the list of its namespace.
+#[derive(Debug, Clone)]
+struct PlacedAlias {
+    alias: Arc<Alias>,
+    place: u32,
 }
 
 /// Numbers of objects.
@@ -120,6 +129,7 @@ impl State {
             mass_expiries: CowMap::new(),
             counts: Counts::default(),
             services_revision: Revision::default(),
+            aliases_revision: Revision::default(),
             namespaces_revision: Revision::default(),
             held: Held::at_most(bytes_max),
             pulses: CowMap::new(),
@@ -170,7 +180,7 @@ impl State {
         if let Some(view) = self.services.get(&name) {
             return Some(Resolved { view, alias: None });
         }
-        let alias = self.aliases.get(&name)?;
+        let alias = self.alias(name)?;
         let view = self.services.get(&alias.target)?;
         Some(Resolved { view, alias: Some(alias) })
     }
@@ -179,6 +189,11 @@ impl State {
     /// matter.
     pub fn services_revision(&self) -> Revision {
         self.services_revision
+    }
+
+    /// Revision of the list of all names of services, aliases included.
+    pub fn names_revision(&self) -> Revision {
+        self.services_revision.with(self.aliases_revision)
     }
 
     /// Differs after any namespace was created, changed or deleted; changes of its contents do not
@@ -198,7 +213,7 @@ impl State {
     }
 
     pub fn alias(&self, name: ServiceRef<'_>) -> Option<&Arc<Alias>> {
-        self.aliases.get(&name)
+        self.aliases.get(&name).map(|placed| &placed.alias)
     }
 
     pub(crate) fn has_aliases(&self, key: &ServiceKey) -> bool {
@@ -207,7 +222,7 @@ impl State {
 
     /// Iterates over all aliases, in no defined order.
     pub fn aliases(&self) -> impl Iterator<Item = &Arc<Alias>> {
-        self.aliases.values()
+        self.aliases.values().map(|placed| &placed.alias)
     }
 
     #[inline]

@@ -197,6 +197,7 @@ fn check_contract(contract: &Contract) -> Result<(), Refusal> {
         kind: contract.kind.clone(),
         protocol: contract.protocol.clone(),
         version: contract.version.clone(),
+        over: None,
         body: Bytes::new(),
     })
 }

@@ -113,11 +113,20 @@ pub struct NamespaceView {
     /// Differs after any of its services was created, changed or deleted; changes of instances do
     /// not matter.
     pub services_revision: Revision,
+    /// Changes when any of its aliases is created, changed or deleted.
+    pub aliases_revision: Revision,
     pub services: Chunked<Service>,
-    /// Number of aliases.
-    pub aliases: u32,
-    /// Instances of all its services.
+    /// Its aliases.
+    pub aliases: Chunked<Alias>,
+    /// Of all instances of its services.
     pub counts: Counts,
+}
+
+impl NamespaceView {
+    /// Revision of the list of all names of services, aliases included.
+    pub fn names_revision(&self) -> Revision {
+        self.services_revision.with(self.aliases_revision)
+    }
 }
 
 /// Result of resolving a name.

@@ -59,6 +59,13 @@ impl Following {
     fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)
     }
+
+    /// Whether the master that a slave names is followed: the token is sent to listed admins alone.
+    fn may_follow(&self, master: &str) -> bool {
+        let Ok(master) = parse_address(master) else { return false };
+        let mut listed = self.addresses.iter().filter_map(|text| parse_address(text).ok());
+        self.token.is_none() || listed.any(|address| address.authority == master.authority)
+    }
 }
 
 /// Describes this machine for the admin's list of instances.
@@ -230,7 +237,7 @@ pub async fn follow(store: Arc<dyn Store>, following: Following) {
         let Err(error) = session else { continue };
         if let FollowError::Slave(other) = &error {
             // The master has every change first, so it is tried next.
-            master = parse_address(other).is_ok().then(|| other.clone());
+            master = following.may_follow(other).then(|| other.clone());
         }
         let reason = format!("{text}: {error}");
         if reason != last {
@@ -293,6 +300,32 @@ pub(crate) async fn check_connection(address: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_is_sent_to_no_master_that_is_not_listed() {
+        let following = |token: Option<&str>| Following {
+            addresses: vec!["ws://a:9095".to_owned(), "ws://b".to_owned()],
+            authorities: None,
+            namespace: None,
+            user: String::new(),
+            password: String::new(),
+            token: token.map(str::to_owned),
+            origin: String::new(),
+            port: 0,
+        };
+        let table = [
+            // Address of the master, whether it is followed with a token, and without.
+            ("ws://a:9095", true, true),
+            ("ws://b:9095", true, true),
+            ("ws://c:9095", false, true),
+            ("ws://a:9096", false, true),
+            ("ws://u:p@a:9095", false, false),
+        ];
+        for (master, with_token, without) in table {
+            let followed = [Some("t"), None].map(|token| following(token).may_follow(master));
+            assert_eq!(followed, [with_token, without], "{master}");
+        }
+    }
 
     #[test]
     fn addresses_say_how_an_admin_is_spoken_with() {

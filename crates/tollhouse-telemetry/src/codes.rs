@@ -112,7 +112,7 @@ codes! {
         "The method is TRACE, whose answer would reveal the headers that the gateway adds for nodes, or CONNECT over HTTP/2.",
         "Use another method; send TRACE to the node directly to see the request as it arrives.";
     MethodNotImplemented = "method_not_implemented", 501, Downstream,
-        "The gateway does not serve this method, or a WebSocket over HTTP/2 is requested on a route without `enable_websocket`.",
+        "The gateway does not serve this method, or a WebSocket over HTTP/2 is asked for on a route without `enable_websocket` or from a plugin that answers in place of a node.",
         "Use another method, or set `enable_websocket`; CONNECT in particular is not for a reverse proxy.";
     TransferCodingNotImplemented = "transfer_coding_not_implemented", 501, Downstream,
         "The body has a transfer coding other than chunked.",

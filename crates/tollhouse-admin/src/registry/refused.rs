@@ -9,7 +9,9 @@ use crate::reply::Reply;
 pub(super) fn reply(refusal: &Refusal) -> Reply {
     let status = match refusal {
         Refusal::NotFound(_) => StatusCode::NOT_FOUND,
-        Refusal::Exists | Refusal::NameTaken(_) | Refusal::InUse(_) => StatusCode::CONFLICT,
+        Refusal::Exists | Refusal::NameTaken(_) | Refusal::InUse(_) | Refusal::Conflict => {
+            StatusCode::CONFLICT
+        }
         Refusal::Full { .. }
         | Refusal::OutOfMemory { .. }
         | Refusal::Busy
@@ -36,6 +38,7 @@ mod tests {
             (Refusal::NotFound(Noun::Service), 404, "service not found"),
             (Refusal::Exists, 409, "existed resource"),
             (Refusal::InUse(Noun::Instance), 409, "instance still there"),
+            (Refusal::Conflict, 409, "changed by another call meanwhile; read it and try again"),
             (Refusal::BuiltIn, 400, "built-in objects stay"),
             (Refusal::Closed, 503, "the registry is shutting down"),
         ];

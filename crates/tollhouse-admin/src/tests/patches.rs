@@ -17,6 +17,17 @@ async fn a_patch_merges_deep() {
             "/upstream/nodes",
             json!({"127.0.0.1:1981": 1}),
         ),
+        // A list takes the place of a map, and the other way round.
+        (
+            json!({"upstream": {"nodes": [{"host": "127.0.0.1", "port": 1980, "weight": 2}]}}),
+            "/upstream/nodes",
+            json!([{"host": "127.0.0.1", "port": 1980, "weight": 2}]),
+        ),
+        (
+            json!({"upstream": {"nodes": {"127.0.0.1:1982": 1, "127.0.0.1:1983": 1}}}),
+            "/upstream/nodes",
+            json!({"127.0.0.1:1982": 1, "127.0.0.1:1983": 1}),
+        ),
         (json!({"uri": "/b"}), "/uri", json!("/b")),
         (json!({"create_time": 5}), "/create_time", json!(5)),
         (json!({"update_time": 6}), "/update_time", json!(6)),

@@ -124,7 +124,8 @@ async fn read_one(
                 return Ok(None);
             }
             let entry = store.get(&key).await.map_err(|error| unreadable(&error))?;
-            Ok(entry.and_then(|entry| stored_object(&prefix, kind, &entry)))
+            let held = entry.and_then(|entry| stored_object(&prefix, kind, &entry));
+            Ok(held.map(|held| hidden(introspection, kind, held)))
         }
         ObjectSource::Document(document) => {
             let known = document.get(kind, id);
@@ -137,7 +138,9 @@ async fn read_all(introspection: &Introspection, kind: Kind) -> Result<Vec<Held>
     match introspection.configuration.objects() {
         ObjectSource::None => Ok(Vec::new()),
         ObjectSource::Store(store, prefix) => {
-            read_store(&*store, &prefix, kind).await.map_err(|error| unreadable(&error))
+            let read = read_store(&*store, &prefix, kind).await;
+            let all = read.map_err(|error| unreadable(&error))?;
+            Ok(all.into_iter().map(|held| hidden(introspection, kind, held)).collect())
         }
         ObjectSource::Document(document) => Ok(read_document(introspection, &document, kind)),
     }
@@ -166,20 +169,21 @@ fn stored_object(prefix: &str, kind: Kind, entry: &Entry) -> Option<Held> {
 }
 
 fn document_object(introspection: &Introspection, kind: Kind, known: &Known) -> Option<Held> {
-    let mut value: Value = serde_json::from_str(&known.text).ok()?;
-    sealing::seal(
-        ObjectRef::new(kind, known.id.as_str()),
-        &mut value,
-        &introspection.catalogue,
-        &introspection.keyring,
-    );
-    Some(Held {
+    let held = Held {
         key: store_key(DEFAULT_PREFIX, kind, &known.id),
         id: known.id.as_str().to_owned(),
-        value,
+        value: serde_json::from_str(&known.text).ok()?,
         created: known.created,
         modified: known.modified,
-    })
+    };
+    Some(hidden(introspection, kind, held))
+}
+
+/// The object with its secrets sealed.
+fn hidden(introspection: &Introspection, kind: Kind, mut held: Held) -> Held {
+    let at = ObjectRef::new(kind, &held.id);
+    sealing::hide(at, &mut held.value, &introspection.catalogue, &introspection.keyring);
+    held
 }
 
 fn unreadable(error: &StoreError) -> Failed {

@@ -11,6 +11,7 @@ use anyhow::Context;
 use tokio::sync::{mpsc, oneshot};
 use tollhouse_net::handover;
 use tollhouse_net::server_tls::tickets::TicketKeys;
+use tollhouse_telemetry::Metrics;
 
 use super::sockets::Sockets;
 use crate::registry::RegistrySockets;
@@ -27,13 +28,46 @@ fn path(data_dir: &Path) -> PathBuf {
 ///
 /// While a duplicate exists, the kernel keeps queueing connections. They are therefore closed when
 /// draining begins, so that clients are refused rather than left in a queue.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Spares {
     sockets: Arc<Mutex<Vec<Arc<OwnedFd>>>>,
     /// Sockets of the registry, once it was stopped for a successor.
     registry: Arc<Mutex<RegistrySockets>>,
-    /// TLS session ticket keys, which a successor takes over.
-    tickets: Option<Arc<TicketKeys>>,
+    legacy: Legacy,
+}
+
+/// What a process leaves to its successor beside the sockets.
+#[derive(Debug, Clone)]
+pub struct Legacy {
+    /// The keys of clients' tickets.
+    pub tickets: Option<Arc<TicketKeys>>,
+    /// Has the revision of the configuration in service.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Legacy {
+    /// The revision in eight bytes, the keys behind them.
+    fn export(&self) -> Vec<u8> {
+        let revision = self.metrics.process().config_revision.value();
+        let mut bytes = u64::try_from(revision).unwrap_or(0).to_be_bytes().to_vec();
+        bytes.extend(self.tickets.as_deref().map(TicketKeys::export).unwrap_or_default());
+        bytes
+    }
+}
+
+/// Takes a legacy apart. Versions before this one left the keys alone.
+fn parts_of(legacy: &[u8]) -> (u64, &[u8]) {
+    match legacy.split_first_chunk() {
+        Some((revision, keys)) if keys.is_empty() || TicketKeys::import(keys).is_some() => {
+            (u64::from_be_bytes(*revision), keys)
+        }
+        _ => (0, legacy),
+    }
+}
+
+/// Revision of the configuration that a predecessor serves; 0 without one.
+pub fn revision(inheritance: Option<&handover::Inheritance>) -> u64 {
+    inheritance.map_or(0, |from| parts_of(&from.legacy).0)
 }
 
 impl Spares {
@@ -41,10 +75,10 @@ impl Spares {
     ///
     /// # Errors
     /// If the process has no free file descriptors.
-    pub fn duplicate(sockets: &Sockets, tickets: Option<Arc<TicketKeys>>) -> std::io::Result<Self> {
+    pub fn duplicate(sockets: &Sockets, legacy: Legacy) -> std::io::Result<Self> {
         let spares: std::io::Result<Vec<_>> =
             sockets.descriptors().map(|socket| socket.try_clone_to_owned().map(Arc::new)).collect();
-        Ok(Self { sockets: Arc::new(Mutex::new(spares?)), registry: Arc::default(), tickets })
+        Ok(Self { sockets: Arc::new(Mutex::new(spares?)), registry: Arc::default(), legacy })
     }
 
     /// Closes all duplicates; a successor that has already received them keeps its own.
@@ -106,7 +140,7 @@ pub fn inherit(
 /// # Errors
 /// If the system's random number generator is unavailable.
 pub fn ticket_keys(inheritance: Option<&handover::Inheritance>) -> anyhow::Result<Arc<TicketKeys>> {
-    let inherited = inheritance.and_then(|from| TicketKeys::import(&from.legacy));
+    let inherited = inheritance.and_then(|from| TicketKeys::import(parts_of(&from.legacy).1));
     let keys = inherited.map_or_else(TicketKeys::new, Ok);
     Ok(Arc::new(keys.context("no keys can be made for the tickets of TLS clients")?))
 }
@@ -175,7 +209,7 @@ fn hand_over(
     let _ = released.blocking_recv();
     let sockets = spares.all();
     let descriptors: Vec<_> = sockets.iter().map(|socket| socket.as_fd()).collect();
-    let legacy = spares.tickets.as_deref().map(TicketKeys::export).unwrap_or_default();
+    let legacy = spares.legacy.export();
     let given = successor.give(&descriptors, &legacy).and_then(|()| successor.await_serving());
     let (event, turn) = match given {
         Ok(()) => (Succession::Done, Turn::Over),
@@ -187,4 +221,24 @@ fn hand_over(
     // Fails if the control side is ending.
     let _ = events.blocking_send(event);
     turn
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_legacy_has_the_revision_before_the_keys() {
+        let metrics = Arc::new(Metrics::new());
+        metrics.process().config_revision.set(41);
+        let keys = Arc::new(TicketKeys::new().expect("randomness"));
+        for tickets in [None, Some(Arc::clone(&keys))] {
+            let exported = tickets.as_deref().map(TicketKeys::export).unwrap_or_default();
+            let legacy = Legacy { tickets, metrics: Arc::clone(&metrics) }.export();
+            assert_eq!(parts_of(&legacy), (41, &*exported));
+        }
+        let older = keys.export();
+        assert_eq!(parts_of(&older), (0, &*older), "keys alone, as versions before left them");
+        assert_eq!(parts_of(&[]), (0, &[][..]));
+    }
 }

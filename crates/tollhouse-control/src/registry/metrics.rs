@@ -4,6 +4,9 @@
 //! uses Polaris' names where they exist, so that Polaris dashboards keep working, and the same
 //! names otherwise. Rendering reads the published state and counters.
 
+mod last_minute;
+mod polaris_names;
+
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +16,8 @@ use tollhouse_polaris::dialect::{Dialect, LATENCY_BOUNDS_US, MethodReading};
 use tollhouse_polaris::grpc;
 use tollhouse_registry::{Counts, Registry, State};
 use tollhouse_telemetry::catalogue::{Metric, registry as catalogue};
+
+pub use self::last_minute::LastMinute;
 
 /// Limit of namespaces with their own series. The others are added up under one name, so that
 /// invented names do not flood a time-series database.
@@ -31,6 +36,8 @@ pub struct Sources {
     pub connections: Arc<grpc::Counts>,
     /// Counters of the Admin API's registry part.
     pub part: RegistryPart,
+    /// Its clients' calls of the last minute.
+    pub last_minute: Arc<LastMinute>,
 }
 
 impl Sources {
@@ -38,10 +45,7 @@ impl Sources {
     pub fn polaris_page(&self) -> String {
         let mut page = Page::default();
         let state = self.registry.state_full();
-        page.instances_by_polaris(&state);
-        let clients = self.registry.client_count();
-        page.heading("sdk_client_total", "gauge", catalogue::CLIENTS.help);
-        page.sample("sdk_client_total", "", clients);
+        polaris_names::write(&mut page, self, &state);
         let calls = Metric { name: "client_rq_total", ..catalogue::CALLS };
         let seconds = Metric { name: "client_rq_duration_seconds", ..catalogue::CALL_SECONDS };
         page.calls(&calls, &seconds, "api", &self.dialect.readings());
@@ -130,27 +134,6 @@ impl Page {
         }
     }
 
-    fn instances_by_polaris(&mut self, state: &State) {
-        type Field = fn(Counts) -> u32;
-        let families: [(&str, &str, Field); 4] = [
-            ("instance_count", "Registered instances.", |counts| counts.total),
-            ("instance_online_count", "Instances that get traffic.", |counts| counts.healthy),
-            ("instance_abnormal_count", "Unhealthy instances.", Counts::unhealthy),
-            ("instance_isolate_count", "Isolated instances.", |counts| counts.isolated),
-        ];
-        let namespaces = namespaces(state);
-        for (name, help, field) in families {
-            self.heading(name, "gauge", help);
-            for (namespace, counts, _) in &namespaces {
-                self.sample(name, &format!("{{namespace=\"{namespace}\"}}"), field(*counts));
-            }
-        }
-        self.heading("service_count", "gauge", "Registered services.");
-        for (namespace, _, services) in &namespaces {
-            self.sample("service_count", &format!("{{namespace=\"{namespace}\"}}"), services);
-        }
-    }
-
     fn instances(&mut self, state: &State) {
         let namespaces = namespaces(state);
         self.head(&catalogue::INSTANCES);
@@ -206,8 +189,7 @@ impl Page {
 
     fn connections(&mut self, counts: &grpc::Counts) {
         let opened = counts.connections.get();
-        let ended = counts.connections_ended.get();
-        self.single(&catalogue::CONNECTIONS, opened.saturating_sub(ended));
+        self.single(&catalogue::CONNECTIONS, open_connections(counts));
         self.single(&catalogue::CONNECTIONS_OPENED, opened);
         self.single(&catalogue::CONNECTIONS_REFUSED, counts.connections_refused.get());
         self.single(&catalogue::CONNECTIONS_FAULTED, counts.connections_faulted.get());
@@ -248,6 +230,11 @@ impl Page {
         self.sample(&format!("{name}_sum"), &labels, reading.total_us as f64 / 1e6);
         self.sample(&format!("{name}_count"), &labels, all);
     }
+}
+
+/// Number of open connections over gRPC.
+fn open_connections(counts: &grpc::Counts) -> u64 {
+    counts.connections.get().saturating_sub(counts.connections_ended.get())
 }
 
 /// Namespaces sorted by name, with their counts. Those beyond the limit are added up. Names need no

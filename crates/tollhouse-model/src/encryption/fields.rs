@@ -37,6 +37,16 @@ pub struct Sealing {
     pub unopened: Vec<Unopened>,
 }
 
+impl Sealing {
+    /// Adds what sealing other fields came to.
+    pub fn add(&mut self, other: Self) {
+        self.changed += other.changed;
+        self.unmarked += other.unmarked;
+        self.sealed += other.sealed;
+        self.unopened.extend(other.unopened);
+    }
+}
+
 /// The object and the part of it to which fields belong. A sealed value is bound to both and does
 /// not open elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +171,7 @@ fn open_each(
     unopened
 }
 
-/// Returns the texts under these fields that a key opens, still sealed, each with its field.
+/// What the texts under these fields hide that a key of the ring opens, each with its field.
 pub fn sealed_texts(
     conf: &mut Value,
     owner: Owner<'_>,
@@ -172,7 +182,7 @@ pub fn sealed_texts(
     for field in fields {
         let field = field.as_ref();
         each_text(conf, field, |text| match owner.open(text, field, keyring) {
-            Opened::Current(_) | Opened::Stale(_) => found.push((field.to_owned(), text.clone())),
+            Opened::Current(plain) | Opened::Stale(plain) => found.push((field.to_owned(), plain)),
             Opened::Plain | Opened::Unopened(_) => {}
         });
     }

@@ -92,6 +92,15 @@ fn two_stars_echo_what_is_asked_for() {
 }
 
 #[test]
+fn an_origin_that_is_none_says_nothing_about_the_next_request() {
+    let mut harness = Harness::new::<Cors>(&json!({"allow_origins": "**"}));
+    for origin in ["http://a.example,http://b.example", "http://c.example", "http://a.example"] {
+        let reply = reply(&mut harness, &format!("Origin: {origin}\n"));
+        assert_eq!(reply.header("access-control-allow-origin"), Some(origin));
+    }
+}
+
+#[test]
 fn regular_expressions_stand_instead_of_the_list() {
     let conf = json!({
         "allow_origins": "http://a.com,http://b.com",

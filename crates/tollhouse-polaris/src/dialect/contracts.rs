@@ -28,16 +28,9 @@ impl Dialect {
         if let Err(code) = self.admit(caller, None).and_then(|()| check(&contract)) {
             return Ok(timed.end(echo(code, &message)));
         }
-        let command = Command::PutContract(Box::new(NewContract {
-            id: contract_id(&contract).into(),
-            service: ServiceKey::new(&contract.namespace, &contract.service),
-            kind: kind(&contract).into(),
-            protocol: contract.protocol.as_str().into(),
-            version: contract.version.as_str().into(),
-            // Copied, because the message may be a view into a larger buffer.
-            body: Bytes::copy_from_slice(&message),
-        }));
-        let replied = match self.registry.submit(command).await {
+        // Copied: the message may be a view into a buffer of many others.
+        let new = new_contract(&contract, Bytes::copy_from_slice(&message));
+        let replied = match self.registry.submit(Command::PutContract(Box::new(new))).await {
             Ok(Outcome::Contract(contract)) => found(&contract),
             Ok(_) => echo(Code::ExecuteException, &message),
             Err(refusal) => Replied::refused(&refusal, response::CONTRACT, &message),
@@ -69,6 +62,19 @@ impl Dialect {
     }
 }
 
+/// A contract as the registry takes it, whatever it replaces.
+pub(crate) fn new_contract(contract: &ServiceContract, body: Bytes) -> NewContract {
+    NewContract {
+        id: contract_id(contract).into(),
+        service: ServiceKey::new(&contract.namespace, &contract.service),
+        kind: kind(contract).into(),
+        protocol: contract.protocol.as_str().into(),
+        version: contract.version.as_str().into(),
+        over: None,
+        body,
+    }
+}
+
 /// Returns the explicit id of a contract, or the one derived from its fields.
 pub(crate) fn id_of(contract: &ServiceContract) -> Result<String, Code> {
     if !contract.id.is_empty() {
@@ -78,7 +84,8 @@ pub(crate) fn id_of(contract: &ServiceContract) -> Result<String, Code> {
     Ok(contract_id(contract))
 }
 
-fn check(contract: &ServiceContract) -> Result<(), Code> {
+/// Checks that a contract names its service.
+pub(crate) fn check(contract: &ServiceContract) -> Result<(), Code> {
     if contract.namespace.is_empty() {
         return Err(Code::InvalidNamespaceName);
     }

@@ -61,6 +61,21 @@ impl Method {
             Self::GetContract => "GetServiceContract",
         }
     }
+
+    /// Full name of its service in the protocol.
+    fn service(self) -> &'static str {
+        match self {
+            Self::ReportClient
+            | Self::Register
+            | Self::Deregister
+            | Self::Heartbeat
+            | Self::Discover => "v1.PolarisGRPC",
+            Self::BatchHeartbeat | Self::BatchGetHeartbeat | Self::BatchDeleteHeartbeat => {
+                "v1.PolarisHeartbeatGRPC"
+            }
+            Self::ReportContract | Self::GetContract => "v1.PolarisServiceContractGRPC",
+        }
+    }
 }
 
 /// Counters of one thread.
@@ -75,6 +90,18 @@ struct MethodMeter {
     calls: Box<[AtomicU64]>,
     classes: [AtomicU64; LATENCY_CLASSES],
     total_us: AtomicU64,
+    /// Since [`take_extremes`] last looked; `u64::MAX` where no call has ended.
+    fastest_us: AtomicU64,
+    slowest_us: AtomicU64,
+}
+
+/// Durations of the fastest and of the slowest call of a method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extremes {
+    /// Microseconds of the fastest.
+    pub fastest_us: u64,
+    /// Microseconds of the slowest.
+    pub slowest_us: u64,
 }
 
 /// Counters of one method, over all threads.
@@ -82,6 +109,8 @@ struct MethodMeter {
 pub struct MethodReading {
     /// Name of the method in the protocol.
     pub method: &'static str,
+    /// Its service's full name in the protocol.
+    pub service: &'static str,
     /// Number of calls by code; codes that did not occur are left out.
     pub calls: Vec<(Code, u64)>,
     /// Number of calls by latency class: those of [`LATENCY_BOUNDS_US`], then one for longer calls.
@@ -108,6 +137,8 @@ impl Default for MethodMeter {
             calls: Code::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
             classes: Default::default(),
             total_us: AtomicU64::new(0),
+            fastest_us: AtomicU64::new(u64::MAX),
+            slowest_us: AtomicU64::new(0),
         }
     }
 }
@@ -129,6 +160,8 @@ impl Timed<'_> {
         let class = LATENCY_BOUNDS_US.partition_point(|bound| *bound < elapsed_us);
         self.meter.classes[class].fetch_add(1, Ordering::Relaxed);
         self.meter.total_us.fetch_add(elapsed_us, Ordering::Relaxed);
+        self.meter.fastest_us.fetch_min(elapsed_us, Ordering::Relaxed);
+        self.meter.slowest_us.fetch_max(elapsed_us, Ordering::Relaxed);
         replied
     }
 }
@@ -136,6 +169,18 @@ impl Timed<'_> {
 /// Adds up the counters of all threads.
 pub(super) fn sum(meters: &[Arc<Meter>]) -> Vec<MethodReading> {
     Method::ALL.iter().map(|method| sum_of(*method, meters)).collect()
+}
+
+/// The extremes of each method since the last look, in the order of [`sum`]; `None` where no call has ended.
+pub(super) fn take_extremes(meters: &[Arc<Meter>]) -> Vec<Option<Extremes>> {
+    let of_method = |method: &Method| {
+        let all = || meters.iter().map(|meter| &meter.methods[*method as usize]);
+        let fastest = all().map(|meter| meter.fastest_us.swap(u64::MAX, Ordering::Relaxed)).min();
+        let slowest = all().map(|meter| meter.slowest_us.swap(0, Ordering::Relaxed)).max();
+        let (fastest_us, slowest_us) = (fastest.unwrap_or(u64::MAX), slowest.unwrap_or(0));
+        (fastest_us <= slowest_us).then_some(Extremes { fastest_us, slowest_us })
+    };
+    Method::ALL.iter().map(of_method).collect()
 }
 
 fn sum_of(method: Method, meters: &[Arc<Meter>]) -> MethodReading {
@@ -148,6 +193,7 @@ fn sum_of(method: Method, meters: &[Arc<Meter>]) -> MethodReading {
     let class = |place| add(|meter, place| &meter.classes[place], place);
     MethodReading {
         method: method.name(),
+        service: method.service(),
         calls: calls.filter(|(_, count)| *count > 0).collect(),
         classes: (0..LATENCY_CLASSES).map(class).collect(),
         total_us: add(|meter, _| &meter.total_us, 0),
@@ -171,6 +217,10 @@ mod tests {
         let discover = discover.expect("every method is read");
         assert_eq!(discover.calls, [(Code::ExecuteSuccess, 2), (Code::DataNoChange, 1)]);
         assert_eq!(discover.classes.iter().sum::<u64>(), 3);
+        let extremes = take_extremes(&meters);
+        assert_eq!(extremes.iter().flatten().count(), 1, "of the method that was called");
+        assert!(extremes.iter().flatten().all(|it| it.fastest_us <= it.slowest_us));
+        assert!(take_extremes(&meters).iter().all(Option::is_none), "of the next look's own");
         let others = readings.iter().filter(|reading| reading.method != "Discover");
         assert!(others.clone().all(|reading| reading.calls.is_empty()));
         assert_eq!(others.count(), Method::ALL.len() - 1);

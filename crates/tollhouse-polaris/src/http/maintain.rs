@@ -5,11 +5,9 @@ use super::capacity::{Held, SHORT_BYTES_MAX};
 use super::failure::Failure;
 use super::intake::token;
 use super::language::Language;
-use super::query::Query;
+use super::query::{Query, allows};
 use super::reply::{RESPONSE, Reply, plain};
 use crate::code::Code;
-use crate::json;
-use crate::schema::descriptors;
 use crate::v1;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
@@ -45,6 +43,18 @@ const FUNCTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "ServiceContract",
+        &[
+            "CreateServiceContracts",
+            "DescribeServiceContracts",
+            "DescribeServiceContractVersions",
+            "DeleteServiceContracts",
+            "CreateServiceContractInterfaces",
+            "AppendServiceContractInterfaces",
+            "DeleteServiceContractInterfaces",
+        ],
+    ),
+    (
         "Instance",
         &[
             "CreateInstances",
@@ -55,6 +65,7 @@ const FUNCTIONS: &[(&str, &[&str])] = &[
             "DescribeInstances",
             "DescribeInstancesCount",
             "DescribeInstanceLabels",
+            "DescribeInstanceLastHeartbeat",
         ],
     ),
     (
@@ -92,17 +103,36 @@ const FUNCTIONS: &[(&str, &[&str])] = &[
         &[
             "CreateFaultDetectRules",
             "DeleteFaultDetectRules",
+            "EnableFaultDetectRules",
             "UpdateFaultDetectRules",
             "DescribeFaultDetectRules",
         ],
     ),
     (
         "LaneRule",
-        &["CreateLaneGroups", "DeleteLaneGroups", "UpdateLaneGroups", "DescribeLaneGroups"],
+        &[
+            "CreateLaneGroups",
+            "DeleteLaneGroups",
+            "EnableLaneGroups",
+            "UpdateLaneGroups",
+            "DescribeLaneGroups",
+        ],
     ),
     (
         "Client",
-        &["RegisterInstance", "DeregisterInstance", "ReportServiceContract", "DiscoverInstances"],
+        &[
+            "RegisterInstance",
+            "DeregisterInstance",
+            "ReportServiceContract",
+            "DiscoverServices",
+            "DiscoverInstances",
+            "DiscoverRouterRule",
+            "DiscoverRateLimitRule",
+            "DiscoverCircuitBreakerRule",
+            "DiscoverFaultDetectRule",
+            "DiscoverServiceContract",
+            "DiscoverLaneRule",
+        ],
     ),
 ];
 
@@ -140,11 +170,23 @@ pub(super) async fn instance_heartbeat(api: HttpApi, request: Request) -> Respon
     plain(StatusCode::OK, text.to_string())
 }
 
-/// Returns the clients that reported recently.
+/// An empty list, for a caller with a token.
+pub(super) fn nothing(api: &HttpApi, request: &Request) -> Response<Body> {
+    let language = Language::wanted(request.uri(), request.headers());
+    match read_query(api, request, &[]) {
+        Ok(_) => plain(StatusCode::OK, "[]"),
+        Err(failure) => Reply::failure(RESPONSE, &failure).print(language),
+    }
+}
+
+/// Filters of reported clients.
+const CLIENT_KEYS: &[&str] = &["id", "host", "type", "version"];
+
+/// Where the metrics of reported clients are scraped, as the original answers it: its query filters.
 pub(super) async fn clients(api: HttpApi, request: Request) -> Response<Body> {
     let language = Language::wanted(request.uri(), request.headers());
-    let text = match read_query(&api, &request, &[]) {
-        Ok(_) => clients_reply(&api, list_of).await,
+    let text = match read_query(&api, &request, CLIENT_KEYS) {
+        Ok(query) => clients_reply(&api, move |clients| reported(clients, &query)).await,
         Err(failure) => Err(failure),
     };
     match text {
@@ -153,13 +195,28 @@ pub(super) async fn clients(api: HttpApi, request: Request) -> Response<Body> {
     }
 }
 
+fn reported(clients: Vec<Arc<Client>>, query: &Query) -> Result<String, Failure> {
+    let page = query.page()?;
+    let groups = targets_of(clients, |client| {
+        let kind = client.r#type().as_str_name();
+        let texts = [
+            ("id", client.id.as_deref()),
+            ("host", client.host.as_deref()),
+            ("type", Some(kind)),
+            ("version", client.version.as_deref()),
+        ];
+        texts.iter().all(|(key, text)| allows(query.get(key), text.unwrap_or_default()))
+    });
+    Ok(json!({"Code": Code::ExecuteSuccess.number(), "Response": page.slice(&groups)}).to_string())
+}
+
 /// Formats all clients as text, on a blocking thread because there may be many.
 async fn clients_reply(
     api: &HttpApi,
-    text_of: impl FnOnce(Vec<Arc<Client>>) -> String + Send + 'static,
+    text_of: impl FnOnce(Vec<Arc<Client>>) -> Result<String, Failure> + Send + 'static,
 ) -> Result<Bytes, Failure> {
     let registry = api.registry().clone();
-    let text = api.capacity.work(move || text_of(registry.clients())).await?;
+    let text = api.capacity.work(move || text_of(registry.clients())).await??;
     if text.len() <= SHORT_BYTES_MAX {
         return Ok(text.into());
     }
@@ -179,27 +236,9 @@ impl AsRef<[u8]> for HeldText {
     }
 }
 
-fn list_of(clients: Vec<Arc<Client>>) -> String {
-    let descriptor = descriptors().get_message_by_name("v1.Client").expect("it is in the schema");
-    let mut text = String::from("[");
-    for (index, client) in clients.iter().enumerate() {
-        if index > 0 {
-            text.push(',');
-        }
-        let start = text.len();
-        // A malformed report becomes `null`, because a list with a gap is better than an error.
-        if json::print_into(&mut text, &descriptor, &client.body).is_err() {
-            text.truncate(start);
-            text.push_str("null");
-        }
-    }
-    text.push(']');
-    text
-}
-
-/// Returns the metrics endpoints of clients, as targets for Prometheus.
+/// Where the metrics of clients are scraped, as Prometheus reads it.
 pub(super) async fn scrape_targets(api: HttpApi) -> Response<Body> {
-    let mut response = match clients_reply(&api, targets_of).await {
+    let mut response = match clients_reply(&api, all_targets).await {
         Ok(text) => plain(StatusCode::OK, text),
         Err(failure) => return Reply::failure(RESPONSE, &failure).print(Language::English),
     };
@@ -208,10 +247,15 @@ pub(super) async fn scrape_targets(api: HttpApi) -> Response<Body> {
     response
 }
 
-fn targets_of(clients: Vec<Arc<Client>>) -> String {
+fn all_targets(clients: Vec<Arc<Client>>) -> Result<String, Failure> {
+    Ok(Value::from(targets_of(clients, |_| true)).to_string())
+}
+
+/// Targets of the clients that `shows` selects.
+fn targets_of(clients: Vec<Arc<Client>>, shows: impl Fn(&v1::Client) -> bool) -> Vec<Value> {
     let mut groups = Vec::new();
     for reported in clients {
-        let Ok(client) = v1::Client::decode(&*reported.body) else {
+        let Some(client) = v1::Client::decode(&*reported.body).ok().filter(&shows) else {
             continue;
         };
         let host = client.host.unwrap_or_default();
@@ -226,7 +270,7 @@ fn targets_of(clients: Vec<Arc<Client>>) -> String {
             }));
         }
     }
-    Value::from(groups).to_string()
+    groups
 }
 
 /// Checks the token, then parses the query.

@@ -69,7 +69,9 @@ fn namespace_routes() -> Router<HttpApi> {
             .route(&format!("{root}/delete"), post_list(&namespaces::DELETE))
             .route(&format!("{root}/token"), token);
     }
-    router
+    // The older form, which takes one namespace instead of a list.
+    let token = one(&namespaces::GET_TOKEN).merge(put_one(&namespaces::RENEW_TOKEN));
+    router.route("/naming/v1/namespace/token", token)
 }
 
 fn service_routes() -> Router<HttpApi> {
@@ -90,7 +92,16 @@ fn service_routes() -> Router<HttpApi> {
         .route("/naming/v1/service/alias", alias)
         .route("/naming/v1/service/aliases", list(&aliases::LIST))
         .route("/naming/v1/service/aliases/delete", post_list(&aliases::DELETE))
-        .route("/naming/v1/service/contracts", list(&contracts::LIST))
+        .route(
+            "/naming/v1/service/contracts",
+            list(&contracts::LIST).merge(post_list(&contracts::CREATE)),
+        )
+        .route("/naming/v1/service/contract/methods", post_one(&contracts::SET_INTERFACES))
+        .route("/naming/v1/service/contract/methods/append", put_one(&contracts::APPEND_INTERFACES))
+        .route(
+            "/naming/v1/service/contract/methods/delete",
+            post_one(&contracts::DELETE_INTERFACES),
+        )
         .route("/naming/v1/service/contracts/delete", post_list(&contracts::DELETE))
         .route("/naming/v1/service/contract/versions", list(&contracts::LIST))
 }
@@ -147,6 +158,8 @@ fn other_routes() -> Router<HttpApi> {
             get(|State(api): State<HttpApi>, request: Request| login::status(api, request)),
         )
         .route("/maintain/v1/server/functions", get(maintain::functions))
+        .route("/maintain/v1/leaders", nothing())
+        .route("/maintain/v1/cmdb/info", nothing())
         .route(
             "/maintain/v1/instance/heartbeat",
             get(|State(api): State<HttpApi>, request: Request| {
@@ -157,6 +170,13 @@ fn other_routes() -> Router<HttpApi> {
             "/maintain/v1/report/clients",
             get(|State(api): State<HttpApi>, request: Request| maintain::clients(api, request)),
         )
+}
+
+/// An empty list: no node leads the others, and there is no CMDB.
+fn nothing() -> Route {
+    get(
+        |State(api): State<HttpApi>, request: Request| async move { maintain::nothing(&api, &request) },
+    )
 }
 
 fn metrics(api: &HttpApi) -> Response<Body> {

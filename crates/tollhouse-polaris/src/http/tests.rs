@@ -1,5 +1,7 @@
 //! The API from outside: a registry in memory, a listener, and requests as bytes.
 
+mod contracts;
+
 use super::*;
 use crate::access::{Account, Gate};
 use crate::dialect::{Caller, Dialect};
@@ -804,8 +806,102 @@ async fn clients_with_metrics_are_listed_for_the_scraper() {
             "__metrics_path__": "/metrics", "__scheme__": "http",
             "__meta_polaris_client_id": "c"}}])
     );
-    let reported = server.get("/maintain/v1/report/clients").await.json();
-    assert_eq!(reported[0]["stat"][1]["target"], "other");
+}
+
+#[tokio::test]
+async fn reported_clients_are_filtered_by_what_they_said_of_themselves() {
+    let server = Server::start().await;
+    for (id, host, version) in [("a", "10.0.0.1", "1.0"), ("b", "10.0.0.2", "1.1")] {
+        let stat =
+            json!([{"target": "prometheus", "port": 9090, "path": "/m", "protocol": "http"}]);
+        let client =
+            json!({"id": id, "host": host, "type": "SDK", "version": version, "stat": stat});
+        server.client("ReportClient", &client).await;
+    }
+    let table = [
+        ("", vec!["a", "b"]),
+        ("?host=10.0.0.1", vec!["a"]),
+        ("?host=10.0.0.*", vec!["a", "b"]),
+        ("?host=10.0.0.9", vec![]),
+        ("?version=1.1&type=SDK", vec!["b"]),
+        ("?type=AGENT", vec![]),
+        ("?id=b", vec!["b"]),
+        ("?offset=1&limit=1", vec!["b"]),
+    ];
+    for (query, expected) in table {
+        let answer = server.get(&format!("/maintain/v1/report/clients{query}")).await.json();
+        assert_eq!(answer["Code"], 200_000, "{query}");
+        let groups = answer["Response"].as_array().expect(query);
+        let id = |group: &Value| group["labels"]["__meta_polaris_client_id"].clone();
+        assert_eq!(groups.iter().map(id).collect::<Vec<_>>(), expected, "{query}");
+    }
+    assert_eq!(server.get("/maintain/v1/report/clients?bogus=1").await.code(), 400_103);
+}
+
+#[tokio::test]
+async fn aliases_are_listed_among_the_services_of_their_namespace() {
+    let server = Server::start().await;
+    let service = json!([{"name": "s", "namespace": "ns", "metadata": {"a": "b"}}]);
+    server.post("/naming/v1/services", &service).await;
+    let alias = |alias: &str, namespace: &str, comment: &str| {
+        json!({"service": "s", "namespace": "ns", "alias": alias, "alias_namespace": namespace,
+               "comment": comment})
+    };
+    let ask = async |namespace: &str, revision: &Value| {
+        let service = json!({"namespace": namespace, "revision": revision});
+        server.client("Discover", &json!({"type": "SERVICES", "service": service})).await.json()
+    };
+    let names = |answer: &Value| {
+        let services = answer["services"].as_array().expect("a list").iter();
+        let name = |it: &Value| it["name"].as_str().expect("a name").to_owned();
+        let mut names: Vec<_> = services.map(name).collect();
+        names.sort();
+        names
+    };
+    let before = ask("ns", &Value::Null).await;
+    assert_eq!(names(&before), ["s"]);
+    for (name, namespace) in [("one", "ns"), ("two", "ns"), ("far", "other"), ("three", "ns")] {
+        let created = server.post("/naming/v1/service/alias", &alias(name, namespace, "")).await;
+        assert_eq!(created.code(), 200_000, "{name}");
+    }
+    let known = &before["service"]["revision"];
+    let listed = ask("ns", known).await;
+    assert_eq!(names(&listed), ["one", "s", "three", "two"]);
+    assert_eq!(names(&ask("other", &Value::Null).await), ["far"]);
+    assert_eq!(names(&ask("", &Value::Null).await), ["far", "one", "s", "three", "two"]);
+    let unchanged = ask("ns", &listed["service"]["revision"]).await;
+    assert_eq!(unchanged["code"], 200_001);
+    // A change, and the end of one that is not the last: the list follows, under another revision.
+    server.write("PUT", "/naming/v1/service/alias", &alias("two", "ns", "other words")).await;
+    let changed = ask("ns", &listed["service"]["revision"]).await;
+    assert_eq!(names(&changed), ["one", "s", "three", "two"]);
+    let gone = json!([alias("one", "ns", "")]);
+    server.post("/naming/v1/service/aliases/delete", &gone).await;
+    let left = ask("ns", &changed["service"]["revision"]).await;
+    assert_eq!(names(&left), ["s", "three", "two"]);
+}
+
+#[tokio::test]
+async fn a_namespace_token_is_read_and_renewed_under_either_path() {
+    let server = Server::start().await;
+    server.post("/naming/v1/namespaces", &json!([{"name": "ns"}])).await;
+    let renewed =
+        server.write("PUT", "/naming/v1/namespace/token", &json!({"name": "ns"})).await.json();
+    let token = renewed["namespace"]["token"].as_str().expect("a token").to_owned();
+    assert!(!token.is_empty());
+    for path in ["namespace", "namespaces"] {
+        let read = server.get(&format!("/naming/v1/{path}/token?name=ns")).await.json();
+        assert_eq!(read["namespace"]["token"], *token, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn questions_about_leaders_and_a_cmdb_are_answered_with_none() {
+    let server = Server::start().await;
+    for path in ["/maintain/v1/leaders", "/maintain/v1/cmdb/info"] {
+        assert_eq!(server.get(path).await.json(), json!([]), "{path}");
+        assert_eq!(server.send("GET", path, "", "").await.status, 401, "{path}");
+    }
 }
 
 #[tokio::test]

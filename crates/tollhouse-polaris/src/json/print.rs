@@ -56,7 +56,7 @@ pub fn print_within(
 ///
 /// # Errors
 /// If the bytes cannot be decoded.
-pub fn print_into(
+fn print_into(
     out: &mut String,
     descriptor: &MessageDescriptor,
     message: &[u8],

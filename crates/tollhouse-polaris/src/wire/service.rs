@@ -30,6 +30,13 @@ pub fn put_listed_service(out: &mut Vec<u8>, service: &Service) {
     put_labels(out, 3, &service.metadata);
 }
 
+/// An alias in a list of services: its name and its own labels, as a service has them.
+pub fn put_listed_alias(out: &mut Vec<u8>, alias: &Alias) {
+    put_text_value(out, 1, &alias.key.name);
+    put_text_value(out, 2, &alias.key.namespace);
+    put_labels(out, 3, &alias.metadata);
+}
+
 /// Writes a service for the console, without its token.
 pub fn put_console_service(out: &mut Vec<u8>, service: &Service, counts: Counts) {
     put_listed_service(out, service);

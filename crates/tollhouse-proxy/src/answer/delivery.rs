@@ -83,6 +83,12 @@ pub(crate) fn final_status(number: u16) -> Status {
     Status::new(number).filter(|status| status.is_final()).unwrap_or(Status::INTERNAL_ERROR)
 }
 
+/// Whether the client would take an answer with `status` for an open WebSocket: one that asks for it over HTTP/2 takes
+/// any success so (RFC 8441 §5), and only a node's switch of protocols opens one.
+pub(crate) fn seems_open(cx: &Exchange<'_>, status: u16) -> bool {
+    (200..300).contains(&status) && cx.client.link.stream.websocket().is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use tollhouse_plugin::{Effect, HeaderEdits};
 use tollhouse_telemetry::ErrorCode;
 
 use super::call::{self, Refusal};
-use super::delivery::{Outgoing, final_status};
+use super::delivery::{Outgoing, final_status, seems_open};
 use super::head::{self, OwnHead};
 use super::{keep_alive, page};
 use crate::connection::after::After;
@@ -77,6 +77,13 @@ pub(crate) async fn send(
         None => Ok((answer.status, Cow::Borrowed(answer.body))),
     };
     let (none, refusal);
+    let asked = match asked {
+        Ok((status, _)) if seems_open(cx, status) => {
+            cx.state.plugins.forget_answer();
+            Err(ErrorCode::MethodNotImplemented)
+        }
+        asked => asked,
+    };
     let (answer, status, body) = match asked {
         Ok((status, body)) => (answer, status, body),
         Err(code) => {

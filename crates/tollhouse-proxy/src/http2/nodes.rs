@@ -1,8 +1,8 @@
-//! HTTP/2 connections to nodes, shared by the requests of a core.
+//! Connections of HTTP/2 to nodes, which the requests of a core share, and how connections to nodes are opened.
 //!
-//! A request takes a stream of an open connection with capacity. If none has, another connection is
-//! opened in a separate task, and requests wait for it. `shared.rs` holds the open connections;
-//! `driver.rs` moves the bytes of one.
+//! A request takes a stream of a connection that has room for one more; where none has, another is opened, in a
+//! task of its own, and requests wait for that. A connection of HTTP/1.1 is opened in the same way, for one request.
+//! `shared.rs` has those that are open, and `driver.rs` moves a connection's bytes.
 
 mod driver;
 pub(crate) mod shared;
@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_net::{Stream, connect, proxy_protocol};
 use tollhouse_telemetry::ErrorCode;
 
@@ -28,20 +27,19 @@ use crate::stages::attempt::header_version;
 use crate::worker::Worker;
 use crate::worker::pools::{PoolKey, UpstreamConnection};
 
-/// Result of a request's attempt to obtain a stream.
+/// How a request comes by a connection that is not idle.
 pub(crate) enum Claim {
     /// A stream on an open connection.
     Stream(Box<UpstreamConnection>),
     /// A connection is being opened; the request waits for it.
     Wait(Place),
     /// No connection has capacity: the request opens one.
-    Open(OpeningGuard),
+    Open,
 }
 
 /// Ends an opening on drop, after success and after failure.
-pub(crate) struct OpeningGuard {
+struct OpeningGuard {
     worker: Rc<Worker>,
-    key: PoolKey,
     opening: Rc<Opening>,
 }
 
@@ -52,64 +50,74 @@ pub(crate) struct Dial {
     pub(crate) time: Duration,
 }
 
-/// Claims a stream on a connection with `key`, or a way to obtain one.
-pub(crate) fn claim(worker: &Worker, key: &PoolKey) -> Claim {
+/// A stream of a connection that stands under `key`, or a way to a connection.
+pub(crate) fn claim(worker: &Worker, terms: &UpstreamTerms, key: &PoolKey) -> Claim {
     let connections = &worker.node_connections;
-    if let Some(stream) = connections.stream(key, worker.clock.now_ms()) {
-        return Claim::Stream(stream);
-    }
-    match connections.opening(key) {
-        Some(place) => Claim::Wait(place),
-        None => {
-            let opening = connections.begin(key);
-            Claim::Open(OpeningGuard { worker: worker.handle(), key: key.clone(), opening })
+    let now_ms = worker.clock.now_ms();
+    let opening = if terms.speaks_http2 {
+        if let Some(stream) = connections.stream(key, now_ms) {
+            return Claim::Stream(stream);
         }
-    }
+        connections.shared_opening(key)
+    } else {
+        connections.abandoned_opening(key, now_ms)
+    };
+    opening.map_or(Claim::Open, |opening| Claim::Wait(Place::new(worker.handle(), opening)))
+}
+
+/// Opens a connection under `key` in a task of its own: those who wait for it may take their requests back, and it is
+/// there for the next. Gives the place of the first.
+pub(crate) fn begin(worker: &Worker, key: &PoolKey, dial: Dial) -> Place {
+    let (key, bounds, now_ms) = (key.clone(), dial.terms.keepalive, worker.clock.now_ms());
+    let opening = match dial.terms.speaks_http2 {
+        true => Opening::for_many(key, bounds, now_ms),
+        false => Opening::for_one(key, bounds, now_ms),
+    };
+    let opening = worker.node_connections.begin(opening);
+    let guard = OpeningGuard { worker: worker.handle(), opening: Rc::clone(&opening) };
+    let task = tokio::task::spawn_local(guard.run(dial));
+    opening.runs_in(task.abort_handle());
+    Place::new(worker.handle(), opening)
 }
 
 impl OpeningGuard {
-    /// Opens the connection in a separate task, so that it is completed for later requests even if
-    /// the waiting ones are cancelled. Returns the place of the first waiting request.
-    pub(crate) fn start(self, dial: Dial) -> Place {
-        let place = Place::new(Rc::clone(&self.opening));
-        tokio::task::spawn_local(self.run(dial));
-        place
-    }
-
     async fn run(self, dial: Dial) {
-        let opened = within(&self.worker, dial.time, open(&dial.terms, &self.key)).await;
+        let opened = within(&self.worker, dial.time, open(&dial.terms, &self.opening.key)).await;
         self.worker.clock.refresh();
+        let address = self.opening.key.address;
         let error = match opened {
-            Some(Ok(stream)) => return self.succeed(stream, dial.terms.keepalive),
-            Some(Err(error)) => AttemptError::by_opening(&self.worker, self.key.address, &error),
+            Some(Ok(stream)) if dial.terms.speaks_http2 => return self.share(stream),
+            Some(Ok(stream)) => return self.deliver(stream),
+            Some(Err(error)) => AttemptError::by_opening(&self.worker, address, &error),
             None => AttemptError::by_node(ErrorCode::UpstreamConnectTimeout, true),
         };
         self.worker.metrics.upstream_connections_failed.increment();
         self.opening.fail(error);
     }
 
-    /// Registers the connection and starts its driver.
-    fn succeed(&self, stream: Stream, bounds: KeepalivePool) {
-        let worker = &self.worker;
+    /// Begins to serve the connection, whose streams requests take.
+    fn share(&self, stream: Stream) {
+        let (worker, key) = (&self.worker, &self.opening.key);
         let now_ms = worker.clock.now_ms();
         let budget = &worker.settings.limits.memory;
         let session = Session::client(limits::for_nodes(), budget, now_ms, stream.is_encrypted());
-        let connection = Rc::new(NodeConnection::new(Rc::new(session), bounds));
-        worker.node_connections.add(&self.key, Rc::clone(&connection));
+        let connection = Rc::new(NodeConnection::new(Rc::new(session), self.opening.bounds));
+        worker.node_connections.add(key, Rc::clone(&connection));
         let socket = UpstreamConnection::new(Link::new(stream), &worker.metrics);
-        let key = self.key.clone();
-        tokio::task::spawn_local(driver::run(Rc::clone(worker), key, connection, socket));
+        tokio::task::spawn_local(driver::run(Rc::clone(worker), key.clone(), connection, socket));
     }
 
-    /// Fails all waiting requests with `error`.
-    pub(crate) fn fail(self, error: AttemptError) {
-        self.opening.fail(error);
+    /// Hands the connection to the request that waits for it.
+    fn deliver(&self, stream: Stream) {
+        let (key, metrics) = (self.opening.key.clone(), &self.worker.metrics);
+        let connection = UpstreamConnection::kept_under(key, Link::new(stream), metrics);
+        self.opening.deliver(connection, &self.worker);
     }
 }
 
 impl Drop for OpeningGuard {
     fn drop(&mut self) {
-        self.worker.node_connections.end(&self.key, &self.opening);
+        self.worker.node_connections.end(&self.opening);
     }
 }
 
@@ -138,7 +146,7 @@ async fn within<T>(
 ///
 /// # Errors
 /// If the operating system or the TLS handshake reports an error.
-pub(crate) async fn open(terms: &UpstreamTerms, key: &PoolKey) -> std::io::Result<Stream> {
+async fn open(terms: &UpstreamTerms, key: &PoolKey) -> std::io::Result<Stream> {
     let mut header = Vec::new();
     if let (Some(version), Some(ends)) = (terms.proxy_protocol, &key.comes_for) {
         let version = header_version(version);

@@ -11,7 +11,7 @@ use tollhouse_telemetry::codes::Origin;
 use super::attempt::Answer;
 use super::route::{self, Next, Way};
 use super::{client_certificate, judged_path};
-use crate::answer::delivery::{Outgoing, final_status};
+use crate::answer::delivery::{Outgoing, final_status, seems_open};
 use crate::answer::error;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
@@ -154,7 +154,7 @@ fn facts_of_node(cx: &Exchange<'_>) -> ResponseFacts {
 /// `answer`.
 ///
 /// # Errors
-/// If a plugin must read the body and cannot.
+/// A plugin has to read the body, and cannot, or makes an open WebSocket of an answer that is none.
 pub(crate) fn on_answer(
     cx: &mut Exchange<'_>,
     chains: &Chains<'_>,
@@ -170,6 +170,9 @@ pub(crate) fn on_answer(
     let facts = response_phase::run(cx, chains, head, facts)?;
     // The status of a switch of protocols (101) cannot be changed.
     if facts.status != sent && sent != 101 {
+        if seems_open(cx, facts.status) {
+            return Err(ErrorCode::MethodNotImplemented.into());
+        }
         answer.status = Some(final_status(facts.status));
     }
     Ok(())

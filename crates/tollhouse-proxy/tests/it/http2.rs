@@ -485,6 +485,38 @@ fn a_websocket_on_a_route_without_any_is_refused_before_a_node_is_asked() {
 }
 
 #[test]
+fn a_websocket_over_a_stream_that_a_plugin_answers_gets_a_whole_refusal() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let node = listener.local_addr().expect("an address").to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
+        }
+    });
+    for (plugins, status) in [
+        (json!({"mocking": {"response_status": 200, "response_example": "hello"}}), 501),
+        (json!({"mocking": {"response_status": 204}}), 501),
+        (json!({"mocking": {"response_status": 403, "response_example": "<html>"}}), 403),
+        (json!({"response-rewrite": {"status_code": 200, "headers": {"set": {"x": "y"}}}}), 501),
+    ] {
+        let upstream = json!({"type": "roundrobin", "nodes": {node.clone(): 1}});
+        let route = json!({"uri": "/*", "enable_websocket": true, "plugins": plugins, "upstream": upstream});
+        let snapshots = Arc::new(SnapshotCell::new(snapshot(route)));
+        let gateway = Gateway::start_with(&snapshots, Options::default());
+        with_client(&gateway, async |mut client| {
+            let (response, _up) = client.send_request(websocket("/"), false).expect("a stream");
+            let (head, mut body) = response.await.expect("an answer").into_parts();
+            assert_eq!(head.status, status, "{plugins}");
+            let page = body.data().await.expect("a page").expect("an open stream");
+            assert!(page.starts_with(b"<html>"), "{plugins}: {page:?}");
+        });
+        gateway.stop();
+    }
+}
+
+#[test]
 fn what_is_no_exchange_is_refused_with_its_status() {
     let gateway = gateway(Options::default(), echo);
     with_client(&gateway, async |mut client| {

@@ -324,6 +324,43 @@ fn both_directions_of_a_call_flow_at_once() {
 }
 
 #[test]
+fn a_call_that_fails_brings_all_that_its_node_says_of_it() {
+    const FIELDS: [(&str, &str); 4] = [
+        ("grpc-status", "5"),
+        ("grpc-message", "n%C3%A4o 50%25 \"q\"%0A"),
+        ("grpc-status-details-bin", "CAUSBWhlbGxv"),
+        ("x-own", "1"),
+    ];
+    fn fields() -> HeaderMap {
+        let field =
+            |(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value));
+        HeaderMap::from_iter(FIELDS.map(field))
+    }
+    let answer = async |(request, mut respond): Call| {
+        let mut only = head();
+        only.headers_mut().extend(fields());
+        match request.uri().path() {
+            "/only" => drop(respond.send_response(only, true)),
+            _ => {
+                let stream = respond.send_response(head(), false);
+                let _ = stream.expect("an open stream").send_trailers(fields());
+            }
+        }
+    };
+    with_node(grpc(), plain(), answer, async |gateway, _| {
+        let mut client = connect(&gateway).await;
+        for path in ["/only", "/behind"] {
+            let answer = unary(&mut client, call(path).body(()).expect("a request"), "x").await;
+            let said = |name| answer.trailers.get(name).or(answer.head.headers().get(name));
+            for (name, value) in FIELDS {
+                let said = said(name).and_then(|value| value.to_str().ok());
+                assert_eq!(said, Some(value), "{path} {name}");
+            }
+        }
+    });
+}
+
+#[test]
 fn what_the_gateway_answers_itself_is_a_status_in_one_block() {
     // A port that the kernel gives nobody, and that no program here listens on.
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], 1));

@@ -123,7 +123,7 @@ impl HeldBytes for NewRule {
 
 impl HeldBytes for NewContract {
     fn held_bytes(&self) -> usize {
-        let Self { id, service, kind, protocol, version, body } = self;
+        let Self { id, service, kind, protocol, version, over: _, body } = self;
         let texts = [id.len(), kind.len(), protocol.len(), version.len(), body.len()];
         size_of::<Self>() + key_bytes(service) + texts.iter().sum::<usize>()
     }

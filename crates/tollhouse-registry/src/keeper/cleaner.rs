@@ -117,7 +117,8 @@ fn empty_namespaces(state: &State) -> impl Iterator<Item = Arc<str>> {
         .flat_map(|kind| state.rules(*kind))
         .map(|rule| &*rule.namespace)
         .collect();
-    let empty = state.namespaces().filter(|view| view.services.is_empty() && view.aliases == 0);
+    let empty =
+        state.namespaces().filter(|view| view.services.is_empty() && view.aliases.is_empty());
     let unneeded = empty.map(|view| &view.namespace).filter(move |namespace| {
         namespace.is_unwritten()
             && !namespace.is_built_in()

@@ -234,6 +234,7 @@ async fn commands_that_wait_are_bounded_in_bytes() {
             kind: "".into(),
             protocol: "".into(),
             version: "".into(),
+            over: None,
             body: body.clone(),
         };
         let mut submitted = Box::pin(registry.submit(Command::PutContract(Box::new(contract))));

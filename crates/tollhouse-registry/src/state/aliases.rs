@@ -12,7 +12,7 @@ use crate::limits::SERVICES_MAX;
 use crate::refusal::{Noun, Refusal};
 
 use super::namespaces::replace;
-use super::{Change, State};
+use super::{Change, PlacedAlias, State};
 
 impl State {
     pub(super) fn create_alias(
@@ -43,7 +43,8 @@ impl State {
         what: AliasChange,
         change: &mut Change<'_>,
     ) -> Result<Outcome, Refusal> {
-        let before = Arc::clone(self.aliases.get(key).ok_or(Refusal::NotFound(Noun::Alias))?);
+        let known = self.alias(key.borrowed()).ok_or(Refusal::NotFound(Noun::Alias))?;
+        let before = Arc::clone(known);
         let mut alias = Alias::clone(&before);
         replace(&mut alias.target, what.target);
         replace(&mut alias.comment, what.comment);
@@ -89,18 +90,31 @@ impl State {
     pub(super) fn place_alias(&mut self, alias: Alias) -> Arc<Alias> {
         let alias = Arc::new(alias);
         self.held.replace(Share::Registrations, 0, alias.held_bytes());
-        self.count(&alias.key.namespace, |namespace| namespace.aliases += 1);
+        let known = self.aliases.get(&alias.key).cloned();
+        let before = known.as_ref().map(|known| known.alias.revision).unwrap_or_default();
+        self.aliases_revision = self.aliases_revision.without(before).with(alias.revision);
+        let place = self.count(&alias.key.namespace, |namespace| {
+            let rest = namespace.aliases_revision.without(before);
+            namespace.aliases_revision = rest.with(alias.revision);
+            match &known {
+                Some(known) => {
+                    namespace.aliases.set(known.place, Arc::clone(&alias));
+                    known.place
+                }
+                None => namespace.aliases.push(Arc::clone(&alias)),
+            }
+        });
         let counted = self.alias_counts.get(&alias.target).copied().unwrap_or_default();
         self.alias_counts.insert(alias.target.clone(), counted + 1);
-        if let Some(before) = self.aliases.insert(alias.key.clone(), Arc::clone(&alias)) {
-            self.uncount_alias(&before);
+        let placed = PlacedAlias { alias: Arc::clone(&alias), place: place.unwrap_or_default() };
+        if let Some(before) = self.aliases.insert(alias.key.clone(), placed) {
+            self.uncount_alias(&before.alias);
         }
         alias
     }
 
     fn uncount_alias(&mut self, alias: &Alias) {
         self.held.replace(Share::Registrations, alias.held_bytes(), 0);
-        self.count(&alias.key.namespace, |namespace| namespace.aliases -= 1);
         match self.alias_counts.get(&alias.target) {
             Some(2..) => drop(self.alias_counts.update(&alias.target, |count| *count -= 1)),
             _ => drop(self.alias_counts.remove(&alias.target)),
@@ -118,7 +132,16 @@ impl State {
     }
 
     pub(super) fn remove_alias(&mut self, key: &ServiceKey) -> Option<Arc<Alias>> {
-        let alias = self.aliases.remove(key)?;
+        let PlacedAlias { alias, place } = self.aliases.remove(key)?;
+        self.aliases_revision = self.aliases_revision.without(alias.revision);
+        let moved = self.count(&key.namespace, |namespace| {
+            namespace.aliases_revision = namespace.aliases_revision.without(alias.revision);
+            namespace.aliases.remove(place).and_then(|(_, moved)| moved)
+        });
+        // The last of the list has taken the free place.
+        if let Some(moved) = moved.flatten() {
+            self.aliases.update(&moved.key, |known| known.place = place);
+        }
         self.uncount_alias(&alias);
         Some(alias)
     }

@@ -23,6 +23,10 @@ impl State {
             return Err(Refusal::Parameter("the contract is too large"));
         }
         let known = self.contracts.get(&new.id).cloned();
+        let revision = known.as_ref().map(|known| known.revision);
+        if new.over.is_some() && new.over != revision {
+            return Err(Refusal::Conflict);
+        }
         // Clients report their contract at every start; equal contents need no commit.
         if let Some(known) = known.as_ref().filter(|known| known.body == new.body) {
             return Ok(Outcome::Contract(Arc::clone(known)));

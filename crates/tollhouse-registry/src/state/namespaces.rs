@@ -52,8 +52,9 @@ impl State {
         let view = NamespaceView {
             namespace: Arc::clone(&namespace),
             services_revision: known.map_or_else(Revision::default, |view| view.services_revision),
+            aliases_revision: known.map_or_else(Revision::default, |view| view.aliases_revision),
             services: known.map_or_else(Chunked::new, |view| view.services.clone()),
-            aliases: known.map_or(0, |view| view.aliases),
+            aliases: known.map_or_else(Chunked::new, |view| view.aliases.clone()),
             counts: known.map_or_else(Counts::default, |view| view.counts),
         };
         self.namespaces.insert(Arc::clone(&namespace.name), Arc::new(view));
@@ -144,7 +145,7 @@ impl State {
         if view.namespace.is_built_in() {
             return Err(Refusal::BuiltIn);
         }
-        if !view.services.is_empty() || view.aliases > 0 {
+        if !view.services.is_empty() || !view.aliases.is_empty() {
             return Err(Refusal::InUse(Noun::Service));
         }
         self.remove_namespace(name);

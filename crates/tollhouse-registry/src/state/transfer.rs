@@ -104,7 +104,7 @@ impl State {
         if self.services.contains_key(&alias.key) {
             return Err(Refusal::Exists);
         }
-        let known = self.aliases.get(&alias.key).map(Arc::clone);
+        let known = self.alias(alias.key.borrowed()).map(Arc::clone);
         check_room("aliases", known.is_some(), self.aliases.len(), SERVICES_MAX)?;
         let own = known.as_ref().map(|known| known.revision);
         refuse_alike(known.as_deref(), &alias, |it| &mut it.revision)?;

@@ -163,6 +163,8 @@ impl State {
 fn websocket_address(security: Security, master: &str) -> String {
     let rest = master.split_once("://").map_or(master, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or_default();
+    // The address is logged, and a password in it would be.
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let scheme = match security {
         Security::Plain => "ws",
         // Never a downgrade: the password or token must not be sent in plain text.
@@ -269,7 +271,13 @@ mod tests {
 
     #[test]
     fn a_master_is_found_where_it_listens_for_gateways() {
-        for url in ["http://a:9095", "http://a:9095/", "a:9095", "ws://a:9095/websocket"] {
+        for url in [
+            "http://a:9095",
+            "http://a:9095/",
+            "a:9095",
+            "ws://a:9095/websocket",
+            "http://user:secret@a:9095/",
+        ] {
             assert_eq!(websocket_address(Security::Plain, url), "ws://a:9095", "{url}");
             assert_eq!(websocket_address(Security::Tls, url), "wss://a:9095", "{url}");
         }

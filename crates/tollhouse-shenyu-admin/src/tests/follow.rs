@@ -216,7 +216,8 @@ async fn sync_over_websocket_takes_a_state_as_one_and_then_each_change() {
 async fn sync_goes_to_the_master_and_past_what_is_no_admin() {
     let (broken, slave, master) =
         (Scripted::start().await, Scripted::start().await, Scripted::start().await);
-    let follower = Follower::start(&[broken.address.clone(), slave.address.clone()]);
+    let listed = [&broken, &slave, &master].map(|admin| admin.address.clone());
+    let follower = Follower::start(&listed);
     let (mut socket, _) = broken.accept().await;
     socket.send(Message::text("[not an envelope")).await.expect("the gateway reads");
     let (mut socket, _) = slave.accept().await;

@@ -161,6 +161,8 @@ mod tests {
                 assert!(was == is || *was == 1, "{was} moved to {is}");
             }
         }
+        let returned = all(&full.narrowed(&members(&[1, 1, 1, 1]), &[]));
+        assert_eq!((returned, all(&table(&[1, 1, 1, 1]))), (before.clone(), before));
     }
 
     #[test]

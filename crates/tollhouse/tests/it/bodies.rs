@@ -149,6 +149,27 @@ fn early_hints_reach_clients_that_know_them() {
 }
 
 #[test]
+fn a_node_may_say_for_long_that_it_is_at_work() {
+    let interim = "HTTP/1.1 102 Processing\r\n\r\n".repeat(300)
+        + &"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n".repeat(2)
+        + "HTTP/1.1 199 Of No Kind\r\n\r\n";
+    let origin = Origin::answering(interim + "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone");
+    let gateway = gateway_to(&origin);
+    let mut client = gateway.client();
+    let mut statuses = Vec::new();
+    let mut answer = client.get("/");
+    while answer.status() < 200 {
+        statuses.push(answer.status());
+        answer = client.answer();
+    }
+    assert_eq!(answer.text(), "done");
+    assert_eq!(statuses, [&[102; 300][..], &[103, 103, 199]].concat());
+    // HTTP/1.0 has no interim answers.
+    let old = gateway.client().ask("GET / HTTP/1.0\r\n\r\n");
+    assert_eq!((old.status(), old.text().as_str()), (200, "done"));
+}
+
+#[test]
 fn endless_interim_answers_are_no_answer() {
     let origin = Origin::script(|connection| {
         if connection.request().is_some() {

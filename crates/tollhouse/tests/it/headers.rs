@@ -131,6 +131,26 @@ fn what_concerns_one_hop_stays_behind_on_the_way_up() {
 }
 
 #[test]
+fn an_upgrade_to_http_2_is_no_matter_of_the_node() {
+    let origin = Origin::named("a");
+    let gateway = gateway_to(&origin);
+    let lines = "Host: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\
+                 HTTP2-Settings: AAMAAABkAAQAAP__\r\n";
+    for (method, length, body) in
+        [("GET", "", ""), ("POST", "Content-Length: 5\r\n", "hello"), ("GET", "", "")]
+    {
+        let request = format!("{method} / HTTP/1.1\r\n{lines}{length}\r\n{body}");
+        let answer = gateway.client().ask(request);
+        assert_eq!((answer.status(), answer.text().as_str()), (200, "a"), "{method}");
+        let seen = origin.last_request();
+        assert_eq!(seen.text(), body, "{method}");
+        for name in ["connection", "upgrade", "http2-settings"] {
+            assert_eq!(seen.all(name), [""; 0], "{method} {name}");
+        }
+    }
+}
+
+#[test]
 fn a_client_cannot_have_framing_removed() {
     let origin = Origin::named("a");
     let gateway = gateway_to(&origin);

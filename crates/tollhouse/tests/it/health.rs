@@ -211,6 +211,44 @@ fn health_survives_an_unrelated_change() {
 }
 
 #[test]
+fn a_change_of_the_list_of_nodes_leaves_an_unhealthy_one_out_and_ends_the_probes_of_one_that_goes()
+{
+    let [well, ill, new] = ["a", "b", "c"].map(Patient::new);
+    ill.set_well(false);
+    let checks = json!({ "checks": { "active": {
+        "http_path": "/health",
+        "healthy": { "interval": 1, "successes": 1 },
+        "unhealthy": { "interval": 1, "http_failures": 1 },
+    } } });
+    let resources = |patients: &[&Patient]| {
+        let nodes = patients.iter().map(|it| (it.origin.address().to_string(), json!(1)));
+        let nodes = Value::from(nodes.collect::<serde_json::Map<_, _>>());
+        everything_with(json!({ "type": "roundrobin", "nodes": nodes }), checks.clone())
+    };
+    let gateway = gateway().resources(&resources(&[&well, &ill])).start();
+    wait_status(&gateway, &ill, "unhealthy");
+    assert_eq!(bodies(&gateway, 4), ["a"; 4]);
+    gateway.reload(&resources(&[&well, &ill, &new]));
+    wait_status(&gateway, &new, "healthy");
+    assert_eq!(status(&gateway, &ill), "unhealthy", "a change of the list says nothing about it");
+    let served = bodies(&gateway, 6);
+    assert!(served.iter().all(|body| body != "b"), "{served:?}");
+    ill.set_well(true);
+    wait_status(&gateway, &ill, "healthy");
+    gateway.reload(&resources(&[&ill, &new]));
+    // One that has begun may still come; a round of the others later, none does.
+    let probes = |patient: &Patient| patient.origin.requests().len();
+    let round = |patient: &Patient| {
+        let before = probes(patient);
+        wait_for("a probe", || (probes(patient) > before).then_some(()));
+    };
+    round(&new);
+    let (before, of_others) = (probes(&well), probes(&new));
+    wait_for("three probes", || (probes(&new) >= of_others + 3).then_some(()));
+    assert_eq!(probes(&well), before, "a node that has gone is not probed");
+}
+
+#[test]
 fn the_control_api_speaks_of_checkers_as_apisix_does() {
     let gateway = gateway().resources(&json!({})).start();
     assert_eq!(gateway.control("/v1/healthcheck"), json!([]));

@@ -29,7 +29,8 @@ pub(crate) fn run(test: impl Future<Output = ()>) {
     });
 }
 
-/// An open connection.
+/// An open connection; a clone asks over the same one.
+#[derive(Clone)]
 pub(crate) struct Http2Client {
     sender: SendRequest<Bytes>,
 }

@@ -31,6 +31,38 @@ fn weights_are_kept() {
 }
 
 #[test]
+fn rules_share_no_nodes_and_upstreams_are_named_by_number_or_text() {
+    let bench = Bench::start();
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(Origin::named);
+    let rule = |value: &str, nodes: [&Origin; 2]| {
+        let upstream = upstream(nodes.map(Origin::address));
+        json!({"match": [{"vars": [["arg_to", "==", value]]}],
+               "weighted_upstreams": [{"upstream": upstream}]})
+    };
+    let rules = json!([rule("first", [&a, &b]), rule("second", [&c, &d])]);
+    bench.put("/routes/r", bench.route("rules.test", json!({"traffic-split": {"rules": rules}})));
+    bench.put("/upstreams/7", upstream([a.address()]));
+    bench.put("/upstreams/8", upstream([b.address()]));
+    let entries =
+        json!([{"upstream_id": 7, "weight": 5}, {"upstream_id": "8", "weight": 2}, {"weight": 3}]);
+    let rules = json!([{"weighted_upstreams": entries}]);
+    bench.put("/routes/w", bench.route("shares.test", json!({"traffic-split": {"rules": rules}})));
+    bench.wait_until_served();
+    let ask = |host: &str, target: &str, times: usize| -> Vec<String> {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let mut client = bench.gateway.client();
+        let mut texts: Vec<_> = (0..times).map(|_| client.ask(&request).text()).collect();
+        texts.sort();
+        texts
+    };
+    assert_eq!(ask("rules.test", "/?to=first", 8).concat(), "aaaabbbb");
+    assert_eq!(ask("rules.test", "/?to=second", 8).concat(), "ccccdddd");
+    let shares = ask("shares.test", "/", 100);
+    let count = |name: &str| shares.iter().filter(|text| *text == name).count();
+    assert_eq!((count("a"), count("b"), 100 - count("a") - count("b")), (50, 20, 30));
+}
+
+#[test]
 fn copies_go_elsewhere() {
     let (bench, other) = (Bench::start(), Origin::named("copy"));
     let host = format!("http://{}", other.address());

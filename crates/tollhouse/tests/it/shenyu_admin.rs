@@ -194,6 +194,36 @@ fn a_service_that_registers_is_routed_and_one_that_leaves_is_not() {
 }
 
 #[test]
+fn instances_of_a_service_come_and_go_one_by_one() {
+    let [one, two] = ["one", "two"].map(Origin::named);
+    let gateway = with_admin();
+    let operator = Operator::log_in(&gateway);
+    let ports = [&one, &two].map(|origin| origin.address().port());
+    for method in ["**", "od/{id}/items"] {
+        operator.register("register-metadata", &registrations("/full", method, ports[0])[0]);
+    }
+    let addresses = ports.map(|port| registrations("/full", "**", port)[1].clone());
+    let serve = |path: &str, expected: &[&str]| {
+        wait_for("the instances", || {
+            let mut client = gateway.client();
+            let mut texts: Vec<_> = (0..30).map(|_| client.get(path).text()).collect();
+            texts.sort();
+            texts.dedup();
+            (texts == expected).then_some(())
+        });
+    };
+    for address in &addresses {
+        operator.register("register-uri", address);
+    }
+    serve("/full/any", &["one", "two"]);
+    serve("/full/od/7/items", &["one", "two"]);
+    operator.register("offline", &addresses[1]);
+    serve("/full/any", &["one"]);
+    operator.register("register-uri", &addresses[1]);
+    serve("/full/any", &["one", "two"]);
+}
+
+#[test]
 fn nobody_without_a_token_reads_or_registers() {
     let gateway = with_admin();
     let admin = listener_named(&gateway, "shenyu");

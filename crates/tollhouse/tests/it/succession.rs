@@ -141,6 +141,20 @@ fn an_upgrade_refuses_no_client_of_the_registry() {
 }
 
 #[test]
+fn a_successor_numbers_configurations_from_where_it_takes_over() {
+    let origin = Origin::named("a");
+    let gateway = with_store(&origin);
+    put(&gateway, "/2", &origin);
+    let revision = |of: &Gateway| of.configuration()["revision"].as_u64().expect("a number");
+    let before = revision(&gateway);
+    assert!(before >= 2, "{before}");
+    let successor = gateway.successor().flag("--upgrade").start();
+    let taken_over = revision(&successor);
+    assert!(taken_over > before, "{before}, then {taken_over}");
+    assert!(successor.metric("tollhouse_config_revision") > before as f64);
+}
+
+#[test]
 fn a_registry_that_is_asked_for_and_cannot_start_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
     let address = taken.local_addr().expect("bound").to_string();

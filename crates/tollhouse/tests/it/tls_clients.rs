@@ -1,10 +1,12 @@
 //! Certificates of clients: who is let in, who is refused and how.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use rustls::HandshakeKind;
 use serde_json::{Value, json};
 use tollhouse_testkit::{Gateway, Origin};
 
-use crate::support::{everything_to, gateway, with};
+use crate::support::{everything_to, gateway, routes, upstream, with};
 use crate::tls_support::{Answer, Authority, Pair, TlsClient, TlsOptions, get, ssl, tls_node};
 
 const NAMES: [&str; 4] = ["mutual.test", "public.test", "partly.test", "x.mutual.test"];
@@ -57,6 +59,46 @@ fn resources(origin: &Origin, pair: &Pair, client: &Value) -> Value {
         with(ssl("3", &["partly.test"], pair), json!({ "client": partly })),
     ];
     with(everything_to(origin.address()), json!({ "ssls": ssls }))
+}
+
+#[test]
+fn a_cache_keeps_answers_to_certificates_apart() {
+    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+    let count = AtomicUsize::new(0);
+    let origin = Origin::script(move |connection| {
+        while connection.request().is_some() {
+            let body = format!("answer {}", count.fetch_add(1, Ordering::SeqCst) + 1);
+            let length = body.len();
+            connection.send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nCache-Control: max-age=60\r\n\r\n{body}"
+            ));
+        }
+    });
+    let cache =
+        json!({ "proxy-cache": { "cache_strategy": "memory", "cache_zone": "memory_cache" } });
+    let route = json!({ "id": "1", "uri": "/*", "plugins": cache, "upstream": upstream([origin.address()]) });
+    let names = ["mutual.test", "public.test"];
+    let pair = servers.server(&names);
+    let asking = json!({ "client": { "ca": clients.pem, "depth": 1 } });
+    let ssls = [with(ssl("1", &["mutual.test"], &pair), asking), ssl("2", &["public.test"], &pair)];
+    let resources = with(routes([route]), json!({ "ssls": ssls }));
+    let gateway = gateway().tls().resources(&resources).start();
+    let [alice, bob, other_alice] = ["alice", "bob", "alice"]
+        .map(|name| TlsOptions::showing(&servers, &clients.client(name)).build());
+    for (client, host, expected) in [
+        (&alice, "mutual.test", "answer 1"),
+        (&bob, "mutual.test", "answer 2"),
+        (&alice, "mutual.test", "answer 1"),
+        (&bob, "mutual.test", "answer 2"),
+        // The same name in another certificate.
+        (&other_alice, "mutual.test", "answer 3"),
+        // A host that asks for no certificate answers all alike.
+        (&alice, "public.test", "answer 4"),
+        (&bob, "public.test", "answer 4"),
+    ] {
+        let answer = client.get(gateway.tls_address(), host, "/page");
+        assert_eq!((answer.status(), answer.text()), (200, expected), "{host}");
+    }
 }
 
 #[test]

@@ -1,11 +1,15 @@
 //! Whose certificates nodes must show, for requests, for connections and for probes.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
 
 use serde_json::{Value, json};
 use tollhouse_testkit::patience::wait_for;
 
+use crate::http2_clients::{self, Http2Client};
 use crate::stream_routes::stream_addresses;
 use crate::support::{gateway, routes, with};
 use crate::tls_support::{Authority, tls_node};
@@ -144,4 +148,62 @@ fn connections_below_http_and_probes_trust_the_same_authorities() {
     gateway.reload(&resources(&servers));
     wait_until("healthy");
     assert!(ask());
+}
+
+/// An address whose connections reach `node` once the sender is dropped, and the number of them.
+fn gate(node: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>, Sender<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback can be bound");
+    let address = listener.local_addr().expect("bound");
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let (close, is_open) = channel::<()>();
+    let count = Arc::clone(&accepted);
+    std::thread::spawn(move || {
+        while let Ok((client, _)) = listener.accept() {
+            count.fetch_add(1, Ordering::SeqCst);
+            let _ = is_open.recv();
+            let node = TcpStream::connect(node).expect("the node listens");
+            let (mut up, mut down) = (
+                (client.try_clone().expect("a handle"), node.try_clone().expect("a handle")),
+                (node, client),
+            );
+            std::thread::spawn(move || std::io::copy(&mut up.0, &mut up.1));
+            std::thread::spawn(move || std::io::copy(&mut down.0, &mut down.1));
+        }
+    });
+    (address, accepted, close)
+}
+
+#[test]
+fn a_connection_that_is_being_opened_to_a_node_of_http_1_outlives_the_request_that_asked_for_it() {
+    let authority = Authority::new("servers");
+    let node = tls_node(&authority.server(&["node.test"]), None);
+    let (address, accepted, close) = gate(node);
+    let upstream =
+        json!({ "type": "roundrobin", "scheme": "https", "nodes": { address.to_string(): 1 } });
+    let gateway = gateway()
+        .log_requests()
+        .resources(&routes([json!({ "id": "1", "uri": "/*", "upstream": upstream })]))
+        .start();
+    http2_clients::run(async {
+        let client = Http2Client::plain(gateway.address()).await.expect("a connection");
+        let asked = {
+            let client = client.clone();
+            tokio::task::spawn_local(async move { client.get("a.test", "/cancelled").await })
+        };
+        while accepted.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        // The stream is reset, while the node has not said a word of its handshake.
+        asked.abort();
+        assert!(asked.await.is_err_and(|error| error.is_cancelled()));
+        gateway.log_line("/cancelled");
+        drop(close);
+        wait_for("the connection", || {
+            let opened = gateway.metric("tollhouse_upstream_connections_opened_total");
+            (opened > 0.0).then_some(())
+        });
+        let answer = client.get("a.test", "/").await.expect("an answer");
+        assert_eq!((answer.status, &*answer.text), (200, "ok"));
+        assert_eq!(accepted.load(Ordering::SeqCst), 1, "one opening for both");
+    });
 }

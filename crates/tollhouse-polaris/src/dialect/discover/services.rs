@@ -1,26 +1,26 @@
-//! `Discover` of lists: the services of one or all namespaces, and the namespaces. The encoded
-//! services are cached per chunk with their namespace, and shared by all clients.
+//! Lists: the services of a namespace or of all, aliases among them, and the namespaces. What is listed of services
+//! is kept encoded with their namespace, chunk by chunk, and shared by all who ask.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tollhouse_registry::{Chunk, NamespaceView, Service, State};
+use tollhouse_registry::{Alias, Chunk, NamespaceView, Service, State};
 
 use super::{Question, Replied};
 use crate::answer::{Answer, Chunks};
 use crate::code::Code;
 use crate::wire::answer::discover;
 use crate::wire::write::put_nested;
-use crate::wire::{put_listed_service, put_namespace};
+use crate::wire::{put_listed_alias, put_listed_service, put_namespace};
 
 /// Lists the services of the requested namespace, or of all if none is given. Other fields of the
 /// request are ignored.
 pub(super) fn list(state: &State, question: &Question<'_>) -> Replied {
     let namespace = question.service.namespace.filter(|name| !name.is_empty());
     let (revision, namespaces): (_, Vec<_>) = match namespace {
-        None => (state.services_revision(), state.namespaces().cloned().collect()),
+        None => (state.names_revision(), state.namespaces().cloned().collect()),
         Some(name) => match state.namespace(name) {
-            Some(view) => (view.services_revision, vec![Arc::clone(view)]),
+            Some(view) => (view.names_revision(), vec![Arc::clone(view)]),
             None => return question.nothing(),
         },
     };
@@ -28,10 +28,14 @@ pub(super) fn list(state: &State, question: &Question<'_>) -> Replied {
         return question.unchanged();
     }
     let head = Bytes::from(question.begin(Some(revision)));
-    let chunks = namespaces.iter().flat_map(|view| view.services.chunks());
-    let length = head.len() + chunks.map(|chunk| listed_services(chunk).len()).sum::<usize>();
-    let services = Services { namespaces: namespaces.into_iter(), current: None };
-    Replied { code: Code::ExecuteSuccess, answer: Answer::chain(head, length, services) }
+    let lengths = namespaces.iter().map(|view| {
+        let services = view.services.chunks().map(|chunk| listed_services(chunk).len());
+        let aliases = view.aliases.chunks().map(|chunk| listed_aliases(chunk).len());
+        services.chain(aliases).sum::<usize>()
+    });
+    let length = head.len() + lengths.sum::<usize>();
+    let names = Names { namespaces: namespaces.into_iter(), current: None };
+    Replied { code: Code::ExecuteSuccess, answer: Answer::chain(head, length, names) }
 }
 
 pub(super) fn namespaces(state: &State, question: &Question<'_>) -> Replied {
@@ -57,23 +61,51 @@ fn listed_services(chunk: &Chunk<Service>) -> &Bytes {
     })
 }
 
-/// Iterator over the encoded services of namespaces.
-struct Services {
-    namespaces: std::vec::IntoIter<Arc<NamespaceView>>,
-    /// Current namespace, and the index of its next chunk.
-    current: Option<(Arc<NamespaceView>, u32)>,
+/// A chunk of aliases as it stands in answers; made at most once for each version of it.
+fn listed_aliases(chunk: &Chunk<Alias>) -> &Bytes {
+    chunk.encoded.get_or_encode(|| {
+        let mut out = Vec::new();
+        for alias in chunk.objects() {
+            put_nested(&mut out, discover::SERVICES, |out| put_listed_alias(out, alias));
+        }
+        out.into_boxed_slice().into()
+    })
 }
 
-impl Chunks for Services {
+/// The encoded services and aliases of namespaces, fetched chunk by chunk.
+struct Names {
+    namespaces: std::vec::IntoIter<Arc<NamespaceView>>,
+    /// The namespace that is being listed, and its next chunk: of services first, of aliases behind them.
+    current: Option<(Arc<NamespaceView>, Place)>,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    Service(u32),
+    Alias(u32),
+}
+
+impl Chunks for Names {
     fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some((view, place)) = &mut self.current
-                && let Some(chunk) = view.services.chunk(*place)
-            {
-                *place += 1;
-                return Some(listed_services(chunk).clone());
+            let Some((view, place)) = &mut self.current else {
+                self.current = Some((self.namespaces.next()?, Place::Service(0)));
+                continue;
+            };
+            let chunk = match *place {
+                Place::Service(number) => view.services.chunk(number).map(|it| listed_services(it)),
+                Place::Alias(number) => view.aliases.chunk(number).map(|it| listed_aliases(it)),
+            };
+            let chunk = chunk.cloned();
+            match (chunk.is_some(), *place) {
+                (true, Place::Service(number)) => *place = Place::Service(number + 1),
+                (true, Place::Alias(number)) => *place = Place::Alias(number + 1),
+                (false, Place::Service(_)) => *place = Place::Alias(0),
+                (false, Place::Alias(_)) => self.current = None,
             }
-            self.current = Some((self.namespaces.next()?, 0));
+            if chunk.is_some() {
+                return chunk;
+            }
         }
     }
 }

@@ -1,12 +1,17 @@
-//! HTTP/2 connections of one core to nodes, by pool key, and those being opened.
+//! The connections of HTTP/2 to nodes that one core has, by what they are good for, and all connections to nodes that
+//! are being opened, whatever is spoken on them.
 //!
-//! This file chooses the connection for a request; opening and driving are in other files.
+//! An opening belongs to the core and not to the request that began it: a request that is cancelled leaves it to the
+//! next one, and a connection that no request waits for any more becomes an idle one. Which connection a request takes
+//! is said here; how one is opened and served is not.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
 use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 use tollhouse_h2::ErrorCode as Http2Code;
 use tollhouse_model::upstream::KeepalivePool;
 
@@ -14,16 +19,29 @@ use crate::connection::link::Link;
 use crate::http2::session::{STREAMS_ASSUMED, Session};
 use crate::http2::stream::Http2Stream;
 use crate::stages::attempt::error::AttemptError;
+use crate::worker::Worker;
 use crate::worker::pools::{PoolKey, UpstreamConnection};
 
 /// Maximum number of connections per core; beyond it, idle ones are closed, because clients can
 /// influence the names in keys. A connection takes about 30 KiB in the process and the kernel.
 const IDLE_MAX: usize = 1024;
 
+/// Openings of one core that no request waits for. Names in keys may be clients' choice, so that clients who cancel
+/// could otherwise keep any number of sockets busy for a connect time-out.
+const ABANDONED_MAX: usize = 64;
+
+/// Age up to which a request of HTTP/1.1 takes an abandoned opening over: that of the first retransmission of a SYN.
+/// An older one may wait for its next retransmission for longer than a new connection takes.
+const TAKEN_OVER_MS_MAX: u64 = 1000;
+
 /// HTTP/2 connections of one core to nodes.
 #[derive(Debug, Default)]
 pub struct NodeConnections {
     by_key: RefCell<HashMap<PoolKey, Shared, foldhash::fast::RandomState>>,
+    /// Number of openings.
+    openings: Cell<usize>,
+    /// Openings that no request waits for, oldest first; also those that have ended since.
+    abandoned: RefCell<VecDeque<Rc<Opening>>>,
 }
 
 /// Connections of one key.
@@ -45,14 +63,24 @@ pub(super) struct NodeConnection {
 }
 
 /// A connection being opened.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Opening {
+    pub(super) key: PoolKey,
+    /// Bounds of the pool that the connection is for.
+    pub(super) bounds: KeepalivePool,
+    /// Requests that it may serve once it is open.
+    requests_max: u32,
     /// Number of requests that wait for the connection.
     requests: Cell<u32>,
+    began_ms: u64,
+    /// The connection, where it is for one request alone.
+    connection: RefCell<Option<Box<UpstreamConnection>>>,
     /// Error, if the connection could not be opened.
     failure: Cell<Option<AttemptError>>,
     has_ended: Cell<bool>,
     ended: Notify,
+    /// Ends the task that opens it.
+    task: RefCell<Option<AbortHandle>>,
 }
 
 impl NodeConnections {
@@ -63,33 +91,83 @@ impl NodeConnections {
         shared.connections.iter().find_map(|connection| connection.stream(now_ms))
     }
 
-    /// Joins an opening of `key` that has room for one more request.
-    pub(super) fn opening(&self, key: &PoolKey) -> Option<Place> {
-        let by_key = self.by_key.borrow();
-        let openings = &by_key.get(key)?.openings;
-        let opening = openings.iter().find(|opening| opening.requests.get() < STREAMS_ASSUMED)?;
-        Some(Place::new(Rc::clone(opening)))
+    /// An opening of connections that requests share, with a place for one more under `key`.
+    pub(super) fn shared_opening(&self, key: &PoolKey) -> Option<Rc<Opening>> {
+        self.opening(key, |opening| opening.requests.get() < opening.requests_max)
     }
 
-    /// Starts an opening that requests of `key` can join.
-    pub(super) fn begin(&self, key: &PoolKey) -> Rc<Opening> {
-        let opening = Rc::new(Opening::default());
+    /// A young opening under `key` that the request which it was for has left.
+    pub(super) fn abandoned_opening(&self, key: &PoolKey, now_ms: u64) -> Option<Rc<Opening>> {
+        self.opening(key, |opening| {
+            let age_ms = now_ms.saturating_sub(opening.began_ms);
+            opening.requests.get() == 0 && age_ms <= TAKEN_OVER_MS_MAX
+        })
+    }
+
+    fn opening(&self, key: &PoolKey, fits: impl Fn(&Opening) -> bool) -> Option<Rc<Opening>> {
+        let by_key = self.by_key.borrow();
+        let openings = &by_key.get(key)?.openings;
+        openings.iter().find(|opening| fits(opening)).map(Rc::clone)
+    }
+
+    /// Begins an opening, for which requests under its key wait.
+    pub(super) fn begin(&self, opening: Opening) -> Rc<Opening> {
+        let opening = Rc::new(opening);
         let mut by_key = self.by_key.borrow_mut();
-        by_key.entry(key.clone()).or_default().openings.push(Rc::clone(&opening));
+        by_key.entry(opening.key.clone()).or_default().openings.push(Rc::clone(&opening));
+        self.openings.set(self.openings.get() + 1);
         opening
     }
 
     /// Ends an opening and wakes the requests that wait for it.
-    pub(super) fn end(&self, key: &PoolKey, opening: &Rc<Opening>) {
+    pub(super) fn end(&self, opening: &Rc<Opening>) {
+        if opening.has_ended.replace(true) {
+            return;
+        }
+        self.openings.set(self.openings.get() - 1);
         let mut by_key = self.by_key.borrow_mut();
-        if let Some(shared) = by_key.get_mut(key) {
+        if let Some(shared) = by_key.get_mut(&opening.key) {
             shared.openings.retain(|other| !Rc::ptr_eq(other, opening));
             if shared.is_empty() {
-                by_key.remove(key);
+                by_key.remove(&opening.key);
             }
         }
-        opening.has_ended.set(true);
         opening.ended.notify_waiters();
+    }
+
+    /// Number of connections that are being opened; each has a descriptor.
+    pub(crate) fn openings(&self) -> usize {
+        self.openings.get()
+    }
+
+    /// Notes an opening that no request waits for any more; beyond the bound the oldest of them ends.
+    fn abandon(&self, opening: &Rc<Opening>) {
+        let mut abandoned = self.abandoned.borrow_mut();
+        abandoned.retain(|other| other.is_abandoned() && !Rc::ptr_eq(other, opening));
+        abandoned.push_back(Rc::clone(opening));
+        if abandoned.len() > ABANDONED_MAX {
+            drop(abandoned);
+            self.end_abandoned();
+        }
+    }
+
+    /// Ends the oldest opening that no request waits for, to make room; `false` when there is none.
+    #[cold]
+    pub(crate) fn end_abandoned(&self) -> bool {
+        let mut abandoned = self.abandoned.borrow_mut();
+        abandoned.retain(|opening| opening.is_abandoned());
+        let Some(oldest) = abandoned.pop_front() else { return false };
+        drop(abandoned);
+        self.cut(&oldest);
+        true
+    }
+
+    /// Ends an opening before its connection is there.
+    fn cut(&self, opening: &Rc<Opening>) {
+        self.end(opening);
+        if let Some(task) = opening.task.take() {
+            task.abort();
+        }
     }
 
     pub(super) fn add(&self, key: &PoolKey, connection: Rc<NodeConnection>) {
@@ -116,9 +194,13 @@ impl NodeConnections {
         Self::close_longest_idle(&self.by_key.borrow())
     }
 
-    /// Closes the connections of `key` after their open streams have ended.
+    /// Closes those under `key`, once what is under way on them has ended, and ends openings that no request waits for.
     #[cold]
     pub(crate) fn close(&self, key: &PoolKey) {
+        let openings = self.by_key.borrow().get(key).map(|shared| shared.openings.clone());
+        for opening in openings.iter().flatten().filter(|opening| opening.is_abandoned()) {
+            self.cut(opening);
+        }
         let by_key = self.by_key.borrow();
         for connection in by_key.get(key).into_iter().flat_map(|shared| &shared.connections) {
             connection.session.with_codec(|codec| match connection.idle_since_ms.get() {
@@ -181,37 +263,94 @@ impl NodeConnection {
 }
 
 impl Opening {
+    /// A connection under `key` that one request will have to itself.
+    pub(super) fn for_one(key: PoolKey, bounds: KeepalivePool, now_ms: u64) -> Self {
+        Self {
+            key,
+            bounds,
+            requests_max: 1,
+            requests: Cell::new(0),
+            began_ms: now_ms,
+            connection: RefCell::default(),
+            failure: Cell::new(None),
+            has_ended: Cell::new(false),
+            ended: Notify::new(),
+            task: RefCell::default(),
+        }
+    }
+
+    /// A connection under `key` that requests will share.
+    pub(super) fn for_many(key: PoolKey, bounds: KeepalivePool, now_ms: u64) -> Self {
+        Self { requests_max: STREAMS_ASSUMED, ..Self::for_one(key, bounds, now_ms) }
+    }
+
+    /// Whether it goes on without a request that waits.
+    fn is_abandoned(&self) -> bool {
+        self.requests.get() == 0 && !self.has_ended.get()
+    }
+
+    /// Notes the task that opens it.
+    pub(super) fn runs_in(&self, task: AbortHandle) {
+        self.task.replace(Some(task));
+    }
+
     /// Stores the error that waiting requests receive.
     pub(super) fn fail(&self, error: AttemptError) {
         self.failure.set(Some(error));
+    }
+
+    /// Hands the connection to the request that waits, or to the pool where none does.
+    pub(super) fn deliver(&self, connection: Box<UpstreamConnection>, worker: &Worker) {
+        if self.requests.get() > 0 {
+            self.connection.replace(Some(connection));
+        } else if !worker.is_draining() {
+            worker.pools.give(connection, &self.bounds, worker.clock.now_ms());
+        }
     }
 }
 
 /// Place of a request in an opening; dropping it frees the place.
 pub(crate) struct Place {
+    worker: Rc<Worker>,
     opening: Rc<Opening>,
 }
 
 impl Place {
-    pub(super) fn new(opening: Rc<Opening>) -> Self {
+    pub(super) fn new(worker: Rc<Worker>, opening: Rc<Opening>) -> Self {
         opening.requests.set(opening.requests.get() + 1);
-        Self { opening }
+        Self { worker, opening }
     }
 
-    /// Waits for the end of the opening.
+    /// Waits for the end of the opening; returns the connection, where it is for this request alone.
     ///
     /// # Errors
     /// If the connection could not be opened.
-    pub(crate) async fn ended(&self) -> Result<(), AttemptError> {
+    pub(crate) async fn ended(&self) -> Result<Option<Box<UpstreamConnection>>, AttemptError> {
         if !self.opening.has_ended.get() {
             self.opening.ended.notified().await;
         }
-        self.opening.failure.get().map_or(Ok(()), Err)
+        match self.opening.failure.get() {
+            Some(error) => Err(error),
+            None => Ok(self.opening.connection.take()),
+        }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.opening.requests.set(self.opening.requests.get() - 1);
+        let Self { worker, opening } = self;
+        let left = opening.requests.get() - 1;
+        opening.requests.set(left);
+        if left > 0 {
+            return;
+        }
+        match opening.connection.take() {
+            Some(connection) => opening.deliver(connection, worker),
+            None if opening.is_abandoned() => worker.node_connections.abandon(opening),
+            None => {}
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

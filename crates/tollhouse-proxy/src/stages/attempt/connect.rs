@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use tollhouse_model::upstream::ProxyHeader;
-use tollhouse_net::{Stream, proxy_protocol};
+use tollhouse_net::proxy_protocol;
 use tollhouse_telemetry::ErrorCode;
 
 use super::Attempt;
 use super::error::{AttemptError, Blame};
-use crate::connection::link::Link;
 use crate::exchange::Exchange;
 use crate::exchange::state::RequestState;
 use crate::http2::nodes::{self, Claim, Dial};
@@ -45,43 +44,31 @@ impl Attempt<'_> {
         worker.pools.take(key)
     }
 
+    /// A connection that is opened, or a stream of one that others share; requests may wait for the same opening.
     pub(super) async fn connect(
         &self,
         cx: &Exchange<'_>,
         key: &PoolKey,
     ) -> Result<Box<UpstreamConnection>, AttemptError> {
-        if self.way.upstream.terms.speaks_http2 {
-            return self.connect_shared(cx, key).await;
-        }
-        let stream = self.open_socket(cx, key).await?;
-        Ok(UpstreamConnection::kept_under(key.clone(), Link::new(stream), &cx.worker.metrics))
-    }
-
-    /// Obtains a stream of a shared connection; all requests wait while one is being opened.
-    async fn connect_shared(
-        &self,
-        cx: &Exchange<'_>,
-        key: &PoolKey,
-    ) -> Result<Box<UpstreamConnection>, AttemptError> {
+        let terms = &self.way.upstream.terms;
         loop {
-            let place = match nodes::claim(cx.worker, key) {
+            let place = match nodes::claim(cx.worker, terms, key) {
                 Claim::Stream(stream) => return Ok(stream),
                 Claim::Wait(place) => place,
-                Claim::Open(opening) => {
-                    if let Err(error) = self.check_may_open(cx) {
-                        opening.fail(error);
-                        return Err(error);
-                    }
-                    let terms = Arc::clone(&self.way.upstream.terms);
+                Claim::Open => {
+                    self.check_may_open(cx)?;
                     if terms.proxy_protocol.is_some() {
                         cx.client.peer.note_announced(cx.worker, key);
                     }
-                    opening.start(Dial { terms, time: self.way.timeouts().connect })
+                    let dial = Dial { terms: Arc::clone(terms), time: self.way.timeouts().connect };
+                    nodes::begin(cx.worker, key, dial)
                 }
             };
             let ended = self.within_connect_time(cx, place.ended()).await;
             let late = || self.late(cx, ErrorCode::UpstreamConnectTimeout, true);
-            ended.ok_or_else(late)??;
+            if let Some(connection) = ended.ok_or_else(late)?? {
+                return Ok(connection);
+            }
         }
     }
 
@@ -120,21 +107,7 @@ impl Attempt<'_> {
         Err(AttemptError { blame: Blame::Nobody, ..AttemptError::last(code) })
     }
 
-    async fn open_socket(&self, cx: &Exchange<'_>, key: &PoolKey) -> Result<Stream, AttemptError> {
-        self.check_may_open(cx)?;
-        let worker = cx.worker;
-        let opening = nodes::open(&self.way.upstream.terms, key);
-        let error = match self.within_connect_time(cx, opening).await {
-            Some(Ok(stream)) => return Ok(stream),
-            Some(Err(error)) => AttemptError::by_opening(worker, self.picked.address(), &error),
-            None => self.late(cx, ErrorCode::UpstreamConnectTimeout, true),
-        };
-        worker.metrics.upstream_connections_failed.increment();
-        Err(error)
-    }
-
-    /// Error for a passed deadline: that of the gRPC call, which a retry cannot help, or one of the
-    /// node's.
+    /// A deadline has passed: the client's own, which nobody can mend, or one of the node's.
     pub(super) fn late(&self, cx: &Exchange<'_>, code: ErrorCode, may_retry: bool) -> AttemptError {
         if cx.is_past_call_deadline() {
             let exceeded = AttemptError::last(ErrorCode::DeadlineExceeded);

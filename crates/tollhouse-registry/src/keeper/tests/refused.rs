@@ -180,6 +180,7 @@ async fn a_command_that_cannot_be_kept_takes_no_other_with_it() {
         kind: "k".repeat(900_000).into(),
         protocol: "".into(),
         version: "".into(),
+        over: None,
         body: vec![0; 1024 * 1024].into(),
     }));
     let outcomes = together(&running, vec![register("d"), too_long, register("e")]).await;

@@ -203,6 +203,7 @@ async fn namespaces_and_contracts_go_after_the_services_that_they_came_with() {
                 kind,
                 protocol,
                 version,
+                over: None,
                 body,
             }))
         };

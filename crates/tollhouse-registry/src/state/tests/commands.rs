@@ -196,6 +196,34 @@ fn an_alias_leads_to_its_service_and_takes_no_instances() {
 }
 
 #[test]
+fn aliases_stand_in_the_list_of_their_namespace() {
+    let mut bench = Bench::new();
+    bench.apply(Command::CreateService(key("s"), Box::default())).expect("good");
+    for name in ["a", "b", "c", "d"] {
+        bench.apply(Command::CreateAlias(Box::new(alias(name, "s")))).expect("good");
+    }
+    let listed = |bench: &Bench| {
+        let view = bench.state.namespace("ns").expect("there");
+        let mut names: Vec<String> =
+            view.aliases.iter().map(|it| it.key.name.to_string()).collect();
+        names.sort();
+        let sum = view.aliases.iter().fold(Revision::default(), |sum, it| sum.with(it.revision));
+        assert_eq!(view.names_revision(), view.services_revision.with(sum));
+        assert_eq!(bench.state.names_revision(), bench.state.services_revision().with(sum));
+        names.concat()
+    };
+    assert_eq!(listed(&bench), "abcd");
+    let change = AliasChange { comment: Some("x".to_owned()), ..AliasChange::default() };
+    bench.apply(Command::UpdateAlias(key("b"), Box::new(change))).expect("good");
+    assert_eq!(listed(&bench), "abcd");
+    // The last of the list moves into the place of each that goes.
+    for (name, left) in [("a", "bcd"), ("d", "bc"), ("c", "b"), ("b", "")] {
+        bench.apply(Command::DeleteAlias(key(name))).expect("good");
+        assert_eq!(listed(&bench), left);
+    }
+}
+
+#[test]
 fn services_and_namespaces_are_created_once_and_changed() {
     let mut bench = Bench::new();
     let create = || Command::CreateService(key("s"), Box::default());
@@ -291,6 +319,7 @@ fn a_contract_reported_again_is_the_same() {
         kind: "".into(),
         protocol: "http".into(),
         version: "1".into(),
+        over: None,
         body: Bytes::from_static(b"x"),
     };
     let put = || Command::PutContract(Box::new(new.clone()));
@@ -319,6 +348,20 @@ fn unknown_fields_and_places_survive_a_restart() {
     assert_eq!(before.map(|view| view.revision), after.map(|view| view.revision));
 }
 
+#[test]
+fn a_contract_made_of_an_older_revision_is_refused() {
+    let mut bench = Bench::new();
+    let put =
+        |over, body| Command::PutContract(Box::new(NewContract { over, ..contract("c", body) }));
+    let absent = bench.apply(put(Some(Revision::default()), 1));
+    assert_eq!(absent.err(), Some(Refusal::Conflict));
+    bench.apply(put(None, 1)).expect("it replaces any");
+    let first = bench.state.contract("c").expect("there").revision;
+    bench.apply(put(Some(first), 2)).expect("it was made of this one");
+    assert_eq!(bench.apply(put(Some(first), 3)).err(), Some(Refusal::Conflict));
+    assert_eq!(bench.state.contract("c").expect("there").body.len(), 2);
+}
+
 fn contract(id: &str, body: usize) -> NewContract {
     NewContract {
         id: id.into(),
@@ -326,6 +369,7 @@ fn contract(id: &str, body: usize) -> NewContract {
         kind: "".into(),
         protocol: "http".into(),
         version: "1".into(),
+        over: None,
         body: vec![0; body].into(),
     }
 }

@@ -223,12 +223,14 @@ impl ContextPathRule {
         })
     }
 
-    /// The path without the context path, which may be empty; `None` if it does not begin with that. ShenYu cuts
-    /// off as many characters whatever they are.
+    /// The path without the context path; empty if the rule has none. `None` if it does not begin with that. ShenYu
+    /// cuts off as many characters whatever they are.
     pub fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
+        if self.context_path.is_empty() {
+            return Some("");
+        }
         let rest = path.strip_prefix(&*self.context_path)?;
-        let is_whole = rest.is_empty() || rest.starts_with('/') || self.context_path.is_empty();
-        is_whole.then_some(rest)
+        (rest.is_empty() || rest.starts_with('/')).then_some(rest)
     }
 
     /// The path for nodes in the place of `path`, of which `rest` is left. A prefix comes before the whole path

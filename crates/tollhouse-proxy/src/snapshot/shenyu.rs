@@ -32,6 +32,8 @@ pub struct ShenyuTerms {
     pub counted_as: ShenyuType,
     /// Where a request goes that has failed.
     pub again: Again,
+    /// Attempts after the first.
+    pub retries: u32,
     /// Until an attempt's answer has begun.
     pub timeout: Duration,
 }

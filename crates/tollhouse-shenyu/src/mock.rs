@@ -116,11 +116,13 @@ impl Draft<'_> {
     fn call(&mut self, code: &str) -> Option<String> {
         let (name, arguments) = code.strip_prefix('#')?.strip_suffix(')')?.split_once('(')?;
         let arguments: Vec<&str> = arguments.split(',').map(str::trim).collect();
-        let pattern = || arguments[0].strip_prefix('\'')?.strip_suffix('\'');
         let (name, arguments) = match (name, arguments.as_slice()) {
             ("bool" | "email" | "phone" | "current", [""]) => (name, None),
             ("int" | "zh" | "en", [low, high]) => (name, Some(format!("{low}-{high}"))),
-            ("current", [_]) => (name, Some(pattern()?.to_owned())),
+            ("current", [text]) => {
+                let pattern = text.strip_prefix('\'')?.strip_suffix('\'')?;
+                (name, Some(pattern.to_owned()))
+            }
             ("nowDate", [""]) => ("current", Some("yyyy-MM-dd".to_owned())),
             ("nowTime", [""]) => ("current", Some("HH:mm:ss".to_owned())),
             _ => return None,

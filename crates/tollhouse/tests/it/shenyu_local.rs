@@ -80,7 +80,7 @@ fn redirect_leads_to_the_gateways_own_interface_for_callers_with_the_key() {
         "conditionDataList": condition});
     assert_eq!(set(&gateway, "plugin/selectorAndRule", &pair), "success");
     let ask = |key: &str| {
-        let body = plugin("waf").to_string();
+        let body = plugin("rewrite").to_string();
         gateway.client().ask(format!(
             "POST /setup HTTP/1.1\r\nHost: a\r\nlocalKey: {key}\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{body}",

@@ -28,6 +28,8 @@ pub(crate) struct Resource {
     pub(crate) words: Words,
     /// Data in answers to changes.
     pub(crate) report: Report,
+    /// Members that answers have even if rows lack them, as `null`: the console reads them without asking.
+    members: &'static [&'static str],
     /// Copies the known members of a body into a row, which holds the previous row or is empty.
     read: fn(&Draft<'_>, &Row, &mut Row) -> Result<(), Refusal>,
     /// Adds the members that only answers have.
@@ -79,6 +81,8 @@ impl Report {
     }
 }
 
+const PLUGIN_MEMBERS: &[&str] = &["role", "config", "sort", "enabled"];
+
 /// Resources that share the generic calls.
 pub(crate) const RESOURCES: &[Resource] = &[
     Resource {
@@ -88,6 +92,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         filters: &["pluginId", "name", "namespaceId"],
         words: Words::usual("selector is not existed"),
         report: Report::NewId,
+        members: &["handle", "sort"],
         read: read_selector,
         view: view_selector,
     },
@@ -98,6 +103,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         filters: &["selectorId", "name", "namespaceId"],
         words: Words::usual("rule is not existed"),
         report: Report::Count,
+        members: &["handle", "sort"],
         read: read_rule,
         view: view_rule,
     },
@@ -108,6 +114,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         filters: &["name", "enabled", "namespaceId"],
         words: Words::usual("plugin is not existed"),
         report: Report::Nothing,
+        members: PLUGIN_MEMBERS,
         read: read_plugin,
         view: view_plugin,
     },
@@ -119,6 +126,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         filters: &["name", "enabled", "namespaceId"],
         words: Words::usual("plugin is not existed"),
         report: Report::Nothing,
+        members: PLUGIN_MEMBERS,
         read: read_plugin,
         view: view_plugin,
     },
@@ -129,6 +137,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         filters: &["name", "enabled", "namespaceId"],
         words: Words::usual("namespace plugin relation is not exist"),
         report: Report::Nothing,
+        members: PLUGIN_MEMBERS,
         read: read_plugin,
         view: view_namespace_plugin,
     },
@@ -139,6 +148,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         filters: &["pluginId", "field"],
         words: Words::usual("plugin handle is not existed"),
         report: Report::Count,
+        members: &["defaultValue", "extObj", "sort"],
         read: read_plain,
         view: view_plugin_handle,
     },
@@ -149,6 +159,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         filters: &["path", "namespaceId"],
         words: Words::usual("meta data is not existed"),
         report: Report::Nothing,
+        members: &["contextPath", "pathDesc", "parameterTypes", "rpcExt", "ruleName"],
         read: read_metadata,
         view: view_plain,
     },
@@ -159,6 +170,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         filters: &["appKey", "phone", "namespaceId"],
         words: Words { updated: "", ..Words::usual("app key not existed") },
         report: Report::Nothing,
+        members: &["userId", "phone", "extInfo"],
         read: read_app_auth,
         view: view_app_auth,
     },
@@ -169,6 +181,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         filters: &["type", "dictCode", "dictName"],
         words: Words::usual("dict is not existed"),
         report: Report::Count,
+        members: &["dictValue", "desc", "sort"],
         read: read_plain,
         view: view_plain,
     },
@@ -179,6 +192,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         filters: &["roleName"],
         words: Words::usual("role is not existed"),
         report: Report::Count,
+        members: &["description"],
         read: read_role,
         view: view_plain,
     },
@@ -189,6 +203,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         filters: &["userName"],
         words: Words::usual("user is not found"),
         report: Report::Count,
+        members: &["role", "roles"],
         read: read_user,
         view: view_user,
     },
@@ -199,6 +214,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         filters: &["name", "namespaceId"],
         words: Words::usual("proxy selector not existed"),
         report: Report::Nothing,
+        members: &[],
         read: read_proxy_selector,
         view: view_proxy_selector,
     },
@@ -209,6 +225,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         filters: &["pluginName", "level", "namespaceId"],
         words: Words { deleted: "delete success", ..Words::plain("discovery is not existed") },
         report: Report::Row,
+        members: &["level", "serverList", "props"],
         read: read_discovery,
         view: view_plain,
     },
@@ -219,6 +236,7 @@ pub(crate) const RESOURCES: &[Resource] = &[
         filters: &["name", "namespaceId"],
         words: Words::plain("namespace is not existed"),
         report: Report::Row,
+        members: &["description"],
         read: read_namespace,
         view: view_plain,
     },
@@ -299,6 +317,9 @@ impl Resource {
     /// Returns a row as answers show it.
     pub(crate) fn view_row(&self, tables: &Tables, row: &Row) -> Value {
         let mut view = row.clone();
+        for member in self.members {
+            view.entry(*member).or_insert(Value::Null);
+        }
         (self.view)(tables, &mut view);
         Value::Object(view)
     }

@@ -256,7 +256,7 @@ async fn shape_exchange(
     turn: &mut Turn,
 ) -> Result<(), Answer> {
     match action {
-        Action::MapParameters(edits) => shape::edit_body(edits, cx).await,
+        Action::MapParameters(edits) => shape::edit_body(edits, cx).await?,
         Action::Request(rule) => shape::edit_request(rule, cx, turn),
         Action::CryptRequest(rule) => shape::crypt_body(rule, cx).await?,
         Action::Record(recorder) => Record::begin(recorder, cx, turn).await,
@@ -302,8 +302,7 @@ fn find_kept<'o>(
 }
 
 fn elsewhere<'o>(status: u16, location: String) -> Done<'o> {
-    let answer = plugin::Answer::text(status, &b""[..]);
-    Done::Answered(Box::new(answer.with_header("Location", location.into_bytes())))
+    Done::Answered(Box::new(plugin::Answer::status(status).with_header("Location", location.into_bytes())))
 }
 
 fn mock<'o>(rule: &MockRule, cx: &RequestContext<'_>) -> Done<'o> {

@@ -9,7 +9,7 @@ use tollhouse_plugin::response::ResponseContext;
 use tollhouse_plugin::{Exchange, Flow, LogContext, Phases, RequestContext, Step, UpstreamRef};
 use tollhouse_router::may_be_ambiguous;
 use tollhouse_shenyu::answer::Answer;
-use tollhouse_shenyu::filters::{Filters, HEALTHY, collapse, fallback_answer};
+use tollhouse_shenyu::filters::{Filters, HEALTHY, Taken, collapse, fallback_answer};
 use tollhouse_shenyu::matching::{Engine, Outcome, Request, RpcType, UnknownRpcType};
 
 use crate::action::{Action, Done, refuse_size};
@@ -252,7 +252,7 @@ impl Chain {
                 Done::Answered(answer) => return Flow::Answer(answer),
                 // No proxy accepted the request.
                 Done::Next => return refused(Answer::InvocationFailed),
-                Done::Anew(path) => match self.own_page(&path) {
+                Done::Anew(path) => match self.own_page(&path, cx).await {
                     Some(answer) => return Flow::from(answer),
                     None => turn.begin_anew(&path),
                 },
@@ -272,8 +272,17 @@ impl Chain {
     }
 
     /// Returns the gateway's own page at a path that a rule redirects to.
-    fn own_page<'o>(&self, path: &str) -> Option<plugin::Answer<'o>> {
-        let path = path.split('?').next().unwrap_or_default();
+    async fn own_page<'o>(
+        &self,
+        uri: &str,
+        cx: &mut RequestContext<'_>,
+    ) -> Option<plugin::Answer<'o>> {
+        let path = uri.split('?').next().unwrap_or_default();
+        if let Some(filters) =
+            self.filters.as_ref().filter(|it| it.taken(path) == Some(Taken::Local))
+        {
+            return Some(self.call_local(filters, uri, cx).await);
+        }
         if let Some(page) = self.actuator.as_ref().and_then(|actuator| actuator.answer(path)) {
             return Some(page);
         }

@@ -53,7 +53,9 @@ impl OnFailure {
             (Fallback::None, None) => return,
         };
         cx.set_status(status);
-        if !body.is_empty() {
+        if body.is_empty() {
+            cx.remove_header("content-type");
+        } else {
             cx.set_header("Content-Type", b"application/json");
         }
         cx.filter_body(Effect::Rewrites, Box::new(Replaced(body.into_bytes())));

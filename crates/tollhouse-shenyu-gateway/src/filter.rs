@@ -94,10 +94,11 @@ impl Chain {
         Filtered::Passes
     }
 
-    async fn call_local<'o>(
+    /// Does a call to the gateway's own interface; `uri` is its path, with a query if that is not the request's.
+    pub(crate) async fn call_local<'o>(
         &self,
         filters: &Filters,
-        path: &str,
+        uri: &str,
         cx: &mut RequestContext<'_>,
     ) -> plugin::Answer<'o> {
         let refused = |answer| reply(answer, None, self.terms.statuses);
@@ -110,10 +111,15 @@ impl Chain {
         if cx.read_body(local::BODY_BYTES_MAX).await.is_err() {
             return refused(Answer::RequestTooLarge);
         }
+        let asked = || String::from_utf8_lossy(cx.query().unwrap_or_default()).into_owned();
+        let (path, query) = match uri.split_once('?') {
+            Some((path, query)) => (path, query.to_owned()),
+            None => (uri, asked()),
+        };
         let call = LocalCall {
             method: String::from_utf8_lossy(cx.method()).into_owned(),
             path: path.to_owned(),
-            query: String::from_utf8_lossy(cx.query().unwrap_or_default()).into_owned(),
+            query,
             body: cx.body().to_vec(),
         };
         let (status, body) = local.call(call).await;

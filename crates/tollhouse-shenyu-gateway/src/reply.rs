@@ -31,6 +31,8 @@ pub enum Failure {
         /// Whether the last attempt timed out.
         is_late: bool,
     },
+    /// A call of a method took longer than its metadata allow.
+    CallTimedOut,
     /// The call failed otherwise.
     Broken,
 }
@@ -57,6 +59,7 @@ pub fn describe_failure(failure: Failure, statuses: Statuses) -> (u16, String) {
                 (Statuses::Honest, false) => (502, body),
             }
         }
+        Failure::CallTimedOut => known(Answer::RpcTimeout),
         Failure::Broken => known(Answer::InvocationFailed),
     }
 }
@@ -108,6 +111,7 @@ mod tests {
                 504,
                 r#"{"code":408,"message":"Request timeout, the maximum number of retry times has been exceeded"}"#,
             ),
+            (Failure::CallTimedOut, 500, 504, r#"{"code":-104,"message":"Service call timeout!"}"#),
             (
                 Failure::FailoverExhausted,
                 503,

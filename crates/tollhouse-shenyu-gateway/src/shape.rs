@@ -124,15 +124,25 @@ fn encode(pairs: &[(String, String)]) -> Vec<u8> {
     made
 }
 
-/// Changes a JSON or form body. Other and too long bodies stay as they are.
-pub(crate) async fn edit_body(edits: &Arc<BodyEdits>, cx: &mut RequestContext<'_>) {
+/// Edits a body of JSON or of a form; others, and those that are too long, stay.
+///
+/// # Errors
+/// The answer to a request that declares JSON and has no body.
+pub(crate) async fn edit_body(
+    edits: &Arc<BodyEdits>,
+    cx: &mut RequestContext<'_>,
+) -> Result<(), Answer> {
     let kind = cx.header("content-type").map(|kind| kind.to_ascii_lowercase()).unwrap_or_default();
     let is_form = kind.starts_with(b"application/x-www-form-urlencoded");
-    if edits.is_empty() || !(is_form || kind.starts_with(b"application/json")) {
-        return;
+    let is_json = kind.starts_with(b"application/json");
+    if !is_json && (edits.is_empty() || !is_form) {
+        return Ok(());
     }
     if cx.read_body(EDITED_BODY_BYTES_MAX as u64).await.is_err() {
-        return;
+        return Ok(());
+    }
+    if cx.body().is_empty() {
+        return if is_json { Err(Answer::JsonBodyMissing) } else { Ok(()) };
     }
     let edits = Arc::clone(edits);
     let edited = cx.examine_body(move |body| match is_form {
@@ -141,7 +151,11 @@ pub(crate) async fn edit_body(edits: &Arc<BodyEdits>, cx: &mut RequestContext<'_
     });
     if let Ok(Some(body)) = edited.await {
         cx.edits().body = Some(body);
+        if is_form && !kind.contains(&b';') {
+            cx.set_header("Content-Type", b"application/x-www-form-urlencoded;charset=UTF-8");
+        }
     }
+    Ok(())
 }
 
 fn edit_form(edits: &BodyEdits, body: &[u8]) -> Vec<u8> {
@@ -254,6 +268,10 @@ fn crypt(rule: &Arc<CryptorRule>, statuses: Statuses, cx: &mut ResponseContext<'
         cx.remove_header("content-encoding");
         cx.set_header("Content-Type", b"application/json");
         cx.set_status(unreadable(rule).status(statuses));
+    }
+    if !is_unreadable {
+        // The type that ShenYu gives a body once its fields are taken care of.
+        cx.set_header("Content-Type", b"text/plain");
     }
     let filter = CryptFilter { rule: Arc::clone(rule), held: cx.hold_body(), is_unreadable };
     cx.filter_body(Effect::Rewrites, Box::new(filter));

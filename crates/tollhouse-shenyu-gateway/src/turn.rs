@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use tollhouse_plugin::{Exchange, path_of};
 use tollhouse_router::{NormalizeOptions, escaped_path};
+use tollhouse_shenyu::filters::collapse;
 use tollhouse_shenyu::matching::{Engine, RpcType};
 use tollhouse_shenyu::model::Metadata;
 use tollhouse_shenyu::paths::{ContextPathRule, RewriteRule};
@@ -140,10 +141,12 @@ impl Turn {
     pub(crate) fn node_path(&self) -> Cow<'_, str> {
         let path = self.rewritten.as_ref().or(self.real.as_ref()).unwrap_or(&self.asked);
         // Paths for nodes must begin with a slash, even if a rule omits it.
-        match path.starts_with('/') {
-            true => Cow::Borrowed(path),
+        let path = match path.starts_with('/') {
+            true => Cow::Borrowed(path.as_str()),
             false => Cow::Owned(format!("/{path}")),
-        }
+        };
+        // What rules put together may have slashes side by side.
+        collapse(&path).map_or(path, Cow::Owned)
     }
 
     /// Returns the metadata of the called method.

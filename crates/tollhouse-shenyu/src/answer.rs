@@ -67,6 +67,8 @@ pub enum Answer {
     TooManyRequests,
     /// The body does not have the required shape.
     ParameterError,
+    /// A body of JSON that is to be edited is missing.
+    JsonBodyMissing,
     /// A call of an RPC method failed.
     RpcFailed,
     /// A call of an RPC method timed out.
@@ -143,6 +145,7 @@ impl Answer {
             Self::RequestTooLarge => (413, 200, 413),
             Self::HeadersTooLarge => (431, 200, 431),
             Self::TooManyRequests => (429, 429, 429),
+            Self::JsonBodyMissing => (400, 400, 400),
             Self::RpcFailed => (-103, 500, 502),
             Self::RpcTimeout => (-104, 500, 504),
             Self::MetadataError => (430, 500, 500),
@@ -194,6 +197,7 @@ impl Answer {
             Self::RequestTooLarge => "Request Entity Too Large",
             Self::HeadersTooLarge => "Request Header Fields Too Large",
             Self::TooManyRequests => "You have been restricted, please try again later!",
+            Self::JsonBodyMissing => "json string can not be null or empty",
             Self::MetadataError => "Meta data error!",
             Self::DubboBodyMissing => {
                 "Dubbo must have body param, please enter the JSON format in the body!"

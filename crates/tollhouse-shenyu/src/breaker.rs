@@ -262,7 +262,10 @@ impl BreakerRule {
         let limits = handle.flow_rule_enable != Some(0);
         // Depending on its version, the admin sends numbers or texts. An unreadable one gets the
         // default, as in ShenYu.
-        let limit = whole(fraction(handle.flow_rule_count.as_deref(), 1.0));
+        let is_zero =
+            handle.flow_rule_count.as_deref().is_some_and(|it| it.trim().parse() == Ok(0.0));
+        let limit =
+            if is_zero { 0 } else { whole(fraction(handle.flow_rule_count.as_deref(), 1.0)) };
         let by_calls = handle.flow_rule_grade != Some(0);
         let queues = matches!(handle.flow_rule_control_behavior, Some(2 | 3));
         let count = fraction(handle.degrade_rule_count.as_deref(), 1.0);
@@ -556,6 +559,9 @@ impl Breaker {
     /// its limit.
     fn take_turn(&mut self, now_ms: u64) -> Option<u64> {
         let Some(flow) = &self.rule.flow else { return Some(0) };
+        if flow.calls == 0 {
+            return None;
+        }
         let (calls, period_ms) = match flow.is_paced {
             true => (1, (flow.period_ms / flow.calls.max(1)).max(1)),
             false => (flow.calls, flow.period_ms),
@@ -658,6 +664,12 @@ mod tests {
         assert!(call(&mut limited, false, 0) && call(&mut limited, false, 0));
         assert_eq!(limited.begin(999), Err(Answer::TooManyRequests));
         assert!(call(&mut limited, true, 1_000));
+        for paced in [0, 2] {
+            let mut none = read(&format!(
+                r#"{{"flowRuleCount":"0","flowRuleControlBehavior":{paced},"degradeRuleEnable":0}}"#
+            ));
+            assert_eq!(none.begin(0), Err(Answer::TooManyRequests), "{paced}");
+        }
         let mut queued = read(
             r#"{"flowRuleCount":10,"flowRuleControlBehavior":2,"flowRuleMaxQueueingTimeMs":150,"degradeRuleEnable":0}"#,
         );

@@ -77,9 +77,10 @@ impl JwtRule {
         Ok(Self { secret: config.secret_key, headers: headers.collect() })
     }
 
-    /// Returns the claims of a token (RFC 7519). The token must be signed with the secret (RFC
-    /// 7515; HS256, HS384 or HS512) and valid at `now_s`, in seconds since 1970. It is taken from
-    /// the header `token`, or if that is empty from `authorization`.
+    /// The claims of a token (RFC 7519) that is signed with the secret (RFC 7515, HS256, and HS384 and HS512 where the
+    /// secret is as long as RFC 7518, section 3.2, asks for) and
+    /// counts at `now_s`, in seconds since 1970. `token` is the header of that name, `authorization` the
+    /// other, which counts where there is no `token`.
     ///
     /// # Errors
     ///
@@ -94,18 +95,21 @@ impl JwtRule {
             return Err(Answer::SecretKeyMissing);
         }
         let token = token.map(str::trim).filter(|token| !token.is_empty());
-        let token = token.or_else(|| authorization.map(bearer));
+        let token = token.or(authorization).and_then(without_scheme);
         token.and_then(|token| self.verify(token, now_s)).ok_or(Answer::IllegalAuthorization)
     }
 
     fn verify(&self, token: &str, now_s: u64) -> Option<Value> {
         let token = Token::read(token)?;
-        let algorithm = match &*token.algorithm {
-            "HS256" => hmac::HMAC_SHA256,
-            "HS384" => hmac::HMAC_SHA384,
-            "HS512" => hmac::HMAC_SHA512,
+        let (algorithm, key_bytes_min) = match &*token.algorithm {
+            "HS256" => (hmac::HMAC_SHA256, 0),
+            "HS384" => (hmac::HMAC_SHA384, 48),
+            "HS512" => (hmac::HMAC_SHA512, 64),
             _ => return None,
         };
+        if self.secret.len() < key_bytes_min {
+            return None;
+        }
         let key = hmac::Key::new(algorithm, self.secret.as_bytes());
         hmac::verify(&key, token.signed.as_bytes(), &token.signature).ok()?;
         token.claims().filter(|claims| lasts(claims, now_s))
@@ -161,6 +165,12 @@ fn decode(part: &str) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).ok()
 }
 
+/// The token behind the scheme `Bearer`, spelt like this, or the whole text.
+fn without_scheme(text: &str) -> Option<&str> {
+    let text = text.trim();
+    if text.contains("Bearer") { text.split_whitespace().nth(1) } else { Some(text) }
+}
+
 /// Returns the token of an `Authorization` header, with or without the prefix `Bearer `.
 pub(crate) fn bearer(authorization: &str) -> &str {
     let text = authorization.trim();
@@ -207,10 +217,9 @@ mod tests {
         assert_eq!(rule.check(Some(&good), None, 50), Ok(claims.clone()));
         assert_eq!(rule.check(None, Some(&format!("Bearer {good}")), 50), Ok(claims.clone()));
         assert_eq!(rule.check(Some(" "), Some(&good), 50), Ok(claims.clone()));
-        for (alg, algorithm) in [("HS384", hmac::HMAC_SHA384), ("HS512", hmac::HMAC_SHA512)] {
-            let good = token(alg, algorithm, &claims, "secret");
-            assert_eq!(rule.check(Some(&good), None, 50), Ok(claims.clone()), "{alg}");
-        }
+        assert_eq!(rule.check(Some(&format!("Bearer {good}")), None, 50), Ok(claims.clone()));
+        let small = format!("bearer {good}");
+        assert_eq!(rule.check(None, Some(&small), 50), Err(Answer::IllegalAuthorization));
         let none = format!(
             "{}.{}.",
             URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#),
@@ -239,6 +248,19 @@ mod tests {
         assert_eq!(rule.check(None, None, 50), Err(Answer::IllegalAuthorization));
         let bare = JwtRule::read(None, None).expect("it is one");
         assert_eq!(bare.check(Some(&good), None, 50), Err(Answer::SecretKeyMissing));
+    }
+
+    #[test]
+    fn longer_digests_ask_for_secrets_as_long() {
+        let algorithms = [("HS384", hmac::HMAC_SHA384, 48), ("HS512", hmac::HMAC_SHA512, 64)];
+        for (alg, algorithm, bytes) in algorithms {
+            for (secret, passes) in [("k".repeat(bytes - 1), false), ("k".repeat(bytes), true)] {
+                let config = json!({"secretKey": secret}).to_string();
+                let rule = JwtRule::read(None, Some(&config)).expect("it is one");
+                let signed = token(alg, algorithm, &json!({}), &secret);
+                assert_eq!(rule.check(Some(&signed), None, 0).is_ok(), passes, "{alg} {bytes}");
+            }
+        }
     }
 
     #[test]

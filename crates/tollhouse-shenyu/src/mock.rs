@@ -7,7 +7,7 @@ use crate::matching::CivilTime;
 use crate::{handle, lenient};
 
 /// Replacement for a placeholder that cannot be evaluated.
-const ERROR: &str = "[#ERROR EXPRESSION#]";
+const ERROR: &str = "\"[#ERROR EXPRESSION#]\"";
 
 /// Longest text for a request in bytes, because nested `array` placeholders grow exponentially.
 const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -59,28 +59,120 @@ impl MockRule {
 
     /// Returns the text for one request.
     pub fn text(&self, now: CivilTime, chance: Chance<'_>) -> String {
-        let mut made = String::with_capacity(self.content.len());
-        let mut rest = self.content.as_str();
-        while let Some((before, behind)) = rest.split_once("${") {
-            made.push_str(before);
-            let Some((token, behind)) = behind.split_once('}') else {
-                rest = &rest[before.len()..];
-                break;
-            };
-            made.push_str(&value(token, now, chance, 0).unwrap_or_else(|| ERROR.to_owned()));
-            if made.len() > TEXT_BYTES_MAX {
-                return ERROR.to_owned();
-            }
-            rest = behind;
-        }
-        made.push_str(rest);
-        made
+        let mut draft = Draft { now, chance, bytes_left: TEXT_BYTES_MAX };
+        draft.filled(&self.content, 0).unwrap_or_else(|| ERROR.to_owned())
     }
 }
 
-fn value(token: &str, now: CivilTime, chance: Chance<'_>, depth: u32) -> Option<String> {
-    let (name, arguments) = token.split_once('|').map_or((token, None), |(n, a)| (n, Some(a)));
-    Some(match (name.trim(), arguments) {
+/// The text of one request while it is made.
+struct Draft<'a> {
+    now: CivilTime,
+    chance: Chance<'a>,
+    /// What values may still be made of; 0 once the text would be too long.
+    bytes_left: usize,
+}
+
+impl Draft<'_> {
+    /// The content with a value in the place of each token; `None` if it would be too long.
+    fn filled(&mut self, content: &str, depth: u32) -> Option<String> {
+        let mut made = String::with_capacity(content.len());
+        let mut rest = content;
+        while let Some((before, behind)) = rest.split_once("${") {
+            made.push_str(before);
+            let Some(end) = token_end(behind) else {
+                rest = &rest[before.len()..];
+                break;
+            };
+            let value = self.value(&behind[..end], depth);
+            let value = value.unwrap_or_else(|| ERROR.to_owned());
+            self.bytes_left = self.bytes_left.saturating_sub(before.len() + value.len());
+            if self.bytes_left == 0 {
+                return None;
+            }
+            made.push_str(&value);
+            rest = &behind[end + 1..];
+        }
+        made.push_str(rest);
+        Some(made)
+    }
+
+    /// The value of a token as ShenYu writes it: texts and fractions in quotation marks, whole numbers, `bool` and
+    /// `array` without.
+    fn value(&mut self, token: &str, depth: u32) -> Option<String> {
+        let (name, arguments) = token.split_once('|').map_or((token, None), |(n, a)| (n, Some(a)));
+        match (name.trim(), arguments) {
+            ("array", Some(arguments)) if depth < DEPTH_MAX => self.array(arguments, depth),
+            ("expression", Some(code)) => self.call(code.trim()),
+            (name @ ("int" | "bool"), arguments) => {
+                single(name, arguments, self.now, &mut *self.chance)
+            }
+            (name, arguments) => {
+                let value = single(name, arguments, self.now, &mut *self.chance)?;
+                Some(format!("\"{value}\""))
+            }
+        }
+    }
+
+    /// The result of one of ShenYu's functions, such as `#int(1,9)`, as JSON. Other expressions are code of Java's.
+    fn call(&mut self, code: &str) -> Option<String> {
+        let (name, arguments) = code.strip_prefix('#')?.strip_suffix(')')?.split_once('(')?;
+        let arguments: Vec<&str> = arguments.split(',').map(str::trim).collect();
+        let (name, arguments) = match (name, arguments.as_slice()) {
+            ("bool" | "email" | "phone" | "current", [""]) => (name, None),
+            ("int" | "zh" | "en", [low, high]) => (name, Some(format!("{low}-{high}"))),
+            ("current", [text]) => {
+                let pattern = text.strip_prefix('\'')?.strip_suffix('\'')?;
+                (name, Some(pattern.to_owned()))
+            }
+            ("nowDate", [""]) => ("current", Some("yyyy-MM-dd".to_owned())),
+            ("nowTime", [""]) => ("current", Some("HH:mm:ss".to_owned())),
+            _ => return None,
+        };
+        let value = single(name, arguments.as_deref(), self.now, &mut *self.chance)?;
+        Some(if matches!(name, "int" | "bool") { value } else { format!("\"{value}\"") })
+    }
+
+    fn array(&mut self, arguments: &str, depth: u32) -> Option<String> {
+        let (inner, count) = arguments.rsplit_once('|')?;
+        let count: u64 = count.trim().parse().ok().filter(|count| *count <= ITEMS_MAX)?;
+        let mut made = String::from("[");
+        for place in 0..count {
+            made.push_str(if place > 0 { "," } else { "" });
+            let item = self.filled(inner, depth + 1)?;
+            self.bytes_left = self.bytes_left.saturating_sub(item.len() + 1);
+            if self.bytes_left == 0 {
+                return None;
+            }
+            made.push_str(&item);
+        }
+        made.push(']');
+        Some(made)
+    }
+}
+
+/// The place of the brace that closes a token; tokens may contain others.
+fn token_end(text: &str) -> Option<usize> {
+    let mut open = 1_u32;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' => open += 1,
+            b'}' => open -= 1,
+            _ => {}
+        }
+        if open == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+fn single(
+    name: &str,
+    arguments: Option<&str>,
+    now: CivilTime,
+    chance: Chance<'_>,
+) -> Option<String> {
+    Some(match (name, arguments) {
         ("int", Some(range)) => {
             let (low, high) = bounds::<i64>(range)?;
             let width = u64::try_from(high.checked_sub(low)?).ok()?.checked_add(1)?;
@@ -111,21 +203,6 @@ fn value(token: &str, now: CivilTime, chance: Chance<'_>, depth: u32) -> Option<
             let place = usize::try_from(chance() % items.len() as u64).ok()?;
             (*items.get(place)?).to_owned()
         }
-        ("array", Some(arguments)) if depth < DEPTH_MAX => {
-            let (inner, count) = arguments.rsplit_once('|')?;
-            let count: u64 = count.trim().parse().ok().filter(|count| *count <= ITEMS_MAX)?;
-            let mut made = String::from("[");
-            for place in 0..count {
-                made.push_str(if place > 0 { "," } else { "" });
-                made.push_str(&value(inner, now, chance, depth + 1)?);
-                if made.len() > TEXT_BYTES_MAX {
-                    return None;
-                }
-            }
-            made.push(']');
-            made
-        }
-        // `expression` is not supported, because it runs Java code.
         _ => return None,
     })
 }
@@ -215,32 +292,40 @@ mod tests {
             ("plain", "plain"),
             ("${int|7-7}", "7"),
             ("${int|-3--3}", "-3"),
-            ("${double|1.5-1.5|%.2f} EUR", "1.50 EUR"),
-            ("${list|[a]}", "a"),
-            ("${array|int|1-1|3}", "[1,1,1]"),
-            ("${current|yyyy-MM-dd}", "2026-01-02"),
-            ("${current}", "2026-01-02 03:04:05"),
+            ("${double|1.5-1.5|%.2f} EUR", "\"1.50\" EUR"),
+            ("${list|[a]}", "\"a\""),
+            ("${array|${int|1-1}|3}", "[1,1,1]"),
+            ("${array|${list|[a]}|2}", "[\"a\",\"a\"]"),
+            ("${array|int|1-1|2}", "[int|1-1,int|1-1]"),
+            ("${current|yyyy-MM-dd}", "\"2026-01-02\""),
+            ("${current}", "\"2026-01-02 03:04:05\""),
+            ("${expression|#int(7,7)}", "7"),
+            ("${expression|#current('yyyy')}", "\"2026\""),
+            ("${expression|#nowTime()}", "\"03:04:05\""),
             ("${expression|T(java.lang.Runtime)}", ERROR),
+            ("${expression|#int(7)}", ERROR),
+            ("${expression|#int(1,2}", ERROR),
             ("${nothing}", ERROR),
             ("${int|9-1}", ERROR),
             ("${int|a-b}", ERROR),
-            ("${array|int|1-1|99999999}", ERROR),
+            ("${array|${int|1-1}|99999999}", ERROR),
             ("${current|yyyy-QQ}", ERROR),
             ("{\"a\": ${int|1-1}", "{\"a\": 1"),
             ("open ${int|1-1", "open ${int|1-1"),
         ] {
             assert_eq!(text(content), expected, "{content}");
         }
-        assert_eq!(text("${phone}").len(), 11);
-        assert_eq!(text("${zh|5-5}").chars().count(), 5);
-        assert!(text("${en|5-8}").chars().all(|letter| letter.is_ascii_lowercase()));
+        assert_eq!(text("${phone}").len(), 13);
+        assert_eq!(text("${zh|5-5}").chars().count(), 7);
+        let word = text("${en|5-8}");
+        assert!(word.trim_matches('"').chars().all(|letter| letter.is_ascii_lowercase()), "{word}");
         assert!(text("${email}").contains('@'));
         assert!(["true", "false"].contains(&&*text("${bool}")));
     }
 
     #[test]
     fn an_answer_stays_within_its_bound() {
-        assert_eq!(text("${array|array|array|en|100-100|1000|1000|1000}"), ERROR);
+        assert_eq!(text("${array|${array|${array|${en|100-100}|1000}|1000}|1000}"), ERROR);
         assert_eq!(text(&"${en|9999-9999}".repeat(200)), ERROR);
         for handle in [r#"{"httpStatusCode":101}"#, r#"{"httpStatusCode":"x"}"#] {
             assert!(MockRule::read(Some(handle)).is_err(), "{handle}");

@@ -229,12 +229,14 @@ impl ContextPathRule {
         })
     }
 
-    /// Returns the path without the context path, possibly empty; `None` if the path does not begin
-    /// with it. Unlike ShenYu, which removes that many characters from any path.
+    /// The path without the context path; empty if the rule has none. `None` if it does not begin with that. ShenYu
+    /// cuts off as many characters whatever they are.
     pub fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
+        if self.context_path.is_empty() {
+            return Some("");
+        }
         let rest = path.strip_prefix(&*self.context_path)?;
-        let is_whole = rest.is_empty() || rest.starts_with('/') || self.context_path.is_empty();
-        is_whole.then_some(rest)
+        (rest.is_empty() || rest.starts_with('/')).then_some(rest)
     }
 
     /// Returns the path for nodes; `rest` is the part after the context path. If it is empty, a

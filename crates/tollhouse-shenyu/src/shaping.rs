@@ -278,7 +278,7 @@ impl BodyEdits {
         for (path, old, new) in &self.rename {
             path.each(body, &mut |found| {
                 if let Value::Object(members) = found
-                    && let Some(value) = members.remove(old)
+                    && let Some(value) = members.shift_remove(old)
                 {
                     members.insert(new.clone(), value);
                 }

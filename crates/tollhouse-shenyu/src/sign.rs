@@ -281,12 +281,25 @@ fn add_body(members: &mut BTreeMap<Cow<'_, str>, Cow<'_, str>>, body: &[u8]) -> 
     for (name, value) in body {
         let value = match value {
             Value::Null => continue,
-            Value::String(text) => text,
-            value => value.to_string(),
+            value => java_text(&value),
         };
         members.insert(name.into(), value.into());
     }
     Some(())
+}
+
+/// The text of a value as Java prints it: `{a=1, b=[x, null]}`.
+fn java_text(value: &Value) -> String {
+    let listed = |texts: Vec<String>| texts.join(", ");
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", listed(items.iter().map(java_text).collect())),
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| format!("{name}={}", java_text(value));
+            format!("{{{}}}", listed(members.iter().map(member).collect()))
+        }
+        other => other.to_string(),
+    }
 }
 
 /// Adds the query parameters, still percent-encoded. Of duplicate names the first value counts,

@@ -77,11 +77,17 @@ fn in_shenyus_words(cx: &Exchange<'_>, code: ErrorCode) -> Option<(u16, String)>
             | ErrorCode::RetryBudgetExceeded
     );
     let attempts = cx.state.record.attempts.len();
+    let has_ended = attempts > terms.retries as usize;
     // Any other code is the gateway's own refusal, which ShenYu does not have. ShenYu distinguishes
     // retries on the same node from failover to another node.
     let failure = match code {
         ErrorCode::NoNodes | ErrorCode::UpstreamUnresolved => Failure::NoNodes,
+        ErrorCode::DeadlineExceeded => Failure::CallTimedOut,
         _ if !is_late && !is_nodes => return None,
+        // Without a retry left, the last attempt counts; with some left, no other node was there to ask.
+        _ if is_late && has_ended && terms.again == Again::Elsewhere => {
+            Failure::TimedOut(terms.timeout)
+        }
         _ if attempts > 1 && terms.again == Again::Elsewhere => Failure::FailoverExhausted,
         _ if attempts > 1 => Failure::RetriesExhausted { is_late },
         // ShenYu counts the first attempt as one of the exhausted retries.

@@ -230,6 +230,7 @@ fn table(chain: Arc<Chain>, comes_first: bool, targets: Box<[Arc<RouteEntry>]>) 
         statuses: chain.terms().statuses,
         counted_as: ShenyuType::Http,
         again: Again::Elsewhere,
+        retries: 0,
         timeout: Default::default(),
     };
     let mut entry = entry(ROUTE.to_owned(), Target::None, terms);
@@ -245,6 +246,7 @@ fn target(target: &Destination, terms: &Terms, upstreams: &mut Upstreams) -> Rou
         statuses: terms.statuses,
         counted_as: counted_as(target.carries),
         again: target.again,
+        retries: target.upstream.retries.unwrap_or(0),
         timeout: target.timeout,
     };
     let id = format!("{ROUTE}/{}", target.id);

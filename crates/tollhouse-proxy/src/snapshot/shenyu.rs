@@ -31,6 +31,8 @@ pub struct ShenyuTerms {
     pub counted_as: ShenyuType,
     /// Retry policy after a failed attempt.
     pub again: Again,
+    /// Attempts after the first.
+    pub retries: u32,
     /// Timeout of an attempt, until its response begins.
     pub timeout: Duration,
 }

@@ -380,3 +380,24 @@ async fn health_is_told_without_the_wrapper_of_other_answers_and_tools_are_refus
     let tool = fixture.call("POST", "/shenyu-client/register-mcp", &json!({})).await;
     assert!(tool["message"].as_str().is_some_and(|it| it.contains("mcpServer")), "{tool}");
 }
+
+#[tokio::test]
+async fn rows_with_few_members_have_the_others_as_null() {
+    let fixture = Fixture::new().await;
+    let plugin = json!({"name": "plain", "role": "HttpProcess"});
+    let metadata = json!({"appName": "a", "path": "/a", "rpcType": "http", "serviceName": "s",
+        "methodName": "m", "namespaceId": NAMESPACE});
+    for (path, body, name, members) in [
+        ("/plugin-template", plugin, "plain", ["config", "sort"]),
+        ("/meta-data/createOrUpdate", metadata, "a", ["pathDesc", "rpcExt"]),
+    ] {
+        fixture.expect("POST", path, &body, "create success").await;
+        let resource = path.split('/').nth(1).unwrap();
+        let list = get(&fixture, &format!("/{resource}?name={name}&path=/{name}")).await;
+        let rows = list["dataList"].as_array().expect("a list");
+        let row = rows.iter().find(|row| row["name"] == name || row["appName"] == name).unwrap();
+        for member in members {
+            assert_eq!(row.get(member), Some(&Value::Null), "{path} {member}");
+        }
+    }
+}

@@ -210,6 +210,23 @@ fn a_node_that_is_too_slow_is_given_up_in_shenyus_words() {
 }
 
 #[test]
+fn a_second_node_that_is_too_slow_ends_a_failover_with_its_timeout() {
+    let slow = |connection: &mut Connection| {
+        connection.request();
+        let _ = connection.wait_end();
+    };
+    let (first, second) = (Origin::script(slow), Origin::script(slow));
+    let ports = [first.address().port(), second.address().port()];
+    for (retries, status, code) in [(1, 504, r#""code":504"#), (2, 503, r#""code":-121"#)] {
+        let rule = json!({"timeout": 100, "retry": retries, "retryStrategy": "failover"});
+        let gateway = serving(&[pair("divide", "/", nodes(ports), rule)]).start();
+        let answer = gateway.client().get("/");
+        assert_eq!(answer.status(), status, "{retries}: {}", answer.text());
+        assert!(answer.text().contains(code), "{retries}: {}", answer.text());
+    }
+}
+
+#[test]
 fn websocket_is_carried_by_its_own_plugin() {
     let origin = Origin::script(|connection: &mut Connection| {
         if connection.request().is_some_and(|request| request.field("upgrade").is_some()) {

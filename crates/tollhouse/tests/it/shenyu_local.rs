@@ -67,3 +67,29 @@ fn local_rest_sets_a_gateway_up_as_it_does_shenyus() {
         (gateway.client().get("/order/findById").status() == 404).then_some(())
     });
 }
+
+#[test]
+fn redirect_leads_to_the_gateways_own_interface_for_callers_with_the_key() {
+    let gateway = gateway().without_resources().set("shenyu.local_key_sha512", DIGEST).start();
+    let plugin = |name: &str| json!({"name": name, "enabled": true, "role": "x", "sort": 110});
+    assert_eq!(set(&gateway, "plugin/saveOrUpdate", &plugin("redirect")), "success");
+    let condition =
+        json!([{"paramType": "uri", "operator": "=", "paramName": "/", "paramValue": "/setup"}]);
+    let pair = json!({"pluginName": "redirect", "selectorHandler": "",
+        "ruleHandler": json!({"redirectURI": "/shenyu/plugin/saveOrUpdate"}).to_string(),
+        "conditionDataList": condition});
+    assert_eq!(set(&gateway, "plugin/selectorAndRule", &pair), "success");
+    let ask = |key: &str| {
+        let body = plugin("rewrite").to_string();
+        gateway.client().ask(format!(
+            "POST /setup HTTP/1.1\r\nHost: a\r\nlocalKey: {key}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    };
+    let done = wait_for("the rule to serve", || {
+        Some(ask("sesame")).filter(|answer| answer.status() != 404)
+    });
+    assert_eq!((done.status(), done.text().as_str()), (200, "success"));
+    assert_eq!(ask("wrong").status(), 403);
+}

@@ -57,6 +57,7 @@ impl RunningWorker {
             snapshots: Arc::clone(&snapshots),
             listeners: listeners.http,
             proxied_listeners: Vec::new(),
+            unix_listeners: Vec::new(),
             stream_listeners: listeners.streams,
             phase: receiver,
             metrics: Arc::clone(&metrics),

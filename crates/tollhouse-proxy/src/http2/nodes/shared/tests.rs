@@ -8,7 +8,7 @@ use crate::testing::worker;
 
 fn key(port: u16) -> PoolKey {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    PoolKey { address, pool: 1, server_name: None, comes_for: None }
+    PoolKey { address: address.into(), pool: 1, server_name: None, comes_for: None }
 }
 
 /// An opening for one request, and the place of that request.

@@ -289,7 +289,7 @@ fn what_cannot_be_filled_in_is_named() {
         ("{{randomInt 5 5}}", "`randomInt`: 5 must be above 5"),
         ("{{randomInt \"a\" 5}}", "needs a whole number, not a text"),
         ("{{div 1 0}}", "`div`: division by zero"),
-        ("{{index (list 1) 5}}", "no element 5"),
+        ("{{index (list 1) 5}}", "element 5 does not exist"),
         ("{{repeat 999999999 \"aaaa\"}}", "more than"),
         ("{{repeat -1 \"a\"}}", "cannot repeat"),
         ("{{randomString 99999999}}", "more than"),

@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn a_code_says_what_to_do() {
         assert_eq!(Code(58).to_string(), "SASL_AUTHENTICATION_FAILED: check user and password");
-        assert_eq!(Code(-1).to_string(), "error -1 of Kafka's");
+        assert_eq!(Code(-1).to_string(), "Kafka error -1");
         assert!(Code(0).is_success() && Code(6).is_of_leaders() && Code(10).is_too_large());
         assert!(!Code(58).is_of_leaders());
     }

@@ -43,6 +43,7 @@ fn every_page_has_its_headings_in_order() {
 const WITHOUT_DEFAULT: &[&str] = &[
     "acl.external_user_label_field_parser",
     "openid-connect.client_jwt_assertion_alg",
+    "openid-connect.par.endpoint_auth_method",
     "proxy-rewrite.method",
     "traffic-split.rules.weighted_upstreams.upstream.http_version",
     "traffic-split.rules.weighted_upstreams.upstream.proxy_protocol",

@@ -39,7 +39,7 @@ async fn a_certificate_is_renewed_without_its_key_where_the_stored_one_fits() {
     assert_eq!((&value["stored_key_fits"], &value["key_fits"]), (&true.into(), &Value::Null));
     assert_eq!(value["before"]["names"], json!(["a.test", "b.test"]));
     assert_eq!(value["after"]["names"], json!(["b.test", "c.test"]));
-    assert!(value["after"]["faults"].to_string().contains("it does not stand for a.test"));
+    assert!(value["after"]["faults"].to_string().contains("it does not cover a.test"));
     assert!(!told.text.contains("PRIVATE"), "no key is told");
     let renewed = fixture.call("PATCH", "/ssls/1", json!({ "cert": new }).to_string()).await;
     assert_eq!(renewed.status, 200, "{renewed:?}");

@@ -215,7 +215,7 @@ mod tests {
                     member("a", status()),
                     member("b", MemberStatus { cluster_id: 2, ..status() }),
                 ],
-                Some((Severity::Problem, "are of 2 clusters", "one cluster only")),
+                Some((Severity::Problem, "belong to 2 clusters", "one cluster only")),
             ),
             (vec![member("a", full)], Some((Severity::Problem, "NOSPACE", "alarm disarm"))),
             (

@@ -272,7 +272,7 @@ mod tests {
         check(
             http,
             |case| case.checks.body_matches = Some("(".into()),
-            "checks.body_matches: is no",
+            "checks.body_matches: invalid regular expression",
         );
         let json = Some(("a.b".to_owned(), serde_json::Value::Null));
         check(

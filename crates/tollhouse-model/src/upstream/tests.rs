@@ -323,7 +323,7 @@ fn a_service_of_the_registry_is_named_with_or_without_its_namespace() {
 #[test]
 fn wrong_names_of_services_are_refused_with_a_remedy() {
     for (name, expected) in [
-        (json!("a/b/c"), "more than one slash (got \"a/b/c\"); write namespace/service; where"),
+        (json!("a/b/c"), "more than one slash (got \"a/b/c\"); write namespace/service; if"),
         (json!("/orders"), "the namespace and the service must not be empty (got \"\"); write"),
         (json!("prod/"), "the namespace and the service must not be empty"),
         (json!("a b"), "failed to match pattern \"^[0-9A-Za-z-./:_]+$\" with \"a b\""),

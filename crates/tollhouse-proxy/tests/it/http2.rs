@@ -497,7 +497,7 @@ fn a_websocket_over_a_stream_that_a_plugin_answers_gets_a_whole_refusal() {
     });
     for (plugins, status) in [
         (json!({"mocking": {"response_status": 200, "response_example": "hello"}}), 501),
-        (json!({"mocking": {"response_status": 204}}), 501),
+        (json!({"mocking": {"response_status": 204, "response_example": ""}}), 501),
         (json!({"mocking": {"response_status": 403, "response_example": "<html>"}}), 403),
         (json!({"response-rewrite": {"status_code": 200, "headers": {"set": {"x": "y"}}}}), 501),
     ] {

@@ -384,7 +384,7 @@ async fn broken_exports_are_refused_and_broken_objects_named_while_the_rest_is_t
         "{answer}"
     );
     for (part, texts) in [
-        ("meta", &["no list of JSON objects"][..]),
+        ("meta", &["expected a list of JSON objects"][..]),
         (
             "selector",
             &[

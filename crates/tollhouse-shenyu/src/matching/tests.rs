@@ -186,7 +186,7 @@ fn conditions_that_nobody_can_evaluate_are_reported() {
         (uri("pathPattern", "/**/a"), "no more pattern data allowed"),
         (uri("regex", "("), "the regular expression cannot be compiled"),
         (uri("regex", "a{1000}{1000}"), "bytes when compiled"),
-        (uri("TimeBefore", "tomorrow"), "`tomorrow` is no time"),
+        (uri("TimeBefore", "tomorrow"), "invalid time `tomorrow`"),
     ];
     for (broken, reason) in cases {
         let selectors = [selector("bad", &[broken]), selector("good", &[uri("match", "/**")])];

@@ -391,7 +391,7 @@ mod tests {
             ("--latency soon", "--latency"),
             ("--latency 20", "write 20ms or 20s"),
             ("--stall-after 1.5 --stall-for 1s", "has no unit"),
-            ("--latency-distribution gauss", "none of fixed"),
+            ("--latency-distribution gauss", "not one of fixed"),
             ("--latency-spread 1ms", "latency-spread"),
             ("--status 99", "not a status"),
             ("--error-rate 101%", "not a share"),

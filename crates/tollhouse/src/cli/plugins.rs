@@ -218,7 +218,7 @@ mod tests {
             assert!(!text.contains("```") && !text.contains("//!"), "{text}");
         }
         let text = text(&page::build("key-auth").expect("it is served"));
-        let field = "    header: string; default \"apikey\"\n        The header that carries";
+        let field = "    header: string; default \"apikey\"\n        Header that carries";
         assert!(text.contains(field), "{text}");
         assert!(text.contains("priority 2500"), "{text}");
     }

@@ -80,7 +80,7 @@ fn a_callback_counts_once_and_for_the_browser_that_was_sent_alone() {
     };
     // The address in another browser logs nobody in there.
     let elsewhere = refused(&mut browsers, &mut Browser::default(), back);
-    assert!(elsewhere.contains("not begun by this browser"), "{elsewhere}");
+    assert!(elsewhere.contains("this browser did not start the login"), "{elsewhere}");
     // Nor does a state that was begun in this one, and is another.
     let mut other = Browser::default();
     let other_sent = other.get(&mut browsers, "/a");

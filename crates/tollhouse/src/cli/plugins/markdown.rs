@@ -109,11 +109,11 @@ mod tests {
         let page = page("key-auth").expect("it is served");
         let parts = [
             "# key-auth\n",
-            "carry a key which some consumer has",
+            "carry the key of a consumer",
             "- authentication, priority 2500, phases rewrite",
             "## Example\n\n```json\n{",
             "## Fields\n",
-            "| `header` | string | `\"apikey\"` |  | The header that carries the key. |",
+            "| `header` | string | `\"apikey\"` |  | Header that carries the key; `apikey` by default. |",
             "## Fields of a consumer\n",
             "| `key` | string | required |",
             "Encrypted in the store: `key`.",

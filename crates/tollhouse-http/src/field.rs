@@ -325,15 +325,18 @@ impl Fields {
         name: &'f [u8],
         buffer: &'a [u8],
     ) -> impl Iterator<Item = &'a [u8]> + 'f {
-        let initial = name.first().copied().unwrap_or_default();
+        let end_of = |name: &[u8]| name.last().copied().unwrap_or_default();
+        let (initial, end) = (name.first().copied().unwrap_or_default(), end_of(name));
         // A length of 0 matches no field, because names are not empty.
         let name_bytes = u16::try_from(name.len()).unwrap_or_default();
-        // The length excludes nearly all fields, and the first letter most of the rest.
+        // The length excludes nearly all fields, the first and the last letter most of the rest. Most
+        // names are spelled alike, which is cheaper to compare than letters regardless of case.
         let is_meant = move |field: &&Field| {
             field.name_bytes == name_bytes && field.known != Known::Hidden && {
                 let found = field.name().bytes_in(buffer);
                 found.first().is_some_and(|first| (first ^ initial) & !0x20 == 0)
-                    && found.eq_ignore_ascii_case(name)
+                    && (end_of(found) ^ end) & !0x20 == 0
+                    && (found == name || found.eq_ignore_ascii_case(name))
             }
         };
         self.list.iter().filter(is_meant).map(move |field| field.value().bytes_in(buffer))

@@ -1,4 +1,4 @@
-//! One attempt to obtain a certificate: resumes an existing order or creates one, and advances it
+//! An attempt to obtain a certificate: resumes an existing order or creates one, and advances it
 //! as far as the authority permits.
 //!
 //! Every result is stored before the next step, so that an interrupted attempt (by the end of the

@@ -67,7 +67,8 @@ pub fn bare_services(skipped_plugins: &[String]) -> Arc<Services> {
     Arc::new(services)
 }
 
-/// What a running gateway offers its plugins where they are only compiled: nothing runs beside them.
+/// Services of a running gateway for plugins that are only compiled, without a background
+/// runtime.
 pub(crate) fn trial_services(bootstrap: &Bootstrap) -> Services {
     let mut services = services(bootstrap, &MemoryBudget::new(0));
     services.background = None;

@@ -87,6 +87,21 @@ struct StartFacts {
 }
 
 impl StartFacts {
+    /// Collects the facts that follow from the configuration and the open sockets. The other two
+    /// fields are empty.
+    fn new(bootstrap: &Bootstrap, sockets: &Sockets, workers: usize) -> Self {
+        Self {
+            data_plane: sockets.http_addresses(),
+            unix_paths: sockets.unix_paths(),
+            streams: sockets.stream_addresses(),
+            workers,
+            new_data_dir: None,
+            admin_key_file: secrets::admin_key_file(bootstrap),
+            registry_secret_files: registry::secrets::files(bootstrap),
+            fewer_clients: None,
+        }
+    }
+
     /// Publishes the data plane's addresses for the console.
     fn publish_addresses(&self, cx: &ControlContext) {
         let over = |wanted: Transport| {
@@ -141,16 +156,8 @@ impl Process {
         let tickets = settings.tls.terms.tickets.clone();
         let legacy = Legacy { tickets, metrics: Arc::clone(&cx.metrics) };
         let spares = Spares::duplicate(&sockets, legacy)?;
-        let start = StartFacts {
-            data_plane: sockets.http_addresses(),
-            unix_paths: sockets.unix_paths(),
-            streams: sockets.stream_addresses(),
-            workers,
-            new_data_dir,
-            admin_key_file: secrets::admin_key_file(bootstrap),
-            registry_secret_files: registry::secrets::files(bootstrap),
-            fewer_clients,
-        };
+        let facts = StartFacts::new(bootstrap, &sockets, workers);
+        let start = StartFacts { new_data_dir, fewer_clients, ..facts };
         start.publish_addresses(&cx);
         let introspection = Introspection::new(&cx, &source)?;
         // Started before the data plane, so that clients of the data plane find the Admin API too.

@@ -77,7 +77,7 @@ pub async fn start(
     if password.is_none() && !address.ip().is_loopback() {
         tracing::warn!(
             %address,
-            "whoever reaches ShenYu's admin can log in with the password that ShenYu is shipped with, unless \
+            "any client that reaches ShenYu's admin can log in with the password that ShenYu is shipped with, unless \
              it was changed: set shenyu.admin_password before the first start, or change it there"
         );
     }
@@ -85,8 +85,8 @@ pub async fn start(
     if sync_token.is_none() && !address.ip().is_loopback() {
         tracing::warn!(
             %address,
-            "whoever reaches ShenYu's admin can follow it without a token, and so read secrets of \
-             applications: set shenyu.sync_token where gateways of ShenYu's are from 2.7.2 on"
+            "any client that reaches ShenYu's admin can follow it without a token, and so read secrets of \
+             applications: set shenyu.sync_token if the gateways of ShenYu are 2.7.2 or newer"
         );
     }
     let sync_token = sync_token.map(|token| token.expose().to_owned());

@@ -196,7 +196,7 @@ fn says_who_asks(name: &[u8]) -> bool {
     !separator.is_ascii_alphanumeric() && IDENTITY_STARTS.iter().any(begins)
 }
 
-/// Whether `name` equals `text`, given in lower case, regardless of case. Setting one bit folds the
+/// Compares `name` with `text`, given in lower case, regardless of case. Setting one bit folds the
 /// case; otherwise it maps only CR to `-`, and a head with CR inside a line is refused.
 #[inline(always)]
 fn folds_to<const BYTES: usize>(name: &[u8], text: &[u8; BYTES]) -> bool {

@@ -46,8 +46,8 @@ async fn open(address: Endpoint, header: &[u8]) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// A socket that is reset where nobody waits for it any more, until it is known to be of use: one that has just
-/// been connected would keep its port for a minute (see [`Stream::reset_when_dropped`]).
+/// Connects a socket that is reset if it is dropped before its first use. Closed in the ordinary
+/// way, it would keep its port for a minute (see [`Stream::reset_when_dropped`]).
 async fn open_tcp(address: SocketAddr) -> io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     set_socket_linger(&socket, Some(Duration::ZERO))?;

@@ -32,12 +32,11 @@ pub struct UnixListenError {
     hint: &'static str,
 }
 
-/// One Unix socket that is listened on, with a handle for each worker.
+/// A listening Unix socket, with a handle for each worker.
 #[derive(Debug)]
 pub struct UnixListeners {
-    /// Its path.
     pub path: UnixPath,
-    /// Its handles.
+    /// Handles of the socket, one per worker.
     pub sockets: Vec<StdUnixListener>,
 }
 

@@ -68,8 +68,9 @@
 //! `$http_cookie`, `$cookie_sid`), keep users apart as well. `consumer_isolation: false` says that all
 //! clients of the route get the same answers: identities and cookies do not count then.
 //!
-//! `$host` in a key stands for host and port as the client names them. Whoever may use the route may
-//! `PURGE`: plugins that authenticate come first, and `methods` of the route can leave it out.
+//! `$host` in a key stands for host and port as the client names them. Every client that may use
+//! the route may `PURGE`: plugins that authenticate come first, and `methods` of the route can
+//! leave it out.
 
 use std::sync::Arc;
 
@@ -113,17 +114,17 @@ const DISK_METHODS: [&[u8]; 3] = [b"GET", b"HEAD", b"POST"];
 /// A text, or one variable.
 const PART_PATTERN: &str = r"(^[^\$].+$|^\$[0-9a-zA-Z_]+$)";
 
-/// What a route says.
+/// Configuration on a route.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Config {
     /// The zone to keep answers in.
     #[serde(default = "default_zone")]
     #[schemars(length(min = 1, max = 100))]
     pub cache_zone: String,
-    /// Where the zone keeps them.
+    /// Storage of the zone: on the disk or in memory.
     #[serde(default)]
     pub cache_strategy: Strategy,
-    /// What tells requests apart: texts and variables, put together.
+    /// Texts and variables whose joined values are the key of an answer.
     #[serde(default = "default_key")]
     #[schemars(length(min = 1), inner(regex(pattern = PART_PATTERN)))]
     pub cache_key: Vec<String>,
@@ -142,10 +143,10 @@ pub struct Config {
     /// `Last-Modified` allows to guess. Switch it on to follow RFC 9111 strictly.
     #[serde(default)]
     pub cache_control: bool,
-    /// Where these together are neither empty nor `0`, the cache is not asked.
+    /// Texts and variables: unless their joined values are empty or `0`, the cache is not asked.
     #[schemars(length(min = 1), inner(regex(pattern = PART_PATTERN)))]
     pub cache_bypass: Option<Vec<String>>,
-    /// Where these together are neither empty nor `0`, the answer is not kept.
+    /// Texts and variables: unless their joined values are empty or `0`, the answer is not kept.
     #[schemars(length(min = 1), inner(regex(pattern = PART_PATTERN)))]
     pub no_cache: Option<Vec<String>>,
     /// Seconds that an answer is kept at most, and that one without a lifetime is kept; zones in memory only.
@@ -164,7 +165,7 @@ pub struct Config {
     pub max_resp_body_size: u64,
 }
 
-/// Where answers are kept.
+/// Storage of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
@@ -204,7 +205,7 @@ defaults! {
 /// The plugin.
 pub struct ProxyCache {
     zone: Zone,
-    /// What answers that are kept take memory of.
+    /// Budget of the process from which stored answers take their memory.
     memory: Arc<MemoryBudget>,
     strategy: Strategy,
     key: Parts,

@@ -87,13 +87,13 @@ struct Client {
 
 impl Client {
     fn connect(address: SocketAddr) -> Self {
-        let mut socket = TcpStream::connect(address).expect("somebody listens");
+        let mut socket = TcpStream::connect(address).expect("the server listens");
         socket.set_nodelay(true).expect("a live socket");
         socket.write_all(&[HELLO, SETTINGS_ACK].concat()).expect("sent");
         Self { socket, stream: 1, out: Vec::new(), input: Vec::new(), bytes: 0 }
     }
 
-    /// One call, and all of its answer.
+    /// Makes a call, and reads all of its answer.
     fn call(&mut self, path: &str, message: &impl Message) {
         let message = message.encode_to_vec();
         self.out.clear();

@@ -29,7 +29,7 @@ type Handshakes = HashMap<Box<str>, HostTerms>;
 /// Pending ACME challenges.
 #[derive(Debug, Default)]
 pub struct Challenges {
-    /// Whether any HTTP challenge is pending.
+    /// Set while any HTTP challenge is pending.
     is_any: AtomicBool,
     http: ArcSwap<Tokens>,
     tls: ArcSwap<Handshakes>,

@@ -101,7 +101,7 @@ pub(crate) struct Cluster {
     /// Heartbeats received here that were not sent to the other nodes yet.
     pub(crate) heard: Heard,
     pub(crate) evidence: Evidence,
-    /// Whether any instance may expire, so that the other nodes wait for this node's rounds.
+    /// Set while any instance may expire, so that the other nodes wait for this node's rounds.
     pub(crate) is_awaited: AtomicBool,
     /// Current members and their names.
     members: Mutex<BTreeMap<NodeId, Box<str>>>,

@@ -19,9 +19,9 @@ pub struct Pulse {
     /// Time of the last heartbeat; 0 before the first.
     heartbeat_at_ms: AtomicU64,
     heartbeats: AtomicU64,
-    /// Whether the keeper must be told of the next heartbeat.
+    /// Set while the keeper must be told of the next heartbeat.
     is_awaited: AtomicBool,
-    /// Whether the instance is in this node's next round already.
+    /// Set while the instance is in this node's next round.
     is_in_round: AtomicBool,
     /// Time of the next examination by the timer wheel; 0 if it is not armed.
     due_at_ms: AtomicU64,

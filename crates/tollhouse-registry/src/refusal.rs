@@ -60,7 +60,7 @@ pub enum Refusal {
     #[error("built-in objects stay")]
     BuiltIn,
     /// The new values equal the stored ones.
-    #[error("update data is no change, no need to update")]
+    #[error("the update changes nothing")]
     NoChange,
     /// The object has changed since the change was made of it.
     #[error("changed by another call meanwhile; read it and try again")]

@@ -68,7 +68,7 @@ pub struct Statistics {
     pub commits: AtomicU64,
     /// Total duration of all commits, in microseconds.
     pub commit_us: AtomicU64,
-    /// Whether heartbeats go over the store because the channel does not accept them.
+    /// Set while heartbeats go over the store because the channel does not accept them.
     pub is_channel_down: AtomicBool,
     /// Times that rounds of another node were missing.
     pub round_losses: AtomicU64,

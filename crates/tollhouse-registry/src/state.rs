@@ -43,7 +43,7 @@ pub struct State {
     namespaces: CowMap<Arc<str>, Arc<NamespaceView>>,
     services: CowMap<ServiceKey, Arc<ServiceView>>,
     aliases: CowMap<ServiceKey, PlacedAlias>,
-    /// How many aliases a service has; none is left out.
+    /// Number of aliases per service; services without aliases are left out.
     alias_counts: CowMap<ServiceKey, u32>,
     instances: CowMap<Arc<str>, Placed>,
     rules: CowMap<(RuleKind, Arc<str>), Arc<Rule>>,

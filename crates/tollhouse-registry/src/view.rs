@@ -116,7 +116,6 @@ pub struct NamespaceView {
     /// Changes when any of its aliases is created, changed or deleted.
     pub aliases_revision: Revision,
     pub services: Chunked<Service>,
-    /// Its aliases.
     pub aliases: Chunked<Alias>,
     /// Of all instances of its services.
     pub counts: Counts,

@@ -77,10 +77,11 @@ impl JwtRule {
         Ok(Self { secret: config.secret_key, headers: headers.collect() })
     }
 
-    /// The claims of a token (RFC 7519) that is signed with the secret (RFC 7515, HS256, and HS384 and HS512 where the
-    /// secret is as long as RFC 7518, section 3.2, asks for) and
-    /// counts at `now_s`, in seconds since 1970. `token` is the header of that name, `authorization` the
-    /// other, which counts where there is no `token`.
+    /// Returns the claims of a token (RFC 7519) that is signed with the secret and valid at
+    /// `now_s`, in seconds since 1970. The signature (RFC 7515) is HS256, or HS384 or
+    /// HS512 if the secret is as long as RFC 7518, section 3.2, asks for. `token` and
+    /// `authorization` are the headers of these names; the second counts only if the first is
+    /// missing.
     ///
     /// # Errors
     ///

@@ -68,7 +68,7 @@ impl MockRule {
 struct Draft<'a> {
     now: CivilTime,
     chance: Chance<'a>,
-    /// What values may still be made of; 0 once the text would be too long.
+    /// Bytes that the text may still grow by; 0 once it would be too long.
     bytes_left: usize,
 }
 

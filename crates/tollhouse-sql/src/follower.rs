@@ -33,7 +33,7 @@ pub(crate) struct Following {
     pub(crate) history: Arc<History>,
     /// Wakes the follower because there may be new commits.
     pub(crate) hint: Arc<Notify>,
-    /// Whether this node has committed since the last read.
+    /// Set if this node has committed since the last read.
     has_written: AtomicBool,
     /// Why the log cannot be read; `None` while it can.
     pub(crate) outage: watch::Sender<Option<String>>,

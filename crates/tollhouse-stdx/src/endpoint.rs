@@ -50,7 +50,7 @@ pub enum UnixPathError {
 }
 
 impl Endpoint {
-    /// Its IP address, if it has one.
+    /// IP address; `None` for a Unix socket.
     #[inline]
     pub fn ip(self) -> Option<IpAddr> {
         match self {
@@ -59,7 +59,7 @@ impl Endpoint {
         }
     }
 
-    /// Its port, if it has one.
+    /// Port; `None` for a Unix socket.
     #[inline]
     pub fn port(self) -> Option<u16> {
         match self {

@@ -1,5 +1,5 @@
-//! What std lacks: copy-on-write collections, addresses of sockets of either kind, a coarse clock, a timer wheel, human sizes,
-//! budgets of memory, waits between tries.
+//! Additions to the standard library: copy-on-write collections, addresses of IP and Unix sockets,
+//! a coarse clock, a timer wheel, human sizes, budgets of memory, waits between tries.
 //!
 //! The crate is independent of the product. It starts no threads and performs no I/O, except to
 //! query the kernel about the process and to flush a folder. Every module can be understood and

@@ -58,9 +58,9 @@ impl<const N: usize> ShortText<N> {
 /// An attempt to reach a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecentAttempt {
-    /// Its address.
+    /// Address of the node.
     pub node: Endpoint,
-    /// Its status, or the one that stands for its failure.
+    /// Status of the answer, or the one that stands for the failure.
     pub status: u16,
 }
 

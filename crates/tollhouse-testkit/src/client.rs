@@ -19,7 +19,7 @@ impl RawClient {
     ///
     /// If the connection is refused.
     pub fn connect(address: SocketAddr) -> Self {
-        Self::over(TcpStream::connect(address).expect("somebody listens at the address"))
+        Self::over(TcpStream::connect(address).expect("a server listens at the address"))
     }
 
     /// Wraps an open connection.

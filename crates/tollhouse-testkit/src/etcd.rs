@@ -218,7 +218,7 @@ impl Etcd {
     ///
     /// If the folder cannot be copied.
     pub fn copy(&self) {
-        assert!(self.child.is_none(), "a copy of what is being written is none");
+        assert!(self.child.is_none(), "the data of a running member cannot be copied");
         copy_folder(&self.file("data"), &self.file("copy"));
     }
 
@@ -226,7 +226,7 @@ impl Etcd {
     ///
     /// # Panics
     ///
-    /// If there is no copy, or the member runs.
+    /// If the copy is missing, or the member runs.
     pub fn put_back(&self) {
         assert!(self.child.is_none(), "it does not run");
         std::fs::remove_dir_all(self.file("data")).expect("it is ours");

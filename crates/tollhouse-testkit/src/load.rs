@@ -15,7 +15,7 @@ use crate::wire::Wire;
 /// Use of connections by clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reuse {
-    /// One connection for as long as it stays open.
+    /// The same connection for as long as it stays open.
     KeepAlive,
     /// A new connection for each request.
     Never,

@@ -80,12 +80,12 @@ impl Node {
         &self.conf.host
     }
 
-    /// Its host where one is asked for by name, in `Host` or by SNI: that of a Unix socket is `localhost`, as nginx has it.
+    /// Returns the node's host for `Host` and SNI; `localhost` for a Unix socket, as in nginx.
     pub fn name_or_address(&self) -> &str {
         if self.conf.socket.is_some() { SOCKET_HOST } else { &self.conf.host }
     }
 
-    /// Its address; `None` while its name has none. Of several the first.
+    /// Returns the first address; `None` while the host name has no known address.
     pub fn address(&self) -> Option<Endpoint> {
         match self.locate(crate::balance::FIRST) {
             Located::At(address) => Some(address),

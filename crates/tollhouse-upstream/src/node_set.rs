@@ -45,7 +45,7 @@ pub(crate) struct NodeSet {
     serving: ArcSwap<Serving>,
     /// Held while `serving` is rebuilt.
     rebuild: Mutex<()>,
-    /// Whether the set may contain new nodes whose ramps have not been started.
+    /// Set while there may be new nodes whose ramps have not been started.
     fresh: AtomicBool,
     /// Count of health flips of any node of the upstream, in this set or another.
     flips: Arc<AtomicU64>,

@@ -70,7 +70,7 @@ pub struct Picked<'a> {
     set: SetRef<'a>,
     index: NodeIndex,
     address: Endpoint,
-    /// What its set keeps count of.
+    /// Counters that the set's policy needs.
     needs: Needs,
 }
 

@@ -51,7 +51,7 @@ enum Members {
 /// State shared by all versions of one upstream.
 #[derive(Debug, Clone, Default)]
 struct Ledger {
-    /// Whether a request has ever picked a node; probing starts only then.
+    /// Set once a request has picked a node; probing starts only then.
     used: Arc<AtomicBool>,
     /// Count of health flips.
     flips: Arc<AtomicU64>,

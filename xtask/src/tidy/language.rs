@@ -35,7 +35,7 @@ const EXPRESSIONS: &[&str] = &[
 const ORDINARY_AFTER_NO: &[&str] =
     &["longer", "more", "such", "other", "need", "way", "point", "guarantee", "reason", "effect"];
 
-/// What is wrong with a line.
+/// Kind of an offence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// A doc comment opens with a clause or a pronoun.
@@ -151,7 +151,7 @@ fn documents_bool(source: &Source, number: usize) -> bool {
     has_word(&item[..field_end], "bool")
 }
 
-/// What a line holds of string literals.
+/// Content of the string literals on a line.
 fn literal(line: &Line) -> String {
     let parts = line.text.chars().zip(line.code.chars()).zip(line.comment.chars());
     parts
@@ -165,7 +165,7 @@ fn expression(text: &str) -> Option<&'static str> {
     listed.or_else(|| ["is no", "are no"].into_iter().find(|start| negates_a_noun(&text, start)))
 }
 
-/// Whether `start` is followed by a noun, as in "is no number".
+/// Whether a noun follows `start`. Words of [`ORDINARY_AFTER_NO`] do not count.
 fn negates_a_noun(text: &str, start: &str) -> bool {
     text.match_indices(start).any(|(at, _)| {
         let begins = text[..at].chars().next_back().is_none_or(|before| !before.is_alphanumeric());

@@ -50,7 +50,7 @@ struct Import {
     steps: Vec<Step>,
     problems: Vec<Value>,
     problem_count: usize,
-    /// Those that the data plane would have, in its words.
+    /// Problems that the data plane would report, in its words.
     warnings: Vec<Value>,
     is_refused: bool,
 }

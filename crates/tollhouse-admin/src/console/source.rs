@@ -71,7 +71,8 @@ pub trait ConsoleSource: Send + Sync {
     /// Problems whose path starts with `beginning`.
     fn problems_at(&self, beginning: &str) -> Vec<Value>;
 
-    /// Those that a document would have, were it the configuration. Blocks for as long as it takes to compile.
+    /// Problems that a document would have as the configuration. Blocks while the document is
+    /// compiled.
     fn foresee(&self, document: &Document) -> Vec<Value>;
 
     /// Traffic per second, after the second `since` in Unix time.

@@ -5,10 +5,9 @@ use tollhouse_stdx::UnixPath;
 
 use super::shape::{Read, Shape, collect, refuse};
 
-/// A Unix socket that is listened on.
+/// Unix socket on which the gateway listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnixListen {
-    /// Its path.
     pub path: UnixPath,
     /// Rights of its file: clients need the right to write.
     pub mode: u32,
@@ -19,7 +18,8 @@ const FIELDS: [&str; 2] = ["address", "mode"];
 /// Rights where none are given: owner and group.
 const MODE: u32 = 0o660;
 
-/// A list of tables or addresses; as JSON text, or addresses with commas between them, where there are no tables.
+/// A list of tables or addresses. In a variable or flag it is JSON text; a list of addresses alone
+/// may be separated by commas.
 pub(crate) struct UnixListeners;
 
 impl Shape for UnixListeners {
@@ -60,7 +60,7 @@ fn no_list<T>() -> Read<T> {
     refuse("expected a list of Unix sockets", "write such as [\"unix:/run/tollhouse.sock\"]")
 }
 
-/// One listener: a table, or an address alone.
+/// Reads a listener: a table, or an address alone.
 fn read_one(value: &Value) -> Read<UnixListen> {
     let alone = Map::from_iter([("address".to_owned(), value.clone())]);
     let fields = match value {

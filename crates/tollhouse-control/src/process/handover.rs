@@ -36,7 +36,7 @@ pub struct Spares {
     legacy: Legacy,
 }
 
-/// What a process leaves to its successor beside the sockets.
+/// State that a process leaves to its successor beside the sockets.
 #[derive(Debug, Clone)]
 pub struct Legacy {
     /// The keys of clients' tickets.

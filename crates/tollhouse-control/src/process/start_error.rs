@@ -1,3 +1,6 @@
+//! Error of a start that failed. Problems of the configuration and of its source stay a list, so
+//! that each can be printed; every other failure is one text.
+
 use tollhouse_model::Problems;
 
 /// Why a gateway did not start. Only `Failed` may leave side effects.

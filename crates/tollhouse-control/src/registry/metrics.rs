@@ -36,7 +36,7 @@ pub struct Sources {
     pub connections: Arc<grpc::Counts>,
     /// Counters of the Admin API's registry part.
     pub part: RegistryPart,
-    /// Its clients' calls of the last minute.
+    /// Calls by the registry's clients in the last minute.
     pub last_minute: Arc<LastMinute>,
 }
 

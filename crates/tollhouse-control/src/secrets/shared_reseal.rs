@@ -97,7 +97,7 @@ impl SharedSecrets<'_> {
             bail!(
                 "{} secrets lie in the clear or in APISIX's form: sealed in the form of this gateway, APISIX nodes \
                  could not read them; nothing was written. Set encryption.apisix_form where such nodes share the \
-                 store; where there are none, add --no-apisix-nodes",
+                 store; if no such nodes exist, add --no-apisix-nodes",
                 found.lost_to_apisix
             );
         }
@@ -183,7 +183,7 @@ impl SharedSecrets<'_> {
                 let batch = batch.while_held(lease).when(fence);
                 resealed.written += self.commit(batch, &record.key).await.with_context(|| {
                     format!(
-                        "broken off after {} of {all} objects, which is no harm: all gateways open both keys; \
+                        "broken off after {} of {all} objects, which is harmless: all gateways open both keys; \
                          repeat it once the reason is gone",
                         resealed.written
                     )

@@ -118,7 +118,7 @@ pub(super) fn drift(session: &Session<'_>, findings: &mut Findings) {
     // reported.
     let missing = match (before.is_empty(), after.is_empty()) {
         (true, true) if !results.iter().any(is_direct) => Some(
-            "There is no direct baseline: what a gateway adds cannot be told from what its upstream takes. \
+            "The direct baseline is missing: the time that a gateway adds cannot be told from that of its upstream. \
              Measure the upstream directly in the same session, before and after.",
         ),
         (false, true) if is_measured => Some(

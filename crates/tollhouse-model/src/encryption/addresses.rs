@@ -1,4 +1,5 @@
-//! Addresses with a password in them, `scheme://user:password@host`: secrets in fields that are none otherwise.
+//! Addresses with a password in them, `scheme://user:password@host`: secrets in fields that
+//! otherwise are not secret.
 
 use serde_json::Value;
 

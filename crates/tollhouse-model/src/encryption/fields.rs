@@ -171,7 +171,7 @@ fn open_each(
     unopened
 }
 
-/// What the texts under these fields hide that a key of the ring opens, each with its field.
+/// Decrypts the texts under these fields that a key of the ring opens; returns each with its field.
 pub fn sealed_texts(
     conf: &mut Value,
     owner: Owner<'_>,

@@ -58,13 +58,14 @@ fn read_node(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<N
     Some(Node { priority, ..node })
 }
 
-/// What else decides where a node is: the field for its port, and the scheme of its upstream.
+/// Settings that locate a node beside its address: the field for its port, and the scheme of its
+/// upstream.
 struct Written {
     port: Option<u16>,
     scheme: Scheme,
 }
 
-/// Where a node is, as its address says.
+/// Location of a node, as its address names it.
 enum Place {
     Host(String, Option<u16>),
     Socket(UnixPath),

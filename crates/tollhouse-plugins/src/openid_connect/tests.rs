@@ -192,6 +192,11 @@ fn bad_confs_are_refused() {
     let names = FLAT_OPTIONS.iter().map(|(name, _)| *name);
     let keys: Vec<&str> = names.filter(|name| name.ends_with("_key")).collect();
     assert!(!keys.is_empty() && keys.iter().all(|name| OpenidConnect::ENCRYPTED.contains(name)));
+}
+
+#[test]
+fn a_client_secret_is_required_except_with_jwks_or_pkce() {
+    let session = json!({"secret": "a secret of sixteen letters"});
     let without_secret = json!({"client_id": "a", "discovery": "http://a/"});
     let refusal = |more| Harness::refusal::<OpenidConnect>(&merged(without_secret.clone(), more));
     let lacking = "property \"client_secret\" is required";

@@ -29,9 +29,9 @@ pub(super) struct Validators<'a> {
 }
 
 impl Conditions {
-    /// Conditions of a GET or HEAD; none of other methods. Ranges are defined for GET alone. One pass over the
-    /// header; without conditions nothing is allocated.
-    pub fn of(cx: &RequestContext<'_>) -> Self {
+    /// Reads the conditions of a GET or HEAD; other methods have none. Ranges are defined for GET
+    /// alone. Takes one pass over the header; without conditions nothing is allocated.
+    pub fn from_request(cx: &RequestContext<'_>) -> Self {
         let mut found = Self::default();
         let is_get = cx.method() == b"GET";
         if !is_get && cx.method() != b"HEAD" {
@@ -93,7 +93,7 @@ impl Conditions {
 }
 
 impl<'a> Validators<'a> {
-    pub fn of(stored: &'a Stored) -> Self {
+    pub fn from_stored(stored: &'a Stored) -> Self {
         Self {
             etag: stored.header("etag"),
             last_modified: stored.header("last-modified"),

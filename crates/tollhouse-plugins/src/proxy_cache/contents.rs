@@ -1,5 +1,5 @@
-//! Which files a zone on the disk has: their sizes, when they were last asked for, and until when
-//! they are of use. Bounded in bytes of the disk and in bytes of memory.
+//! List of the files of a zone on the disk: their sizes, when they were last asked for, and until
+//! when they are of use. Bounded in bytes of the disk and in bytes of memory.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,7 @@ pub(super) const NAME_BYTES: usize = 16;
 /// The name of a file.
 pub(super) type Name = [u8; NAME_BYTES];
 
-/// What a file costs in memory: its places in two tables that are three quarters full.
+/// Bytes of memory that a file costs: its places in two tables that are three quarters full.
 const ENTRY_BYTES: u64 = 128;
 
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +20,7 @@ pub(super) struct File {
 }
 
 impl File {
-    /// One of that many bytes on the disk, of use until then.
+    /// Describes a file of `bytes` on the disk that is of use until `expires_unix_s`.
     pub fn new(bytes: u64, expires_unix_s: u32) -> Self {
         Self { used: 0, bytes, expires_unix_s }
     }
@@ -37,7 +37,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// None yet, and never more than `bytes_max` bytes of the disk or `names_bytes` of memory.
+    /// Creates an empty list, limited to `bytes_max` of the disk and `names_bytes` of memory.
     pub fn new(bytes_max: u64, names_bytes: u64) -> Self {
         Self {
             bytes_max,
@@ -97,7 +97,6 @@ impl Contents {
         self.bytes
     }
 
-    /// How many there are.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.files.len()

@@ -25,20 +25,20 @@ use super::store::Keeper;
 const WRITING_BYTES_MAX: u64 = 32 << 20;
 /// Bytes that a removal counts for among the writes that wait: its place in a table and a task.
 const REMOVAL_BYTES: u64 = 256;
-/// How often what is over is looked for.
+/// Interval between removals of expired files.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
-/// How long an answer is left that is over: the next request for it is told that it has expired.
+/// Seconds for which an expired answer stays, so that the next request for it is told `EXPIRED`.
 const EXPIRED_KEPT_S: u32 = 60;
 
-/// Where a zone's files are.
+/// Location of a zone's files.
 #[derive(Debug)]
 pub(super) struct Place {
     pub root: PathBuf,
-    /// How many digits name the folders of each level.
+    /// Number of digits in the folder names of each level.
     pub levels: Vec<u8>,
 }
 
-/// What a zone may take.
+/// Most bytes that a zone may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     /// Of the disk, in whole blocks.
@@ -52,14 +52,14 @@ pub(super) struct DiskZone {
     default_ttl_ms: u64,
     /// Sets indexes that are made one after the other apart.
     indexes: AtomicU64,
-    /// Where files are written; without it nothing is kept.
+    /// Runtime on which files are written; without it nothing is kept.
     background: Option<Handle>,
 }
 
 struct Inner {
     place: Place,
     bytes_max: u64,
-    /// What answers are read into, and sent from.
+    /// Budget of the memory into which answers are read, and from which they are sent.
     memory: Arc<MemoryBudget>,
     contents: Mutex<Contents>,
     /// Changes that the disk does not have yet.
@@ -75,7 +75,8 @@ enum Change {
 }
 
 impl DiskZone {
-    /// Opens a zone, and has somebody look after it.
+    /// Opens a zone. If `services` have a background runtime, it also starts the task that reads
+    /// the folder and removes expired files.
     pub fn open(place: Place, bounds: Bounds, default_ttl_ms: u64, services: &Services) -> Self {
         let inner = Arc::new(Inner {
             place,
@@ -101,7 +102,8 @@ impl DiskZone {
         self.default_ttl_ms
     }
 
-    /// What is kept under a key for a request whose values `signature` tells.
+    /// Looks up the answer under a key. `signature` returns the request's values of the headers
+    /// that it is given.
     pub async fn find(&self, key: &[u8], signature: &dyn Fn(&[String]) -> Vec<u8>) -> Found {
         let index = match self.read(digest_of(key)).await.as_deref() {
             None => return Found::Nothing(None),
@@ -331,8 +333,8 @@ fn is_hex(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Removes the rest of a write that was cut short, and files of an earlier version. Whatever does
-/// not bear a digest for its name is somebody else's, and stays.
+/// Removes the rest of a write that was cut short, or a file of an earlier version. A file whose
+/// name is not a digest belongs to another program, and stays.
 fn remove_leftover(path: &Path) {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     if is_hex(stem)

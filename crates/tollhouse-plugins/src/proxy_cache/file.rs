@@ -20,15 +20,15 @@ const MARK: &[u8; 8] = b"TOLLCCH1";
 const PREFIX_BYTES: usize = 12;
 /// Longest head of a file; heads of answers are bounded well below.
 const HEAD_BYTES_MAX: usize = 1 << 20;
-/// What a file takes on the disk is a multiple of this.
+/// Block size of the disk: a file takes a multiple of it.
 const BLOCK_BYTES: u64 = 4096;
-/// What an index lives for: long enough to lead to answers that follow one another.
+/// Seconds that an index lives: long enough to lead to answers that follow one another.
 const INDEX_LIFE_S: u32 = 86_400;
 
 /// Seconds for which an answer stays that can be revalidated, as `inactive` of APISIX's zones has it.
 const STALE_LIFE_S: u64 = 86_400;
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Item {
     Answer(Arc<Stored>),
@@ -37,7 +37,7 @@ pub(super) enum Item {
 }
 
 impl Item {
-    /// What it costs to hold, roughly.
+    /// Approximate cost in memory, in bytes.
     pub fn bytes(&self) -> u64 {
         match self {
             Item::Answer(stored) => stored.bytes(),
@@ -47,7 +47,7 @@ impl Item {
         }
     }
 
-    /// When it is of no more use, in seconds since 1970; `now_unix_s` is when it is written.
+    /// End of the item's use, in seconds since 1970, if it is written at `now_unix_s`.
     pub fn expires_unix_s(&self, now_unix_s: u32) -> u32 {
         match self {
             Item::Answer(stored) => {
@@ -84,11 +84,11 @@ struct Head {
 /// A file that is written and not yet in its place.
 #[derive(Debug)]
 pub(super) struct Draft {
-    /// Where it is for now.
+    /// Temporary path, beside the final one.
     pub(super) unfinished: PathBuf,
-    /// What it takes on the disk.
+    /// Bytes on the disk, in whole blocks.
     pub(super) bytes: u64,
-    /// When it is of no more use, in seconds since 1970; the file's time says it too.
+    /// End of the file's use, in seconds since 1970; the file's time says it too.
     pub(super) expires_unix_s: u32,
 }
 
@@ -118,7 +118,7 @@ pub(super) fn draft(path: &Path, item: &Item) -> io::Result<Draft> {
     Ok(Draft { unfinished, bytes, expires_unix_s })
 }
 
-/// What a file of that length takes on the disk.
+/// Rounds the length of a file up to whole blocks of the disk.
 pub(super) fn on_disk(bytes: u64) -> u64 {
     bytes.next_multiple_of(BLOCK_BYTES)
 }
@@ -143,7 +143,7 @@ pub(super) fn read(path: &Path, memory: &Arc<MemoryBudget>) -> Option<Item> {
     file.read_exact(&mut head).ok()?;
     let head: Head = serde_json::from_slice(&head).ok()?;
     let body_bytes = file.metadata().ok()?.len().checked_sub((PREFIX_BYTES + head_bytes) as u64)?;
-    // Written by a process that was killed, or changed by somebody: worth no more than a miss.
+    // Written by a process that was killed, or changed by another program: counts as a miss.
     if head.body_bytes != body_bytes {
         return None;
     }
@@ -173,7 +173,7 @@ pub(super) fn read(path: &Path, memory: &Arc<MemoryBudget>) -> Option<Item> {
 
 /// Seconds for which an answer stays that is no longer fresh: to be revalidated, or used while nodes fail.
 fn stale_kept_s(stored: &Stored) -> u64 {
-    let is_revalidated = Validators::of(stored).are_usable();
+    let is_revalidated = Validators::from_stored(stored).are_usable();
     stored.stale_use.if_error_s.max(if is_revalidated { STALE_LIFE_S } else { 0 })
 }
 

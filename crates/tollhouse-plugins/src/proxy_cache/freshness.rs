@@ -147,7 +147,7 @@ impl Fields {
                 0 => return None,
                 ttl_ms => ttl_ms.saturating_add(age_ms),
             },
-            None => self.told_ms(times).unwrap_or_else(|| match policy.silent_ms {
+            None => self.explicit_ms(times).unwrap_or_else(|| match policy.silent_ms {
                 Some(silent_ms) => silent_ms.saturating_add(age_ms),
                 None => self.guess_ms(times).min(policy.guess_most_ms),
             }),
@@ -165,7 +165,7 @@ impl Fields {
     }
 
     /// Lifetime that the answer names.
-    fn told_ms(&self, times: Times) -> Option<u64> {
+    fn explicit_ms(&self, times: Times) -> Option<u64> {
         let directives = self.directives();
         let seconds =
             directives.lifetime_s("s-maxage").or_else(|| directives.lifetime_s("max-age"));

@@ -1,4 +1,5 @@
-//! What is kept: an answer, and by which request headers answers to one key differ.
+//! Items of a zone: an answer, and an index of the request headers by which answers to one key
+//! differ.
 
 use std::sync::Arc;
 
@@ -53,7 +54,7 @@ pub(super) struct Stored {
     /// With `Date` of the node, or of the arrival.
     pub headers: SharedLines,
     pub body: Bytes,
-    /// What the node said of the length of a body that was not sent, since the request was HEAD.
+    /// Body length that the node named in its answer to a HEAD request, which has no body.
     pub left_out_bytes: Option<u64>,
     pub stored_unix_ms: u64,
     pub life: Life,
@@ -82,7 +83,7 @@ impl Stored {
         found.map(|(_, value)| &**value)
     }
 
-    /// What it costs to keep.
+    /// Cost in memory, in bytes, with the overhead of the containers.
     pub fn bytes(&self) -> u64 {
         let headers = self.headers.iter().map(|(name, value)| name.len() + value.len());
         let lines = self.headers.len() as u64 * LINE_OVERHEAD_BYTES;
@@ -90,8 +91,8 @@ impl Stored {
     }
 }
 
-/// A body, and the memory that it takes of the process's budget for as long as anybody holds it: a
-/// zone, or a client that it is being sent to.
+/// A body, and its share of the process's memory budget. The share is given back when the last
+/// owner releases the body: a zone, or a client that it is being sent to.
 struct Held {
     body: Vec<u8>,
     _reservation: Reservation,
@@ -117,12 +118,12 @@ pub(super) struct VaryIndex {
     pub generation: u64,
 }
 
-/// What a look-up comes to.
+/// Result of a look-up.
 #[derive(Debug, Clone)]
 pub(super) enum Found {
     /// An answer, fresh or not; on the disk, with the index that led to it.
     Stored(Arc<Stored>, Option<VaryIndex>),
-    /// None; on the disk, with the index that there is.
+    /// No answer; on the disk, with the index of the key, if any.
     Nothing(Option<VaryIndex>),
 }
 

@@ -1,5 +1,5 @@
-//! What tells requests apart: keys made of texts and variables, and the values of the headers that
-//! an answer varies by.
+//! Properties that tell requests apart: keys made of texts and variables, and the values of the
+//! headers that an answer varies by.
 
 use std::borrow::Cow;
 

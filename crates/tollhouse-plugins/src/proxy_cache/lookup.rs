@@ -9,7 +9,7 @@ use super::conditional::{Conditions, NAMES, Validators};
 use super::directives::Directives;
 use super::invalidation::{self, Invalidation};
 use super::item::{Found, Stored, VaryIndex};
-use super::reuse::{Verdict, View, judge};
+use super::reuse::{Verdict, View, check};
 use super::store::{Keeper, Zone};
 use super::{DISK_METHODS, Progress, ProxyCache, Strategy, for_head, key, ranges};
 
@@ -154,11 +154,11 @@ impl ProxyCache {
         let now_ms = cx.now().unix_ms;
         let header = if self.config.cache_control { cx.header("cache-control") } else { None };
         let directives = header.map(|header| Directives::parse(Some(header)));
-        let conditions = Conditions::of(cx);
+        let conditions = Conditions::from_request(cx);
         let is_head = cx.method() == b"HEAD";
         let (status, stored, index) = match found {
             Found::Nothing(index) => ("MISS", None, index),
-            Found::Stored(stored, index) => match judge(&stored, now_ms, directives.as_ref()) {
+            Found::Stored(stored, index) => match check(&stored, now_ms, directives.as_ref()) {
                 Verdict::Expired => ("EXPIRED", Some(stored), index),
                 Verdict::TooOld => ("STALE", Some(stored), index),
                 Verdict::Fresh => {
@@ -195,7 +195,7 @@ impl ProxyCache {
 impl PendingAnswer {
     /// Has the node give an answer that can be stored, or say that the stored one is still good.
     fn ask_for_all(&mut self, cx: &mut RequestContext<'_>, keeper: &Keeper) {
-        let validators = self.stored.as_deref().map(Validators::of).unwrap_or_default();
+        let validators = self.stored.as_deref().map(Validators::from_stored).unwrap_or_default();
         let status = self.stored.as_ref().map(|stored| stored.status);
         self.is_revalidation = status == Some(200) && validators.are_usable();
         // An answer for one client is seldom stored; and to send a part is the node's work as long as the whole is

@@ -30,7 +30,7 @@ struct Shard {
     clock: u64,
 }
 
-/// What is kept under one key.
+/// Answers that are kept under one key.
 struct Slot {
     used: u64,
     bytes: u64,
@@ -49,7 +49,8 @@ impl MemoryZone {
         self.bytes_max
     }
 
-    /// What is kept under a key for a request whose values `signature` tells.
+    /// Looks up the answer under a key. `signature` returns the request's values of the headers
+    /// that it is given.
     pub fn find(&self, key: &[u8], signature: &dyn Fn(&[String]) -> Vec<u8>) -> Found {
         let mut shard = self.lock(self.shard_of(key));
         let stored = shard.touch(key).and_then(|slot| {

@@ -6,7 +6,7 @@ use tollhouse_plugin::{RequestContext, ResponseContext};
 use super::directives::Directives;
 use super::key::Parts;
 
-/// How users are kept apart.
+/// Separation of the answers of different users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Isolation {
     /// Each identity sees its own answers.

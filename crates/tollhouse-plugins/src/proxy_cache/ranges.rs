@@ -12,9 +12,9 @@ const RANGES_MAX: usize = 32;
 pub(super) enum Selection {
     /// All of it: the field is invalid, has another unit, or names parts that do not adjoin.
     Whole,
-    /// One part, also for ranges that overlap or adjoin; never empty.
+    /// A single part, also for ranges that overlap or adjoin; never empty.
     Part(Range<u64>),
-    /// None of the ranges touches the body: 416.
+    /// No range touches the body: 416.
     Unsatisfiable,
 }
 

@@ -16,14 +16,14 @@ const OF_BODIES: [&str; 4] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Fresh,
-    /// Its own time is over.
+    /// Older than its lifetime.
     Expired,
     /// Fresh, and older than the client accepts.
     TooOld,
 }
 
-/// Judges a stored answer; `directives` are those of the request, where clients may give any.
-pub(super) fn judge(stored: &Stored, now_ms: u64, directives: Option<&Directives<'_>>) -> Verdict {
+/// Checks a stored answer. `directives` are those of the request; `None` if they do not count.
+pub(super) fn check(stored: &Stored, now_ms: u64, directives: Option<&Directives<'_>>) -> Verdict {
     let age_ms = stored.age_ms(now_ms);
     let wants = |name: &str| {
         let seconds = directives.and_then(|directives| directives.seconds(name));
@@ -93,7 +93,7 @@ impl View<'_> {
         if self.conditions.is_empty() || !(200..300).contains(&stored.status) {
             return None;
         }
-        let validators = Validators::of(stored);
+        let validators = Validators::from_stored(stored);
         if self.conditions.is_not_modified(validators) {
             return Some(self.copy_lines(Answer::status(304), stored, &OF_BODIES));
         }
@@ -171,7 +171,7 @@ mod tests {
             (60, "max-stale", strict, Expired),
         ] {
             let asked = Directives::parse(Some(Cow::Borrowed(directives.as_bytes())));
-            let found = judge(&stored(stale_use), 1_000_000 + after_s * 1_000, Some(&asked));
+            let found = check(&stored(stale_use), 1_000_000 + after_s * 1_000, Some(&asked));
             assert_eq!(found, expected, "{after_s} {directives} {stale_use:?}");
         }
     }

@@ -57,7 +57,7 @@ impl Zone {
         }
     }
 
-    /// How long an answer lives that does not say; zones on the disk only.
+    /// Default lifetime of answers; 0 for zones in memory, where the route sets it.
     pub fn default_ttl_ms(&self) -> u64 {
         match self {
             Zone::Memory(_) => 0,
@@ -92,14 +92,14 @@ impl Zone {
     }
 }
 
-/// Where a zone's files go that has no folder of its own.
+/// Folder of a zone on the disk whose settings name none.
 fn default_root(name: &str, scope: &Scope<'_>) -> PathBuf {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
     let folder = name.replace(|letter| !is_plain(letter), "_");
     scope.services.data_dir.join("cache").join(folder)
 }
 
-/// Under which key an answer will be kept.
+/// Key under which an answer will be kept, with what else its storing needs.
 pub(super) struct Keeper {
     pub key: Vec<u8>,
     /// The index that the key has on the disk.
@@ -116,7 +116,7 @@ pub(super) struct Saver {
     keeper: Keeper,
     names: Vec<String>,
     signature: Vec<u8>,
-    /// None once it is clear that it will not be kept.
+    /// Empty once it is clear that the answer will not be kept.
     stored: Option<Stored>,
     body: Vec<u8>,
     /// The memory that the answer takes of the process's budget.

@@ -13,7 +13,7 @@ const MEMORY_ZONE: &str = "memory_cache";
 const MEMORY_BYTES_DEFAULT: u64 = 50 << 20;
 /// Bytes of a zone on the disk that has no size.
 const DISK_BYTES_DEFAULT: u64 = 1 << 30;
-/// How long an answer lives on the disk that does not say, where the bootstrap file does not either.
+/// Default lifetime of answers on the disk, unless the bootstrap file sets another.
 const TTL_MS_DEFAULT: u64 = 10_000;
 
 /// Levels of folders where the bootstrap file does not say: one of 256.
@@ -23,27 +23,28 @@ const LEVELS_MAX: usize = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ZoneSettings {
-    /// Where its files go; `None` for a zone in memory.
+    /// Settings of a zone on the disk; `None` for a zone in memory.
     pub disk: Option<DiskSettings>,
     /// Bytes of what it keeps in memory: answers, or the names of files.
     pub memory_bytes: u64,
     pub default_ttl_ms: u64,
 }
 
-/// Where a zone on the disk keeps its files.
+/// Folders of a zone on the disk, and their size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DiskSettings {
     /// The folder; one below the data directory where it is not given.
     pub path: Option<PathBuf>,
-    /// How many digits name the folders of each level.
+    /// Number of digits in the folder names of each level.
     pub levels: Vec<u8>,
     pub bytes: u64,
 }
 
-/// The zone of that name.
+/// Returns the settings of the zone of that name.
 ///
 /// # Errors
-/// When there is none, or what is said of it makes no sense; the text reaches whoever named it.
+/// If the zone is not configured, or its settings are invalid. The text is shown to the operator
+/// who configures the route.
 pub(super) fn find(name: &str, services: &Services) -> Result<ZoneSettings, ConfError> {
     let ttl = services.attribute("proxy-cache", "cache_ttl");
     let default_ttl_ms = ttl.and_then(ttl_ms).unwrap_or(TTL_MS_DEFAULT);

@@ -109,7 +109,7 @@ pub struct Extremes {
 pub struct MethodReading {
     /// Name of the method in the protocol.
     pub method: &'static str,
-    /// Its service's full name in the protocol.
+    /// Full name of the method's service in the protocol.
     pub service: &'static str,
     /// Number of calls by code; codes that did not occur are left out.
     pub calls: Vec<(Code, u64)>,

@@ -182,7 +182,8 @@ pub(super) fn nothing(api: &HttpApi, request: &Request) -> Response<Body> {
 /// Filters of reported clients.
 const CLIENT_KEYS: &[&str] = &["id", "host", "type", "version"];
 
-/// Where the metrics of reported clients are scraped, as the original answers it: its query filters.
+/// Lists the addresses at which metrics of reported clients are scraped, in the original's form.
+/// The query filters the clients.
 pub(super) async fn clients(api: HttpApi, request: Request) -> Response<Body> {
     let language = Language::wanted(request.uri(), request.headers());
     let text = match read_query(&api, &request, CLIENT_KEYS) {
@@ -236,7 +237,7 @@ impl AsRef<[u8]> for HeldText {
     }
 }
 
-/// Where the metrics of clients are scraped, as Prometheus reads it.
+/// Lists the addresses at which metrics of clients are scraped, in the form that Prometheus reads.
 pub(super) async fn scrape_targets(api: HttpApi) -> Response<Body> {
     let mut response = match clients_reply(&api, all_targets).await {
         Ok(text) => plain(StatusCode::OK, text),

@@ -172,7 +172,7 @@ fn other_routes() -> Router<HttpApi> {
         )
 }
 
-/// An empty list: no node leads the others, and there is no CMDB.
+/// Answers an empty list, because no node leads the others and a CMDB does not exist.
 fn nothing() -> Route {
     get(
         |State(api): State<HttpApi>, request: Request| async move { maintain::nothing(&api, &request) },

@@ -39,7 +39,7 @@ pub struct Record {
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptRecord {
     pub address: Endpoint,
-    /// Its status, or the one that stands for its failure.
+    /// Status of the answer, or the one that stands for the failure.
     pub status: u16,
 }
 

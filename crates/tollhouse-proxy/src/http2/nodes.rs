@@ -27,7 +27,7 @@ use crate::stages::attempt::header_version;
 use crate::worker::Worker;
 use crate::worker::pools::{PoolKey, UpstreamConnection};
 
-/// How a request comes by a connection that is not idle.
+/// Way for a request to get a connection other than an idle one.
 pub(crate) enum Claim {
     /// A stream on an open connection.
     Stream(Box<UpstreamConnection>),

@@ -154,7 +154,8 @@ fn facts_of_node(cx: &Exchange<'_>) -> ResponseFacts {
 /// `answer`.
 ///
 /// # Errors
-/// A plugin has to read the body, and cannot, or makes an open WebSocket of an answer that is none.
+/// If a plugin has to read the body and cannot, or declares an open WebSocket for an answer that
+/// does not open one.
 pub(crate) fn on_answer(
     cx: &mut Exchange<'_>,
     chains: &Chains<'_>,

@@ -7,7 +7,7 @@ use tollhouse_telemetry::recent::{
 
 use crate::exchange::Exchange;
 
-/// Whether a request's head can be shown.
+/// State of a request's head, which decides whether it can be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Head {
     Read,

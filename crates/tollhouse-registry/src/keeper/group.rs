@@ -1,3 +1,6 @@
+//! A group of commands that the keeper commits together. Each command is applied to the group's
+//! state at once; its writes and events are collected, and published only after the commit.
+
 use crate::command::{Command, Outcome};
 use crate::event::InstanceEvent;
 use crate::journal::Journal;

@@ -28,7 +28,7 @@ const TIMEOUT_WHEN_ZERO: Duration = Duration::from_secs(1);
 /// A probe to be made.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// Where to.
+    /// Address that is probed.
     pub address: Endpoint,
     /// `Host` and SNI.
     pub host: String,

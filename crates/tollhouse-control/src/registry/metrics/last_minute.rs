@@ -36,7 +36,7 @@ pub struct LastMinute(Mutex<Interval>);
 struct Interval {
     /// Minute of Unix time that runs.
     minute: u64,
-    /// What was counted up to its beginning.
+    /// Readings at the beginning of the minute.
     before: Vec<MethodReading>,
     calls: Vec<Calls>,
 }

@@ -31,7 +31,7 @@ pub struct InstanceFacts<'a> {
     pub is_isolated: bool,
     /// Version; empty if it has none.
     pub version: &'a str,
-    /// Whether its metadata contains this key with this value.
+    /// Reports whether its metadata contains this key with this value.
     pub has_pair: &'a dyn Fn(&str, &str) -> bool,
     /// Time since its registration.
     pub age: Duration,

@@ -80,7 +80,7 @@ fn a_session_has_a_baseline_before_and_after_that_stays() {
     };
     let mut none = session(run);
     none.results.retain(|run| run.subject != "direct");
-    assert!(message(&none).expect("raised").1.starts_with("There is no direct baseline"));
+    assert!(message(&none).expect("raised").1.starts_with("The direct baseline is missing"));
     // What somebody measures on the way is not about gateways.
     none.suite = None;
     assert_eq!(message(&none), None);

@@ -151,7 +151,8 @@ impl NodeConnections {
         }
     }
 
-    /// Ends the oldest opening that no request waits for, to make room; `false` when there is none.
+    /// Ends the oldest opening that no request waits for, to make room; `false` if every
+    /// opening is awaited.
     #[cold]
     pub(crate) fn end_abandoned(&self) -> bool {
         let mut abandoned = self.abandoned.borrow_mut();

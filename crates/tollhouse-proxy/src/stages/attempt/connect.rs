@@ -107,7 +107,8 @@ impl Attempt<'_> {
         Err(AttemptError { blame: Blame::Nobody, ..AttemptError::last(code) })
     }
 
-    /// A deadline has passed: the client's own, which nobody can mend, or one of the node's.
+    /// Returns the error of a deadline that has passed. The client's own deadline is blamed on no
+    /// node and not retried; any other is blamed on the node.
     pub(super) fn late(&self, cx: &Exchange<'_>, code: ErrorCode, may_retry: bool) -> AttemptError {
         if cx.is_past_call_deadline() {
             let exceeded = AttemptError::last(ErrorCode::DeadlineExceeded);

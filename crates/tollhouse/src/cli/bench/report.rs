@@ -43,7 +43,7 @@ enum Format {
     Html,
     /// The whole result.
     Json,
-    /// One line per case.
+    /// A line per case.
     Csv,
     /// The percentile distributions.
     Hgrm,

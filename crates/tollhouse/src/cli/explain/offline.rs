@@ -75,7 +75,7 @@ impl Offline {
     }
 }
 
-/// What is wrong with objects of ShenYu's, as a gateway of these settings would find it.
+/// Returns the problems that a gateway with these settings would find in objects of ShenYu.
 ///
 /// # Errors
 /// If no runtime can be created.

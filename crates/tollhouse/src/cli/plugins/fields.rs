@@ -10,7 +10,7 @@ pub(in crate::cli) struct Field {
     pub(in crate::cli) name: String,
     /// Accepted types.
     pub(in crate::cli) takes: String,
-    /// Whether the field is required, and its default.
+    /// Meaning of the field's absence: an error, or a default.
     pub(in crate::cli) presence: Presence,
     /// Constraints on the value, in words; empty without constraints.
     pub(in crate::cli) bounds: String,

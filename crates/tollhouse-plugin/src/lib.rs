@@ -6,7 +6,6 @@
 //! [`Exchange`].
 
 #![warn(missing_docs)]
-
 #![forbid(unsafe_code)]
 
 pub mod absent;

@@ -302,7 +302,9 @@ fn find_kept<'o>(
 }
 
 fn elsewhere<'o>(status: u16, location: String) -> Done<'o> {
-    Done::Answered(Box::new(plugin::Answer::status(status).with_header("Location", location.into_bytes())))
+    Done::Answered(Box::new(
+        plugin::Answer::status(status).with_header("Location", location.into_bytes()),
+    ))
 }
 
 fn mock<'o>(rule: &MockRule, cx: &RequestContext<'_>) -> Done<'o> {

@@ -310,7 +310,9 @@ mod tests {
         wait(async {
             let scarce = MemoryBudget::new(u64::from(LETTERS));
             let refused = super::call(&server, &invocation(8000), &scarce).await;
-            assert!(matches!(&refused, Err(CallError::Failed(why)) if why.contains("not enough memory")));
+            assert!(
+                matches!(&refused, Err(CallError::Failed(why)) if why.contains("not enough memory"))
+            );
             drop(refused);
             assert_eq!(scarce.held(), 0);
             let ample = MemoryBudget::new(16 << 20);

@@ -73,7 +73,7 @@ fn etcds_are_examined_sound_full_foreign_and_away() {
     let Some(second) = Etcd::start() else { return };
     let both = format!("{url},{}", second.url());
     let two = [("store.etcd.endpoints", both.as_str()), KEYRING];
-    assert_found(&two, "are of 2 clusters", "one cluster only");
+    assert_found(&two, "belong to 2 clusters", "one cluster only");
     etcd.kill();
     assert_found(&settings, "does not answer", "store.etcd.endpoints");
 }

@@ -226,6 +226,8 @@ fn a_change_of_the_list_of_nodes_leaves_an_unhealthy_one_out_and_ends_the_probes
         everything_with(json!({ "type": "roundrobin", "nodes": nodes }), checks.clone())
     };
     let gateway = gateway().resources(&resources(&[&well, &ill])).start();
+    // Probes begin with the first request.
+    bodies(&gateway, 1);
     wait_status(&gateway, &ill, "unhealthy");
     assert_eq!(bodies(&gateway, 4), ["a"; 4]);
     gateway.reload(&resources(&[&well, &ill, &new]));

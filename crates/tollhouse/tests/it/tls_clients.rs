@@ -97,7 +97,8 @@ fn a_cache_keeps_answers_to_certificates_apart() {
         (&bob, "public.test", "answer 4"),
     ] {
         let answer = client.get(gateway.tls_address(), host, "/page");
-        assert_eq!((answer.status(), answer.text()), (200, expected), "{host}");
+        assert_eq!(answer.status(), 200, "{host}");
+        assert!(answer.text().ends_with(expected), "{host}: {}, not {expected}", answer.text());
     }
 }
 

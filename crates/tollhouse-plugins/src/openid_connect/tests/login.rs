@@ -93,7 +93,7 @@ fn a_callback_counts_once_and_for_the_browser_that_was_sent_alone() {
     assert_eq!(location(&came_back), "/a");
     // Who has copied address and cookies comes too late.
     let late = refused(&mut browsers, &mut before.clone(), back);
-    assert!(late.contains("used already"), "{late}");
+    assert!(late.contains("already been used"), "{late}");
     assert_eq!(provider.requests("/token").len(), 1);
     let mut slow = Browser::default();
     let sent = slow.get(&mut browsers, "/a");

@@ -29,6 +29,8 @@ impl Logger {
         let mut conf = json!({
             "brokers": [{"host": "127.0.0.1", "port": broker.port()}], "kafka_topic": "logs",
             "retry_delay": 0, "batch_max_size": 1, "log_format": {"a": "$uri"},
+            // Only the sizes close a batch, however slowly the machine runs.
+            "inactive_timeout": 3600, "buffer_duration": 3600, "producer_time_linger": 3600,
         });
         conf.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let catalogue = Catalogue::new([PluginType::new::<KafkaLogger>()]);

@@ -6,7 +6,7 @@ use crate::shell;
 use anyhow::{Context, Result, bail};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 /// Interval between requests.
@@ -23,7 +23,8 @@ pub(super) enum Ordinary {
     Fresh { port: u16, path: &'static str },
     /// A connection to the TLS port, up to the server's first message.
     Hello { port: u16 },
-    /// A new datagram session for each question.
+    /// A new datagram session for each question, from one of many addresses, because a gateway
+    /// limits the sessions of each.
     Datagrams { port: u16 },
 }
 
@@ -92,7 +93,10 @@ fn expect_ok(status: u16) -> Result<()> {
 }
 
 fn ask_by_datagram(port: u16) -> Result<()> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    static QUESTIONS: AtomicU8 = AtomicU8::new(0);
+    // All addresses of this network belong to this machine.
+    let source = Ipv4Addr::new(127, 8, 0, QUESTIONS.fetch_add(1, Ordering::Relaxed).max(1));
+    let socket = UdpSocket::bind((source, 0))?;
     socket.set_read_timeout(Some(ANSWER_MAX))?;
     let mut answer = [0; 16];
     // A second question checks that the session serves more than one.

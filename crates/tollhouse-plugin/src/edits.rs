@@ -13,6 +13,9 @@ use tollhouse_stdx::word_bytes::word_bytes;
 use crate::codings::Codings;
 use crate::identity::Identities;
 
+/// Length up to which a value is checked byte by byte.
+const SHORT_BYTES_MAX: usize = 10;
+
 /// Bytes of a line besides name and value.
 const LINE_EXTRA_BYTES: usize = ": ".len() + "\r\n".len();
 
@@ -168,7 +171,7 @@ impl HeaderEdits {
     }
 
     /// Ends the line that begins at `start` and already has its name.
-    #[inline]
+    #[inline(always)]
     fn keep_value(&mut self, start: usize, name_bytes: usize, value: &[u8]) -> Line {
         let value_start = self.bytes.len();
         append_value(&mut self.bytes, value);
@@ -271,7 +274,8 @@ fn append_name(out: &mut Vec<u8>, name: &[u8]) {
 
 #[inline]
 fn append_value(out: &mut Vec<u8>, value: &[u8]) {
-    if control_position(value).is_none() {
+    // The table is cheaper for numbers, which plugins write most often.
+    if value.len() > SHORT_BYTES_MAX && control_position(value).is_none() {
         out.extend_from_slice(value);
     } else {
         append_encoded(out, value, IN_VALUE);

@@ -101,37 +101,36 @@ impl Attempt<'_> {
         connection: &mut UpstreamConnection,
     ) -> Result<(), AttemptError> {
         let mut awaited = Awaited { connection, is_over: false };
-        let answered = self.read_head(cx, awaited.connection).await;
-        // A reset tells the node that its response is no longer wanted.
-        let is_withdrawn = answered.is_err() && cx.client.link.stream.withdrawn().is_some();
-        awaited.is_over = !is_withdrawn;
-        answered
-    }
-
-    async fn read_head(
-        &self,
-        cx: &mut Exchange<'_>,
-        connection: &mut UpstreamConnection,
-    ) -> Result<(), AttemptError> {
         cx.state.response.reset();
         let mut interim = 0;
         let mut reader =
             HeadReader { attempt: self, moved: u64::MAX, send_failed: false, parsed_bytes: 0 };
-        loop {
-            poll_fn(|context| reader.poll(context, cx, connection)).await?;
+        // One future and not two, because its state is moved with every request.
+        let answered = loop {
+            let parsed = poll_fn(|context| reader.poll(context, cx, awaited.connection)).await;
+            if parsed.is_err() {
+                break parsed;
+            }
             if !cx.state.response.is_interim() {
-                return self.check_switch(cx, connection.link.buffer.filled());
+                break self.check_switch(cx, awaited.connection.link.buffer.filled());
             }
             interim += 1;
             if interim > INTERIM_RESPONSES_MAX {
-                return Err(AttemptError::last(ErrorCode::UpstreamBadResponse));
+                break Err(AttemptError::last(ErrorCode::UpstreamBadResponse));
             }
-            pass_interim(cx, connection).await?;
+            let passed = pass_interim(cx, awaited.connection).await;
+            if passed.is_err() {
+                break passed;
+            }
             cx.state.response.reset();
             reader.parsed_bytes = 0;
             // The deadline was changed for the client, so the node's deadline is set again.
             reader.moved = u64::MAX;
-        }
+        };
+        // A reset tells the node that its response is no longer wanted.
+        let is_withdrawn = answered.is_err() && cx.client.link.stream.withdrawn().is_some();
+        awaited.is_over = !is_withdrawn;
+        answered
     }
 
     /// Checks a switch of protocols (101), which the gateway must have asked for, and only to

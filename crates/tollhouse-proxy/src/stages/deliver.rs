@@ -174,7 +174,7 @@ async fn relay_body<R: BodyRelay>(
 }
 
 /// Returns the node's connection to the pool, if it can be reused.
-#[inline]
+#[inline(always)]
 fn release(cx: &Exchange<'_>, way: Way<'_>, answer: Answer) {
     let mut connection = answer.connection;
     let (worker, bounds) = (cx.worker, &way.upstream.terms.keepalive);

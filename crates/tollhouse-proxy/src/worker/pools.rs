@@ -31,7 +31,7 @@ const KEYS_KEPT_MAX: usize = 4 * 1024;
 const SHARE_CLOSED: usize = 8;
 
 /// Key of interchangeable connections.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Eq)]
 pub struct PoolKey {
     pub address: Endpoint,
     /// Scheme, client certificate and isolation, as numbered by the compiler.
@@ -65,6 +65,17 @@ impl PoolKey {
     fn bytes(&self) -> usize {
         let key = if self.comes_for.is_some() { size_of::<ComesFor>() } else { 0 };
         key + self.server_name.as_ref().map_or(PLAIN_BYTES, |name| TLS_BYTES + name.len())
+    }
+}
+
+impl PartialEq for PoolKey {
+    /// Compares inline, because every request to a node looks its key up.
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.pool == other.pool
+            && self.address == other.address
+            && self.server_name == other.server_name
+            && self.comes_for == other.comes_for
     }
 }
 
@@ -240,7 +251,7 @@ impl Pools {
     }
 
     /// Returns a connection to the pool, within the limits of its upstream.
-    #[inline]
+    #[inline(always)]
     pub fn give(
         &self,
         mut connection: Box<UpstreamConnection>,

@@ -7,13 +7,11 @@
 
 mod api7;
 mod connections;
-mod cores;
-mod gateway;
 mod ngxway;
 mod peer;
 mod polaris;
-mod program;
 mod proxy;
+mod resources;
 mod shenyu;
 mod shenyu_gateway;
 mod stage;

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::gateway::Resources;
+use super::resources::Resources;
 use super::stage::{Server, Stage, request};
 use super::{Beat, Length, MOMENT, Options, measure, peer::Upstream, seconds};
 use crate::case::{Case, Threshold, UrlEntry};

@@ -8,7 +8,7 @@
 use serde_json::json;
 
 use super::stage::{Server, Stage, Subject, request};
-use super::{Length, Options, gateway::Resources, measure, peer::Upstream};
+use super::{Length, Options, measure, peer::Upstream, resources::Resources};
 use crate::case::{Case, HttpVersion, Threshold};
 use crate::error::BenchError;
 use crate::plan::{DIRECT, Plan, PlannedCase};

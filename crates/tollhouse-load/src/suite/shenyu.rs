@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::stage::{Server, Stage, Subject, request};
-use super::{Beat, Length, MOMENT, Options, gateway::Resources, measure, peer::Upstream, seconds};
+use super::{
+    Beat, Length, MOMENT, Options, measure, peer::Upstream, resources::Resources, seconds,
+};
 use crate::case::{Case, Threshold};
 use crate::error::BenchError;
 use crate::plan::{DIRECT, Plan, PlannedCase};

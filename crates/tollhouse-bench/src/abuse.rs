@@ -6,7 +6,7 @@
 //! `abuse/node.rs` the nodes.
 
 mod attack;
-mod frames;
+pub(crate) mod frames;
 mod node;
 mod ordinary;
 
@@ -197,7 +197,7 @@ fn round(
     let quiet = ordinary.run(plan.round, &AtomicBool::new(false))?;
     let before = program.memory_bytes()?;
     let accepted_before = nodes.accepted();
-    let Attacked { waits, attacks, peak } = attacked(plan, attack, ports, &program)?;
+    let AttackResult { waits, attacks, peak } = attacked(plan, attack, ports, &program)?;
     Ok(Round {
         quiet_p99_us: quiet.p99_us(),
         p99_us: waits.p99_us(),
@@ -210,14 +210,14 @@ fn round(
 }
 
 /// Latencies of the client during the attack, number of attacks, and peak memory.
-struct Attacked {
+struct AttackResult {
     waits: Waits,
     attacks: u64,
     peak: u64,
 }
 
 /// Runs the client during the attack.
-fn attacked(plan: &Plan, attack: Attack, ports: Listen, program: &Program) -> Result<Attacked> {
+fn attacked(plan: &Plan, attack: Attack, ports: Listen, program: &Program) -> Result<AttackResult> {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let attacker = scope.spawn(|| {
@@ -231,7 +231,7 @@ fn attacked(plan: &Plan, attack: Attack, ports: Listen, program: &Program) -> Re
         is_over.store(true, Ordering::Relaxed);
         let attacks = attacker.join().ok().context("the attacker ended early")?;
         let peak = memory.join().ok().context("the thread that looks at memory ended early")?;
-        Ok(Attacked { waits: waits?, attacks, peak })
+        Ok(AttackResult { waits: waits?, attacks, peak })
     })
 }
 

@@ -13,7 +13,7 @@ mod rest;
 
 use super::budget::{self, Budget, Figure};
 use super::case::{BODY_BYTES, Case};
-use super::generator::{self, Counted};
+use super::generator::{self, RequestCounts};
 use super::measure::{at_once, median};
 use super::origin;
 use super::peer::Peer;
@@ -224,7 +224,7 @@ fn load(proxy: &EdgeProxy, scenario: Scenario, message: &Path, time: Duration) -
     let before = proxy.program.cpu_time()?;
     let text = shell::output_of(&mut command)?;
     let spent = proxy.program.cpu_time()?.saturating_sub(before);
-    let Counted { requests, errors } =
+    let RequestCounts { requests, errors } =
         generator::read_h2load(&text).with_context(|| text.clone())?;
     if requests == 0 || errors > 0 {
         bail!("{}: {requests} answered, {errors} failed:\n{text}", proxy.peer.name());

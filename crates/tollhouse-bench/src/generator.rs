@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tollhouse_testbed::Program;
 
-pub(crate) use tool::{Counted, read_h2load};
+pub(crate) use tool::{RequestCounts, read_h2load};
 use tool::{Server, Tool};
 
 /// Duration of a run before the first round, which warms up the page cache and the core's

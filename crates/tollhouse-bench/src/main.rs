@@ -37,7 +37,7 @@ use anyhow::{Context, Result, bail};
 use case::Case;
 use clap::Parser;
 use peer::Peer;
-use plan::Plan;
+use plan::{Length, Plan};
 use report::{CaseResult, Report};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -96,7 +96,7 @@ fn run(arguments: &BenchArguments) -> Result<()> {
     let plan = arguments.plan()?;
     // A failing case must not discard the results of the others.
     let cases = arguments.chosen_cases();
-    let report = Report::new(machine::describe(&plan), arguments.quick)?;
+    let report = Report::new(machine::describe(&plan), arguments.length())?;
     let mut failed = Vec::new();
     for case in cases {
         println!("== {}", case.name());
@@ -121,10 +121,14 @@ fn show_and_save(report: &Report, result: &CaseResult) -> Result<()> {
 }
 
 impl BenchArguments {
+    fn length(&self) -> Length {
+        if self.quick { Length::Quick } else { Length::Full }
+    }
+
     fn plan(&self) -> Result<Plan> {
         let wanted = if self.peer.is_empty() { Peer::all() } else { self.peer.clone() };
         let peers: Vec<Peer> = wanted.into_iter().filter(|peer| peer.is_installed()).collect();
-        Plan::new(peers, self.quick, || self.program())
+        Plan::new(peers, self.length(), || self.program())
     }
 
     fn chosen_cases(&self) -> Vec<Case> {

@@ -31,6 +31,15 @@ pub(crate) struct Plan {
     pub(super) is_quick: bool,
 }
 
+/// Duration of the cases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// As published.
+    Full,
+    /// One short round per case, for a first try.
+    Quick,
+}
+
 /// Core that a program runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Core {
@@ -49,7 +58,7 @@ impl Plan {
     /// peers.
     pub(super) fn new(
         peers: Vec<Peer>,
-        is_quick: bool,
+        length: Length,
         program: impl FnOnce() -> Result<PathBuf>,
     ) -> Result<Self> {
         for program in ["nginx", "wrk"] {
@@ -64,14 +73,11 @@ impl Plan {
         }
         // This program's own work during a measurement belongs to the side of the load.
         cores.move_to_load();
-        Ok(Self {
-            binary,
-            peers,
-            cores,
-            rounds: if is_quick { 1 } else { ROUNDS },
-            round: if is_quick { QUICK_ROUND } else { ROUND },
-            is_quick,
-        })
+        let (rounds, round) = match length {
+            Length::Full => (ROUNDS, ROUND),
+            Length::Quick => (1, QUICK_ROUND),
+        };
+        Ok(Self { binary, peers, cores, rounds, round, is_quick: length == Length::Quick })
     }
 
     /// Starts a program whose files are in `folder`.

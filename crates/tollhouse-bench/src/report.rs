@@ -5,6 +5,7 @@
 use super::budget::Figure;
 use super::case::Case;
 use super::measure::Row;
+use super::plan::Length;
 use crate::shell;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -39,11 +40,10 @@ pub(crate) struct Report {
 impl Report {
     /// Creates the report. Results of a full run go to `bench/results/`, those of a quick run below
     /// the target folder.
-    pub(crate) fn new(machine: Value, is_quick: bool) -> Result<Self> {
-        let folder = if is_quick {
-            shell::target_directory().join("bench-quick")
-        } else {
-            shell::workspace_root().join("bench/results")
+    pub(crate) fn new(machine: Value, length: Length) -> Result<Self> {
+        let folder = match length {
+            Length::Quick => shell::target_directory().join("bench-quick"),
+            Length::Full => shell::workspace_root().join("bench/results"),
         };
         std::fs::create_dir_all(&folder)?;
         Ok(Self { machine, date: today(), folder })

@@ -16,10 +16,11 @@ pub(crate) fn workspace_root() -> &'static Path {
     crates.and_then(Path::parent).expect("the crate is two folders below the root")
 }
 
-/// Returns cargo's target folder.
+/// Returns cargo's target folder, which contains this program.
 pub(crate) fn target_directory() -> PathBuf {
-    let configured = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    configured.unwrap_or_else(|| workspace_root().join("target"))
+    let program = std::env::current_exe().unwrap_or_default();
+    let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
+    target.map_or_else(|| workspace_root().join("target"), Path::to_owned)
 }
 
 /// Finds a program of the system, or one that was built for the tests.

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::case::Load;
 use crate::connections::Progress;
 use crate::error::BenchError;
 use crate::honesty;
@@ -124,6 +125,18 @@ struct Beat {
     warm_up: Duration,
     duration: Duration,
     repeat: u32,
+}
+
+impl Beat {
+    /// Creates a closed loop for a duration.
+    fn load(&self, connections: usize) -> Load {
+        Load {
+            connections,
+            duration: Some(self.duration),
+            warm_up: self.warm_up,
+            ..Load::default()
+        }
+    }
 }
 
 /// Duration of a case of [`Length::Glance`].

@@ -3,19 +3,19 @@
 
 use std::io::{Read, Result};
 
-pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 pub(super) const DATA: u8 = 0;
-pub(super) const HEADERS: u8 = 1;
+pub(crate) const HEADERS: u8 = 1;
 pub(super) const RST_STREAM: u8 = 3;
-pub(super) const SETTINGS: u8 = 4;
+pub(crate) const SETTINGS: u8 = 4;
 pub(super) const PING: u8 = 6;
 pub(super) const GOAWAY: u8 = 7;
 pub(super) const WINDOW_UPDATE: u8 = 8;
 
-pub(super) const ACK: u8 = 1;
-pub(super) const END_STREAM: u8 = 1;
-pub(super) const END_HEADERS: u8 = 4;
+pub(crate) const ACK: u8 = 1;
+pub(crate) const END_STREAM: u8 = 1;
+pub(crate) const END_HEADERS: u8 = 4;
 
 /// Maximum frame payload, by default.
 pub(super) const FRAME_BYTES_MAX: usize = 16_384;
@@ -24,19 +24,19 @@ const HEAD_BYTES: usize = 9;
 
 /// Type, flags and stream of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) kind: u8,
-    pub(super) flags: u8,
-    pub(super) stream: u32,
+pub(crate) struct Head {
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    pub(crate) stream: u32,
 }
 
 impl Head {
-    pub(super) fn new(kind: u8, flags: u8, stream: u32) -> Self {
+    pub(crate) fn new(kind: u8, flags: u8, stream: u32) -> Self {
         Self { kind, flags, stream }
     }
 
     /// Appends the frame with its payload.
-    pub(super) fn write(self, payload: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn write(self, payload: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(&(payload.len() as u32).to_be_bytes()[1..]);
         out.extend_from_slice(&[self.kind, self.flags]);
         out.extend_from_slice(&self.stream.to_be_bytes());
@@ -45,7 +45,7 @@ impl Head {
 }
 
 /// Reads one frame; its payload replaces the content of `payload`.
-pub(super) fn read(from: &mut impl Read, payload: &mut Vec<u8>) -> Result<Head> {
+pub(crate) fn read(from: &mut impl Read, payload: &mut Vec<u8>) -> Result<Head> {
     let mut head = [0; HEAD_BYTES];
     from.read_exact(&mut head)?;
     let [a, b, c, kind, flags, stream @ ..] = head;
@@ -56,7 +56,7 @@ pub(super) fn read(from: &mut impl Read, payload: &mut Vec<u8>) -> Result<Head> 
 
 /// Returns the header block of a POST (RFC 7541): method, scheme and names from the static table,
 /// literal values.
-pub(super) fn request_block(path: &str) -> Vec<u8> {
+pub(crate) fn request_block(path: &str) -> Vec<u8> {
     let mut block = vec![METHOD_POST, SCHEME_HTTP];
     write_literal(&mut block, PATH_NAME, path);
     write_literal(&mut block, AUTHORITY_NAME, "localhost");

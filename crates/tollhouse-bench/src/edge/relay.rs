@@ -4,7 +4,7 @@
 
 use super::{Cost, medians};
 use crate::peer::Peer;
-use crate::plan::{Core, Plan};
+use crate::plan::{Core, Length, Plan};
 use crate::shell;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -50,12 +50,12 @@ impl Measure {
     }
 
     /// Returns the number of units per round.
-    fn count(self, is_quick: bool) -> u64 {
-        match (self, is_quick) {
-            (Self::Mib, false) => MIB_PER_ROUND,
-            (Self::Mib, true) => MIB_PER_QUICK_ROUND,
-            (Self::Connection, false) => CONNECTIONS_PER_ROUND,
-            (Self::Connection, true) => CONNECTIONS_PER_QUICK_ROUND,
+    fn count(self, length: Length) -> u64 {
+        match (self, length) {
+            (Self::Mib, Length::Full) => MIB_PER_ROUND,
+            (Self::Mib, Length::Quick) => MIB_PER_QUICK_ROUND,
+            (Self::Connection, Length::Full) => CONNECTIONS_PER_ROUND,
+            (Self::Connection, Length::Quick) => CONNECTIONS_PER_QUICK_ROUND,
         }
     }
 }
@@ -72,7 +72,8 @@ pub(super) fn run(plan: &Plan, measure: Measure) -> Result<Vec<Cost>> {
     let mut rounds = Vec::new();
     for round in 0..=plan.rounds {
         let is_short = plan.is_quick || round == 0;
-        let costs = relays.iter().map(|relay| relay.round(measure, measure.count(is_short)));
+        let count = measure.count(if is_short { Length::Quick } else { Length::Full });
+        let costs = relays.iter().map(|relay| relay.round(measure, count));
         rounds.push(costs.collect::<Result<Vec<_>>>().with_context(|| measure.label())?);
     }
     // The first round is the warm-up.

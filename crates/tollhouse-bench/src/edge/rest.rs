@@ -3,10 +3,13 @@
 
 use super::PATH;
 use super::proxy::EdgeProxy;
+use crate::abuse::frames::{
+    self, ACK, END_HEADERS, END_STREAM, HEADERS, Head, PREFACE, SETTINGS, request_block,
+};
 use crate::plan::{Core, Plan};
 use crate::shell;
 use anyhow::{Context, Result, bail};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -45,11 +48,11 @@ impl Kind {
 /// Returns the bytes of user-space memory per connection.
 pub(super) fn bytes_per_connection(plan: &Plan, kind: Kind, proxy: &EdgeProxy) -> Result<f64> {
     let count = if plan.is_quick { CONNECTIONS_QUICK } else { CONNECTIONS };
-    drop(Held::open(plan, kind, proxy, WARM_UP_CONNECTIONS)?);
+    drop(IdleConnections::open(plan, kind, proxy, WARM_UP_CONNECTIONS)?);
     wait_for_connections(kind.port(proxy), |open| open == 0)?;
     shell::pause(REST);
     let before = proxy.program.memory_bytes()?;
-    let held = Held::open(plan, kind, proxy, count)?;
+    let held = IdleConnections::open(plan, kind, proxy, count)?;
     shell::pause(REST);
     let after = proxy.program.memory_bytes()?;
     drop(held);
@@ -67,7 +70,7 @@ impl Kind {
 }
 
 /// Connections that stay open until this is dropped.
-enum Held {
+enum IdleConnections {
     /// Connections held by the program under test, which acts as the generator.
     Tls {
         _holder: Program,
@@ -77,7 +80,7 @@ enum Held {
     },
 }
 
-impl Held {
+impl IdleConnections {
     fn open(plan: &Plan, kind: Kind, proxy: &EdgeProxy, count: usize) -> Result<Self> {
         let port = kind.port(proxy);
         if kind == Kind::Http2 {
@@ -94,64 +97,28 @@ impl Held {
     }
 }
 
-/// Opens an HTTP/2 connection by prior knowledge, and waits for one answer.
+/// Opens an HTTP/2 connection by prior knowledge, and waits for one response.
 fn open_http2(port: u16) -> Result<TcpStream> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(&request())?;
-    let mut seen = Vec::new();
-    let mut buffer = [0; 16 * 1024];
-    while !has_ended(&seen) {
-        let count = stream.read(&mut buffer).context("reading an answer over HTTP/2")?;
-        if count == 0 {
-            bail!("a connection of HTTP/2 ended before the answer did");
+    let mut start = PREFACE.to_vec();
+    Head::new(SETTINGS, 0, 0).write(&[], &mut start);
+    Head::new(HEADERS, END_HEADERS | END_STREAM, 1).write(&request_block(PATH), &mut start);
+    stream.write_all(&start)?;
+    let mut payload = Vec::new();
+    loop {
+        let head = frames::read(&mut stream, &mut payload).context("reading over HTTP/2")?;
+        // Only DATA and HEADERS frames can end a stream.
+        if head.stream == 1 && head.kind <= HEADERS && head.flags & END_STREAM != 0 {
+            break;
         }
-        seen.extend_from_slice(&buffer[..count]);
     }
     // From here on both sides know each other's settings.
-    stream.write_all(&frame(SETTINGS, ACK, 0, &[]))?;
+    let mut end = Vec::new();
+    Head::new(SETTINGS, ACK, 0).write(&[], &mut end);
+    stream.write_all(&end)?;
     Ok(stream)
-}
-
-const HEADERS: u8 = 1;
-const SETTINGS: u8 = 4;
-const END_STREAM: u8 = 1;
-const ACK: u8 = 1;
-const END_HEADERS: u8 = 4;
-/// Length of a frame header (RFC 9113 §4.1).
-const FRAME_HEADER_BYTES: usize = 9;
-
-fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
-    let length = payload.len() as u32;
-    let [_, length @ ..] = length.to_be_bytes();
-    [&length[..], &[kind, flags, 0, 0, 0, stream], payload].concat()
-}
-
-/// Returns the preface, the settings and one request (RFC 7541 appendix A: method GET, scheme http,
-/// then path and authority).
-fn request() -> Vec<u8> {
-    let text = |index: u8, value: &str| [&[index, value.len() as u8], value.as_bytes()].concat();
-    let block = [&[0x82, 0x86][..], &text(0x04, PATH), &text(0x01, "localhost")].concat();
-    let head = frame(HEADERS, END_HEADERS | END_STREAM, 1, &block);
-    let settings = frame(SETTINGS, 0, 0, &[]);
-    [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &settings, &head].concat()
-}
-
-/// Checks whether a frame that ends the first stream has arrived.
-fn has_ended(mut bytes: &[u8]) -> bool {
-    while let Some(([l0, l1, l2, kind, flags, .., stream], rest)) =
-        bytes.split_first_chunk::<FRAME_HEADER_BYTES>()
-    {
-        let length = u32::from_be_bytes([0, *l0, *l1, *l2]) as usize;
-        let Some(after) = rest.get(length..) else { return false };
-        // Only DATA and HEADERS frames can end a stream.
-        if *stream == 1 && *kind <= HEADERS && flags & END_STREAM != 0 {
-            return true;
-        }
-        bytes = after;
-    }
-    false
 }
 
 /// Waits until `is_enough` accepts the number of open connections to a port.
@@ -183,18 +150,6 @@ fn established(table: &str, port: u16) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_answer_has_ended_with_its_stream() {
-        let settings = frame(SETTINGS, 0, 0, &[0; 6]);
-        let head = frame(HEADERS, END_HEADERS, 1, &[0x88]);
-        let data = frame(0, END_STREAM, 1, b"ok");
-        let all = [settings, head, data].concat();
-        for end in 0..all.len() {
-            assert!(!has_ended(&all[..end]), "{end}");
-        }
-        assert!(has_ended(&all));
-    }
 
     #[test]
     fn open_connections_of_a_port_are_counted() {

@@ -51,7 +51,7 @@ const MESSAGE: &str = "{\"text\":\"hello\"}";
 
 /// Number of requests that a generator counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub(crate) struct RequestCounts {
     pub(crate) requests: u64,
     pub(crate) errors: u64,
 }
@@ -128,10 +128,12 @@ impl Tool {
     }
 
     /// Reads the output of the generator, or the file that it wrote.
-    pub(super) fn read(self, text: &str, folder: &Path) -> Result<Counted> {
+    pub(super) fn read(self, text: &str, folder: &Path) -> Result<RequestCounts> {
         let found = match self {
-            Self::Wrk | Self::OurWrk => wrk::parse(text)
-                .map(|outcome| Counted { requests: outcome.requests, errors: outcome.errors }),
+            Self::Wrk | Self::OurWrk => wrk::parse(text).map(|outcome| RequestCounts {
+                requests: outcome.requests,
+                errors: outcome.errors,
+            }),
             Self::Ab | Self::OurAb => read_ab(text),
             Self::H2load => read_h2load(text),
             Self::Ghz => read_ghz(text),
@@ -149,8 +151,8 @@ fn number_after(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-fn read_ab(text: &str) -> Option<Counted> {
-    Some(Counted {
+fn read_ab(text: &str) -> Option<RequestCounts> {
+    Some(RequestCounts {
         requests: number_after(text, "Complete requests:")?,
         errors: number_after(text, "Failed requests:")?
             + number_after(text, "Non-2xx responses:").unwrap_or(0),
@@ -158,29 +160,32 @@ fn read_ab(text: &str) -> Option<Counted> {
 }
 
 /// Reads `requests: 9 total, 9 started, 9 done, 8 succeeded, 1 failed, 0 errored, 0 timeout`.
-pub(crate) fn read_h2load(text: &str) -> Option<Counted> {
+pub(crate) fn read_h2load(text: &str) -> Option<RequestCounts> {
     let line = text.lines().find_map(|line| line.strip_prefix("requests: "))?;
     let of = |name: &str| {
         let part = line.split(", ").find_map(|part| part.strip_suffix(name))?;
         part.trim().parse::<u64>().ok()
     };
-    Some(Counted {
+    Some(RequestCounts {
         requests: of("succeeded")?,
         errors: of("failed")? + of("errored")? + of("timeout")?,
     })
 }
 
 /// Reads `Count: 9` and, under the status codes, `[OK] 9 responses`.
-fn read_ghz(text: &str) -> Option<Counted> {
+fn read_ghz(text: &str) -> Option<RequestCounts> {
     let (all, good) = (number_after(text, "Count:")?, number_after(text, "[OK]")?);
-    Some(Counted { requests: good, errors: all.saturating_sub(good) })
+    Some(RequestCounts { requests: good, errors: all.saturating_sub(good) })
 }
 
 /// Reads the result in Tollhouse's format.
-fn read_result(text: &str) -> Option<Counted> {
+fn read_result(text: &str) -> Option<RequestCounts> {
     let report: Value = serde_json::from_str(text).ok()?;
     let counts = &report["results"][0]["counts"];
-    Some(Counted { requests: counts["succeeded"].as_u64()?, errors: counts["failed"].as_u64()? })
+    Some(RequestCounts {
+        requests: counts["succeeded"].as_u64()?,
+        errors: counts["failed"].as_u64()?,
+    })
 }
 
 #[cfg(test)]
@@ -195,7 +200,7 @@ mod tests {
         let ghz = "Summary:\n  Count:\t900\n\nStatus code distribution:\n  \
                    [OK]            898 responses   \n  [Unavailable]   2 responses   \n";
         let ours = r#"{"results":[{"counts":{"succeeded":898,"failed":2}}]}"#;
-        let counted = |requests| Some(Counted { requests, errors: 2 });
+        let counted = |requests| Some(RequestCounts { requests, errors: 2 });
         assert_eq!(read_ab(ab), counted(900));
         assert_eq!(read_h2load(h2load), counted(898));
         assert_eq!(read_ghz(ghz), counted(898));

@@ -8,7 +8,9 @@ use std::process::Command;
 
 use tollhouse_testbed::{Bootstrap, Cores, Listen, Program, free_port};
 
+use crate::case::{Case, Threshold};
 use crate::error::BenchError;
+use crate::plan::{DIRECT, PlannedCase};
 use crate::report::Environment;
 use crate::resource::{Selector, Watched};
 use crate::suite::Options;
@@ -38,8 +40,33 @@ impl Server {
     }
 }
 
-/// Name in reports, and server.
-pub(super) type Subject = (String, Server);
+/// Measured server.
+#[derive(Debug)]
+pub(super) struct Subject {
+    /// Name in reports.
+    pub(super) name: String,
+    pub(super) server: Server,
+}
+
+impl Subject {
+    pub(super) fn new(name: &str, server: Server) -> Self {
+        Self { name: name.to_owned(), server }
+    }
+
+    /// Creates a case with the checks of all proxy suites: status 200, a body of this length, and
+    /// nearly no failures. The upstream is watched too, if the subject is not the upstream itself.
+    pub(super) fn case(&self, upstream: &Server, path: &str, body_bytes: u64) -> PlannedCase {
+        let mut case = Case::new(self.server.url(path));
+        case.checks.status = vec![200];
+        case.checks.body_bytes = Some(body_bytes);
+        case.thresholds = Vec::from_iter("failure_rate < 0.1%".parse::<Threshold>());
+        let mut watch = vec![upstream.watched.clone()];
+        if self.name != DIRECT {
+            watch.push(self.server.watched.clone());
+        }
+        PlannedCase { subject: self.name.clone(), case, watch }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Stage {
@@ -211,7 +238,7 @@ impl Stage {
             std::mem::take(&mut self.environment).with_program_version(name, &[&program, "-v"]);
         let cores = self.cores.gateway.clone();
         let server = self.start(name, &cores, command, port, &request(upstream.path, ""))?;
-        Ok((name.to_owned(), server))
+        Ok(Subject::new(name, server))
     }
 
     /// Starts ShenYu's own gateway and configures it to forward to the upstream.
@@ -232,7 +259,7 @@ impl Stage {
         let probe = request(upstream.path, "");
         let server = self.start(name, &cores, command, port, &probe)?;
         shenyu_gateway::set_up(port, upstream)?;
-        Ok((name.to_owned(), Server { warms_up: true, ..server }))
+        Ok(Subject::new(name, Server { warms_up: true, ..server }))
     }
 
     fn write(
@@ -282,7 +309,7 @@ fn found(running: &Running) -> Result<Subject, BenchError> {
     let watched = Watched::new("target", processes);
     let server =
         Server { port: parsed.port, watched, running_at: Some(url.clone()), warms_up: true };
-    Ok((name.clone(), server))
+    Ok(Subject::new(name, server))
 }
 
 /// Builds a GET request with `Connection: close` and further header lines.

@@ -3,11 +3,10 @@
 //! checksums.
 //!
 //! Paths of the machine are mapped to neutral ones. The profile of the binary is published beside
-//! it, so that the same compiler can build from the same input with `--profile FILE`. The training
-//! is in `dist/train.rs`, the archives are in `dist/package.rs`.
+//! it, so that the same compiler can build from the same input with `--profile FILE`. The archives
+//! are in `dist/package.rs`, the training is in `tollhouse-bench`.
 
 mod package;
-mod train;
 
 use crate::shell;
 use anyhow::{Context, Result, bail};
@@ -60,7 +59,7 @@ fn train(build: &Build) -> Result<PathBuf> {
     let flags = format!("-Cprofile-generate={}", counts.display());
     let binary = build.run(&build.target.join("dist-train"), &flags)?;
     println!("training it");
-    train::run(&binary)?;
+    crate::bench::train(&binary)?;
     let profile = build.target.join("tollhouse.profdata");
     let mut command = std::process::Command::new(merge);
     shell::run(command.arg("merge").arg("-o").arg(&profile).arg(&counts))?;

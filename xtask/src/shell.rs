@@ -6,7 +6,6 @@ use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// Returns the folder of the root manifest.
 pub(crate) fn workspace_root() -> PathBuf {
@@ -110,26 +109,6 @@ pub(crate) fn target_directory() -> Result<PathBuf> {
     let metadata: serde_json::Value = serde_json::from_str(&text)?;
     let folder = metadata["target_directory"].as_str().context("cargo metadata has no target")?;
     Ok(PathBuf::from(folder))
-}
-
-/// Waits for a moment between two checks of something that sends no notification, such as another
-/// program's port or the clock of a measurement.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the other side is a foreign program; tests never wait here"
-)]
-pub(crate) fn pause(duration: Duration) {
-    std::thread::sleep(duration);
-}
-
-/// Gives the calling thread, and its future threads and child processes, the idle priority, because
-/// the setup of a measurement must not affect the figure. Without `chrt` the priority is unchanged.
-pub(crate) fn stand_back() {
-    let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
-    let status = Command::new("chrt").args(["--idle", "--pid", "0", &thread]).status();
-    if !status.is_ok_and(|status| status.success()) {
-        println!("chrt could not lower a priority: the figures include other work of the machine");
-    }
 }
 
 /// Returns the text of a command as on a terminal, for messages.

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use tollhouse_load::case::Case;
 use tollhouse_load::error::BenchError;
 
-use crate::Asked;
+use crate::Action;
 
 pub use command::run;
 pub use options::{Format, GhzOptions, Options};
@@ -40,13 +40,13 @@ pub struct GhzCommand {
 /// # Errors
 /// If the command line or a file is invalid. For an unknown key, the text suggests the nearest
 /// known one.
-pub fn parse(arguments: &[String]) -> Result<Asked<GhzCommand>, BenchError> {
+pub fn parse(arguments: &[String]) -> Result<Action<GhzCommand>, BenchError> {
     let line = line::parse(arguments)?;
     match line.asked {
-        Some(line::Text::Help) => return Ok(Asked::Print(keys::usage())),
+        Some(line::Text::Help) => return Ok(Action::Print(keys::usage())),
         Some(line::Text::Version) => {
             let version = env!("CARGO_PKG_VERSION");
-            return Ok(Asked::Print(format!("ghz options, read by tollhouse {version}\n")));
+            return Ok(Action::Print(format!("ghz options, read by tollhouse {version}\n")));
         }
         None => {}
     }
@@ -55,7 +55,7 @@ pub fn parse(arguments: &[String]) -> Result<Asked<GhzCommand>, BenchError> {
         None => settings::Settings::default(),
     };
     settings.merge(line.settings);
-    command(&settings).map(Asked::Run)
+    command(&settings).map(Action::Run)
 }
 
 /// Parses the text of a configuration file, without flags. The path determines the format and

@@ -19,7 +19,7 @@ pub use process::Process;
 
 /// Action that a command line requests.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Asked<T> {
+pub enum Action<T> {
     /// Measurement.
     Run(T),
     /// Text to print, such as a version or the help.

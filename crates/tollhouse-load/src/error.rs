@@ -37,4 +37,7 @@ pub enum BenchError {
         #[source]
         error: std::io::Error,
     },
+    /// A program of the test bed failed.
+    #[error(transparent)]
+    Testbed(#[from] tollhouse_testbed::Error),
 }

@@ -3,7 +3,6 @@
 
 pub mod compare;
 pub mod csv;
-mod environment;
 pub mod figure;
 pub mod hgrm;
 pub mod html;
@@ -19,9 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::result::CaseResult;
 
-pub use environment::Environment;
 pub use spread::{RUNS_MIN, Spread};
 pub use store::{load, save};
+pub use tollhouse_testbed::Environment;
 
 /// Version of the file format; changed if readers of the old format would misread the new one.
 pub const SCHEMA: &str = "tollhouse.bench/1";

@@ -10,12 +10,10 @@ mod kernel;
 mod latest;
 mod machine;
 mod process;
-mod procfs;
 mod sampler;
 mod watched;
 
 pub(crate) use kernel::halve;
 pub use latest::{Latest, Usage};
-pub use procfs::Procfs;
 pub use sampler::{SAMPLE_EVERY, Sampler};
 pub use watched::{Selector, Watched};

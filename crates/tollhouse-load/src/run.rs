@@ -212,7 +212,7 @@ fn try_target<P: Protocol>(
         let worker = Rc::new(Worker::new(setup).map_err(|error| system("making a timer", error))?);
         let mut lane = protocol.lane(&worker, 0);
         let limit = tokio::time::timeout(case.load.timeout, lane.open());
-        Ok(limit.await.unwrap_or_else(|_| {
+        Ok::<_, BenchError>(limit.await.unwrap_or_else(|_| {
             let text = tollhouse_stdx::fine_duration::format(case.load.timeout);
             Err(Failure::new(FailureClass::Timeout, format!("no connection within {text}")))
         }))

@@ -7,13 +7,11 @@
 
 mod api7;
 mod connections;
-mod cores;
-mod gateway;
 mod ngxway;
 mod peer;
 mod polaris;
-mod program;
 mod proxy;
+mod resources;
 mod shenyu;
 mod shenyu_gateway;
 mod stage;
@@ -22,6 +20,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::case::Load;
 use crate::connections::Progress;
 use crate::error::BenchError;
 use crate::honesty;
@@ -126,6 +125,18 @@ struct Beat {
     warm_up: Duration,
     duration: Duration,
     repeat: u32,
+}
+
+impl Beat {
+    /// Creates a closed loop for a duration.
+    fn load(&self, connections: usize) -> Load {
+        Load {
+            connections,
+            duration: Some(self.duration),
+            warm_up: self.warm_up,
+            ..Load::default()
+        }
+    }
 }
 
 /// Duration of a case of [`Length::Glance`].

@@ -15,7 +15,7 @@ use tokio::io::ReadBuf;
 use super::answers::{Answer, Persistence};
 use super::wire::{Wire, poll_write_all};
 use super::worker::{Outcome, Worker};
-use incoming::{AnswerForm, Asked, Incoming, Step};
+use incoming::{AnswerForm, Incoming, MockRequest, Step};
 
 /// Size up to which responses to pipelined requests are sent together.
 const TOGETHER_BYTES_MAX: usize = 64 * 1024;
@@ -112,7 +112,7 @@ impl<'a, S: Wire> Connection<'a, S> {
             self.send(&[], &[]).await?;
             worker.until(due_ns).await?;
         }
-        let Asked { form, standing, echo, websocket_key } = self.incoming.take();
+        let MockRequest { form, standing, echo, websocket_key } = self.incoming.take();
         let answer = match worker.shared.outcome(worker, verdict, standing) {
             Outcome::Reset => return Ok(Some(After::Reset)),
             Outcome::Other(answer) => answer,

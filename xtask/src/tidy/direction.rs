@@ -31,6 +31,7 @@ const LAYERS: &[&[&str]] = &[
         "admin",
         "shenyu-admin",
         "go-template",
+        "testbed",
         "mock",
         "load",
         "dialects",
@@ -45,9 +46,10 @@ const STANDALONE: &[&str] = &["go-template"];
 const BINARY: &str = "tollhouse";
 /// Crate that tests share, never part of what ships.
 const TESTKIT: &str = "tollhouse-testkit";
-/// The developer tasks: no crate depends on them, and they only use the test kit, whose engines
-/// they measure.
+/// The developer tasks: no crate depends on them, and they use none.
 const TASKS: &str = "xtask";
+/// Cases of the bench, never part of what ships. They start the programs that the test kit knows.
+const BENCH: &str = "tollhouse-bench";
 
 /// Dependencies that are forbidden although the layers would allow them, with reasons.
 const ABSENCES: &[(&str, &[&str], &str)] = &[
@@ -82,9 +84,18 @@ const USES: &[(&str, &[&str], &str)] = &[
     ("mock", &["tollhouse-stdx", "tollhouse-net", "tollhouse-http", "tollhouse-h2"], MEASURES),
     (
         "load",
-        &["tollhouse-stdx", "tollhouse-net", "tollhouse-http", "tollhouse-h2", "go-template"],
+        &[
+            "tollhouse-stdx",
+            "tollhouse-net",
+            "tollhouse-http",
+            "tollhouse-h2",
+            "tollhouse-testbed",
+            "go-template",
+        ],
         MEASURES,
     ),
+    ("testbed", &["tollhouse-stdx"], MEASURES),
+    ("bench", &["tollhouse-stdx", "tollhouse-testbed"], MEASURES),
     ("dialects", &["tollhouse-stdx", "tollhouse-load", "go-template"], MEASURES),
 ];
 const MEASURES: &str = "a measuring tool shares no code with the gateway that could favour it";
@@ -128,7 +139,8 @@ fn read_dependency(dependency: &Value) -> Option<Dependency> {
 pub(crate) fn check(packages: &[Package]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in packages {
-        if rank(&package.name).is_none() && package.name != TASKS && package.name != TESTKIT {
+        let is_shipped = ![TASKS, TESTKIT, BENCH].contains(&package.name.as_str());
+        if rank(&package.name).is_none() && is_shipped {
             findings.push(finding(
                 package,
                 format!("{} has no place in the order of crates", package.name),
@@ -158,13 +170,15 @@ fn refusal(user: &str, dependency: &Dependency) -> Option<&'static str> {
         return None;
     }
     if used == TESTKIT {
-        // The tasks never ship either, and the test kit uses no crate of the product.
-        return (user != TASKS).then_some("the test kit never ships");
+        return (user != BENCH).then_some("the test kit never ships");
     }
     let noun = user.strip_prefix("tollhouse-").unwrap_or(user);
     let absence = ABSENCES.iter().find(|(name, absent, _)| *name == noun && absent.contains(&used));
     if let Some((_, _, why)) = absence {
         return Some(why);
+    }
+    if used == BENCH {
+        return Some("the cases of the bench never ship");
     }
     if !is_ours(used) {
         return None;
@@ -257,7 +271,14 @@ mod tests {
             ("tollhouse-load", "tollhouse-h2", 0),
             ("tollhouse-net", "tokio", 0),
             ("tollhouse-unplaced", "serde", 1),
+            ("tollhouse-load", "tollhouse-testbed", 0),
+            ("tollhouse-testbed", "tollhouse-load", 1),
+            ("tollhouse-testbed", "tollhouse-http", 1),
+            ("tollhouse-bench", "tollhouse-testbed", 0),
+            ("tollhouse-bench", "tollhouse-load", 1),
+            ("tollhouse-load", "tollhouse-bench", 1),
             ("xtask", "tollhouse-model", 1),
+            ("xtask", "tollhouse-testbed", 1),
         ];
         for (user, used, expected) in cases {
             assert_eq!(count(user, used, false), expected, "{user} -> {used}");
@@ -268,7 +289,8 @@ mod tests {
     fn the_test_kit_is_for_tests() {
         assert_eq!(count("tollhouse-proxy", "tollhouse-testkit", true), 0);
         assert_eq!(count("tollhouse-proxy", "tollhouse-testkit", false), 1);
-        assert_eq!(count("xtask", "tollhouse-testkit", false), 0);
+        assert_eq!(count("tollhouse-bench", "tollhouse-testkit", false), 0);
+        assert_eq!(count("xtask", "tollhouse-testkit", false), 1);
     }
 
     #[test]

@@ -189,7 +189,7 @@ pub(crate) fn check(offences: &[Offence], list_path: &str, list: &str) -> Vec<Fi
         offences.iter().filter(|offence| now(offence) > allowed(offence)).map(Offence::finding);
     let shrunk = known.iter().filter_map(|(key, known)| {
         let now = counts.get(key).copied().unwrap_or(0);
-        (now < *known).then(|| tighten(list_path, key, now))
+        (now < *known).then(|| tighten(list_path, &format!("{} {}", key.0, key.1), now))
     });
     grown.chain(shrunk).collect()
 }
@@ -225,12 +225,12 @@ fn parse(list: &str) -> Counts {
     list.lines().filter_map(entry).collect()
 }
 
-fn tighten(list_path: &str, (kind, path): &(Kind, String), now: usize) -> Finding {
+fn tighten(list_path: &str, entry: &str, now: usize) -> Finding {
     Finding {
         path: list_path.to_owned(),
         line: 0,
         severity: Severity::Fails,
-        what: format!("{kind} {path} has {now} left"),
+        what: format!("{entry} has {now} left"),
         why: "a list that is not tightened lets the wording return",
         remedy: if now == 0 {
             "remove the entry".to_owned()

@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::getopt::{self, Grammar, Line, Order};
-use crate::{Asked, set_header};
+use crate::{Action, set_header};
 use tollhouse_load::case::{Body, Case, HttpVersion, Load, RequestForm};
 use tollhouse_load::error::BenchError;
 use tollhouse_load::failure::{Failure, FailureClass};
@@ -114,18 +114,18 @@ const AB: Grammar = Grammar {
 ///
 /// # Errors
 /// If ab would refuse it too, or it is not supported here; the text gives the reason.
-pub fn parse(arguments: &[String]) -> Result<Asked<AbCommand>, BenchError> {
+pub fn parse(arguments: &[String]) -> Result<Action<AbCommand>, BenchError> {
     let refuse = |why: String| BenchError::Case { key: AB.tool.into(), why };
     let line = getopt::parse(&AB, arguments).map_err(refuse)?;
     let has = |letter| line.options.iter().any(|(option, _)| *option == letter);
     if has('h') {
-        return Ok(Asked::Print(USAGE.to_owned()));
+        return Ok(Action::Print(USAGE.to_owned()));
     }
     if has('V') {
         let version = env!("CARGO_PKG_VERSION");
-        return Ok(Asked::Print(format!("ab options, read by tollhouse {version}\n")));
+        return Ok(Action::Print(format!("ab options, read by tollhouse {version}\n")));
     }
-    command(&line).map(Asked::Run).map_err(refuse)
+    command(&line).map(Action::Run).map_err(refuse)
 }
 
 fn command(line: &Line) -> Result<AbCommand, String> {

@@ -8,7 +8,7 @@ use tollhouse_load::report::{Report, html};
 use tollhouse_load::session::{self, Options};
 
 use super::{Format, GhzOptions, output, parse};
-use crate::{Asked, Process};
+use crate::{Action, Process};
 
 /// Runs a command line, without the tool's name.
 ///
@@ -16,8 +16,8 @@ use crate::{Asked, Process};
 /// If the command line is invalid, nothing could be measured, or the output cannot be written.
 pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchError> {
     let command = match parse(arguments)? {
-        Asked::Run(command) => command,
-        Asked::Print(text) => return process.print(&text),
+        Action::Run(command) => command,
+        Action::Print(text) => return process.print(&text),
     };
     // Checked before the load, so that a long run does not end with a file that cannot be written.
     if let Some(path) = &command.options.output {

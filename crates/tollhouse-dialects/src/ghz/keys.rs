@@ -177,7 +177,7 @@ pub(super) fn usage() -> String {
         writeln!(out, "    {name:<38} {}", key.help).expect("a string takes any text");
     }
     out.push_str(
-        "\n  Formats: summary, csv, json, html, prometheus.\n  \
+        "\n  Formats: summary, csv, json, html.\n  \
          Times have units (300ms, 10s, 1m30s). Data and metadata may hold {{…}}, such as\n  \
          {{.RequestNumber}}, {{.WorkerID}}, {{randomString 8}}, {{randomInt 1000 50000}}.\n",
     );

@@ -27,7 +27,7 @@ const ENDLESS: Duration = Duration::from_secs(86_400);
 const SCHEDULES: [&str; 3] = ["const", "step", "line"];
 
 /// Load, and the values of it that ghz repeats in its report.
-pub(super) struct Planned {
+pub(super) struct LoadPlan {
     pub(super) load: Load,
     pub(super) concurrency: u64,
     pub(super) connections: u64,
@@ -39,7 +39,7 @@ pub(super) struct Planned {
 }
 
 /// Parses the load settings.
-pub(super) fn read(settings: &Settings, notes: &mut Vec<String>) -> Result<Planned, BenchError> {
+pub(super) fn read(settings: &Settings, notes: &mut Vec<String>) -> Result<LoadPlan, BenchError> {
     let concurrency = settings.count("concurrency")?.filter(|count| *count > 0);
     let concurrency = concurrency.unwrap_or(CONCURRENCY_DEFAULT);
     let connections = settings.count("connections")?.unwrap_or(1).max(1);
@@ -85,7 +85,7 @@ pub(super) fn read(settings: &Settings, notes: &mut Vec<String>) -> Result<Plann
         }
         (None, total) => Some(total.filter(|total| *total > 0).unwrap_or(TOTAL_DEFAULT)),
     };
-    Ok(Planned {
+    Ok(LoadPlan {
         total: load
             .requests
             .map_or(TOTAL_ENDLESS, |total| u32::try_from(total).unwrap_or(u32::MAX)),

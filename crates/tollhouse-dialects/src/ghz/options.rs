@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::call::nanoseconds;
-use super::load::Planned;
+use super::load::LoadPlan;
 use super::settings::Settings;
 use tollhouse_load::case::{GrpcCall, GrpcData};
 use tollhouse_load::error::BenchError;
@@ -30,26 +30,24 @@ pub enum Format {
     Json,
     /// HTML page of Tollhouse.
     Html,
-    /// Text format of Prometheus.
-    Prometheus,
 }
 
-const FORMATS: [(&str, Format); 5] = [
+const FORMATS: [(&str, Format); 4] = [
     ("summary", Format::Summary),
     ("csv", Format::Csv),
     ("json", Format::Json),
     ("html", Format::Html),
-    ("prometheus", Format::Prometheus),
 ];
 
 /// Formats of ghz that are not supported, with an alternative.
-const REFUSED_FORMATS: [(&str, &str); 3] = [
+const REFUSED_FORMATS: [(&str, &str); 4] = [
     ("pretty", "write `json`, and lay it out with `jq .`"),
+    ("prometheus", "add `--prometheus FILE`, whose metrics have names of our own"),
     ("influx-summary", INSTEAD_OF_INFLUX),
     ("influx-details", INSTEAD_OF_INFLUX),
 ];
 const INSTEAD_OF_INFLUX: &str =
-    "write `prometheus` or `json`, which the collectors of InfluxDB read";
+    "add `--prometheus FILE`, or write `json`: the collectors of InfluxDB read both";
 
 impl Format {
     /// Whether the format lists single requests.
@@ -220,7 +218,7 @@ pub(super) fn format(settings: &Settings) -> Result<Format, BenchError> {
 /// Returns the settings that ghz would repeat in its report.
 pub(super) fn echo(
     settings: &Settings,
-    planned: &Planned,
+    planned: &LoadPlan,
     grpc: &GrpcCall,
 ) -> Result<Options, BenchError> {
     let text = |key: &str| Ok::<_, BenchError>(settings.text(key)?.unwrap_or_default());

@@ -5,7 +5,6 @@
 
 mod figures;
 mod json;
-mod prometheus;
 mod summary;
 
 use crate::ghz::{Format, GhzOptions};
@@ -22,7 +21,6 @@ pub fn text(result: &CaseResult, options: &GhzOptions) -> String {
         Format::Summary | Format::Html => summary::text(&figures),
         Format::Csv => summary::csv(&figures),
         Format::Json => go_template::golang::json::to_text(&json::Report::from_figures(&figures)),
-        Format::Prometheus => prometheus::text(&figures),
     }
 }
 

@@ -11,14 +11,14 @@ use tollhouse_load::pace::{Pace, Steps};
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/ghz");
 const PLAIN: &str = "--insecure --call p.S.M";
 
-fn parsed(line: &str) -> Result<Asked<GhzCommand>, BenchError> {
+fn parsed(line: &str) -> Result<Action<GhzCommand>, BenchError> {
     let arguments: Vec<String> = line.split_whitespace().map(ToOwned::to_owned).collect();
     parse(&arguments)
 }
 
 fn command_of(line: &str) -> GhzCommand {
     match parsed(line) {
-        Ok(Asked::Run(command)) => {
+        Ok(Action::Run(command)) => {
             command.case.validate().expect(line);
             command
         }
@@ -86,8 +86,10 @@ fn every_way_of_writing_a_flag_is_taken() {
     assert_eq!(command.case.target, "grpcs://h:1");
     assert!(command.case.tls.insecure && command.case.grpc.expect("a call").compression);
     assert_eq!(command.case.tls.server_name.as_deref(), Some("x"));
-    assert!(matches!(parsed("--help"), Ok(Asked::Print(text)) if text.contains("--load-schedule")));
-    assert!(matches!(parsed("-v"), Ok(Asked::Print(_))));
+    assert!(
+        matches!(parsed("--help"), Ok(Action::Print(text)) if text.contains("--load-schedule"))
+    );
+    assert!(matches!(parsed("-v"), Ok(Action::Print(_))));
 }
 
 #[test]
@@ -218,10 +220,11 @@ fn what_is_wrong_on_the_line_is_named() {
         ("--call p.S.M -d 5 h:1", "--data: must be an object"),
         ("--call p.S.M -d [] h:1", "--data: must be an object, or a list"),
         ("--call p.S.M -O xml h:1", "--format: `xml` is not one of summary, csv"),
+        ("--call p.S.M -O prometheus h:1", "`prometheus` is not written; add `--prometheus FILE`"),
         ("--call p.S.M -O pretty h:1", "--format: `pretty` is not written; write `json`"),
         (
             "--call p.S.M -O influx-summary h:1",
-            "`influx-summary` is not written; write `prometheus`",
+            "`influx-summary` is not written; add `--prometheus FILE`",
         ),
         ("--call p.S.M --proto a.txt h:1", "--proto: must be a file whose name ends with .proto"),
         ("--call p.S.M --load-schedule curve h:1", "`curve` is not one of const, step, line"),

@@ -4,7 +4,7 @@ use tollhouse_load::error::BenchError;
 
 use super::options::{Tool, parse};
 use super::output;
-use crate::{Asked, Process};
+use crate::{Action, Process};
 
 /// Runs a command line, without the tool's name.
 ///
@@ -12,8 +12,8 @@ use crate::{Asked, Process};
 /// If the command line is invalid, or nothing could be measured.
 pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchError> {
     let command = match parse(Tool::Wrk, arguments)? {
-        Asked::Run(command) => command,
-        Asked::Print(text) => return process.print(&text),
+        Action::Run(command) => command,
+        Action::Print(text) => return process.print(&text),
     };
     process.print(&output::heading(&command))?;
     let result = process.measure(&command.case, |_, _| Ok(()))?;

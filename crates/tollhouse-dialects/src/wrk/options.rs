@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::getopt::{self, Grammar, Line, Order};
-use crate::{Asked, set_header};
+use crate::{Action, set_header};
 use tollhouse_load::case::{Case, Load};
 use tollhouse_load::error::BenchError;
 use tollhouse_load::pace::Pace;
@@ -110,7 +110,7 @@ const WRK2: Grammar = Grammar {
 ///
 /// # Errors
 /// If the tool would refuse it too, or it is not supported here; the text gives the reason.
-pub fn parse(tool: Tool, arguments: &[String]) -> Result<Asked<WrkCommand>, BenchError> {
+pub fn parse(tool: Tool, arguments: &[String]) -> Result<Action<WrkCommand>, BenchError> {
     let grammar = match tool {
         Tool::Wrk => &WRK,
         Tool::Wrk2 => &WRK2,
@@ -119,10 +119,10 @@ pub fn parse(tool: Tool, arguments: &[String]) -> Result<Asked<WrkCommand>, Benc
     let line = getopt::parse(grammar, arguments).map_err(refuse)?;
     let has = |letter| line.options.iter().any(|(option, _)| *option == letter);
     if has('h') {
-        return Ok(Asked::Print(usage(tool)));
+        return Ok(Action::Print(usage(tool)));
     }
     if has('v') && line.operands.is_empty() {
-        return Ok(Asked::Print(format!(
+        return Ok(Action::Print(format!(
             "{} options, read by tollhouse {}\n",
             grammar.tool,
             env!("CARGO_PKG_VERSION")
@@ -131,7 +131,7 @@ pub fn parse(tool: Tool, arguments: &[String]) -> Result<Asked<WrkCommand>, Benc
     let values = Values::parse(&line).map_err(refuse)?;
     let url = target(&line).map_err(refuse)?;
     values.check(tool).map_err(refuse)?;
-    Ok(Asked::Run(values.into_command(tool, url)?))
+    Ok(Action::Run(values.into_command(tool, url)?))
 }
 
 /// Values of a command line, with wrk's defaults.

@@ -5,7 +5,7 @@ use tollhouse_load::error::BenchError;
 use super::output;
 use crate::wrk::options::{Tool, parse};
 use crate::wrk::output::heading;
-use crate::{Asked, Process};
+use crate::{Action, Process};
 
 /// Runs a command line, without the tool's name.
 ///
@@ -13,8 +13,8 @@ use crate::{Asked, Process};
 /// If the command line is invalid, or nothing could be measured.
 pub fn run(arguments: &[String], process: &mut Process<'_>) -> Result<(), BenchError> {
     let command = match parse(Tool::Wrk2, arguments)? {
-        Asked::Run(command) => command,
-        Asked::Print(text) => return process.print(&text),
+        Action::Run(command) => command,
+        Action::Print(text) => return process.print(&text),
     };
     process.print(&heading(&command))?;
     let mut is_calibrated = false;

@@ -5,11 +5,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::case::{Case, TlsOptions};
-use crate::connections::message::{HoldOrder, Order, ServeOrder, Tally};
+use crate::connections::message::{HoldOrder, LocalPorts, Order, ServeOrder, Tally};
 use crate::connections::parts::{Launcher, Parts, Role};
 use crate::connections::plan::{End, Listen, Plan, port_run, share};
 use crate::connections::requirements;
-use crate::connections::summary::{self, Seen};
+use crate::connections::summary::{self, Observations};
 use crate::error::BenchError;
 use crate::preflight::Limits;
 use crate::resource::{SAMPLE_EVERY, Sampler, Selector, Watched, halve};
@@ -80,7 +80,7 @@ pub fn hold(
     let (holders, servers) = (parts.count(Role::Holder), parts.tally(Role::Server));
     let done = parts.end(Role::Holder);
     parts.end(Role::Server);
-    Ok(summary::result(Seen {
+    Ok(summary::result(Observations {
         plan,
         url,
         destinations,
@@ -290,7 +290,7 @@ fn launch_holders(
         let order = HoldOrder {
             destinations: destinations.to_vec(),
             sources: sources.clone(),
-            ports: (limits.port_first, limits.ports),
+            ports: LocalPorts { first: limits.port_first, count: limits.ports },
             connections: share(plan.connections, index, of),
             index,
             of,

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::connect::Stream;
-use crate::connections::message::{Done, HoldOrder, Loss, Tally};
+use crate::connections::message::{FinalReport, HoldOrder, Loss, Tally};
 use crate::connections::opening::{Opener, loss_of};
 use crate::connections::ping::{Answer, Pinger};
 use crate::connections::plan::Ping;
@@ -183,8 +183,8 @@ impl Holder {
     }
 
     /// Returns the final counts and distributions.
-    pub(super) fn done(&self) -> Done {
-        Done {
+    pub(super) fn done(&self) -> FinalReport {
+        FinalReport {
             tally: self.tally(),
             connect: Distribution::from_histogram(&self.connect.borrow()),
             ping: Distribution::from_histogram(&self.answered.borrow()),

@@ -30,7 +30,7 @@ pub(super) struct HoldOrder {
     /// Source addresses of the connections; if empty, the system chooses.
     pub(super) sources: Vec<IpAddr>,
     /// First local port and number of ports, for connections with a given source address.
-    pub(super) ports: (u16, u64),
+    pub(super) ports: LocalPorts,
     /// Number of connections for this holder.
     pub(super) connections: u64,
     /// Index of this holder; `of` is the number of holders.
@@ -62,14 +62,21 @@ pub(super) enum Update {
     /// Counts so far.
     Tally(Tally),
     /// The process has finished; holds its distributions.
-    Done(Box<Done>),
+    FinalReport(Box<FinalReport>),
     /// The process cannot carry out its task.
     Failed(String),
 }
 
+/// Range of local ports of a source address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LocalPorts {
+    pub(super) first: u16,
+    pub(super) count: u64,
+}
+
 /// Final report of a process.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(super) struct Done {
+pub(super) struct FinalReport {
     pub(super) tally: Tally,
     pub(super) connect: Distribution,
     pub(super) ping: Distribution,
@@ -183,7 +190,7 @@ mod tests {
     #[test]
     fn an_update_is_one_line_and_reads_back() {
         let tally = Tally { lost: [(Loss::TimedOut, 1)].into(), ..Tally::default() };
-        let update = Update::Done(Box::new(Done { tally, ..Done::default() }));
+        let update = Update::FinalReport(Box::new(FinalReport { tally, ..FinalReport::default() }));
         let line = serde_json::to_string(&update).expect("plain data");
         assert!(!line.contains('\n') && line.contains("timed_out"), "{line}");
         assert_eq!(serde_json::from_str::<Update>(&line).expect("its own"), update);

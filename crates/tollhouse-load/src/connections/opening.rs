@@ -11,7 +11,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::case::Case;
 use crate::connect::{Connector, Stream};
-use crate::connections::message::{HoldOrder, Loss};
+use crate::connections::message::{HoldOrder, LocalPorts, Loss};
 use crate::error::BenchError;
 use crate::failure::{Failure, FailureClass};
 use crate::target::Target;
@@ -23,7 +23,7 @@ const PORTS_PASSED_OVER_MAX: u32 = 64;
 pub(super) struct Opener {
     destinations: Vec<SocketAddr>,
     sources: Vec<IpAddr>,
-    ports: (u16, u64),
+    ports: LocalPorts,
     of: u64,
     turn: Cell<u64>,
     connector: Connector,
@@ -96,12 +96,7 @@ impl Opener {
 }
 
 /// Returns pair number `turn`. Destinations vary fastest, then sources, then local ports.
-fn pair(
-    destinations: &[SocketAddr],
-    sources: &[IpAddr],
-    (port_first, ports): (u16, u64),
-    turn: u64,
-) -> Pair {
+fn pair(destinations: &[SocketAddr], sources: &[IpAddr], ports: LocalPorts, turn: u64) -> Pair {
     let at = |turn: u64, length: usize| usize::try_from(turn % length as u64).unwrap_or(0);
     let destination = destinations[at(turn, destinations.len())];
     if sources.is_empty() {
@@ -110,9 +105,9 @@ fn pair(
     let turn = turn / destinations.len() as u64;
     let source = sources[at(turn, sources.len())];
     let turn = turn / sources.len() as u64;
-    let room = u64::from(u16::MAX - port_first) + 1;
-    let offset = u16::try_from(turn % ports.clamp(1, room)).unwrap_or(0);
-    (Some(SocketAddr::new(source, port_first + offset)), destination)
+    let room = u64::from(u16::MAX - ports.first) + 1;
+    let offset = u16::try_from(turn % ports.count.clamp(1, room)).unwrap_or(0);
+    (Some(SocketAddr::new(source, ports.first + offset)), destination)
 }
 
 async fn attempt(source: Option<SocketAddr>, destination: SocketAddr) -> io::Result<TcpStream> {
@@ -176,7 +171,8 @@ mod tests {
         let destinations: Vec<SocketAddr> =
             (1..=3_u16).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
         let sources = [IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2])];
-        let of = |turn| pair(&destinations, &sources, (40_000, 5), turn);
+        let ports = LocalPorts { first: 40_000, count: 5 };
+        let of = |turn| pair(&destinations, &sources, ports, turn);
         let pairs: std::collections::HashSet<Pair> = (0..30).map(of).collect();
         assert_eq!(pairs.len(), 30);
         assert_eq!(of(30), of(0));
@@ -186,8 +182,9 @@ mod tests {
     fn ports_never_leave_their_range() {
         let destination = [SocketAddr::from(([127, 0, 0, 1], 1))];
         let source = [IpAddr::from([127, 0, 0, 1])];
+        let ports = LocalPorts { first: 65_000, count: u64::MAX };
         for turn in [0, 535, 536, u64::MAX] {
-            let (from, _) = pair(&destination, &source, (65_000, u64::MAX), turn);
+            let (from, _) = pair(&destination, &source, ports, turn);
             assert!(from.expect("a source").port() >= 65_000);
         }
     }
@@ -195,7 +192,8 @@ mod tests {
     #[test]
     fn without_sources_the_system_chooses() {
         let destination = [SocketAddr::from(([127, 0, 0, 1], 1))];
-        assert_eq!(pair(&destination, &[], (1, 1), 77), (None, destination[0]));
+        let ports = LocalPorts { first: 1, count: 1 };
+        assert_eq!(pair(&destination, &[], ports, 77), (None, destination[0]));
     }
 
     #[test]

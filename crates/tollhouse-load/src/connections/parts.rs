@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use crate::connections::message::{Done, GO, Order, Tally, Update};
+use crate::connections::message::{FinalReport, GO, Order, Tally, Update};
 use crate::error::BenchError;
 
 pub use process::serve_part;
@@ -69,7 +69,7 @@ struct Part {
     is_ready: bool,
     has_ended: bool,
     tally: Tally,
-    done: Option<Done>,
+    done: Option<FinalReport>,
 }
 
 /// Event from the thread that reads a process's output.
@@ -157,7 +157,7 @@ impl Parts {
                 self.addresses.insert(index, addresses);
             }
             Event::Told(Update::Tally(tally)) => part.tally = tally,
-            Event::Told(Update::Done(done)) => {
+            Event::Told(Update::FinalReport(done)) => {
                 part.tally = done.tally.clone();
                 part.done = Some(*done);
             }
@@ -195,7 +195,7 @@ impl Parts {
 
     /// Ends all processes of a role and returns their final reports. Processes that do not end in
     /// time are killed.
-    pub(super) fn end(&mut self, role: Role) -> Vec<Done> {
+    pub(super) fn end(&mut self, role: Role) -> Vec<FinalReport> {
         self.parts.iter_mut().filter(|part| part.role == role).for_each(|part| part.input = None);
         let deadline = Instant::now() + END_TIMEOUT;
         while self.with_role(role).any(|part| !part.has_ended) {

@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::connections::identity;
-use crate::connections::message::{Done, Loss, ServeOrder, Tally};
+use crate::connections::message::{FinalReport, Loss, ServeOrder, Tally};
 use crate::connections::opening::loss_of;
 use crate::error::BenchError;
 use crate::result::FirstError;
@@ -145,8 +145,8 @@ impl Server {
     }
 
     /// Returns the final counts.
-    pub(super) fn done(&self) -> Done {
-        Done { tally: self.tally(), ..Done::default() }
+    pub(super) fn done(&self) -> FinalReport {
+        FinalReport { tally: self.tally(), ..FinalReport::default() }
     }
 }
 

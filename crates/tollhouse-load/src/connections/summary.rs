@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::case::{Case, Protocol};
 use crate::connections::costs;
-use crate::connections::message::{Done, Loss, Tally};
+use crate::connections::message::{FinalReport, Loss, Tally};
 use crate::connections::plan::Plan;
 use crate::distribution::Distribution;
 use crate::pace::Pace;
@@ -16,7 +16,7 @@ use crate::result::{
 };
 
 /// Data collected during a run.
-pub(super) struct Seen<'a> {
+pub(super) struct Observations<'a> {
     pub(super) plan: &'a Plan,
     pub(super) url: String,
     pub(super) destinations: Vec<SocketAddr>,
@@ -30,14 +30,14 @@ pub(super) struct Seen<'a> {
     pub(super) max: u64,
     pub(super) points: Vec<HeldPoint>,
     pub(super) holders: u64,
-    pub(super) done: Vec<Done>,
+    pub(super) done: Vec<FinalReport>,
     pub(super) processes: Vec<ProcessSeries>,
     pub(super) kernel: KernelSeries,
 }
 
-pub(super) fn result(seen: Seen<'_>) -> CaseResult {
+pub(super) fn result(seen: Observations<'_>) -> CaseResult {
     let (plan, tally) = (seen.plan, &seen.tally);
-    let merged = |of: fn(&Done) -> &Distribution| {
+    let merged = |of: fn(&FinalReport) -> &Distribution| {
         seen.done.iter().fold(Distribution::default(), |sum, done| sum.merged(of(done)))
     };
     let costs = costs::costs(&seen.processes, &seen.kernel, tally.open);

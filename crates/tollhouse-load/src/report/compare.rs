@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::{Environment, Report};
 use crate::result::CaseResult;
 
-pub use figure::{Figure, Measured};
+pub use figure::{Estimate, Figure};
 pub use text::text;
 
 /// Comparison of two reports.
@@ -60,9 +60,9 @@ pub struct CaseComparison {
 pub struct FigureComparison {
     pub figure: Figure,
     /// Value in the first report.
-    pub before: Measured,
+    pub before: Estimate,
     /// Value in the second report.
-    pub after: Measured,
+    pub after: Estimate,
     pub verdict: Verdict,
 }
 

@@ -1,21 +1,14 @@
 //! Resolves selectors to running processes. Finding the owner of a port scans the descriptors of
 //! all processes, so that it is done rarely; finding descendants scans the list of processes.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
-use crate::resource::process::{self, Stat};
-use crate::resource::{Procfs, Selector};
+use tollhouse_testbed::{Procfs, Stat, Table};
+
+use crate::resource::{Selector, process};
 
 /// State code of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
-
-/// All processes by ID, with their `stat`.
-pub(super) type Table = BTreeMap<u32, Stat>;
-
-/// Reads the list of processes.
-pub(super) fn table(procfs: &Procfs) -> Table {
-    procfs.numbers("").filter_map(|pid| Some((pid, process::stat(procfs, pid)?))).collect()
-}
 
 /// Returns the processes the selector names directly, without their descendants.
 pub(super) fn roots(procfs: &Procfs, table: &Table, what: &Selector, own: u32) -> BTreeSet<u32> {
@@ -143,6 +136,7 @@ mod tests {
             state: 'S',
             parent,
             user_ticks: 0,
+            children_ticks: 0,
             system_ticks: 0,
             threads: 1,
             started_ticks: 0,

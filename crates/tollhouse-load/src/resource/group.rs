@@ -174,7 +174,7 @@ impl Totals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resource::process::Stat;
+    use tollhouse_testbed::Stat;
 
     const MACHINE: Machine = Machine { page_bytes: 4096, ticks_per_second: 100 };
     const HALF_SECOND_NS: u64 = 500_000_000;
@@ -184,6 +184,7 @@ mod tests {
             name: "x".into(),
             state: 'S',
             parent: 1,
+            children_ticks: 0,
             user_ticks,
             system_ticks: 0,
             threads: 2,

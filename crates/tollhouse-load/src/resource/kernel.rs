@@ -1,7 +1,8 @@
 //! Kernel figures of the whole machine: sockets and their memory, retransmitted segments,
 //! overflowed listen queues, CPU.
 
-use crate::resource::Procfs;
+use tollhouse_testbed::Procfs;
+
 use crate::resource::machine::Machine;
 use crate::result::KernelSeries;
 

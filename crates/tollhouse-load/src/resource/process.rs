@@ -1,29 +1,12 @@
-//! Kernel figures of one process: `stat`, the `status` of its threads, its command line.
+//! Kernel figures of one process: the `status` of its threads, its command line.
 
 use std::collections::HashMap;
 
-use crate::resource::Procfs;
+use tollhouse_testbed::{Procfs, Stat, stat};
 
 /// Maximum number of threads whose context switches are read, because each costs reading a file per
 /// sample.
 const THREADS_ASKED_MAX: usize = 1_024;
-
-/// Content of `/proc/<pid>/stat`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stat {
-    /// Name of the program, cut to 15 bytes by the kernel.
-    pub(super) name: String,
-    /// State: `R`, `S`, …; `Z` for a zombie.
-    pub(super) state: char,
-    pub(super) parent: u32,
-    /// CPU time in user mode, in ticks.
-    pub(super) user_ticks: u64,
-    /// CPU time in the kernel, in ticks.
-    pub(super) system_ticks: u64,
-    pub(super) threads: u64,
-    /// Start time in ticks since boot; unique in combination with the process ID.
-    pub(super) started_ticks: u64,
-}
 
 /// Context switches of a thread since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,26 +23,6 @@ pub(super) struct Reading {
     pub(super) descriptors: u64,
     /// By thread, so that the counts of ended threads are kept apart.
     pub(super) switches: HashMap<u32, Switches>,
-}
-
-/// Parses `stat`. The name is in parentheses and may itself contain parentheses, so that it ends at
-/// the last one.
-pub(super) fn parse_stat(text: &str) -> Option<Stat> {
-    let (before, after) = text.rsplit_once(')')?;
-    let (_, name) = before.split_once('(')?;
-    let fields: Vec<&str> = after.split_ascii_whitespace().collect();
-    // The manual numbers fields from 1, beginning with process ID and name.
-    let field = |number: usize| fields.get(number - 3).copied();
-    let number = |at: usize| field(at)?.parse::<u64>().ok();
-    Some(Stat {
-        name: name.to_owned(),
-        state: field(3)?.chars().next()?,
-        parent: field(4)?.parse().ok()?,
-        user_ticks: number(14)?,
-        system_ticks: number(15)?,
-        threads: number(20)?,
-        started_ticks: number(22)?,
-    })
 }
 
 /// Returns resident memory and context switches from a thread's `status`. Kernel threads have no
@@ -95,11 +58,6 @@ pub(super) fn cores(procfs: &Procfs, pid: u32) -> String {
     listed.unwrap_or_default().trim().to_owned()
 }
 
-/// Reads `stat` of a running process.
-pub(super) fn stat(procfs: &Procfs, pid: u32) -> Option<Stat> {
-    parse_stat(&procfs.text(&format!("{pid}/stat"))).filter(|stat| !matches!(stat.state, 'Z' | 'X'))
-}
-
 /// Reads a process; `None` if it has ended.
 pub(super) fn read(procfs: &Procfs, pid: u32) -> Option<Reading> {
     let stat = stat(procfs, pid)?;
@@ -117,31 +75,6 @@ pub(super) fn read(procfs: &Procfs, pid: u32) -> Option<Reading> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_stat_is_read_whatever_the_name_contains() {
-        let rest = "S 1 7082 2621 0 -1 4194304 99 0 0 0 150 30 0 0 20 0 4 0 2295623 3133440 394";
-        for name in ["cat", "tmux: server", "(sd-pam)", "a) R 9 9", "", "Web Content"] {
-            let stat = parse_stat(&format!("7115 ({name}) {rest} 0 0\n")).expect(name);
-            let expected = Stat {
-                name: name.into(),
-                state: 'S',
-                parent: 1,
-                user_ticks: 150,
-                system_ticks: 30,
-                threads: 4,
-                started_ticks: 2_295_623,
-            };
-            assert_eq!(stat, expected);
-        }
-    }
-
-    #[test]
-    fn a_cut_stat_is_none() {
-        for text in ["", "12", "12 (a", "12 (a) S 1 2", "12 a S 1 1 1 1", "1 (a) S x y"] {
-            assert_eq!(parse_stat(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn a_status_gives_memory_and_switches() {

@@ -5,12 +5,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use tollhouse_testbed::Procfs;
+
 use crate::error::BenchError;
 use crate::resource::group::Group;
 use crate::resource::kernel::{self, KernelTrack};
 use crate::resource::machine::Machine;
 use crate::resource::process::{self, Reading};
-use crate::resource::{Latest, Procfs, Selector, Watched, find};
+use crate::resource::{Latest, Selector, Watched, find};
 use crate::result::{KernelSeries, ProcessSeries};
 
 /// Default sampling interval: enough points for the chart of a ten-second run, at less than 1 % of
@@ -209,7 +211,7 @@ impl Work {
     /// the known ones runs any more.
     fn search(&mut self, now: Instant) {
         self.searched = now;
-        let table = find::table(&self.procfs);
+        let table = tollhouse_testbed::table(&self.procfs);
         for track in &mut self.tracks {
             track.roots.retain(|pid| table.contains_key(pid));
             if track.roots.is_empty() {
@@ -228,7 +230,7 @@ fn readings(procfs: &Procfs, members: &BTreeSet<u32>) -> BTreeMap<u32, Reading> 
 /// Sets command and cores of the group from its first process.
 fn name(procfs: &Procfs, track: &mut Track) {
     let Some(first) = track.roots.first().copied() else { return };
-    track.group.name(|| match process::stat(procfs, first) {
+    track.group.name(|| match tollhouse_testbed::stat(procfs, first) {
         Some(stat) => (process::command(procfs, first, &stat), process::cores(procfs, first)),
         None => Default::default(),
     });

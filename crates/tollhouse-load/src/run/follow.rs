@@ -41,7 +41,7 @@ pub(super) struct Follower {
     usage: Latest,
     workers: usize,
     started_at_ms: u64,
-    pending: BTreeMap<(bool, u64), Pending>,
+    pending: BTreeMap<PendingKey, Pending>,
     series: Vec<Interval>,
     counts: Counts,
     times: Histogram<u64>,
@@ -53,6 +53,13 @@ pub(super) struct Follower {
     last_failure: Option<Failure>,
     has_given_up: bool,
     is_interrupted: bool,
+}
+
+/// Phase and number of an interval; those of the warm-up come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct PendingKey {
+    is_measured: bool,
+    index: u64,
 }
 
 impl Follower {
@@ -126,7 +133,7 @@ impl Follower {
             }
         }
         self.is_interrupted = shared.stop.is_stopped() && !self.has_given_up;
-        let pending: Vec<(bool, u64)> = self.pending.keys().copied().collect();
+        let pending: Vec<PendingKey> = self.pending.keys().copied().collect();
         for key in pending {
             self.finish(key, observe);
         }
@@ -157,7 +164,7 @@ impl Follower {
             self.warm_up.0 += part.tally.completed - part.tally.failed;
             self.warm_up.1 = self.warm_up.1.saturating_add(part.tally.warm_up_ns);
         }
-        let key = (!part.is_warm_up, part.index);
+        let key = PendingKey { is_measured: !part.is_warm_up, index: part.index };
         let pending = self.pending.entry(key).or_insert_with(|| Pending {
             interval: Interval::default(),
             times: histogram(),
@@ -190,9 +197,9 @@ impl Follower {
         }
     }
 
-    fn finish(&mut self, key: (bool, u64), observe: &mut dyn FnMut(&Progress<'_>)) {
+    fn finish(&mut self, key: PendingKey, observe: &mut dyn FnMut(&Progress<'_>)) {
         let Some(Pending { mut interval, times, .. }) = self.pending.remove(&key) else { return };
-        let (is_measured, _) = key;
+        let PendingKey { is_measured, .. } = key;
         let before_ns = self.series.last().map_or(0, |last| last.at_ns);
         interval.span_ns = interval.at_ns.saturating_sub(if is_measured { before_ns } else { 0 });
         if !times.is_empty() {

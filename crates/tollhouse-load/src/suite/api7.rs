@@ -4,10 +4,10 @@
 
 use serde_json::{Value, json};
 
-use super::gateway::Resources;
-use super::stage::{Server, Stage, request};
+use super::resources::Resources;
+use super::stage::{Server, Stage, Subject, request};
 use super::{Beat, Length, MOMENT, Options, measure, peer::Upstream, seconds};
-use crate::case::{Case, Threshold, UrlEntry};
+use crate::case::UrlEntry;
 use crate::error::BenchError;
 use crate::pace::Pace;
 use crate::plan::{DIRECT, Plan, PlannedCase};
@@ -55,7 +55,10 @@ pub(super) fn run(
 ) -> Result<Session, BenchError> {
     let mut stage = Stage::new(options, 1)?;
     let upstream = stage.mock(&["--body-bytes", &BODY_BYTES.to_string()], "/")?;
-    let mut servers = Vec::new();
+    let (saturated, paced) = beats(options.length);
+    let plain = Scenario { has_limit_count: false, has_key_auth: false, routes: 1 };
+    let direct = Subject::new(DIRECT, upstream.clone());
+    let mut cases = vec![plain.planned(&direct, &upstream, saturated)];
     let mut scenarios = Scenario::all();
     if options.length == Length::Glance {
         scenarios.drain(1..scenarios.len() - 1);
@@ -63,26 +66,17 @@ pub(super) fn run(
     for scenario in scenarios {
         let resources = scenario.resources(upstream.port);
         let server = stage.gateway(&scenario.name(), &resources, &scenario.probe())?;
-        servers.push((scenario, server));
+        cases.push(scenario.planned(&Subject::new(SUBJECT, server), &upstream, saturated));
     }
     let before = Upstream { port: upstream.port, path: "/r/1" };
     let peers = stage.peers(&options.peers, &before)?;
-    let (saturated, paced) = beats(options.length);
+    cases.extend(peers.iter().map(|peer| plain.planned(peer, &upstream, saturated)));
     let about = format!(
         "One worker. Each combination is first saturated by {CONNECTIONS} connections for its throughput, \
          then asked at {:.0} % of that rate for its latency, corrected for coordinated omission. {}",
         RATE_SHARE * 100.0,
         stage.sentence()
     );
-    let mut cases = vec![direct(&upstream, saturated)];
-    let planned = |(scenario, server): &(Scenario, Server)| {
-        scenario.planned(SUBJECT, server, &upstream, saturated)
-    };
-    cases.extend(servers.iter().map(planned));
-    for (subject, server) in &peers {
-        let plain = Scenario { has_limit_count: false, has_key_auth: false, routes: 1 };
-        cases.push(plain.planned(subject, server, &upstream, saturated));
-    }
     let plan = Plan {
         name: "API7's benchmark, measured again".into(),
         about,
@@ -107,7 +101,7 @@ pub(super) fn run(
 
 /// Returns the cases at a constant rate, each at [`RATE_SHARE`] of its measured throughput.
 fn at_rate(session: &Session, plan: &Plan, beat: Beat) -> Vec<PlannedCase> {
-    let seen = |planned: &PlannedCase| {
+    let mean_rate = |planned: &PlannedCase| {
         let rates: Vec<f64> = session
             .report
             .results
@@ -119,20 +113,13 @@ fn at_rate(session: &Session, plan: &Plan, beat: Beat) -> Vec<PlannedCase> {
     };
     let paced = |planned: &PlannedCase| {
         let mut paced = planned.clone();
-        paced.case.load.pace = Pace::Rate((seen(planned)? * RATE_SHARE).floor().max(1.0));
+        paced.case.load.pace = Pace::Rate((mean_rate(planned)? * RATE_SHARE).floor().max(1.0));
         paced.case.load.duration = Some(beat.duration);
         paced.case.load.warm_up = beat.warm_up;
         paced.subject = format!("{}, {:.0} % of its rate", planned.subject, RATE_SHARE * 100.0);
         Some(paced)
     };
     plan.cases.iter().filter(|planned| planned.subject != DIRECT).filter_map(paced).collect()
-}
-
-fn direct(upstream: &Server, beat: Beat) -> PlannedCase {
-    let plain = Scenario { has_limit_count: false, has_key_auth: false, routes: 1 };
-    let mut planned = plain.planned(DIRECT, upstream, upstream, beat);
-    planned.watch = vec![upstream.watched.clone()];
-    planned
 }
 
 impl Scenario {
@@ -207,12 +194,11 @@ impl Scenario {
         request(&Self::path(self.routes), &line)
     }
 
-    fn planned(self, subject: &str, server: &Server, upstream: &Server, beat: Beat) -> PlannedCase {
-        let mut case = Case::new(server.url(&Self::path(1)));
+    fn planned(self, subject: &Subject, upstream: &Server, beat: Beat) -> PlannedCase {
+        let mut planned = subject.case(upstream, &Self::path(1), BODY_BYTES);
+        let case = &mut planned.case;
         case.name = self.name();
-        case.load.connections = CONNECTIONS;
-        case.load.duration = Some(beat.duration);
-        case.load.warm_up = beat.warm_up;
+        case.load = beat.load(CONNECTIONS);
         if self.routes > 1 {
             let entry = |number| UrlEntry { method: None, url: Self::path(number), weight: 1 };
             case.http.urls = (1..=self.routes).map(entry).collect();
@@ -220,11 +206,7 @@ impl Scenario {
         if self.has_key_auth {
             case.http.headers = vec![("apikey".into(), Self::key(self.consumers()))];
         }
-        case.checks.status = vec![200];
-        case.checks.body_bytes = Some(BODY_BYTES);
-        case.thresholds = Vec::from_iter("failure_rate < 0.1%".parse::<Threshold>());
-        let watch = vec![upstream.watched.clone(), server.watched.clone()];
-        PlannedCase { subject: subject.to_owned(), case, watch }
+        planned
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use super::gateway::Resources;
+use super::resources::Resources;
 use super::stage::{Stage, request};
 use super::{Length, MOMENT, Options, seconds};
 use crate::case::TlsOptions;

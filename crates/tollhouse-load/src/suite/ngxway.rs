@@ -8,8 +8,8 @@
 use serde_json::json;
 
 use super::stage::{Server, Stage, Subject, request};
-use super::{Length, Options, gateway::Resources, measure, peer::Upstream};
-use crate::case::{Case, HttpVersion, Threshold};
+use super::{Length, Options, measure, peer::Upstream, resources::Resources};
+use crate::case::HttpVersion;
 use crate::error::BenchError;
 use crate::plan::{DIRECT, Plan, PlannedCase};
 use crate::session::{Event, Session};
@@ -31,11 +31,11 @@ pub(super) fn run(
     };
     let resources = Resources::default().route("/api/*", upstream.port, &json!({}));
     let gateway = stage.gateway("tollhouse", &resources, &request(PATH, ""))?;
-    let mut subjects = vec![(DIRECT.to_owned(), upstream.clone())];
-    subjects.push(("tollhouse".to_owned(), gateway));
+    let mut subjects = vec![Subject::new(DIRECT, upstream.clone())];
+    subjects.push(Subject::new("tollhouse", gateway));
     let cached = Resources::default().route("/api/*", upstream.port, &cache());
     let cached = stage.gateway("tollhouse, cached", &cached, &request(PATH, ""))?;
-    subjects.push(("tollhouse, cached".to_owned(), cached));
+    subjects.push(Subject::new("tollhouse, cached", cached));
     let before = Upstream { port: upstream.port, path: PATH };
     subjects.extend(stage.peers(&options.peers, &before)?);
     let mut all: Vec<(u64, usize)> = REQUESTS
@@ -47,9 +47,7 @@ pub(super) fn run(
     }
     let mut cases = Vec::new();
     for (requests, connections) in all {
-        let planned = |(subject, server): &Subject| {
-            planned(subject, server, &upstream, requests, connections)
-        };
+        let planned = |subject: &Subject| planned(subject, &upstream, requests, connections);
         // Subjects alternate within a size, so that a machine that warms up or slows down affects
         // all of them alike.
         cases.extend(subjects.iter().map(planned));
@@ -84,24 +82,12 @@ fn cache() -> serde_json::Value {
     }})
 }
 
-fn planned(
-    subject: &str,
-    server: &Server,
-    upstream: &Server,
-    requests: u64,
-    connections: usize,
-) -> PlannedCase {
-    let mut case = Case::new(server.url(PATH));
+fn planned(subject: &Subject, upstream: &Server, requests: u64, connections: usize) -> PlannedCase {
+    let mut planned = subject.case(upstream, PATH, BODY_BYTES);
+    let case = &mut planned.case;
     case.name = format!("-n {requests} -c {connections}");
     case.load.requests = Some(requests);
     case.load.connections = connections;
     case.http.version = HttpVersion::Http10;
-    case.checks.status = vec![200];
-    case.checks.body_bytes = Some(BODY_BYTES);
-    case.thresholds = Vec::from_iter("failure_rate < 0.1%".parse::<Threshold>());
-    let mut watch = vec![upstream.watched.clone()];
-    if subject != DIRECT {
-        watch.push(server.watched.clone());
-    }
-    PlannedCase { subject: subject.to_owned(), case, watch }
+    planned
 }

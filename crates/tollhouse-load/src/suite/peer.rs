@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::str::FromStr;
 
+use tollhouse_testbed::{Haproxy, Nginx};
+
 use crate::error::BenchError;
-use crate::suite::program::find;
 use crate::target;
 
 /// A peer, measured with the same load as Tollhouse.
@@ -56,43 +57,20 @@ impl Proxy {
         }
     }
 
+    /// Returns the name of the configuration file.
     pub(super) fn file_name(self) -> &'static str {
         match self {
-            Proxy::Nginx => "nginx.conf",
-            Proxy::Haproxy => "haproxy.cfg",
+            Proxy::Nginx => Nginx::FILE,
+            Proxy::Haproxy => Haproxy::FILE,
         }
-    }
-
-    /// Returns the version printed by the program.
-    pub(super) fn version(self) -> Option<String> {
-        let output = Command::new(find(self.name())?).arg("-v").output().ok()?;
-        let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };
-        String::from_utf8_lossy(&said).lines().next().map(|line| line.trim().to_owned())
     }
 
     /// Returns the command that starts the proxy in the foreground.
     pub(super) fn command(self, folder: &Path) -> Result<Command, BenchError> {
-        let name = self.name();
-        let program = find(name).ok_or_else(|| {
-            BenchError::Machine(format!(
-                "{name} is not installed; install it (`apt-get install {name}`) or leave it out of --peers"
-            ))
-        })?;
-        let mut command = Command::new(program);
-        let file = folder.join(self.file_name());
-        match self {
-            Proxy::Nginx => {
-                command.arg("-p").arg(folder).arg("-c").arg(file).args(["-e", "stderr"]);
-                if rustix::process::geteuid().is_root() {
-                    // The folder belongs to root, and the worker must be able to read it.
-                    command.args(["-g", "user root;"]);
-                }
-            }
-            Proxy::Haproxy => {
-                command.args(["-db", "-f"]).arg(file);
-            }
-        }
-        Ok(command)
+        Ok(match self {
+            Proxy::Nginx => Nginx::command(folder)?,
+            Proxy::Haproxy => Haproxy::command(folder)?,
+        })
     }
 
     /// Returns the configuration file.
@@ -102,28 +80,26 @@ impl Proxy {
         workers: usize,
         upstream: &Upstream<'_>,
     ) -> String {
-        let origin = upstream.port;
+        let origin = tollhouse_testbed::Upstream { name: "origin", port: upstream.port };
         match self {
-            Proxy::Nginx => format!(
-                "daemon off;\nworker_processes {workers};\nworker_rlimit_nofile 65536;\n\
-                 pid nginx.pid;\nerror_log stderr crit;\n\
-                 events {{ worker_connections 16384; }}\n\
-                 http {{\n  access_log off;\n  keepalive_requests 1000000000;\n  \
-                 keepalive_timeout 600s;\n  client_body_temp_path body_temp;\n  \
-                 proxy_temp_path proxy_temp;\n  fastcgi_temp_path fastcgi_temp;\n  \
-                 uwsgi_temp_path uwsgi_temp;\n  scgi_temp_path scgi_temp;\n  \
-                 upstream origin {{ server 127.0.0.1:{origin}; keepalive 2048; \
-                 keepalive_requests 1000000000; }}\n  proxy_http_version 1.1;\n  \
-                 proxy_set_header Connection \"\";\n  server {{\n    \
-                 listen 127.0.0.1:{port} backlog=4096;\n    \
-                 location / {{ proxy_pass http://origin; }}\n  }}\n}}\n"
-            ),
-            Proxy::Haproxy => format!(
-                "global\n  nbthread {workers}\n  maxconn 16000\n  no strict-limits\n\n\
-                 defaults\n  mode http\n  timeout connect 10s\n  timeout client 600s\n  \
-                 timeout server 600s\n\nlisten bench\n  bind 127.0.0.1:{port} backlog 4096\n  \
-                 http-reuse always\n  server origin 127.0.0.1:{origin}\n"
-            ),
+            Proxy::Nginx => {
+                let server = format!(
+                    "    listen 127.0.0.1:{port} backlog=4096;\n    \
+                     location / {{ proxy_pass http://origin; }}\n"
+                );
+                let (connections, kept) = (16_384, 2_048);
+                let upstreams = &[origin];
+                Nginx { workers, connections, upstreams, kept, http: "", server: &server }.text()
+            }
+            Proxy::Haproxy => {
+                let sections = format!(
+                    "listen bench\n  bind 127.0.0.1:{port} backlog 4096\n  \
+                     http-reuse always\n  server origin 127.0.0.1:{}\n",
+                    upstream.port
+                );
+                let (defaults, sections) = ("  mode http\n", &*sections);
+                Haproxy { threads: workers, defaults, sections }.text()
+            }
         }
     }
 }

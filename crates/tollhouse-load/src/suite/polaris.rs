@@ -41,12 +41,20 @@ fn discovered(threads: usize) -> (String, u64) {
     (message, (threads * CONCURRENCY) as u64)
 }
 
-/// Operations in order of dependency: name, method and message.
-const OPERATIONS: [(&str, &str, &str); 4] = [
-    (
-        "register",
-        "RegisterInstance",
-        r#"{
+/// Call of the benchmark.
+#[derive(Clone, Copy)]
+struct Operation<'a> {
+    name: &'static str,
+    method: &'static str,
+    message: &'a str,
+}
+
+/// Operations in order of dependency.
+const OPERATIONS: [Operation<'static>; 4] = [
+    Operation {
+        name: "register",
+        method: "RegisterInstance",
+        message: r#"{
   "id": "polaris-perf-test-1-ins-{{.RequestNumber}}",
   "service": "POLARIS-PERF-TEST-1",
   "namespace": "default",
@@ -59,11 +67,11 @@ const OPERATIONS: [(&str, &str, &str); 4] = [
   "ctime": "{{.TimestampUnix}}",
   "mtime": "{{.TimestampUnix}}"
 }"#,
-    ),
-    (
-        "heartbeat",
-        "Heartbeat",
-        r#"{
+    },
+    Operation {
+        name: "heartbeat",
+        method: "Heartbeat",
+        message: r#"{
   "id": "polaris-perf-test-1-ins-{{.RequestNumber}}",
   "service": "POLARIS-PERF-TEST-1",
   "namespace": "default",
@@ -71,21 +79,21 @@ const OPERATIONS: [(&str, &str, &str); 4] = [
   "isolate": false,
   "mtime": "{{.TimestampUnix}}"
 }"#,
-    ),
-    (
-        "discover",
-        "Discover",
-        r#"{ "type": 1, "service": { "name": "PERF-1-TEST-SVCID-{{.WorkerID}}", "namespace": "default" } }"#,
-    ),
-    (
-        "deregister",
-        "DeregisterInstance",
-        r#"{
+    },
+    Operation {
+        name: "discover",
+        method: "Discover",
+        message: r#"{ "type": 1, "service": { "name": "PERF-1-TEST-SVCID-{{.WorkerID}}", "namespace": "default" } }"#,
+    },
+    Operation {
+        name: "deregister",
+        method: "DeregisterInstance",
+        message: r#"{
   "id": "polaris-perf-test-1-ins-{{.RequestNumber}}",
   "service": "POLARIS-PERF-TEST-1",
   "namespace": "default"
 }"#,
-    ),
+    },
 ];
 
 /// Amount of work of a measurement.
@@ -159,7 +167,8 @@ fn prepare(
 ) -> Result<(), BenchError> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let (message, requests) = discovered(threads);
-    let mut case = case(address, proto, ("prepare", "RegisterInstance", &message));
+    let prepare = Operation { name: "prepare", method: "RegisterInstance", message: &message };
+    let mut case = case(address, proto, prepare);
     case.load.requests = Some(requests);
     let session_options = session::Options {
         stop: options.session.stop.clone(),
@@ -178,9 +187,9 @@ fn prepare(
 
 fn plan(options: &Options, stage: &Stage, subject: &Subject, proto: &Path) -> Plan {
     let amount = amount(options.length);
-    let planned = |operation: (&str, &str, &str)| {
+    let planned = |operation: Operation<'_>| {
         let mut case = case(&subject.address, proto, operation);
-        match operation.1 {
+        match operation.method {
             // The other operations change each instance once, so that the number of instances
             // bounds them.
             DISCOVER => case.load.duration = Some(amount.duration),
@@ -208,13 +217,14 @@ fn plan(options: &Options, stage: &Stage, subject: &Subject, proto: &Path) -> Pl
 }
 
 /// Creates a case for one method; the caller sets its amount.
-fn case(address: &str, proto: &Path, (name, method, data): (&str, &str, &str)) -> Case {
+fn case(address: &str, proto: &Path, operation: Operation<'_>) -> Case {
+    let Operation { name, method, message } = operation;
     let mut case = Case::new(format!("grpc://{address}"));
     case.name = name.to_owned();
     case.grpc = Some(GrpcCall {
         call: format!("v1.PolarisGRPC.{method}"),
         proto: Some(proto.to_owned()),
-        data: Some(GrpcData::Json(data.to_owned())),
+        data: Some(GrpcData::Json(message.to_owned())),
         ..GrpcCall::default()
     });
     case.load.connections = CONNECTIONS;

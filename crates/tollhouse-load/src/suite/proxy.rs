@@ -3,11 +3,12 @@
 
 use serde_json::json;
 
-use super::stage::{Server, Stage, Subject, request};
-use super::{Beat, Length, MOMENT, Options, gateway::Resources, measure, peer::Upstream, seconds};
-use crate::case::{Case, Threshold};
+use super::stage::{Stage, Subject, request};
+use super::{
+    Beat, Length, MOMENT, Options, measure, peer::Upstream, resources::Resources, seconds,
+};
 use crate::error::BenchError;
-use crate::plan::{DIRECT, Plan, PlannedCase};
+use crate::plan::{DIRECT, Plan};
 use crate::session::{self, Event, Session};
 
 const PATH: &str = "/";
@@ -66,14 +67,19 @@ fn run_size(
     let resources = Resources::default().route("/*", upstream.port, &json!({}));
     let gateway = stage.gateway("tollhouse", &resources, &request(PATH, ""))?;
     let mut subjects =
-        vec![(DIRECT.to_owned(), upstream.clone()), ("tollhouse".to_owned(), gateway)];
+        vec![Subject::new(DIRECT, upstream.clone()), Subject::new("tollhouse", gateway)];
     let before = Upstream { port: upstream.port, path: PATH };
     subjects.extend(stage.peers(&options.peers, &before)?);
     let beat = beat(options.length);
     let mut cases = Vec::new();
     for connections in counts {
-        let planned = |(subject, server): &Subject| {
-            planned(subject, server, &upstream, (body_bytes, *connections), beat)
+        let planned = |subject: &Subject| {
+            let mut planned = subject.case(&upstream, PATH, body_bytes);
+            let plural = if *connections == 1 { "" } else { "s" };
+            let kibibytes = body_bytes >> 10;
+            planned.case.name = format!("{kibibytes} KiB, {connections} connection{plural}");
+            planned.case.load = beat.load(*connections);
+            planned
         };
         // Subjects alternate within a load, so that drift affects all of them alike.
         cases.extend(subjects.iter().map(planned));
@@ -90,27 +96,4 @@ fn run_size(
         ..Plan::default()
     };
     measure(&stage, &plan, options, observe)
-}
-
-fn planned(
-    subject: &str,
-    server: &Server,
-    upstream: &Server,
-    (body_bytes, connections): (u64, usize),
-    beat: Beat,
-) -> PlannedCase {
-    let mut case = Case::new(server.url(PATH));
-    let plural = if connections == 1 { "" } else { "s" };
-    case.name = format!("{} KiB, {connections} connection{plural}", body_bytes >> 10);
-    case.load.connections = connections;
-    case.load.duration = Some(beat.duration);
-    case.load.warm_up = beat.warm_up;
-    case.checks.status = vec![200];
-    case.checks.body_bytes = Some(body_bytes);
-    case.thresholds = Vec::from_iter("failure_rate < 0.1%".parse::<Threshold>());
-    let mut watch = vec![upstream.watched.clone()];
-    if subject != DIRECT {
-        watch.push(server.watched.clone());
-    }
-    PlannedCase { subject: subject.to_owned(), case, watch }
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::stage::{Server, Stage, Subject, request};
-use super::{Beat, Length, MOMENT, Options, gateway::Resources, measure, peer::Upstream, seconds};
-use crate::case::{Case, Threshold};
+use super::{
+    Beat, Length, MOMENT, Options, measure, peer::Upstream, resources::Resources, seconds,
+};
 use crate::error::BenchError;
 use crate::plan::{DIRECT, Plan, PlannedCase};
 use crate::session::{Event, Session};
@@ -46,24 +47,26 @@ pub(super) fn run(
     };
     let resources = Resources::default().route("/*", upstream.port, &json!({}));
     let gateway = stage.gateway("tollhouse", &resources, &request(PATH, ""))?;
-    let mut subjects = vec![("tollhouse".to_owned(), gateway)];
+    let mut subjects = vec![Subject::new("tollhouse", gateway)];
     let before = Upstream { port: upstream.port, path: PATH };
     subjects.extend(stage.peers(&options.peers, &before)?);
     let beat = beat(options.length);
     let checks_body = options.baseline.is_none();
-    let mut cases = vec![planned(DIRECT, &upstream, &upstream, DIRECT_CONNECTIONS, beat)];
+    let direct = Subject::new(DIRECT, upstream.clone());
+    let mut cases = vec![planned(&direct, &upstream, DIRECT_CONNECTIONS, beat)];
     for connections in CONNECTIONS {
-        let through = |(subject, server): &Subject| {
-            let mut planned = planned(subject, server, &upstream, connections, beat);
+        let through = |subject: &Subject| {
+            let mut planned = planned(subject, &upstream, connections, beat);
+            let warms_up = subject.server.warms_up;
             let load = &mut planned.case.load;
             match options.length {
                 // A fixed count, because a cold gateway may answer none within a moment.
-                Length::Glance if server.warms_up => {
+                Length::Glance if warms_up => {
                     load.duration = None;
                     load.requests = Some(GLANCE_REQUESTS);
                 }
                 Length::Quick | Length::Standard | Length::Full
-                    if server.warms_up && connections == CONNECTIONS[0] =>
+                    if warms_up && connections == CONNECTIONS[0] =>
                 {
                     load.warm_up = beat.warm_up.max(JAVA_WARM_UP);
                 }
@@ -92,24 +95,9 @@ pub(super) fn run(
     measure(&stage, &plan, options, observe)
 }
 
-fn planned(
-    subject: &str,
-    server: &Server,
-    upstream: &Server,
-    connections: usize,
-    beat: Beat,
-) -> PlannedCase {
-    let mut case = Case::new(server.url(PATH));
-    case.name = format!("{connections} connections");
-    case.load.connections = connections;
-    case.load.duration = Some(beat.duration);
-    case.load.warm_up = beat.warm_up;
-    case.checks.status = vec![200];
-    case.checks.body_bytes = Some(BODY_BYTES);
-    case.thresholds = Vec::from_iter("failure_rate < 0.1%".parse::<Threshold>());
-    let mut watch = vec![upstream.watched.clone()];
-    if subject != DIRECT {
-        watch.push(server.watched.clone());
-    }
-    PlannedCase { subject: subject.to_owned(), case, watch }
+fn planned(subject: &Subject, upstream: &Server, connections: usize, beat: Beat) -> PlannedCase {
+    let mut planned = subject.case(upstream, PATH, BODY_BYTES);
+    planned.case.name = format!("{connections} connections");
+    planned.case.load = beat.load(connections);
+    planned
 }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::json;
+use tollhouse_testbed::{Response, ask, find};
 
 use crate::error::BenchError;
 use crate::suite::peer::Upstream;
-use crate::suite::program::{Answered, ask, find};
 
 /// Newest version that can be assembled; later ones are published only as archives and images.
 pub(super) const VERSION: &str = "2.4.3";
@@ -177,10 +177,10 @@ pub(super) fn set_up(port: u16, upstream: &Upstream<'_>) -> Result<(), BenchErro
              Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
         );
-        let answered = ask(port, &request);
+        let response = ask(port, &request);
         let refused =
             |why: String| BenchError::Machine(format!("ShenYu's gateway, asked for {path}: {why}"));
-        let Answered { line, body } = answered.map_err(|error| refused(error.to_string()))?;
+        let Response { line, body } = response.map_err(|error| refused(error.to_string()))?;
         if !line.contains(" 200") || !body.contains("success") {
             return Err(refused(format!("it answers `{line}` {body}")));
         }

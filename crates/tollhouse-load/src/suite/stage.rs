@@ -6,14 +6,16 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use tollhouse_testbed::{Bootstrap, Cores, Listen, Program, free_port};
+
+use crate::case::{Case, Threshold};
 use crate::error::BenchError;
+use crate::plan::{DIRECT, PlannedCase};
 use crate::report::Environment;
 use crate::resource::{Selector, Watched};
 use crate::suite::Options;
-use crate::suite::cores::Cores;
-use crate::suite::gateway::{self, RegistryPorts, Resources};
 use crate::suite::peer::{Peer, Proxy, Running, Upstream};
-use crate::suite::program::{Program, free_port};
+use crate::suite::resources::Resources;
 use crate::suite::shenyu_gateway::{self, Connections};
 use crate::target;
 
@@ -38,8 +40,33 @@ impl Server {
     }
 }
 
-/// Name in reports, and server.
-pub(super) type Subject = (String, Server);
+/// Measured server.
+#[derive(Debug)]
+pub(super) struct Subject {
+    /// Name in reports.
+    pub(super) name: String,
+    pub(super) server: Server,
+}
+
+impl Subject {
+    pub(super) fn new(name: &str, server: Server) -> Self {
+        Self { name: name.to_owned(), server }
+    }
+
+    /// Creates a case with the checks of all proxy suites: status 200, a body of this length, and
+    /// nearly no failures. The upstream is watched too, if the subject is not the upstream itself.
+    pub(super) fn case(&self, upstream: &Server, path: &str, body_bytes: u64) -> PlannedCase {
+        let mut case = Case::new(self.server.url(path));
+        case.checks.status = vec![200];
+        case.checks.body_bytes = Some(body_bytes);
+        case.thresholds = Vec::from_iter("failure_rate < 0.1%".parse::<Threshold>());
+        let mut watch = vec![upstream.watched.clone()];
+        if self.name != DIRECT {
+            watch.push(self.server.watched.clone());
+        }
+        PlannedCase { subject: self.name.clone(), case, watch }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Stage {
@@ -100,12 +127,12 @@ impl Stage {
 
     /// Runs a closure on the cores of the load.
     pub(super) fn on_load_cores<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.cores.on(&self.cores.load, work)
+        Cores::on(&self.cores.load, work)
     }
 
     /// Returns the port of the upstream.
     fn upstream_port(&self) -> Result<u16, BenchError> {
-        self.upstream_port.map_or_else(free_port, Ok)
+        Ok(self.upstream_port.map_or_else(free_port, Ok)?)
     }
 
     /// Starts the mock upstream.
@@ -134,39 +161,47 @@ impl Stage {
         resources: &Resources,
         probe: &str,
     ) -> Result<Server, BenchError> {
-        let (port, metrics_port) = (free_port()?, free_port()?);
-        let folder = self.folder.path().join(format!("gateway-{}", self.programs.len()));
-        self.write(
-            &folder,
-            &format!("{name}/resources.json"),
-            "resources.json",
-            &resources.text(),
-        )?;
-        let bootstrap = gateway::bootstrap(&folder, port, metrics_port, self.cores.gateway.len());
-        self.write(&folder, &format!("{name}/tollhouse.yaml"), "tollhouse.yaml", &bootstrap)?;
-        let mut command = Command::new(&self.program);
-        command.args(["run", "--config"]).arg(folder.join("tollhouse.yaml"));
+        let listen = Listen { http: free_port()?, metrics: free_port()?, ..Listen::default() };
+        let workers = self.cores.gateway.len();
+        let bootstrap = Bootstrap { workers, listen, ..Bootstrap::default() };
+        let command = self.tollhouse(name, &resources.text(), &bootstrap)?;
         let cores = self.cores.gateway.clone();
-        self.start(name, &cores, command, port, probe)
+        self.start(name, &cores, command, listen.http, probe)
     }
 
     /// Starts Tollhouse as a registry; the returned port is that of gRPC.
     pub(super) fn registry(&mut self, name: &str) -> Result<Server, BenchError> {
-        let ports = RegistryPorts {
-            grpc: free_port()?,
+        let listen = Listen {
             http: free_port()?,
-            gateway: free_port()?,
             metrics: free_port()?,
+            registry_grpc: free_port()?,
+            registry_http: free_port()?,
+            ..Listen::default()
         };
-        let folder = self.folder.path().join(format!("registry-{}", self.programs.len()));
-        self.write(&folder, &format!("{name}/resources.json"), "resources.json", "{}")?;
-        let bootstrap = gateway::registry_bootstrap(&folder, ports, self.cores.gateway.len());
-        self.write(&folder, &format!("{name}/tollhouse.yaml"), "tollhouse.yaml", &bootstrap)?;
+        let settings = format!("registry: {{ workers: {} }}\n", self.cores.gateway.len());
+        let bootstrap = Bootstrap { listen, settings: &settings, ..Bootstrap::default() };
+        let command = self.tollhouse(name, "{}", &bootstrap)?;
+        let cores = self.cores.gateway.clone();
+        let probe = request("/", "");
+        let server = self.start(name, &cores, command, listen.registry_http, &probe)?;
+        Ok(Server { port: listen.registry_grpc, ..server })
+    }
+
+    /// Writes the files of Tollhouse to a folder of its own, and returns the command that runs it.
+    fn tollhouse(
+        &mut self,
+        name: &str,
+        resources: &str,
+        bootstrap: &Bootstrap<'_>,
+    ) -> Result<Command, BenchError> {
+        let folder = self.folder.path().join(format!("tollhouse-{}", self.programs.len()));
+        let shown = |file: &str| format!("{name}/{file}");
+        self.write(&folder, &shown("resources.json"), "resources.json", resources)?;
+        let text = bootstrap.text(&folder);
+        self.write(&folder, &shown("tollhouse.yaml"), "tollhouse.yaml", &text)?;
         let mut command = Command::new(&self.program);
         command.args(["run", "--config"]).arg(folder.join("tollhouse.yaml"));
-        let cores = self.cores.gateway.clone();
-        let server = self.start(name, &cores, command, ports.http, &request("/", ""))?;
-        Ok(Server { port: ports.grpc, ..server })
+        Ok(command)
     }
 
     /// Starts peers in front of an upstream, except those already running.
@@ -198,12 +233,12 @@ impl Stage {
         let file = proxy.file_name();
         self.write(&folder, &format!("{name}/{file}"), file, &text)?;
         let command = proxy.command(&folder)?;
-        if let Some(version) = proxy.version() {
-            self.environment.versions.insert(name.to_owned(), version);
-        }
+        let program = command.get_program().to_string_lossy().into_owned();
+        self.environment =
+            std::mem::take(&mut self.environment).with_program_version(name, &[&program, "-v"]);
         let cores = self.cores.gateway.clone();
         let server = self.start(name, &cores, command, port, &request(upstream.path, ""))?;
-        Ok((name.to_owned(), server))
+        Ok(Subject::new(name, server))
     }
 
     /// Starts ShenYu's own gateway and configures it to forward to the upstream.
@@ -224,7 +259,7 @@ impl Stage {
         let probe = request(upstream.path, "");
         let server = self.start(name, &cores, command, port, &probe)?;
         shenyu_gateway::set_up(port, upstream)?;
-        Ok((name.to_owned(), Server { warms_up: true, ..server }))
+        Ok(Subject::new(name, Server { warms_up: true, ..server }))
     }
 
     fn write(
@@ -255,7 +290,7 @@ impl Stage {
         probe: &str,
     ) -> Result<Server, BenchError> {
         let folder = self.folder.path().to_owned();
-        let program = self.cores.on(cores, || Program::start(name, &folder, command))?;
+        let program = Cores::on(cores, || Program::start(name, &folder, command))?;
         program.wait_until_it_answers(port, probe)?;
         let role = if name == "upstream" { "upstream" } else { "target" };
         let watched = Watched::new(role, Selector::Pid(program.pid()));
@@ -274,7 +309,7 @@ fn found(running: &Running) -> Result<Subject, BenchError> {
     let watched = Watched::new("target", processes);
     let server =
         Server { port: parsed.port, watched, running_at: Some(url.clone()), warms_up: true };
-    Ok((name.clone(), server))
+    Ok(Subject::new(name, server))
 }
 
 /// Builds a GET request with `Connection: close` and further header lines.

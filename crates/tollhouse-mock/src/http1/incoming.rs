@@ -37,7 +37,7 @@ pub(super) struct AnswerForm {
 
 /// Properties of a request that a mock needs.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct MockRequest {
     pub(super) form: AnswerForm,
     pub(super) standing: Standing,
     /// Body to echo, if configured.
@@ -54,7 +54,7 @@ pub(super) struct Echo {
     pub(super) body: Vec<u8>,
 }
 
-impl Default for Asked {
+impl Default for MockRequest {
     fn default() -> Self {
         let form = AnswerForm { is_head: false, persistence: Persistence::Ends };
         Self { form, standing: Standing::Good, echo: None, websocket_key: None }
@@ -69,7 +69,7 @@ pub(super) struct Incoming {
     /// Start of the unprocessed bytes in `pending`.
     start: usize,
     stage: Stage,
-    asked: Asked,
+    asked: MockRequest,
     is_later: bool,
 }
 
@@ -84,7 +84,7 @@ enum Stage {
 
 impl Incoming {
     /// Takes the request after `Whole`.
-    pub(super) fn take(&mut self) -> Asked {
+    pub(super) fn take(&mut self) -> MockRequest {
         std::mem::take(&mut self.asked)
     }
 
@@ -212,7 +212,7 @@ impl Incoming {
     }
 }
 
-fn describe(worker: &Worker, head: &RequestHead, bytes: &[u8]) -> Asked {
+fn describe(worker: &Worker, head: &RequestHead, bytes: &[u8]) -> MockRequest {
     let shared = &*worker.shared;
     let persistence = match (head.keep_alive, head.version) {
         (false, _) => Persistence::Ends,
@@ -228,7 +228,7 @@ fn describe(worker: &Worker, head: &RequestHead, bytes: &[u8]) -> Asked {
         let kind = kind.map(|kind| kind.bytes_in(bytes).to_vec());
         Box::new(Echo { kind, body: Vec::new() })
     });
-    Asked {
+    MockRequest {
         form: AnswerForm { is_head: head.method.bytes_in(bytes) == b"HEAD", persistence },
         standing,
         echo,
@@ -247,7 +247,7 @@ fn websocket_key(head: &RequestHead, bytes: &[u8]) -> Option<Box<str>> {
 }
 
 /// Appends body data if it is to be echoed.
-fn keep(asked: &mut Asked, data: &[u8]) {
+fn keep(asked: &mut MockRequest, data: &[u8]) {
     let Some(echo) = &mut asked.echo else { return };
     if echo.body.len() + data.len() <= ECHO_BYTES_MAX {
         echo.body.extend_from_slice(data);

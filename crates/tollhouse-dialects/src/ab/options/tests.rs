@@ -3,14 +3,14 @@
 
 use super::*;
 
-fn ask(text: &str) -> Result<Asked<AbCommand>, String> {
+fn ask(text: &str) -> Result<Action<AbCommand>, String> {
     let arguments: Vec<String> = text.split(' ').map(ToOwned::to_owned).collect();
     parse(&arguments).map_err(|error| error.to_string())
 }
 
 fn command(text: &str) -> AbCommand {
     match ask(text) {
-        Ok(Asked::Run(command)) => {
+        Ok(Action::Run(command)) => {
             command.case.validate().expect("a case that can be run");
             command
         }
@@ -75,7 +75,7 @@ fn headers_cookies_and_authorization_are_sent() {
         "Host: other",
         "http://h/",
     ];
-    let Ok(Asked::Run(full)) = parse(&arguments.map(String::from)) else { panic!("a command") };
+    let Ok(Action::Run(full)) = parse(&arguments.map(String::from)) else { panic!("a command") };
     let cookies = full.case.http.headers.iter().filter(|(name, _)| name == "Cookie").count();
     assert_eq!(cookies, 2);
     assert_eq!(header(&full, "Authorization"), Some("Basic dXNlcjpwYXNz"));
@@ -113,8 +113,8 @@ fn printing_is_as_asked() {
     let sheet = command("-dSql h/").sheet;
     assert!(!sheet.percentiles && !sheet.confidence && !sheet.progress && sheet.variable_length);
     assert_eq!(command("-e a.csv h/").csv, Some("a.csv".into()));
-    assert!(matches!(ask("-h"), Ok(Asked::Print(text)) if text.starts_with("Usage")));
-    assert!(matches!(ask("-V"), Ok(Asked::Print(_))));
+    assert!(matches!(ask("-h"), Ok(Action::Print(text)) if text.starts_with("Usage")));
+    assert!(matches!(ask("-V"), Ok(Action::Print(_))));
 }
 
 #[test]

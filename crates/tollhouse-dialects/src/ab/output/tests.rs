@@ -2,7 +2,7 @@
 //! The shapes were compared with those of ab 2.3.
 
 use super::*;
-use crate::Asked;
+use crate::Action;
 use crate::ab::options::parse;
 use tollhouse_load::failure::FailureClass;
 use tollhouse_load::result::{Counts, Sample};
@@ -10,7 +10,7 @@ use tollhouse_load::result::{Counts, Sample};
 fn command(text: &str) -> AbCommand {
     let arguments: Vec<String> = text.split(' ').map(ToOwned::to_owned).collect();
     match parse(&arguments) {
-        Ok(Asked::Run(command)) => command,
+        Ok(Action::Run(command)) => command,
         other => panic!("{text}: {other:?}"),
     }
 }

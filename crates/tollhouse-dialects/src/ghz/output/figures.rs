@@ -67,9 +67,9 @@ impl<'a> Figures<'a> {
         // ghz computes figures from the details if it has them, so skipped requests are missing in
         // both.
         let seen = if details.is_empty() {
-            Seen::from_counts(result)
+            Tally::from_counts(result)
         } else {
-            Seen::from_details(&details, options)
+            Tally::from_details(&details, options)
         };
         let begun_ns = i64::try_from(result.started_at_ms).unwrap_or(0).saturating_mul(1_000_000);
         let elapsed_ns = i64::try_from(result.elapsed_ns).unwrap_or(i64::MAX);
@@ -99,15 +99,10 @@ impl<'a> Figures<'a> {
         date::format(self.ended_ns, date::RFC_3339, &mut out);
         out
     }
-
-    /// Returns the number of failed requests.
-    pub(super) fn failed(&self) -> u64 {
-        self.errors.values().sum()
-    }
 }
 
 /// Collected values, from details or counts.
-struct Seen {
+struct Tally {
     count: u64,
     average_seconds: f64,
     errors: BTreeMap<String, u64>,
@@ -116,7 +111,7 @@ struct Seen {
     times: Vec<(f64, u64)>,
 }
 
-impl Seen {
+impl Tally {
     fn from_details(details: &[Detail], options: &GhzOptions) -> Self {
         let mut errors = BTreeMap::new();
         let mut statuses = BTreeMap::new();

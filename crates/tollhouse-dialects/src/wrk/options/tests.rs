@@ -3,14 +3,14 @@
 
 use super::*;
 
-fn ask(tool: Tool, text: &str) -> Result<Asked<WrkCommand>, String> {
+fn ask(tool: Tool, text: &str) -> Result<Action<WrkCommand>, String> {
     let arguments: Vec<String> = text.split(' ').map(ToOwned::to_owned).collect();
     parse(tool, &arguments).map_err(|error| error.to_string())
 }
 
 fn command(tool: Tool, text: &str) -> WrkCommand {
     match ask(tool, text) {
-        Ok(Asked::Run(command)) => {
+        Ok(Action::Run(command)) => {
             command.case.validate().expect("a case that can be run");
             command
         }
@@ -92,9 +92,9 @@ fn what_the_tools_refuse_is_refused_in_their_words() {
 #[test]
 fn help_and_version_are_printed() {
     for text in ["-h", "--help", "-v", "--version"] {
-        assert!(matches!(ask(Tool::Wrk, text), Ok(Asked::Print(_))), "{text}");
+        assert!(matches!(ask(Tool::Wrk, text), Ok(Action::Print(_))), "{text}");
     }
-    assert!(matches!(ask(Tool::Wrk, "-v http://h/"), Ok(Asked::Run(_))));
+    assert!(matches!(ask(Tool::Wrk, "-v http://h/"), Ok(Action::Run(_))));
     assert!(usage(Tool::Wrk2).contains("--rate"));
 }
 

@@ -2,7 +2,7 @@
 //! The shapes were compared with those of wrk 4.1.
 
 use super::*;
-use crate::Asked;
+use crate::Action;
 use crate::wrk::options::{Tool, parse};
 use tollhouse_load::result::Counts;
 
@@ -104,7 +104,7 @@ fn a_stall_stands_for_the_requests_it_held_up() {
 #[test]
 fn the_heading_says_what_was_asked_for() {
     let arguments: Vec<String> = ["-t2", "-c100", "-d30s", "http://h/x"].map(String::from).into();
-    let Ok(Asked::Run(command)) = parse(Tool::Wrk, &arguments) else { panic!("a command") };
+    let Ok(Action::Run(command)) = parse(Tool::Wrk, &arguments) else { panic!("a command") };
     assert_eq!(
         heading(&command),
         "Running 30s test @ http://h/x\n  2 threads and 100 connections\n"

@@ -12,7 +12,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{LINE_BYTES_MAX, write_line};
 use crate::connections::holder::Holder;
-use crate::connections::message::{Done, HoldOrder, Order, ServeOrder, Tally, Update};
+use crate::connections::message::{FinalReport, HoldOrder, Order, ServeOrder, Tally, Update};
 use crate::connections::server::{Listening, Server};
 use crate::error::BenchError;
 use crate::preflight::raise_descriptors;
@@ -127,8 +127,8 @@ async fn report_until_end(
     }
 }
 
-fn finish(output: &mut dyn Write, done: Done) -> Result<(), BenchError> {
-    reported(say(output, &Update::Done(Box::new(done))))
+fn finish(output: &mut dyn Write, done: FinalReport) -> Result<(), BenchError> {
+    reported(say(output, &Update::FinalReport(Box::new(done))))
 }
 
 fn say(output: &mut dyn Write, update: &Update) -> io::Result<()> {

@@ -118,12 +118,17 @@ impl Session {
         }
     }
 
-    /// Wakes one exchange that waits for a stream, or all of them.
-    fn make_room(&self, all: bool) {
-        match (self.waiting.get(), all) {
-            (0, _) => {}
-            (_, false) => self.room.notify_one(),
-            (_, true) => self.room.notify_waiters(),
+    /// Wakes one exchange that waits for a stream.
+    fn notify_one(&self) {
+        if self.waiting.get() > 0 {
+            self.room.notify_one();
+        }
+    }
+
+    /// Wakes all exchanges that wait for a stream.
+    fn notify_all(&self) {
+        if self.waiting.get() > 0 {
+            self.room.notify_waiters();
         }
     }
 }
@@ -242,7 +247,7 @@ impl Session {
         state.send_ready();
         drop(state);
         if has_new_room {
-            self.make_room(true);
+            self.notify_all();
         }
         Ok(())
     }
@@ -260,7 +265,7 @@ impl Session {
         }
         state.end = Some(failure.clone());
         drop(state);
-        self.make_room(true);
+        self.notify_all();
     }
 }
 

@@ -30,7 +30,7 @@ pub enum Figure {
 
 /// Value of a figure on one side.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Measured {
+pub struct Estimate {
     /// Value over all runs: from merged histograms for times, otherwise the median.
     pub value: f64,
     /// Spread of the single runs.
@@ -83,11 +83,11 @@ impl Figure {
     }
 
     /// Computes the figure over the runs of a case; `None` if a run lacks it.
-    pub(super) fn measure(self, runs: &[&CaseResult]) -> Option<Measured> {
+    pub(super) fn measure(self, runs: &[&CaseResult]) -> Option<Estimate> {
         let values: Option<Vec<f64>> = runs.iter().map(|run| self.run_value(run)).collect();
         let spread = Spread::from_values(values?)?;
         let value = self.merged_value(runs).unwrap_or(spread.median);
-        Some(Measured { value, spread })
+        Some(Estimate { value, spread })
     }
 
     fn run_value(self, run: &CaseResult) -> Option<f64> {

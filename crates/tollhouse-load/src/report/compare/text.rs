@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{CaseComparison, Comparison, Difference, FigureComparison, Measured, Verdict};
+use super::{CaseComparison, Comparison, Difference, Estimate, FigureComparison, Verdict};
 use crate::report::RUNS_MIN;
 use crate::report::figure;
 
@@ -88,7 +88,7 @@ fn row(compared: &FigureComparison) -> [String; 5] {
 }
 
 /// Formats a value with the range of its runs.
-fn measured(compared: &FigureComparison, side: &Measured) -> String {
+fn measured(compared: &FigureComparison, side: &Estimate) -> String {
     let shown = |value: f64| compared.figure.format(value);
     if side.spread.runs < 2 {
         return shown(side.value);

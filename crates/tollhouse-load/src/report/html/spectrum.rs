@@ -80,11 +80,13 @@ pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
     html.open("figure", &[("class", "drawing")]).open("div", &[("class", "scroll")]);
     drawing.open(html);
     for (place, curve, below) in &curves {
-        let style = style(rows, *place, palette);
+        let style = Style::new(rows, *place, palette);
         if let Some(below) = below {
-            drawing.line(html, below, &rows[*place], *place, &style, "line uncorrected");
+            style.open(html, "line uncorrected");
+            drawing.line(html, below, &style);
         }
-        drawing.line(html, curve, &rows[*place], *place, &style, "line");
+        style.open(html, "line");
+        drawing.line(html, curve, &style);
     }
     html.close("svg").close("div");
     let drawn: Vec<usize> = curves.iter().map(|(place, ..)| *place).collect();
@@ -109,12 +111,35 @@ fn explanation(rows: &[Row<'_>], drawn: usize) -> String {
 }
 
 /// Returns the subject's colour class and the opacity, which rises over the cases of the subject.
-fn style(rows: &[Row<'_>], place: usize, palette: &Palette<'_>) -> (&'static str, String) {
-    let subject = rows[place].subject;
-    let of_subject = rows.iter().filter(|row| row.subject == subject).count();
-    let before = rows[..place].iter().filter(|row| row.subject == subject).count();
-    let share = (before + 1) as f64 / of_subject as f64;
-    (palette.class_of(subject), format!("{:.2}", 0.35 + 0.65 * share))
+struct Style {
+    /// Number of the row.
+    number: String,
+    title: String,
+    /// CSS class.
+    colour: &'static str,
+    opacity: String,
+}
+
+impl Style {
+    fn new(rows: &[Row<'_>], index: usize, palette: &Palette<'_>) -> Self {
+        let subject = rows[index].subject;
+        let of_subject = rows.iter().filter(|row| row.subject == subject).count();
+        let before = rows[..index].iter().filter(|row| row.subject == subject).count();
+        let share = (before + 1) as f64 / of_subject as f64;
+        Self {
+            number: index.to_string(),
+            title: rows[index].title(),
+            colour: palette.class_of(subject),
+            opacity: format!("{:.2}", 0.35 + 0.65 * share),
+        }
+    }
+
+    /// Opens the group of a line.
+    fn open(&self, html: &mut Html, class: &'static str) {
+        let classes = format!("{class} {}", self.colour);
+        html.raw("\n").open("g", &[("class", &classes), ("data-row", &self.number)]);
+        html.element("title", &[], &self.title);
+    }
 }
 
 impl Curve {
@@ -191,21 +216,10 @@ impl Drawing {
         label(html, "end", LEFT - 8.0, HEIGHT - 8.0, "ms");
     }
 
-    fn line(
-        &self,
-        html: &mut Html,
-        curve: &Curve,
-        row: &Row<'_>,
-        place: usize,
-        (colour, opacity): &(&'static str, String),
-        class: &'static str,
-    ) {
-        let number = place.to_string();
-        let classes = format!("{class} {colour}");
-        html.raw("\n").open("g", &[("class", &classes), ("data-row", &number)]);
-        html.element("title", &[], &row.title());
+    /// Draws a curve and closes the group of its line.
+    fn line(&self, html: &mut Html, curve: &Curve, style: &Style) {
         let path = self.path(&curve.points);
-        html.open("path", &[("d", &path), ("opacity", opacity)]).close("path");
+        html.open("path", &[("d", &path), ("opacity", &style.opacity)]).close("path");
         if curve.is_sparse {
             for (at, time) in &curve.points {
                 let (x, y) = (format!("{:.1}", self.x(*at)), format!("{:.1}", self.y(*time)));
@@ -257,11 +271,10 @@ fn write_legend(html: &mut Html, rows: &[Row<'_>], drawn: &[usize], palette: &Pa
             html.text(subject).close("b");
         }
         for place in lines {
-            let number = place.to_string();
-            let (_, opacity) = style(rows, place, palette);
+            let Style { number, colour, opacity, .. } = &Style::new(rows, place, palette);
             let swatch = format!("opacity:{opacity}");
-            html.raw(" ").open("button", &[("type", "button"), ("data-row", &number)]);
-            html.open("i", &[("class", palette.class_of(subject)), ("style", &swatch)]).close("i");
+            html.raw(" ").open("button", &[("type", "button"), ("data-row", number)]);
+            html.open("i", &[("class", colour), ("style", &swatch)]).close("i");
             html.text(rows[place].name).close("button");
         }
         html.close("div");

@@ -131,6 +131,6 @@ impl Drop for Call {
         if has_more_output {
             self.session.wake();
         }
-        self.session.make_room(false);
+        self.session.notify_one();
     }
 }

@@ -1,0 +1,163 @@
+//! The proxies with HTTP/2, TLS and gRPC, configured as their operators would do it: one worker,
+//! kept connections on both sides, session tickets, no access log.
+
+use crate::gateway::{self, route_json};
+use crate::peer::Peer;
+use crate::plan::{Core, Plan};
+use crate::shell;
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tollhouse_testbed::{Bootstrap, Haproxy, Listen, Nginx, Program, Upstream, free_port};
+
+/// Name in the certificate. Clients that connect to an address send no name.
+const NAME: &str = "bench.test";
+
+/// A self-signed certificate with a P-256 key.
+pub(crate) struct Certificate {
+    pub(crate) chain: PathBuf,
+    pub(crate) key: PathBuf,
+    /// Chain and key in one file, as HAProxy reads them.
+    both: PathBuf,
+}
+
+impl Certificate {
+    /// Creates a certificate in `folder`.
+    pub(crate) fn make(folder: &Path) -> Result<Self> {
+        let made = Self {
+            chain: folder.join("chain.pem"),
+            key: folder.join("key.pem"),
+            both: folder.join("both.pem"),
+        };
+        let mut command = Command::new("openssl");
+        command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
+        command.args(["-nodes", "-days", "30", "-subj", &format!("/CN={NAME}")]);
+        command.args(["-addext", &format!("subjectAltName=DNS:{NAME}")]);
+        command.arg("-out").arg(&made.chain).arg("-keyout").arg(&made.key);
+        shell::output_of(&mut command)?;
+        let texts = [std::fs::read(&made.chain)?, std::fs::read(&made.key)?];
+        std::fs::write(&made.both, texts.concat())?;
+        Ok(made)
+    }
+}
+
+/// Ports of the nodes that requests go to.
+pub(super) struct Nodes {
+    pub(super) http_port: u16,
+    pub(super) grpc_port: u16,
+}
+
+/// A proxy that accepts connections.
+pub(super) struct EdgeProxy {
+    pub(super) peer: Peer,
+    /// Port for HTTP/2 in clear text.
+    pub(super) plain_port: u16,
+    /// Port for TLS, with HTTP/2 and HTTP/1.1 by ALPN.
+    pub(super) tls_port: u16,
+    pub(super) program: Program,
+}
+
+/// The two ports of a proxy.
+#[derive(Clone, Copy)]
+struct Ports {
+    plain: u16,
+    tls: u16,
+}
+
+impl EdgeProxy {
+    /// Starts the proxy on the core of the proxies.
+    pub(super) fn start(
+        plan: &Plan,
+        peer: Peer,
+        nodes: &Nodes,
+        certificate: &Certificate,
+    ) -> Result<Self> {
+        let ports = Ports { plain: free_port()?, tls: free_port()? };
+        let program = match peer {
+            Peer::Tollhouse => {
+                let listen = Listen { https: ports.tls, ..gateway::listen(ports.plain)? };
+                let settings = format!(
+                    "tls: {{ fallback_sni: {NAME} }}\n\
+                     limits: {{ requests_per_connection: 1000000000 }}\n"
+                );
+                let bootstrap = Bootstrap { listen, settings: &settings, ..Bootstrap::default() };
+                plan.gateway(Core::Proxy, &bootstrap, &resources(nodes, certificate)?)?
+            }
+            Peer::Nginx => {
+                let upstreams = [
+                    Upstream { name: "origin", port: nodes.http_port },
+                    Upstream { name: "calls", port: nodes.grpc_port },
+                ];
+                let server = nginx_server(ports, certificate);
+                let (connections, kept) = (20_000, 320);
+                let (upstreams, server) = (&upstreams, &*server);
+                let nginx = Nginx { workers: 1, connections, upstreams, kept, http: "", server };
+                plan.nginx(Core::Proxy, &nginx)?
+            }
+            Peer::Haproxy | Peer::HaproxyTcp => {
+                let sections = haproxy_sections(ports, nodes, certificate);
+                let defaults = "  mode http\n  http-reuse always\n";
+                let haproxy = Haproxy { threads: 1, defaults, sections: &sections };
+                plan.haproxy_in(shell::fresh_folder()?, &haproxy)?
+            }
+        };
+        // Some peers open the TLS port last, so that both ports have to be waited for.
+        program.wait_until_it_listens(ports.tls).with_context(|| peer.name())?;
+        program.wait_until_it_listens(ports.plain).with_context(|| peer.name())?;
+        Ok(Self { peer, plain_port: ports.plain, tls_port: ports.tls, program })
+    }
+}
+
+fn resources(nodes: &Nodes, certificate: &Certificate) -> Result<String> {
+    let route = serde_json::from_str::<serde_json::Value>(&route_json(nodes.http_port, 0))?;
+    let calls = json!({
+        "id": "calls",
+        "uri": "/bench.Echo/*",
+        "upstream": {
+            "type": "roundrobin",
+            "scheme": "grpc",
+            "nodes": { format!("127.0.0.1:{}", nodes.grpc_port): 1 },
+            // Long times, as for the other proxies, which keep their connections for the whole
+            // case.
+            "keepalive_pool": { "size": 320, "idle_timeout": 600, "requests": 1_000_000_000 },
+        },
+    });
+    let ssl = json!({
+        "id": "bench",
+        "snis": [NAME],
+        "cert": std::fs::read_to_string(&certificate.chain)?,
+        "key": std::fs::read_to_string(&certificate.key)?,
+    });
+    Ok(json!({ "routes": [route, calls], "ssls": [ssl] }).to_string())
+}
+
+fn nginx_server(Ports { plain, tls }: Ports, certificate: &Certificate) -> String {
+    let (chain, key) = (certificate.chain.display(), certificate.key.display());
+    format!(
+        "    listen 127.0.0.1:{plain} http2 backlog=4096;\n    \
+         listen 127.0.0.1:{tls} ssl http2 backlog=4096;\n    \
+         ssl_certificate {chain};\n    ssl_certificate_key {key};\n    \
+         ssl_protocols TLSv1.2 TLSv1.3;\n    ssl_session_cache shared:tls:10m;\n    \
+         location = /r/0 {{ proxy_pass http://origin; }}\n    \
+         location /bench.Echo/ {{ grpc_pass grpc://calls; }}\n"
+    )
+}
+
+fn haproxy_sections(
+    Ports { plain, tls }: Ports,
+    nodes: &Nodes,
+    certificate: &Certificate,
+) -> String {
+    let Nodes { http_port, grpc_port } = nodes;
+    let both = certificate.both.display();
+    format!(
+        "frontend bench\n  bind 127.0.0.1:{plain} proto h2 backlog 4096\n  \
+         bind 127.0.0.1:{tls} ssl crt {both} alpn h2,http/1.1 backlog 4096\n  \
+         use_backend calls if {{ path_beg /bench.Echo/ }}\n  \
+         http-request deny deny_status 404 unless {{ path /r/0 }} or {{ path_beg /bench.Echo/ }}\n  \
+         default_backend origin\n\
+         backend origin\n  server origin 127.0.0.1:{http_port}\n\
+         backend calls\n  server calls 127.0.0.1:{grpc_port} proto h2\n"
+    )
+}

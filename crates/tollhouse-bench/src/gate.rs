@@ -1,0 +1,286 @@
+//! `cargo x bench --gate`: user instructions per proxied request, counted by callgrind for a plain
+//! request, with two plugins and an access log, and with ShenYu selectors and rules.
+//!
+//! Instructions do not depend on other load of the machine, so that they can gate a merge while
+//! times cannot. Two runs of different length are counted. The slope between them is the cost of a
+//! request, free of the start and the end.
+
+pub(crate) mod origin;
+
+use super::budget::{
+    Budget, Figure, INSTRUCTIONS_PER_REQUEST, INSTRUCTIONS_WITH_PLUGINS, SHENYU_AT_MANY_RULES,
+    SHENYU_OVER_ROUTE,
+};
+use super::client::{Connection, probe};
+use super::gateway::{self, key_line, routes_json};
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use origin::Origin;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+use tollhouse_testbed::{Bootstrap, Program, free_port};
+
+/// Connections that stay open, each with one request at a time.
+const CONNECTIONS: usize = 16;
+/// Requests of the short run, enough to take every connection past its first ones.
+const REQUESTS_SHORT: usize = 320;
+/// Requests of the long run.
+const REQUESTS_LONG: usize = 3520;
+
+/// A request with nine headers, about as many as a browser sends when it calls an API.
+pub(crate) const REQUEST: &str = "GET /r/0?page=2 HTTP/1.1\r\n\
+    Host: api.example.com\r\n\
+    User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n\
+    Accept: application/json, text/plain, */*\r\n\
+    Accept-Language: en-US,en;q=0.5\r\n\
+    Accept-Encoding: gzip, deflate, br\r\n\
+    Referer: https://www.example.com/app/list\r\n\
+    Cookie: session=0123456789abcdef0123456789abcdef\r\n\
+    X-Request-Id: 5f1d7a3c-8a39-4f56-9a34-0d2f8f0b6d11\r\n\
+    Cache-Control: no-cache\r\n";
+
+/// Configuration whose requests are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Load {
+    Plain,
+    /// `key-auth` and `limit-count` on the route, one consumer, and an access log line for each
+    /// request.
+    PluginsAndLog,
+    /// This number of `divide` selectors, each with a rule, of which one takes the requests.
+    Shenyu(usize),
+}
+
+/// Number of ShenYu selectors, of which the request matches one.
+const SELECTORS_MANY: usize = 10_000;
+
+impl Load {
+    /// Returns the name of the figure.
+    fn title(self) -> &'static str {
+        match self {
+            Self::Plain => "user instructions per plain proxied request",
+            Self::PluginsAndLog => "user instructions with two plugins and an access log",
+            Self::Shenyu(1) => "user instructions by a selector and a rule of divide",
+            Self::Shenyu(_) => "user instructions by one of 10,000 selectors and rules of divide",
+        }
+    }
+
+    /// Returns the end of the profile's name; it is empty for the plain load, the oldest one.
+    fn profile_suffix(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::PluginsAndLog => ".plugins",
+            Self::Shenyu(1) => ".shenyu",
+            Self::Shenyu(_) => ".shenyu-many",
+        }
+    }
+
+    fn access_log(self) -> &'static str {
+        match self {
+            Self::Plain | Self::Shenyu(_) => "off",
+            Self::PluginsAndLog => "combined",
+        }
+    }
+
+    fn resources(self, origin_port: u16) -> String {
+        let plugins = gateway::key_auth_and_limit();
+        match self {
+            Self::Plain => routes_json(origin_port, 1),
+            Self::PluginsAndLog => json!({
+                "routes": [gateway::route_with_plugins(origin_port, 0, &plugins)],
+                "consumers": [gateway::consumer(0)],
+            })
+            .to_string(),
+            Self::Shenyu(selectors) => shenyu_objects(origin_port, selectors).to_string(),
+        }
+    }
+
+    /// Returns the header lines in addition to the nine of every request.
+    fn lines(self) -> String {
+        match self {
+            Self::Plain | Self::Shenyu(_) => String::new(),
+            Self::PluginsAndLog => key_line(0),
+        }
+    }
+}
+
+/// Checks whether instructions can be counted on this machine.
+pub(crate) fn is_possible() -> bool {
+    shell::find_program("valgrind").is_some()
+}
+
+/// Counts the instructions and prints the figures.
+///
+/// # Errors
+/// If a budget is exceeded.
+pub(crate) fn run(binary: &Path) -> Result<()> {
+    let origin = Origin::start()?;
+    let mut missed: Vec<String> = Vec::new();
+    let measure = |load: Load| -> Result<f64> {
+        // The start costs millions of instructions, which the slope between two runs excludes.
+        let short = count(binary, origin.port(), load, REQUESTS_SHORT)?;
+        let long = count(binary, origin.port(), load, REQUESTS_LONG)?;
+        Ok(slope(short, long))
+    };
+    let mut check = |what: &str, value: f64, budget: Budget, digits: usize| {
+        let figure = Figure::with_budget(what, value, budget);
+        let (limit, stretch, verdict) = (budget.limit, budget.stretch, figure.verdict());
+        println!("{what}: {value:.digits$} (budget {limit} / {stretch}, {verdict})");
+        if value > limit {
+            missed.push(what.to_owned());
+        }
+    };
+    let plain = measure(Load::Plain)?;
+    check(Load::Plain.title(), plain, INSTRUCTIONS_PER_REQUEST, 0);
+    let with_plugins = measure(Load::PluginsAndLog)?;
+    check(Load::PluginsAndLog.title(), with_plugins, INSTRUCTIONS_WITH_PLUGINS, 0);
+    let [one, many] = [Load::Shenyu(1), Load::Shenyu(SELECTORS_MANY)];
+    let (by_one, by_many) = (measure(one)?, measure(many)?);
+    println!("{}: {by_one:.0}", one.title());
+    println!("{}: {by_many:.0}", many.title());
+    check("a selector and a rule over a plain route", by_one / plain, SHENYU_OVER_ROUTE, 3);
+    check("10,000 of them over one", by_many / by_one, SHENYU_AT_MANY_RULES, 3);
+    if !missed.is_empty() {
+        bail!("past the budget, see where they go with callgrind_annotate: {}", missed.join("; "));
+    }
+    Ok(())
+}
+
+/// Returns this number of `divide` selectors with a rule each; the first one takes the request.
+fn shenyu_objects(origin_port: u16, selectors: usize) -> Value {
+    let node = json!([{
+        "upstreamHost": "localhost", "protocol": "http://", "weight": 50, "status": true,
+        "upstreamUrl": format!("127.0.0.1:{origin_port}"), "timestamp": 0, "warmup": 0,
+    }]);
+    let condition = |operator: &str, path: String| json!([{"paramType": "uri", "operator": operator, "paramName": "/", "paramValue": path}]);
+    let folder =
+        |number: usize| if number == 0 { "/r/".to_owned() } else { format!("/s{number}/") };
+    let selector = |number: usize| {
+        json!({
+            "id": format!("s{number}"), "name": number.to_string(), "pluginName": "divide", "type": 1,
+            "matchMode": 0, "enabled": true, "continued": true, "handle": node.to_string(),
+            "conditionList": condition("startsWith", folder(number)),
+        })
+    };
+    let rule = |number: usize| {
+        json!({
+            "id": format!("r{number}"), "name": number.to_string(), "pluginName": "divide",
+            "selectorId": format!("s{number}"), "matchMode": 0, "enabled": true, "handle": "{}",
+            "conditionDataList": condition("=", format!("{}0", folder(number))),
+        })
+    };
+    json!({"shenyu": {
+        "plugins": [{"name": "divide", "enabled": true}],
+        "selectors": (0..selectors).map(selector).collect::<Vec<_>>(),
+        "rules": (0..selectors).map(rule).collect::<Vec<_>>(),
+    }})
+}
+
+fn slope(short: u64, long: u64) -> f64 {
+    (long as f64 - short as f64) / (REQUESTS_LONG - REQUESTS_SHORT) as f64
+}
+
+/// Starts the program under callgrind, sends the requests, ends the program, and reads the total.
+fn count(binary: &Path, origin_port: u16, load: Load, requests: usize) -> Result<u64> {
+    let folder = shell::fresh_folder()?;
+    let port = free_port()?;
+    let bootstrap = Bootstrap {
+        listen: gateway::listen(port)?,
+        access_log: load.access_log(),
+        ..Bootstrap::default()
+    };
+    let configuration = gateway::write(folder.path(), &bootstrap, &load.resources(origin_port))?;
+    let name = format!("callgrind.out.{requests}{}", load.profile_suffix());
+    let profile = shell::target_directory().join(name);
+    let mut command = Command::new("valgrind");
+    command
+        .args(["--tool=callgrind", "--quiet"])
+        .arg(format!("--callgrind-out-file={}", profile.display()))
+        .arg(binary)
+        .args(["run", "--config"])
+        .arg(configuration);
+    let program = Program::start_in("tollhouse", folder, command)?;
+    let probe = probe("/r/0", &load.lines());
+    program.wait_until_it_answers(port, &probe).context("under valgrind")?;
+    let request = format!("{REQUEST}{}\r\n", load.lines());
+    send(port, &request, Repeats { requests, status: 200 })?;
+    program.stop();
+    let text = std::fs::read_to_string(&profile)
+        .with_context(|| format!("callgrind wrote no {}", profile.display()))?;
+    total(&text).with_context(|| format!("no total in {}", profile.display()))
+}
+
+/// Number of requests, and the expected status of each.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Repeats {
+    pub(crate) requests: usize,
+    pub(crate) status: u16,
+}
+
+/// Sends one request on every connection, then reads one answer from every connection, and repeats
+/// this.
+pub(crate) fn send(port: u16, request: &str, repeats: Repeats) -> Result<()> {
+    let mut connections: Vec<Connection> =
+        (0..CONNECTIONS).map(|_| Connection::open(port)).collect::<Result<_>>()?;
+    for _ in 0..repeats.requests / CONNECTIONS {
+        for connection in &mut connections {
+            connection.send(request.as_bytes())?;
+        }
+        for connection in &mut connections {
+            let status = connection.receive()?;
+            if status != repeats.status {
+                bail!("status {status} instead of {} for {request:.60?}", repeats.status);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads the sum over all threads from the end of callgrind's file.
+fn total(text: &str) -> Option<u64> {
+    let value_of = |name: &str| {
+        let lines = text.lines().filter_map(|line| line.strip_prefix(name));
+        lines.filter_map(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).max()
+    };
+    value_of("totals:").or_else(|| value_of("summary:"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_has_nine_headers() {
+        assert_eq!(REQUEST.trim_end().lines().count(), 1 + 9);
+    }
+
+    #[test]
+    fn start_and_end_fall_out_of_the_slope() {
+        let start_and_end = 5_000_000;
+        let cost = |requests: usize| start_and_end + 9_000 * requests as u64;
+        assert!((slope(cost(REQUESTS_SHORT), cost(REQUESTS_LONG)) - 9_000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_total_is_read() {
+        assert_eq!(total("events: Ir\nfn=(1)\n1 2\nsummary: 41\n\ntotals: 42\n"), Some(42));
+        assert_eq!(total("summary: 41\n"), Some(41));
+        assert_eq!(total(""), None);
+    }
+
+    #[test]
+    fn client_and_origin_of_the_gate_understand_each_other() {
+        let origin = Origin::start().unwrap();
+        let repeats = Repeats { requests: 3 * CONNECTIONS, status: 200 };
+        send(origin.port(), &format!("{REQUEST}\r\n"), repeats).unwrap();
+    }
+
+    #[test]
+    fn only_the_load_with_plugins_has_them() {
+        assert!(!Load::Plain.resources(81).contains("plugins"));
+        let text = Load::PluginsAndLog.resources(81);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["consumers"].as_array().unwrap().len(), 1);
+        assert!(value["routes"][0]["plugins"]["limit-count"].is_object(), "{text}");
+    }
+}

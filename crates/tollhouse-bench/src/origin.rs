@@ -1,0 +1,57 @@
+//! The origin behind every proxy of the bench: nginx on the core of the load, which answers any
+//! path with a body of a given size over kept connections.
+
+use super::plan::{Core, Plan};
+use crate::client::probe;
+use crate::shell;
+use anyhow::Result;
+use tollhouse_testbed::{Nginx, Program, free_port};
+
+/// Size up to which nginx holds a literal body in its configuration; larger bodies come from a
+/// file.
+const LITERAL_BYTES_MAX: usize = 3072;
+
+pub(crate) struct Origin {
+    pub(crate) port: u16,
+    pub(crate) program: Program,
+}
+
+/// Starts an origin that answers with `body_bytes`.
+pub(crate) fn start(plan: &Plan, body_bytes: usize) -> Result<Origin> {
+    let folder = shell::fresh_folder()?;
+    let port = free_port()?;
+    let body = "x".repeat(body_bytes);
+    let location = if body_bytes <= LITERAL_BYTES_MAX {
+        format!("return 200 \"{body}\";")
+    } else {
+        std::fs::write(folder.path().join("body"), body)?;
+        let root = folder.path().display();
+        format!("root {root}; rewrite ^ /body break; sendfile on; open_file_cache max=8;")
+    };
+    let server = server(port, "", &location);
+    let program = plan.nginx_in(Core::Load, folder, &configuration(&server))?;
+    program.wait_until_it_answers(port, &probe("/", ""))?;
+    Ok(Origin { port, program })
+}
+
+/// Starts a server that does as little as possible, on the core of the program under test.
+/// `protocol` is the end of its `listen` line. Returns the port and the program.
+pub(crate) fn start_null(plan: &Plan, protocol: &str) -> Result<(u16, Program)> {
+    let port = free_port()?;
+    let server = server(port, protocol, "return 200 \"ok\";");
+    let program = plan.nginx(Core::Proxy, &configuration(&server))?;
+    program.wait_until_it_listens(port)?;
+    Ok((port, program))
+}
+
+fn configuration(server: &str) -> Nginx<'_> {
+    let http = "  client_max_body_size 0;\n";
+    Nginx { workers: 1, connections: 20_000, upstreams: &[], kept: 0, http, server }
+}
+
+fn server(port: u16, protocol: &str, location: &str) -> String {
+    format!(
+        "    listen 127.0.0.1:{port}{protocol} backlog=4096;\n    \
+         location / {{ default_type text/plain; {location} }}\n"
+    )
+}

@@ -24,6 +24,8 @@ pub fn check(bootstrap: &Bootstrap) -> Result<(), Problems> {
         ("admin.tls", &bootstrap.admin.tls),
         ("control.tls", &bootstrap.control.tls),
         ("metrics.tls", &bootstrap.metrics.tls),
+        ("status.tls", &bootstrap.status.tls),
+        ("registry.tls", &bootstrap.registry.tls),
     ] {
         if let Err(error) = listeners::tls(name, tls) {
             let hint = "name a certificate and its key, both PEM, that this user may read";
@@ -57,6 +59,14 @@ mod tests {
             (
                 &[("metrics.tls.cert", "/nowhere/at/all"), ("metrics.tls.key", "/nowhere/at/all")],
                 "metrics.tls: /nowhere/at/all cannot be read",
+            ),
+            (
+                &[("status.tls.cert", "/nowhere/at/all"), ("status.tls.key", "/nowhere/at/all")],
+                "status.tls: /nowhere/at/all cannot be read",
+            ),
+            (
+                &[("registry.tls.cert", "/nowhere/at/all"), ("registry.tls.key", "/nowhere/at/all")],
+                "registry.tls: /nowhere/at/all cannot be read",
             ),
             (&[("tls.ciphers", "RC4-MD5")], "tls.ciphers: no cipher suite is called \"RC4-MD5\""),
             (&[("tls.ciphers", "ECDHE-RSA-CHACHA20-POLY1305, TLS_AES_128_GCM_SHA256")], ""),

@@ -24,7 +24,8 @@ pub struct Config {
     /// Whether the provider's TLS certificate is verified; on by default.
     #[serde(default = "default_true")]
     pub ssl_verify: bool,
-    /// Timeout for answers of the provider, in seconds; 3 by default.
+    /// Timeout for answers of the provider, in seconds; 3 by default. Multiples of 1,000 count as
+    /// milliseconds.
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1))]
     pub timeout: u64,

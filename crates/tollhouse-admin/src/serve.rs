@@ -1,22 +1,28 @@
 //! Listener for an [`AdminApi`]: plain HTTP, or TLS, optionally with client certificates. Each
 //! connection is a task on the current runtime, and ends with the listener.
+//!
+//! A client without the required certificate is told so: its first request is answered 400 in the
+//! words of nginx, whatever it asks for, and the connection ends.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
 
+use hyper::StatusCode;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tollhouse_net::accept::{self, Bounds, Stopping};
-use tollhouse_net::listener_tls::ListenerTls;
+use tollhouse_net::listener_tls::{Accepted, CertificateFault, ListenerTls};
 
 use crate::api::AdminApi;
 use crate::host;
 use crate::limits::{CONNECTIONS_MAX, HEAD_TIME_MAX};
+use crate::reply::Reply;
 
 /// Time for pending requests after the listener was told to stop.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
@@ -47,6 +53,14 @@ pub async fn serve(
     .await;
 }
 
+/// Peer of a connection.
+#[derive(Clone, Copy)]
+enum Caller {
+    Client(SocketAddr),
+    /// A client without the certificate that the listener requires.
+    Stranger(SocketAddr, CertificateFault),
+}
+
 async fn take(
     stream: TcpStream,
     peer: SocketAddr,
@@ -54,23 +68,40 @@ async fn take(
     api: AdminApi,
     stopping: Stopping,
 ) {
-    let Some(tls) = tls else { return connection(stream, peer, api, stopping).await };
-    match tls.accept(stream).await {
-        Ok(stream) => connection(stream, peer, api, stopping).await,
+    let client = Caller::Client(peer);
+    let Some(tls) = tls else { return connection(stream, client, api, stopping).await };
+    match tls.accept_any(stream).await {
+        Ok(Accepted::Client(stream)) => connection(stream, client, api, stopping).await,
+        Ok(Accepted::Stranger(stream, fault)) => {
+            tracing::debug!(%peer, ?fault, "admin client without a valid certificate");
+            connection(stream, Caller::Stranger(peer, fault), api, stopping).await;
+        }
         Err(error) => tracing::debug!(%peer, %error, "admin handshake failed"),
     }
 }
 
-async fn connection<S>(stream: S, peer: SocketAddr, api: AdminApi, mut stopping: Stopping)
+/// Reply to everything that a client without a valid certificate asks.
+fn certificate_refusal(fault: CertificateFault) -> Reply {
+    let text = match fault {
+        CertificateFault::Missing => "No required SSL certificate was sent",
+        CertificateFault::Invalid(_) => "The SSL certificate error",
+    };
+    Reply::refusal(StatusCode::BAD_REQUEST, text)
+        .with(CONNECTION, HeaderValue::from_static("close"))
+}
+
+async fn connection<S>(stream: S, caller: Caller, api: AdminApi, mut stopping: Stopping)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
+    let (Caller::Client(peer) | Caller::Stranger(peer, _)) = caller;
     let service = service_fn(|request| {
         let api = api.clone();
         async move {
-            let answer = match host::check(&request) {
-                Ok(()) => api.handle(request, peer).await,
-                Err(refusal) => api.refuse(refusal),
+            let answer = match (caller, host::check(&request)) {
+                (Caller::Stranger(_, fault), _) => api.refuse(certificate_refusal(fault)),
+                (Caller::Client(_), Err(refusal)) => api.refuse(refusal),
+                (Caller::Client(peer), Ok(())) => api.handle(request, peer).await,
             };
             Ok::<_, Infallible>(answer)
         }

@@ -88,7 +88,7 @@ pub async fn start(
     predecessor: Predecessor,
 ) -> anyhow::Result<Option<RunningAdmin>> {
     let Some(address) = cx.bootstrap.listen.admin.first().copied() else { return Ok(None) };
-    let tls = listeners::tls("admin.tls", &cx.bootstrap.admin.tls)?;
+    let tls = listeners::admin_tls(&cx.bootstrap.admin.tls)?;
     let mut parts = parts(cx, access, (registry, certificates), console);
     let encryption = if tls.is_some() { Encryption::Tls } else { Encryption::Off };
     let secret = session_secret(&parts.keyring, &parts.options.mode)?;

@@ -91,6 +91,11 @@ fn refuses_name(error: &io::Error) -> bool {
     }
 }
 
+/// Whether a node can have this name in a TLS handshake: a DNS name or an IP address.
+pub fn is_server_name(name: &str) -> bool {
+    ServerName::try_from(name).is_ok()
+}
+
 /// Connects over TCP and TLS; `name` is sent as SNI if it is a DNS name.
 ///
 /// # Errors

@@ -13,6 +13,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tollhouse_telemetry::HandshakeFailure;
 
 use crate::server_tls::{ClientVerifier, Strictness};
 use crate::trust::{PROVIDER, certified_key};
@@ -34,9 +35,37 @@ pub enum ListenerTlsError {
     Authorities(String),
 }
 
+/// Outcome of a handshake.
+pub enum Accepted {
+    /// The client has a valid certificate, or the listener requires none.
+    Client(TlsStream<TcpStream>),
+    /// The client has no valid certificate, which is required.
+    Stranger(TlsStream<TcpStream>, CertificateFault),
+}
+
+/// Why a client's certificate is not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CertificateFault {
+    Missing,
+    Invalid(HandshakeFailure),
+}
+
+impl From<HandshakeFailure> for CertificateFault {
+    fn from(failure: HandshakeFailure) -> Self {
+        match failure {
+            HandshakeFailure::ClientCertificateMissing => Self::Missing,
+            failure => Self::Invalid(failure),
+        }
+    }
+}
+
 /// TLS configuration of a listener; cheap to clone.
 #[derive(Clone)]
-pub struct ListenerTls(TlsAcceptor);
+pub struct ListenerTls {
+    acceptor: TlsAcceptor,
+    /// Verifier of certificates after the handshake, for a listener that answers strangers.
+    verifier: Option<Arc<ClientVerifier>>,
+}
 
 impl std::fmt::Debug for ListenerTls {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -55,6 +84,28 @@ impl ListenerTls {
         key: &[u8],
         client_authorities: Option<&[u8]>,
     ) -> Result<Self, ListenerTlsError> {
+        Self::build((certificate, key), client_authorities, Strictness::Required)
+    }
+
+    /// Creates a configuration like [`from_pem`](Self::from_pem) under which a client without a
+    /// valid certificate passes the handshake as an [`Accepted::Stranger`], so that the server can
+    /// answer its request with the reason.
+    ///
+    /// # Errors
+    /// As [`from_pem`](Self::from_pem).
+    pub fn answering_strangers(
+        certificate: &[u8],
+        key: &[u8],
+        client_authorities: Option<&[u8]>,
+    ) -> Result<Self, ListenerTlsError> {
+        Self::build((certificate, key), client_authorities, Strictness::Asked)
+    }
+
+    fn build(
+        (certificate, key): (&[u8], &[u8]),
+        client_authorities: Option<&[u8]>,
+        strictness: Strictness,
+    ) -> Result<Self, ListenerTlsError> {
         let unusable = |error: rustls::Error| ListenerTlsError::Key(error.to_string());
         let chain = read_chain(certificate).map_err(ListenerTlsError::Certificate)?;
         let key = PrivateKeyDer::from_pem_slice(key)
@@ -62,43 +113,63 @@ impl ListenerTls {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
             .with_safe_default_protocol_versions()
             .map_err(unusable)?;
-        let builder = match client_authorities {
+        let verifier = client_authorities.map(|pem| verifier(pem, strictness)).transpose()?;
+        let builder = match &verifier {
             None => builder.with_no_client_auth(),
-            Some(authorities) => {
-                let refused = |error: &dyn std::fmt::Display| {
-                    ListenerTlsError::Authorities(error.to_string())
-                };
-                let pem = std::str::from_utf8(authorities).map_err(|error| refused(&error))?;
-                let verifier = ClientVerifier::new(pem, u32::MAX, Strictness::Required)
-                    .map_err(|error| refused(&error))?;
-                builder.with_client_cert_verifier(Arc::new(verifier))
+            Some(verifier) => {
+                builder.with_client_cert_verifier(Arc::<ClientVerifier>::clone(verifier))
             }
         };
         let identity = certified_key(chain, key, &PROVIDER).map_err(unusable)?;
         let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
         // These listeners speak only HTTP/1.1, so no other protocol is offered.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+        let verifier = verifier.filter(|_| strictness == Strictness::Asked);
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), verifier })
     }
 
     /// The same configuration for a listener that speaks only HTTP/2, announced by ALPN (RFC 9113
     /// §3.2).
     pub fn for_http2(&self) -> Self {
-        let mut config = ServerConfig::clone(self.0.config());
+        let mut config = ServerConfig::clone(self.acceptor.config());
         config.alpn_protocols = vec![b"h2".to_vec()];
-        Self(TlsAcceptor::from(Arc::new(config)))
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Self { acceptor, verifier: self.verifier.clone() }
     }
 
     /// Performs the handshake of an accepted connection.
     ///
     /// # Errors
-    /// If the handshake fails or exceeds its timeout.
+    /// If the handshake fails or exceeds its timeout, or a required certificate is missing or
+    /// invalid.
     pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        match tokio::time::timeout(HANDSHAKE_TIME_MAX, self.0.accept(stream)).await {
-            Ok(accepted) => accepted,
-            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        match self.accept_any(stream).await? {
+            Accepted::Client(stream) => Ok(stream),
+            Accepted::Stranger(..) => Err(io::ErrorKind::PermissionDenied.into()),
         }
     }
+
+    /// Performs the handshake of an accepted connection, and verifies the client's certificate.
+    ///
+    /// # Errors
+    /// If the handshake fails or exceeds its timeout.
+    pub async fn accept_any(&self, stream: TcpStream) -> io::Result<Accepted> {
+        let accepted = tokio::time::timeout(HANDSHAKE_TIME_MAX, self.acceptor.accept(stream));
+        let stream = accepted.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+        let Some(verifier) = &self.verifier else { return Ok(Accepted::Client(stream)) };
+        let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        Ok(match verifier.verify(chain) {
+            Ok(()) => Accepted::Client(stream),
+            Err(failure) => Accepted::Stranger(stream, failure.into()),
+        })
+    }
+}
+
+fn verifier(pem: &[u8], strictness: Strictness) -> Result<Arc<ClientVerifier>, ListenerTlsError> {
+    let refused = |error: &dyn std::fmt::Display| ListenerTlsError::Authorities(error.to_string());
+    let pem = std::str::from_utf8(pem).map_err(|error| refused(&error))?;
+    let verifier = ClientVerifier::new(pem, u32::MAX, strictness);
+    verifier.map(Arc::new).map_err(|error| refused(&error))
 }
 
 fn read_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {

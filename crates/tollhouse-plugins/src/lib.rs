@@ -73,8 +73,10 @@ plugins! {
     request_validation::RequestValidation,
     response_rewrite::ResponseRewrite,
     server_info::ServerInfo,
+    tcp_logger::TcpLogger,
     traffic_split::TrafficSplit,
     ua_restriction::UaRestriction,
+    udp_logger::UdpLogger,
     uri_blocker::UriBlocker,
     workflow::Workflow,
 }

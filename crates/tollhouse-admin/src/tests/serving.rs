@@ -101,13 +101,48 @@ async fn a_tls_listener_may_ask_for_certificates() {
     let answer = ask_over_tls(address, &connector(&cert, None)).await;
     assert!(answer.expect("it answers").contains("200 OK"));
 
-    let mutual =
-        ListenerTls::from_pem(cert.as_bytes(), key.as_bytes(), Some(other_cert.as_bytes()));
-    let (address, _stop, _serving) = start(Some(mutual.expect("they go together"))).await;
-    assert!(ask_over_tls(address, &connector(&cert, None)).await.is_err());
-    assert!(ask_over_tls(address, &connector(&cert, Some((&cert, &key)))).await.is_err());
+    let authorities = Some(other_cert.as_bytes());
     let known = connector(&cert, Some((&other_cert, &other_key)));
+    let strangers = [connector(&cert, None), connector(&cert, Some((&cert, &key)))];
+    let strict = ListenerTls::from_pem(cert.as_bytes(), key.as_bytes(), authorities);
+    let (address, _stop, _serving) = start(Some(strict.expect("they go together"))).await;
+    for stranger in &strangers {
+        assert!(ask_over_tls(address, stranger).await.is_err());
+    }
     assert!(ask_over_tls(address, &known).await.expect("it answers").contains("200 OK"));
+}
+
+#[tokio::test]
+async fn strangers_are_answered_400_whatever_they_ask() {
+    let (cert, key) = super::encryption::certificate();
+    let (other_cert, other_key) = super::encryption::certificate();
+    let authorities = Some(other_cert.as_bytes());
+    let tls = ListenerTls::answering_strangers(cert.as_bytes(), key.as_bytes(), authorities);
+    let (address, _stop, _serving) = start(Some(tls.expect("they go together"))).await;
+    let known = connector(&cert, Some((&other_cert, &other_key)));
+    for (connector, status, text) in [
+        (connector(&cert, None), "400 Bad Request", "No required SSL certificate was sent"),
+        (connector(&cert, Some((&cert, &key))), "400 Bad Request", "The SSL certificate error"),
+        (known, "200 OK", "\"total\":0"),
+    ] {
+        // The second connection resumes the session of the first.
+        for _ in 0..2 {
+            let answer = ask_over_tls(address, &connector).await.expect("it answers");
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{answer}");
+            assert!(answer.contains(text), "{answer}");
+        }
+    }
+    let name = ServerName::try_from("test.com").expect("it is a name");
+    let stream = TcpStream::connect(address).await.expect("it listens");
+    let mut stream = connector(&cert, None).connect(name, stream).await.expect("a handshake");
+    let requests =
+        format!("GET /apisix/admin/routes HTTP/1.1\r\nHost: a\r\nX-API-KEY: {ADMIN}\r\n\r\n");
+    stream.write_all(requests.repeat(2).as_bytes()).await.expect("it reads");
+    let mut answer = String::new();
+    // The end may be a reset, because the second request is not read.
+    let _ = stream.read_to_string(&mut answer).await;
+    assert_eq!(answer.matches("HTTP/1.1 400").count(), 1, "{answer}");
+    assert!(!answer.contains("200 OK"), "{answer}");
 }
 
 #[test]

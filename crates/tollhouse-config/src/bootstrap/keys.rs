@@ -189,7 +189,7 @@ keys! {
     admin.tls.key: OptionalPath, "Private key of that certificate, PEM.";
     admin.tls.client_ca: OptionalPath,
         "CA certificates, PEM; clients of the Admin API must then present a certificate signed by \
-         one of them.";
+         one of them. Requests of other clients are answered 400.";
     store.allow_missing: Switch,
         "Whether to start with an empty store although `store.db` is missing from a `data_dir` \
          that contained objects. By default such a start is refused, because a volume may be \

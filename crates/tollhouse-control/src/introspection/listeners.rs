@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tollhouse_config::{Bootstrap, bootstrap};
 use tollhouse_net::accept::{self, Bounds};
-use tollhouse_net::listener_tls::ListenerTls;
+use tollhouse_net::listener_tls::{ListenerTls, ListenerTlsError};
 use tollhouse_net::local_name::HostNames;
 use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
 
@@ -193,12 +193,31 @@ async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router) {
 /// # Errors
 /// If a file cannot be read or is not a valid certificate, key or CA.
 pub(crate) fn tls(name: &str, tls: &bootstrap::ListenerTls) -> anyhow::Result<Option<ListenerTls>> {
+    read_tls(name, tls, ListenerTls::from_pem)
+}
+
+/// TLS settings of the Admin API, which answers clients without a valid certificate with the
+/// reason, as APISIX does.
+///
+/// # Errors
+/// As [`tls`].
+pub(crate) fn admin_tls(tls: &bootstrap::ListenerTls) -> anyhow::Result<Option<ListenerTls>> {
+    read_tls("admin.tls", tls, ListenerTls::answering_strangers)
+}
+
+type FromPem = fn(&[u8], &[u8], Option<&[u8]>) -> Result<ListenerTls, ListenerTlsError>;
+
+fn read_tls(
+    name: &str,
+    tls: &bootstrap::ListenerTls,
+    from_pem: FromPem,
+) -> anyhow::Result<Option<ListenerTls>> {
     let (Some(cert), Some(key)) = (&tls.cert, &tls.key) else { return Ok(None) };
     let read = |path: &Path| {
         std::fs::read(path).with_context(|| format!("{name}: {} cannot be read", path.display()))
     };
     let authorities = tls.client_ca.as_deref().map(read).transpose()?;
-    let config = ListenerTls::from_pem(&read(cert)?, &read(key)?, authorities.as_deref())
+    let config = from_pem(&read(cert)?, &read(key)?, authorities.as_deref())
         .with_context(|| name.to_owned())?;
     Ok(Some(config))
 }

@@ -1,66 +1,33 @@
 //! What http-logger sends: entries, batches, tries, and what is dropped. The log server is a small one
 //! inside of the test.
 
-use tollhouse_plugin::testing::{FakeExchange, Harness, configure_among};
-use tollhouse_plugin::{Catalogue, PluginType, Services, Transfer};
+use tollhouse_plugin::PluginType;
+use tollhouse_plugin::testing::Harness;
 
 use super::*;
+use crate::shared::logging::test_logger::TestLogger;
 use crate::shared::test_server::{TestServer, body, header, reply};
 
-/// A logger whose batches go out on a runtime of their own.
 struct Logger {
-    harness: Harness,
+    logger: TestLogger,
     server: TestServer,
-    _runtime: tokio::runtime::Runtime,
 }
 
 impl Logger {
     fn new(server: TestServer, more: Value, metadata: Option<&Value>) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        let mut services = Services::new("APISIX/3.18.0");
-        services.background = Some(runtime.handle().clone());
-        let services = Arc::new(services);
         let mut conf = json!({"uri": server.url("/log?a=b"), "batch_max_size": 1});
         conf.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let catalogue = Catalogue::new([PluginType::new::<HttpLogger>()]);
-        let handler = configure_among::<HttpLogger>(&conf, &services, &catalogue, metadata);
-        let harness = Harness::with(handler.expect("the conf is good"), services);
-        Self { harness, server, _runtime: runtime }
+        Self { logger: TestLogger::new::<HttpLogger>(&conf, metadata), server }
     }
 
     /// Logs one exchange.
     fn log(&mut self, request: &str) {
-        let mut exchange = FakeExchange::parse(request, 0);
-        assert!(self.harness.run(&mut exchange).passes());
-        let head = "200\nContent-Type: text/plain\nServer: node/1.0\nX-A: 1\nX-A: 2";
-        self.harness.respond(&mut exchange, head, &["hello ", "world"]);
-        self.harness.log(&mut exchange, transfer());
+        self.logger.log(request);
     }
 
     /// What the server got next.
     fn received(&self) -> Value {
         serde_json::from_str(body(&self.server.next_request())).expect("JSON")
-    }
-}
-
-fn transfer() -> Transfer<'static> {
-    Transfer {
-        status: 200,
-        upstream_status: Some(200),
-        is_upstream_answer: true,
-        bytes_received: 90,
-        bytes_sent: 190,
-        body_bytes_sent: 11,
-        started_unix_ms: 1_700_000_000_000,
-        request_ms: 12,
-        upstream_ms: Some(10),
-        upstream: "127.0.0.1:1980",
-        route_id: "r1",
-        ..Transfer::default()
     }
 }
 

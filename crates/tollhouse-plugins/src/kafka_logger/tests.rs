@@ -1,31 +1,21 @@
 //! What kafka-logger sends: entries and arrays of them, within what a topic takes. The broker is a small one inside of
 //! the test, which keeps what it is sent.
 
-use tollhouse_plugin::testing::{FakeExchange, Harness, configure_among};
-use tollhouse_plugin::{Catalogue, PluginType, Services, Transfer};
+use tollhouse_plugin::testing::{Harness, configure_among};
+use tollhouse_plugin::{Catalogue, PluginType, Services};
 use tollhouse_testkit::patience::wait_for;
 
 use super::*;
 use crate::shared::kafka::tests::TestBroker;
+use crate::shared::logging::test_logger::TestLogger;
 
-/// A logger whose batches go out on a runtime of their own.
 struct Logger {
-    harness: Harness,
+    logger: TestLogger,
     broker: TestBroker,
-    services: Arc<Services>,
-    _runtime: tokio::runtime::Runtime,
 }
 
 impl Logger {
     fn new(broker: TestBroker, more: Value) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        let mut services = Services::new("APISIX/3.18.0");
-        services.background = Some(runtime.handle().clone());
-        let services = Arc::new(services);
         let mut conf = json!({
             "brokers": [{"host": "127.0.0.1", "port": broker.port()}], "kafka_topic": "logs",
             "retry_delay": 0, "batch_max_size": 1, "log_format": {"a": "$uri"},
@@ -33,20 +23,12 @@ impl Logger {
             "inactive_timeout": 3600, "buffer_duration": 3600, "producer_time_linger": 3600,
         });
         conf.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let catalogue = Catalogue::new([PluginType::new::<KafkaLogger>()]);
-        let handler = configure_among::<KafkaLogger>(&conf, &services, &catalogue, None);
-        let handler = handler.expect("the conf is good");
-        let harness = Harness::with(handler, Arc::clone(&services));
-        Self { harness, broker, services, _runtime: runtime }
+        Self { logger: TestLogger::new::<KafkaLogger>(&conf, None), broker }
     }
 
     /// Logs one exchange.
     fn log(&mut self, request: &str) {
-        let mut exchange = FakeExchange::parse(request, 0);
-        assert!(self.harness.run(&mut exchange).passes());
-        self.harness.respond(&mut exchange, "200\n", &["hello"]);
-        let transfer = Transfer { status: 200, route_id: "r1", ..Transfer::default() };
-        self.harness.log(&mut exchange, transfer);
+        self.logger.log(request);
     }
 
     fn log_paths(&mut self, paths: impl IntoIterator<Item = u32>) {
@@ -129,10 +111,14 @@ fn what_a_topic_does_not_take_is_halved_and_what_is_left_of_it_lost() {
     let array = |paths: std::ops::RangeInclusive<u32>| {
         format!("[{}]", paths.map(entry).collect::<Vec<_>>().join(","))
     };
-    for (kept, expected) in kept.iter().zip([array(1..=4), array(1..=2), array(1..=1), array(2..=4)]) {
+    for (kept, expected) in
+        kept.iter().zip([array(1..=4), array(1..=2), array(1..=1), array(2..=4)])
+    {
         assert!(kept.contains(&expected), "{kept:?} {expected}");
     }
-    wait_for("the loss to be counted", || (logger.services.queues.lost() == 1).then_some(()));
+    wait_for("the loss to be counted", || {
+        (logger.logger.services.queues.lost() == 1).then_some(())
+    });
 }
 
 #[test]
@@ -141,7 +127,9 @@ fn a_batch_that_is_refused_is_tried_three_times_more_and_then_counted() {
     broker.refuses([29]);
     let mut logger = Logger::new(broker, json!({"batch_max_size": 2}));
     logger.log_paths(1..=2);
-    wait_for("the loss to be counted", || (logger.services.queues.lost() == 2).then_some(()));
+    wait_for("the loss to be counted", || {
+        (logger.logger.services.queues.lost() == 2).then_some(())
+    });
     assert_eq!(logger.kept(4).len(), 4);
 }
 

@@ -19,6 +19,8 @@ mod format;
 pub(crate) mod kafka;
 mod pending;
 pub(crate) mod queue;
+#[cfg(test)]
+pub(crate) mod test_logger;
 
 pub(crate) use entry::Entries;
 

@@ -1,4 +1,4 @@
-//! Plugins that write requests down, seen from outside: http-logger, file-logger and prometheus.
+//! Plugins that write requests down, seen from outside: http-logger, tcp-logger, file-logger and prometheus.
 
 use serde_json::{Value, json};
 use tollhouse_testkit::patience::wait_for;
@@ -108,6 +108,27 @@ fn entries_have_the_form_that_is_asked_for() {
     let sent = entry(&log.wait_requests(3)[2]);
     assert_eq!(sent.as_array().map(Vec::len), Some(2));
     assert_eq!(sent[0]["s"], 403);
+}
+
+#[test]
+fn entries_are_sent_over_tcp_in_the_form_of_the_metadata() {
+    let bench = Bench::start();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("a bound socket").port();
+    let conf = json!({"host": "127.0.0.1", "port": port, "batch_max_size": 2});
+    bench.put("/routes/t", bench.route("t.test", json!({"tcp-logger": conf})));
+    bench.put(
+        "/plugin_metadata/tcp-logger",
+        json!({"log_format": {"host": "$host", "@timestamp": "$time_iso8601"}}),
+    );
+    bench.wait_until_served();
+    for _ in 0..2 {
+        ask(&bench, "t.test", "Content-Length: 0\r\n\r\n");
+    }
+    let (stream, _) = listener.accept().expect("a connection");
+    let sent: Vec<Value> = serde_json::from_reader(stream).expect("a JSON array, then the end");
+    assert_eq!(sent.len(), 2);
+    assert_eq!((&sent[0]["host"], &sent[1]["route_id"]), (&json!("t.test"), &json!("t")));
 }
 
 #[test]

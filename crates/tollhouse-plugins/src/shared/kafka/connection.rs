@@ -1,7 +1,7 @@
 //! Connection to a broker: connecting, logging in, and one request at a time.
 
 use std::future::poll_fn;
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use aws_lc_rs::rand;
@@ -14,7 +14,7 @@ use tollhouse_kafka::request::{self, Api};
 use tollhouse_net::Stream;
 
 use super::{Address, KafkaError, Login};
-use crate::shared::dial::dial;
+use crate::shared::dial::{dial, write_all};
 
 /// Longest answer in bytes. The longest ones are metadata: ten thousand partitions with three
 /// replicas each take 420,000 bytes.
@@ -117,20 +117,8 @@ impl Connection {
     ) -> Result<(i32, Vec<u8>), KafkaError> {
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
-        self.write(&request(id)).await.map_err(KafkaError::Broken)?;
+        write_all(&mut self.stream, &request(id)).await.map_err(KafkaError::Broken)?;
         Ok((id, self.read_frame().await?))
-    }
-
-    async fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let part = [IoSlice::new(bytes)];
-            let count = poll_fn(|context| self.stream.poll_write(context, &part)).await?;
-            if count == 0 {
-                return Err(ErrorKind::WriteZero.into());
-            }
-            bytes = &bytes[count..];
-        }
-        poll_fn(|context| self.stream.poll_flush(context)).await
     }
 
     async fn read_frame(&mut self) -> Result<Vec<u8>, KafkaError> {

@@ -36,6 +36,9 @@ pub(crate) enum DeliveryError {
     /// The server refused the batch.
     #[error("server returned status code[{0}]")]
     Status(u16),
+    /// The peer of a socket did not take the batch.
+    #[error("failed to send to {peer}: {error}")]
+    Socket { peer: String, error: std::io::Error },
     /// The brokers refused the batch.
     #[error(transparent)]
     Kafka(#[from] KafkaError),

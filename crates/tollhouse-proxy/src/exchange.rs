@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tollhouse_http::{Known, grpc_timeout};
 use tollhouse_net::Departure;
+use tollhouse_stdx::duration::to_ms;
 
 use crate::connection::client::Client;
 use crate::exchange::state::RequestState;
@@ -172,7 +173,7 @@ impl Exchange<'_> {
     fn keep_call_bounds(&mut self) -> Result<(), PumpError> {
         let field = self.state.head.fields.find(b"grpc-timeout", self.request_bytes());
         if let Some(time) = field.and_then(grpc_timeout::parse) {
-            let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            let time_ms = to_ms(time);
             let deadline_ms = self.state.record.started_ms.saturating_add(time_ms);
             self.state.call_deadline_ms = Some(deadline_ms);
         }

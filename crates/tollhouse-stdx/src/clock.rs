@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::civil::{CivilTime, HTTP_DATE_BYTES};
+use crate::duration::to_ms;
 
 /// Age at which the offset between the two clocks is read again; a step of the system's time
 /// becomes visible within this time.
@@ -85,7 +86,7 @@ impl CoarseClock {
     /// Advances a manual clock; has no effect on a system clock.
     pub fn advance(&self, by: Duration) {
         if matches!(self.source, Source::Manual) {
-            self.now_ms.set(self.now_ms.get().saturating_add(millis(by)));
+            self.now_ms.set(self.now_ms.get().saturating_add(to_ms(by)));
         }
     }
 
@@ -111,7 +112,7 @@ impl CoarseClock {
         let Source::System(start) = self.source else { return };
         let now_ms = since_ms(start);
         // A system clock before 1970 counts as 1970.
-        let unix_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, millis);
+        let unix_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, to_ms);
         self.unix_offset_ms.set(unix_ms.saturating_sub(now_ms));
         self.offset_read_ms.set(now_ms);
     }
@@ -142,11 +143,6 @@ fn since_ms(start_ns: u64) -> u64 {
 fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u64).wrapping_mul(NANOSECONDS_A_SECOND).wrapping_add(now.tv_nsec as u64)
-}
-
-fn millis(duration: Duration) -> u64 {
-    // Avoids `as_millis`, which computes with 128 bits.
-    duration.as_secs().saturating_mul(1_000).saturating_add(u64::from(duration.subsec_millis()))
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use tollhouse_http::element::FieldValue;
 use tollhouse_http::{RequestHead, Version};
 use tollhouse_net::server_tls::ServerTls;
 use tollhouse_net::{Departure, Stream};
+use tollhouse_stdx::duration::to_ms;
 use tollhouse_stdx::wheel::Timer;
 use tollhouse_telemetry::ErrorCode;
 
@@ -192,7 +193,7 @@ impl Client {
     /// Sets the deadline to `after` from now.
     #[inline]
     pub fn arm(&self, worker: &Worker, after: Duration) {
-        let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        let after_ms = to_ms(after);
         self.timer.arm(worker.clock.now_ms().saturating_add(after_ms));
     }
 

@@ -12,6 +12,7 @@ use rustls_pki_types::CertificateDer;
 use tollhouse_model::certificate::CertificateView;
 use tollhouse_net::server_tls::stream::{HandshakeError, Refusal};
 use tollhouse_net::server_tls::{ClientVerifier, Hello, HostTerms, ServerTls};
+use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::{ConnectionRefusal, HandshakeFailure};
 
 use super::carrier::Carrier;
@@ -143,7 +144,7 @@ pub(crate) async fn run(
     let mut silence = Some(Silence::begin(worker, client.ip(), task));
     let mut under_way = None;
     let timer = worker.wheel.timer();
-    let time_ms = u64::try_from(limits.handshake_time.as_millis()).unwrap_or(u64::MAX);
+    let time_ms = to_ms(limits.handshake_time);
     timer.arm(worker.clock.refresh().saturating_add(time_ms));
     let mut chosen = None;
     let outcome = poll_fn(|context| {

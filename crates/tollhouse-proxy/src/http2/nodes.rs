@@ -15,6 +15,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tollhouse_net::{Stream, connect, proxy_protocol};
+use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::ErrorCode;
 
 use self::shared::{NodeConnection, Opening, Place};
@@ -110,7 +111,7 @@ impl OpeningGuard {
     /// Hands the connection to the request that waits for it.
     fn deliver(&self, stream: Stream) {
         let (key, metrics) = (self.opening.key.clone(), &self.worker.metrics);
-        let connection = UpstreamConnection::kept_under(key, Link::new(stream), metrics);
+        let connection = self.worker.pools.adopt(key, Link::new(stream), metrics);
         self.opening.deliver(connection, &self.worker);
     }
 }
@@ -128,7 +129,7 @@ async fn within<T>(
     connecting: impl Future<Output = T>,
 ) -> Option<T> {
     let timer = worker.wheel.timer();
-    let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let time_ms = to_ms(time);
     timer.arm(worker.clock.refresh().saturating_add(time_ms));
     let mut connecting = pin!(connecting);
     poll_fn(|context| {

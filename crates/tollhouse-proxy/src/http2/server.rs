@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use tollhouse_h2::ErrorCode as Http2Code;
+use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::ErrorCode;
 
 use super::cancellations::{Conduct, Share};
@@ -196,7 +197,7 @@ impl Serving<'_> {
     fn idle_ms(&self) -> u64 {
         let idle_time = self.worker.settings.limits.idle_time;
         let time = if self.worker.is_draining() { DRAIN_IDLE_TIME } else { idle_time };
-        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+        to_ms(time)
     }
 
     /// Whether the peer does not even read the final frames.

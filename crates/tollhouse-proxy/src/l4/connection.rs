@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tollhouse_plugin::{Memory, RequestEdits};
+use tollhouse_stdx::duration::to_ms;
 use tollhouse_stdx::{Endpoint, Timer};
 use tollhouse_telemetry::ErrorCode;
 
@@ -125,7 +126,7 @@ impl<'w> Connection<'w> {
 
     /// Sets the deadline to `after` from now.
     pub(super) fn arm(&self, after: Duration) {
-        let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        let after_ms = to_ms(after);
         self.timer.arm(self.worker.clock.now_ms().saturating_add(after_ms));
     }
 

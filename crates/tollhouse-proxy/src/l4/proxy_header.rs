@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 use tollhouse_net::proxy_protocol::{self, Said};
+use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::ErrorCode;
 
 use crate::connection::link::Link;
@@ -36,7 +37,7 @@ pub(crate) async fn read(
     }
     let timer = worker.wheel.timer();
     let settings = &worker.settings.proxy_protocol;
-    let time_ms = u64::try_from(settings.header_time.as_millis()).unwrap_or(u64::MAX);
+    let time_ms = to_ms(settings.header_time);
     timer.arm(worker.clock.refresh().saturating_add(time_ms));
     let header = poll_fn(|context| {
         timer.set_waker(context.waker());

@@ -20,6 +20,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tollhouse_net::proxy_protocol;
+use tollhouse_stdx::duration::to_ms;
 use tollhouse_stdx::{Endpoint, LogLimit, lost_datagrams};
 use tollhouse_telemetry::{DatagramDrop, ErrorCode};
 use tollhouse_upstream::{Outcome, Picked};
@@ -325,7 +326,7 @@ impl Answers<'_> {
         let time = if worker.is_draining() { DRAIN_IDLE_TIME } else { idle_time };
         let now_ms = worker.clock.now_ms();
         let silent_ms = now_ms.saturating_sub(self.session.touched_ms());
-        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let time_ms = to_ms(time);
         if silent_ms >= time_ms {
             return Poll::Ready(Ok(()));
         }

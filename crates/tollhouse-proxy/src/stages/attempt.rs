@@ -30,6 +30,10 @@ use crate::transfer::pump::{PumpError, RequestPump};
 use crate::transfer::{Sides, Waiting};
 use crate::worker::pools::UpstreamConnection;
 
+/// Largest number of times that an attempt repeats a request whose connection was closed. More
+/// connections to one node rarely close within one turn of the event loop.
+const REPEATS_MAX: u32 = 8;
+
 /// A request's attempt at a node.
 #[derive(Debug)]
 pub(crate) struct Attempt<'a> {
@@ -58,25 +62,28 @@ impl Attempt<'_> {
         upstream_head::write(cx, self.way, self.picked).map_err(AttemptError::last)?;
         let key = self.pool_key(cx);
         let kept = self.kept(cx, &key);
-        let reused = kept.is_some();
+        let is_pooled = kept.is_some();
         let mut connection = match kept {
             Some(connection) => connection,
             None => Box::pin(self.connect(cx, &key)).await?,
         };
         let mut answered = self.await_head(cx, &mut connection).await;
-        // A node may close a pooled connection at any time, even while a request is on its way.
-        // That is not the node's failure: if the request may be repeated, it is sent again over a
-        // new connection to the same node.
-        if let Err(error) = &mut answered
-            && (reused || error.blame == Blame::Nobody)
+        let mut repeats = 0;
+        // A node may close a connection that has served requests at any time, even while another
+        // request is on its way. That is not the node's failure: if the request may be repeated, it
+        // is sent again to the same node. Over HTTP/2 the next connection may be closing too.
+        while let Err(error) = &mut answered
             && error.stale
+            && (connection.requests > 0 || (repeats == 0 && (is_pooled || error.is_refused())))
         {
             error.blame = Blame::Nobody;
-            if error.may_retry && cx.body.is_replayable() {
-                cx.body.replay();
-                connection = Box::pin(self.connect(cx, &key)).await?;
-                answered = self.await_head(cx, &mut connection).await;
+            if !error.may_retry || !cx.body.is_replayable() || repeats == REPEATS_MAX {
+                break;
             }
+            repeats += 1;
+            cx.body.replay();
+            connection = Box::pin(self.connect(cx, &key)).await?;
+            answered = self.await_head(cx, &mut connection).await;
         }
         answered?;
         connection.requests += 1;

@@ -5,6 +5,7 @@ use tollhouse_http::element::{Authority, OriginForm};
 use tollhouse_http::{BodyLength, Version};
 use tollhouse_plugin::response::{ResponseFacts, Source};
 use tollhouse_plugin::{HeaderEdits, Phases, RequestEdits};
+use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_telemetry::codes::Origin;
 
@@ -72,7 +73,7 @@ fn apply_edits(cx: &mut Exchange<'_>) -> Result<(), GatewayError> {
         cx.state.is_idempotent = is_idempotent(method.as_bytes());
     }
     if let Some(time) = edits.time_max {
-        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let time_ms = to_ms(time);
         let deadline_ms = cx.worker.clock.now_ms().saturating_add(time_ms);
         let earlier = cx.state.call_deadline_ms.map_or(deadline_ms, |own| own.min(deadline_ms));
         cx.state.call_deadline_ms = Some(earlier);

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 use tollhouse_model::upstream::KeepalivePool;
 use tollhouse_stdx::Endpoint;
+use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::CoreHandle;
 
 use crate::connection::link::Link;
@@ -93,8 +94,8 @@ pub struct UpstreamConnection {
     pub link: Link,
     /// Requests sent over the connection.
     pub requests: u32,
-    /// Key under which it is pooled; `None` if it is not pooled.
-    key: Option<PoolKey>,
+    /// Stack that the connection returns to; `None` while it is idle there, and if it is not pooled.
+    stack: Option<Rc<Stack>>,
     /// Counters of the core; `None` for a stream of a shared connection, which is not counted.
     metrics: Option<Rc<CoreHandle>>,
 }
@@ -105,26 +106,18 @@ impl UpstreamConnection {
     pub fn new(link: Link, metrics: &Rc<CoreHandle>) -> Box<Self> {
         metrics.upstream_connections_opened.increment();
         metrics.upstream_connections_open.increment();
-        Box::new(Self { link, requests: 0, key: None, metrics: Some(Rc::clone(metrics)) })
-    }
-
-    /// Wraps a new connection that is pooled under `key` between requests. The key is stored in the
-    /// connection, so that responses need not carry it.
-    pub fn kept_under(key: PoolKey, link: Link, metrics: &Rc<CoreHandle>) -> Box<Self> {
-        let mut connection = Self::new(link, metrics);
-        connection.key = Some(key);
-        connection
+        Box::new(Self { link, requests: 0, stack: None, metrics: Some(Rc::clone(metrics)) })
     }
 
     /// Key of the connection in the pool.
     #[inline]
     pub(crate) fn key(&self) -> Option<&PoolKey> {
-        self.key.as_ref()
+        self.stack.as_ref().map(|stack| &stack.key)
     }
 
     /// Wraps a stream of a shared connection over which `requests` were sent.
     pub(crate) fn shared(link: Link, requests: u32) -> Box<Self> {
-        Box::new(Self { link, requests, key: None, metrics: None })
+        Box::new(Self { link, requests, stack: None, metrics: None })
     }
 }
 
@@ -136,6 +129,34 @@ impl Drop for UpstreamConnection {
     }
 }
 
+/// Idle connections of one key, the most recently used last. A connection in use holds its stack,
+/// so that its return needs no look-up.
+#[derive(Debug)]
+struct Stack {
+    key: PoolKey,
+    /// Estimated memory of each connection.
+    connection_bytes: usize,
+    idle: RefCell<Vec<Idle>>,
+    /// Whether the pools find the stack by its key. Empty stacks are removed from time to time.
+    is_listed: Cell<bool>,
+}
+
+impl Stack {
+    fn new(key: PoolKey) -> Rc<Self> {
+        let connection_bytes = key.bytes();
+        Rc::new(Self {
+            key,
+            connection_bytes,
+            idle: RefCell::default(),
+            is_listed: Cell::new(true),
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.idle.borrow().is_empty()
+    }
+}
+
 #[derive(Debug)]
 struct Idle {
     connection: Box<UpstreamConnection>,
@@ -144,12 +165,12 @@ struct Idle {
     given: u64,
 }
 
-type Stacks = HashMap<PoolKey, Vec<Idle>, foldhash::fast::RandomState>;
+type Stacks = HashMap<PoolKey, Rc<Stack>, foldhash::fast::RandomState>;
 
 /// Idle connections of one core.
 #[derive(Debug)]
 pub struct Pools {
-    idle: RefCell<Stacks>,
+    stacks: RefCell<Stacks>,
     /// Estimated memory of the connections, in bytes.
     bytes: Cell<usize>,
     bytes_max: usize,
@@ -166,7 +187,7 @@ impl Default for Pools {
 impl Pools {
     fn within(bytes_max: usize) -> Self {
         Self {
-            idle: RefCell::default(),
+            stacks: RefCell::default(),
             bytes: Cell::new(0),
             bytes_max,
             gives: Cell::new(0),
@@ -174,15 +195,44 @@ impl Pools {
         }
     }
 
+    /// Wraps a new connection that is pooled under `key` between requests.
+    pub fn adopt(
+        &self,
+        key: PoolKey,
+        link: Link,
+        metrics: &Rc<CoreHandle>,
+    ) -> Box<UpstreamConnection> {
+        let mut connection = UpstreamConnection::new(link, metrics);
+        connection.stack = Some(self.listed(key));
+        connection
+    }
+
+    /// Stack that is found under `key`; a new one if none is.
+    #[cold]
+    fn listed(&self, key: PoolKey) -> Rc<Stack> {
+        let mut stacks = self.stacks.borrow_mut();
+        if let Some(stack) = stacks.get(&key) {
+            return Rc::clone(stack);
+        }
+        if stacks.len() >= KEYS_KEPT_MAX {
+            remove_empty(&mut stacks);
+        }
+        let stack = Stack::new(key);
+        stacks.insert(stack.key.clone(), Rc::clone(&stack));
+        stack
+    }
+
     /// The most recently used connection of `key` that is still usable.
     #[inline]
     pub fn take(&self, key: &PoolKey) -> Option<Box<UpstreamConnection>> {
-        let mut idle = self.idle.borrow_mut();
-        let stack = idle.get_mut(key)?;
-        while let Some(mut candidate) = stack.pop() {
-            self.bytes.set(self.bytes.get() - key.bytes());
-            if candidate.connection.link.stream.is_quiet() {
-                return Some(candidate.connection);
+        let stacks = self.stacks.borrow();
+        let stack = stacks.get(key)?;
+        let mut idle = stack.idle.borrow_mut();
+        while let Some(Idle { mut connection, .. }) = idle.pop() {
+            self.bytes.set(self.bytes.get() - stack.connection_bytes);
+            if connection.link.stream.is_quiet() {
+                connection.stack = Some(Rc::clone(stack));
+                return Some(connection);
             }
             self.found_dead.set(self.found_dead.get() + 1);
         }
@@ -191,85 +241,88 @@ impl Pools {
 
     /// Returns a connection to the pool, within the limits of its upstream.
     #[inline]
-    pub fn give(&self, connection: Box<UpstreamConnection>, bounds: &KeepalivePool, now_ms: u64) {
-        let Some(key) = &connection.key else { return };
-        let idle_ms = u64::try_from(bounds.idle_timeout.as_millis()).unwrap_or(u64::MAX);
+    pub fn give(
+        &self,
+        mut connection: Box<UpstreamConnection>,
+        bounds: &KeepalivePool,
+        now_ms: u64,
+    ) {
+        let Some(mut stack) = connection.stack.take() else { return };
+        if !stack.is_listed.get() {
+            stack = self.listed(stack.key.clone());
+        }
+        let idle_ms = to_ms(bounds.idle_timeout);
         // An idle timeout of 0 disables the timeout, as in nginx.
         let expires_ms = if idle_ms == 0 { u64::MAX } else { now_ms.saturating_add(idle_ms) };
         let given = self.gives.get() + 1;
         self.gives.set(given);
-        let key_bytes = key.bytes();
-        let mut idle = self.idle.borrow_mut();
-        match idle.get_mut(key) {
-            Some(stack) if stack.len() >= bounds.size as usize => {
-                stack.remove(0);
-                stack.push(Idle { connection, expires_ms, given });
-                return;
-            }
-            Some(stack) => stack.push(Idle { connection, expires_ms, given }),
-            None => {
-                if idle.len() >= KEYS_KEPT_MAX {
-                    idle.retain(|_, stack| !stack.is_empty());
-                }
-                let key = key.clone();
-                idle.insert(key, vec![Idle { connection, expires_ms, given }]);
-            }
+        let mut idle = stack.idle.borrow_mut();
+        if idle.len() >= bounds.size as usize && !idle.is_empty() {
+            idle.remove(0);
+            self.bytes.set(self.bytes.get() - stack.connection_bytes);
         }
-        let bytes = self.bytes.get() + key_bytes;
+        idle.push(Idle { connection, expires_ms, given });
+        let bytes = self.bytes.get() + stack.connection_bytes;
         self.bytes.set(bytes);
         if bytes > self.bytes_max {
-            self.close_oldest(&mut idle);
+            drop(idle);
+            self.close_oldest();
         }
     }
 
     #[cold]
-    fn close_oldest(&self, idle: &mut Stacks) {
-        let mut gives: Vec<u64> = idle.values().flatten().map(|idle| idle.given).collect();
+    fn close_oldest(&self) {
+        let mut gives = Vec::new();
+        for stack in self.stacks.borrow().values() {
+            gives.extend(stack.idle.borrow().iter().map(|idle| idle.given));
+        }
         let last = gives.len() / SHARE_CLOSED;
         let (_, newest_closed, _) = gives.select_nth_unstable(last);
         let newest_closed = *newest_closed;
-        self.retain(idle, |idle| idle.given > newest_closed);
+        self.retain(|idle| idle.given > newest_closed);
     }
 
     /// Closes all connections except those for which `keeps` holds.
-    fn retain(&self, idle: &mut Stacks, mut keeps: impl FnMut(&mut Idle) -> bool) {
+    fn retain(&self, mut keeps: impl FnMut(&mut Idle) -> bool) {
+        let mut stacks = self.stacks.borrow_mut();
         let mut bytes = 0;
-        idle.retain(|key, stack| {
-            stack.retain_mut(&mut keeps);
-            bytes += key.bytes() * stack.len();
-            !stack.is_empty()
-        });
+        for stack in stacks.values() {
+            let mut idle = stack.idle.borrow_mut();
+            idle.retain_mut(&mut keeps);
+            bytes += stack.connection_bytes * idle.len();
+        }
+        remove_empty(&mut stacks);
         self.bytes.set(bytes);
     }
 
     /// Closes the idle connections of `key`.
     #[cold]
     pub fn close(&self, key: &PoolKey) {
-        if let Some(stack) = self.idle.borrow_mut().remove(key) {
-            self.bytes.set(self.bytes.get() - key.bytes() * stack.len());
+        if let Some(stack) = self.stacks.borrow_mut().remove(key) {
+            stack.is_listed.set(false);
+            let closed = stack.idle.take().len();
+            self.bytes.set(self.bytes.get() - stack.connection_bytes * closed);
         }
     }
 
     /// Closes connections that have exceeded their idle timeout or that the node has closed.
     pub fn sweep(&self, now_ms: u64) {
-        self.retain(&mut self.idle.borrow_mut(), |idle| {
-            idle.expires_ms > now_ms && idle.connection.link.stream.is_quiet()
-        });
+        self.retain(|idle| idle.expires_ms > now_ms && idle.connection.link.stream.is_quiet());
     }
 
     /// Closes one idle connection to free its file descriptor; returns `false` if none exists.
     #[cold]
     pub fn drop_one(&self) -> bool {
-        let mut idle = self.idle.borrow_mut();
-        let dropped = idle.values_mut().find_map(Vec::pop);
-        idle.retain(|_, stack| !stack.is_empty());
-        dropped.is_some()
+        let stacks = self.stacks.borrow();
+        let Some(stack) = stacks.values().find(|stack| !stack.is_empty()) else { return false };
+        stack.idle.borrow_mut().pop();
+        self.bytes.set(self.bytes.get() - stack.connection_bytes);
+        true
     }
 
     /// Closes all idle connections.
     pub fn clear(&self) {
-        self.idle.borrow_mut().clear();
-        self.bytes.set(0);
+        self.retain(|_| false);
     }
 
     /// Number of connections dropped since the last call because the node had closed them.
@@ -279,12 +332,20 @@ impl Pools {
 
     /// Number of idle connections.
     pub fn len(&self) -> usize {
-        self.idle.borrow().values().map(Vec::len).sum()
+        self.stacks.borrow().values().map(|stack| stack.idle.borrow().len()).sum()
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// Removes stacks without connections.
+fn remove_empty(stacks: &mut Stacks) {
+    stacks.retain(|_, stack| {
+        stack.is_listed.set(!stack.is_empty());
+        stack.is_listed.get()
+    });
 }
 
 #[cfg(test)]
@@ -306,15 +367,14 @@ mod tests {
 
     /// Runs `test` with a function that opens connections whose other ends stay open.
     fn with_connections(
-        test: impl AsyncFnOnce(&dyn Fn(&str, TcpStream) -> Box<UpstreamConnection>, TcpListener),
+        test: impl AsyncFnOnce(&dyn Fn(&Pools, &str, TcpStream) -> Box<UpstreamConnection>, TcpListener),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
         runtime.expect("a runtime").block_on(async {
             let metrics = Rc::new(Arc::new(Metrics::default()).for_core());
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-            let open = |name: &str, stream| {
-                let link = Link::new(Stream::from(stream));
-                UpstreamConnection::kept_under(key(name), link, &metrics)
+            let open = |pools: &Pools, name: &str, stream| {
+                pools.adopt(key(name), Link::new(Stream::from(stream)), &metrics)
             };
             test(&open, listener).await;
         });
@@ -330,9 +390,9 @@ mod tests {
             for number in 0..100 {
                 let stream = TcpStream::connect(address).await.expect("a connection");
                 others.push(listener.accept().await.expect("its other end"));
-                pools.give(open(&format!("n{number}.test"), stream), &bounds, 0);
+                pools.give(open(&pools, &format!("n{number}.test"), stream), &bounds, 0);
                 assert!(pools.len() <= 16, "{number}: {}", pools.len());
-                assert_eq!(pools.len(), pools.idle.borrow().len());
+                assert_eq!(pools.len(), pools.stacks.borrow().len());
             }
             assert!(pools.len() >= 12, "{}", pools.len());
             assert!(pools.take(&key("n0.test")).is_none());
@@ -353,11 +413,40 @@ mod tests {
             for _ in 0..4 {
                 let stream = TcpStream::connect(address).await.expect("a connection");
                 others.push(listener.accept().await.expect("its other end"));
-                pools.give(open("a", stream), &bounds, 0);
+                pools.give(open(&pools, "a", stream), &bounds, 0);
             }
             assert_eq!((pools.len(), pools.bytes.get()), (2, 2 * (TLS_BYTES + 1)));
             while pools.take(&key("a")).is_some() {}
             assert_eq!(pools.bytes.get(), 0);
+        });
+    }
+
+    #[test]
+    fn connections_in_use_return_to_the_stack_that_others_share() {
+        with_connections(async |open, listener| {
+            let pools = Pools::default();
+            let address = listener.local_addr().expect("an address");
+            let bounds = KeepalivePool::default();
+            let mut others = Vec::new();
+            let mut connect = async || {
+                let stream = TcpStream::connect(address).await.expect("a connection");
+                others.push(listener.accept().await.expect("its other end"));
+                open(&pools, "a", stream)
+            };
+            let (first, second) = (connect().await, connect().await);
+            // The stack is empty, so it is removed; another takes its place.
+            pools.sweep(0);
+            let third = connect().await;
+            for connection in [first, second, third] {
+                pools.give(connection, &bounds, 0);
+            }
+            assert_eq!((pools.len(), pools.stacks.borrow().len()), (3, 1));
+            let taken: Vec<_> = std::iter::from_fn(|| pools.take(&key("a"))).collect();
+            assert_eq!((taken.len(), pools.bytes.get()), (3, 0));
+            pools.close(&key("a"));
+            taken.into_iter().for_each(|connection| pools.give(connection, &bounds, 0));
+            assert!(pools.drop_one());
+            assert_eq!((pools.len(), pools.bytes.get()), (2, 2 * (TLS_BYTES + 1)));
         });
     }
 }

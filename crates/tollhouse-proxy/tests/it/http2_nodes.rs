@@ -518,6 +518,67 @@ fn a_node_that_goes_away_loses_no_call() {
 }
 
 #[test]
+fn a_request_outlives_all_connections_that_its_node_closes_on_it() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let upstream = json!({"http_version": "2"});
+        let gateway = gateway(json!({}), upstream, listener.local_addr().expect("an address"));
+        let (restart, restarted) = tokio::sync::watch::channel(false);
+        let (arrive, mut arrived) = mpsc::unbounded_channel();
+        tokio::task::spawn_local(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (restarted, arrive) = (restarted.clone(), arrive.clone());
+                let is_old = !*restarted.borrow();
+                tokio::task::spawn_local(async move {
+                    let mut builder = plain();
+                    builder.max_concurrent_streams(1);
+                    let mut connection = builder.handshake::<_, Bytes>(stream).await.expect("one");
+                    while let Some(Ok((_, mut respond))) = connection.accept().await {
+                        // The stream is dropped unanswered, and the connection with it.
+                        if is_old && *restarted.borrow() {
+                            return;
+                        }
+                        let (answer, answered) = tokio::sync::oneshot::channel::<()>();
+                        let _ = arrive.send(answer);
+                        tokio::task::spawn_local(async move {
+                            let _ = answered.await;
+                            let _ = respond.send_response(Response::new(()), true);
+                        });
+                    }
+                });
+            }
+        });
+        let client = connect(&gateway).await;
+        let ask = || {
+            let mut client = client.clone();
+            tokio::task::spawn_local(async move {
+                let request = Request::get("http://host.test/").body(()).expect("a request");
+                client = client.ready().await.expect("a connection");
+                let (response, _) = client.send_request(request, true).expect("a stream");
+                read(response).await.expect("an answer").head.status()
+            })
+        };
+        // The first tells how many streams a connection may have; then three wait at once.
+        let first = ask();
+        let _ = arrived.recv().await.expect("a call").send(());
+        assert_eq!(first.await.expect("a task"), 200);
+        let calls = [ask(), ask(), ask()];
+        let mut answers = Vec::new();
+        for _ in &calls {
+            answers.push(arrived.recv().await.expect("a call"));
+        }
+        answers.into_iter().for_each(|answer| drop(answer.send(())));
+        for call in calls {
+            assert_eq!(call.await.expect("a task"), 200);
+        }
+        restart.send_replace(true);
+        let last = ask();
+        let _ = arrived.recv().await.expect("a call").send(());
+        assert_eq!(last.await.expect("a task"), 200);
+    });
+}
+
+#[test]
 fn plain_requests_go_over_http2_where_the_upstream_says_so() {
     async fn answer((request, mut respond): Call) {
         let (parts, mut body) = request.into_parts();

@@ -66,7 +66,9 @@ fn an_instance_is_registered_listed_kept_over_a_restart_and_removed() {
 fn a_watch_prints_what_a_heartbeating_registration_does() {
     let gateway = serving();
     let watch = Running::start(&mut command(&gateway, &["watch", "prod/orders"]));
-    watch.output().wait_line("the beginning", |line| line.contains("prod/orders does not exist yet").then_some(()));
+    watch.output().wait_line("the beginning", |line| {
+        line.contains("prod/orders does not exist yet").then_some(())
+    });
     let words = ["register", "prod/orders", "10.0.0.7:80", "--heartbeat", "--ttl", "1"];
     let registered = Running::start(&mut command(&gateway, &words));
     let is = |sign: &'static str| move |line: &str| line.starts_with(sign).then_some(());

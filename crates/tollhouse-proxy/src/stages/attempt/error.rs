@@ -44,6 +44,11 @@ impl AttemptError {
         Self { blame, ..Self::by_node(ErrorCode::UpstreamConnectFailed, true) }
     }
 
+    /// Whether the node refused the request before it processed any of it.
+    pub(super) fn is_refused(&self) -> bool {
+        self.stale && self.blame == Blame::Nobody
+    }
+
     /// A failure of the node, which another node may avoid.
     pub(crate) fn by_node(code: ErrorCode, may_retry: bool) -> Self {
         Self { code, may_retry, stale: false, blame: Blame::Node }

@@ -90,7 +90,9 @@ fn check_tree() -> Result<Vec<Finding>> {
     for file in &tree.files {
         match file.kind {
             Kind::Markdown => {
-                findings.extend(links::check(&file.path, &file.text, &|path| tree.has(path)));
+                findings.extend(links::check(&file.path, &file.text, &tree));
+                let exists = |name: &str| tree.has_ending(name);
+                findings.extend(citations::check_document(&file.path, &file.text, &exists));
             }
             Kind::Manifest => findings.extend(manifest::check(&file.path, &file.text)),
             Kind::Rust | Kind::Other => {}

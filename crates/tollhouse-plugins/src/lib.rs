@@ -81,5 +81,10 @@ plugins! {
     workflow::Workflow,
 }
 
+/// Code of the guide, which doc tests compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/write-a-plugin.md")]
+struct Guide;
+
 #[cfg(test)]
 mod tests;

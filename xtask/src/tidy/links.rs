@@ -1,12 +1,20 @@
-//! Links between our own documents: the target file of a link must exist.
+//! Links between our own documents: the target file of a link must exist, and have the heading that
+//! the link names after `#`.
 //!
-//! Only the file is checked, not the heading after `#`. Links to other sites are not checked.
+//! Links to other sites are not checked.
 
 use super::finding::{Finding, Severity};
 
-/// Checks the links of one document; `exists` accepts paths from the root.
-pub(crate) fn check(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<Finding> {
-    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+/// Access to the tree.
+pub(crate) trait Targets {
+    /// Whether a file or folder exists, by its path from the root.
+    fn exists(&self, path: &str) -> bool;
+    /// Returns the text of a document.
+    fn document(&self, path: &str) -> Option<&str>;
+}
+
+/// Checks the links of one document.
+pub(crate) fn check(path: &str, text: &str, targets: &dyn Targets) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut in_code = false;
     for (number, line) in text.lines().enumerate() {
@@ -17,15 +25,14 @@ pub(crate) fn check(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Ve
         if in_code {
             continue;
         }
-        let broken =
-            targets(line).into_iter().filter(|target| !leads_somewhere(folder, target, exists));
-        findings.extend(broken.map(|target| finding(path, number + 1, target)));
+        let broken = linked(line).into_iter().filter(|link| !leads_somewhere(path, link, targets));
+        findings.extend(broken.map(|link| finding(path, number + 1, link)));
     }
     findings
 }
 
 /// Returns the targets of `[text](target)` in a line, outside code spans.
-fn targets(line: &str) -> Vec<&str> {
+fn linked(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     // Every second piece between back-ticks is code.
     for (index, piece) in line.split('`').enumerate() {
@@ -42,10 +49,33 @@ fn targets(line: &str) -> Vec<&str> {
     found
 }
 
-fn leads_somewhere(folder: &str, target: &str, exists: &dyn Fn(&str) -> bool) -> bool {
-    let is_elsewhere = target.contains("://") || target.starts_with("mailto:");
-    let file = target.split('#').next().unwrap_or_default();
-    is_elsewhere || file.is_empty() || resolve(folder, file).is_some_and(|path| exists(&path))
+fn leads_somewhere(path: &str, link: &str, targets: &dyn Targets) -> bool {
+    if link.contains("://") || link.starts_with("mailto:") {
+        return true;
+    }
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+    let target = if file.is_empty() { Some(path.to_owned()) } else { resolve(folder, file) };
+    let Some(target) = target.filter(|target| targets.exists(target)) else { return false };
+    let document = targets.document(&target).filter(|_| !heading.is_empty());
+    document.is_none_or(|text| anchors(text).iter().any(|anchor| anchor == heading))
+}
+
+/// Returns the anchors of a document's headings, as the usual viewers form them.
+fn anchors(text: &str) -> Vec<String> {
+    let (mut anchors, mut in_code) = (Vec::new(), false);
+    for line in text.lines() {
+        in_code ^= line.trim_start().starts_with("```");
+        if in_code || !line.starts_with('#') {
+            continue;
+        }
+        let title = line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+        let is_kept = |letter: &char| letter.is_alphanumeric() || "-_".contains(*letter);
+        let anchor: String = title.chars().filter(is_kept).collect();
+        let repeated = anchors.iter().filter(|other| **other == anchor).count();
+        anchors.push(if repeated == 0 { anchor } else { format!("{anchor}-{repeated}") });
+    }
+    anchors
 }
 
 /// Resolves a relative path to one from the root; returns `None` if it leaves the tree.
@@ -65,12 +95,12 @@ fn resolve(folder: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-fn finding(path: &str, line: usize, target: &str) -> Finding {
+fn finding(path: &str, line: usize, link: &str) -> Finding {
     Finding {
         path: path.to_owned(),
         line,
         severity: Severity::Fails,
-        what: format!("a link to {target}, which is not there"),
+        what: format!("a link to {link}, which is not there"),
         why: "a reader who follows a dead link stops reading",
         remedy: "point it to where the text lives now".to_owned(),
     }
@@ -80,12 +110,26 @@ fn finding(path: &str, line: usize, target: &str) -> Finding {
 mod tests {
     use super::*;
 
+    struct Tree;
+
+    impl Targets for Tree {
+        fn exists(&self, path: &str) -> bool {
+            ["docs/a.md", "docs/b.md", "README.md", "bench"].contains(&path)
+        }
+
+        fn document(&self, path: &str) -> Option<&str> {
+            let text = "# A: `part` two\n## Same\n## Same\n```\n# code\n```\n";
+            (path == "docs/a.md").then_some(text)
+        }
+    }
+
     #[test]
-    fn only_links_to_missing_files_are_found() {
-        let exists = |path: &str| ["docs/a.md", "README.md", "bench"].contains(&path);
+    fn only_links_to_missing_files_and_headings_are_found() {
         let cases = [
             ("[a](a.md)", 0),
-            ("[a](a.md#part) and [up](../README.md)", 0),
+            ("[a](a.md#a-part-two) and [up](../README.md)", 0),
+            ("[same](a.md#same) [again](a.md#same-1)", 0),
+            ("[a](a.md#gone) [code](a.md#code)", 2),
             ("[folder](../bench/)", 0),
             ("[gone](gone.md)", 1),
             ("[out](../../out.md)", 1),
@@ -95,7 +139,8 @@ mod tests {
             ("[titled](a.md \"title\")", 0),
         ];
         for (text, expected) in cases {
-            assert_eq!(check("docs/b.md", text, &exists).len(), expected, "{text}");
+            assert_eq!(check("docs/b.md", text, &Tree).len(), expected, "{text}");
         }
+        assert_eq!(check("docs/a.md", "[here](#gone)", &Tree).len(), 1);
     }
 }

@@ -1,5 +1,6 @@
 //! The files that tidy checks: all text of the workspace, without build output and ignored files.
 
+use super::links::Targets;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -51,11 +52,6 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Checks whether a file or folder with this path exists.
-    pub(crate) fn has(&self, path: &str) -> bool {
-        path.is_empty() || self.paths.contains(path)
-    }
-
     /// Checks whether a file has this path, or a path that ends with it after a `/`.
     pub(crate) fn has_ending(&self, name: &str) -> bool {
         self.endings.contains(name)
@@ -103,6 +99,16 @@ impl Tree {
     }
 }
 
+impl Targets for Tree {
+    fn exists(&self, path: &str) -> bool {
+        path.is_empty() || self.paths.contains(path)
+    }
+
+    fn document(&self, path: &str) -> Option<&str> {
+        self.text(path)
+    }
+}
+
 fn kind_of(path: &str) -> Kind {
     match path.rsplit_once('.').map(|(_, extension)| extension) {
         Some("rs") => Kind::Rust,
@@ -147,7 +153,8 @@ mod tests {
         std::fs::create_dir_all(folder.path().join("target/debug")).unwrap();
         std::fs::write(folder.path().join("docs/a.md"), "text").unwrap();
         let tree = Tree::read(folder.path()).unwrap();
-        assert!(tree.has("docs/reference") && tree.has("docs/a.md") && !tree.has("target/debug"));
+        assert!(tree.exists("docs/reference") && tree.exists("docs/a.md"));
+        assert!(!tree.exists("target/debug"));
         assert_eq!(tree.text("docs/a.md"), Some("text"));
         assert!(
             tree.has_ending("a.md") && tree.has_ending("docs/a.md") && !tree.has_ending("d.md")

@@ -21,6 +21,7 @@ mod control_api;
 mod departures;
 mod deployment;
 mod doctor;
+mod documents;
 mod etcd;
 mod etcd_cluster;
 mod etcd_faults;

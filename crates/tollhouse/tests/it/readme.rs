@@ -1,5 +1,5 @@
-//! The commands of README.md, run in order as a reader would run them: on ports of the kernel's choice, with shorter
-//! measurements, in a folder of their own.
+//! The commands of README.md and of the first guide, run in order as a reader would run them: on ports of the kernel's
+//! choice, with shorter measurements, in a folder of their own. `documents.rs` checks what all documents contain.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,12 @@ use std::time::Duration;
 use tollhouse_testkit::ClosedPort;
 use tollhouse_testkit::program::{Running, find, run_within};
 
+use crate::documents::Document;
+
 /// Time for all commands between two starts of the gateway.
 const SEGMENT_TIME: Duration = Duration::from_secs(120);
 
-/// Ports in README.md, each with the variable that moves its listener.
+/// Ports in the documents, each with the variable that moves its listener.
 const PORTS: [(&str, &str); 9] = [
     ("9080", "TOLLHOUSE_LISTEN_HTTP"),
     ("9443", "TOLLHOUSE_LISTEN_HTTPS"),
@@ -40,25 +42,32 @@ const PREAMBLE: &str = "set -e\njobs=\ntrap 'kill $jobs 2> /dev/null || :' EXIT\
 const REGISTERED: &str =
     "until tollhouse registry list production/files 2> /dev/null | grep -q 127.0.0.1; do :; done\n";
 
+/// Waits for the nodes of `apisix.yaml`, because a retry at a start would break their turns.
+const BOTH_SERVE: &str = "for node in $(grep -o '127.0.0.1:[0-9]*' apisix.yaml); do\n\
+    curl http://$node/name > /dev/null; done\n";
+
 /// Reads the Admin key by way of every route.
 const ATTACK: &str = "for host in localhost files.example; do for path in admin.key tollhouse-data/admin.key; do\n\
     command curl --silent -H \"Host: $host\" http://127.0.0.1:9080/$path; done; done\n";
 
-/// A folder with the files of README.md, and its commands on other ports.
+/// A folder with the files of a document, and its commands on other ports.
 struct Reader {
     folder: tempfile::TempDir,
-    text: String,
+    document: Document,
     variables: Vec<(&'static str, String)>,
 }
 
 impl Reader {
-    fn new() -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-        let mut text = fs::read_to_string(path).expect("README.md can be read");
+    /// Reads a document, and writes its first YAML blocks into files with these names.
+    fn new(name: &str, files: &[&str]) -> Self {
+        let mut text = Document::read(name);
         let mut variables = Vec::new();
         for (port, variable) in PORTS {
             let free = ClosedPort::new().address();
-            text = text.replace(&format!(":{port}"), &format!(":{}", free.port()));
+            for (before, after) in [(":", ""), (" ", " ")] {
+                let own = format!("{before}{}{after}", free.port());
+                text = text.replace(&format!("{before}{port}{after}"), &own);
+            }
             if !variable.is_empty() {
                 variables.push((variable, free.to_string()));
             }
@@ -66,24 +75,22 @@ impl Reader {
         for (long, short) in SHORTER {
             text = text.replace(long, short);
         }
-        let reader = Self { folder: tempfile::tempdir().expect("a folder"), text, variables };
-        for (name, block) in ["tollhouse.yaml", "apisix.yaml"].iter().zip(reader.blocks("yaml")) {
-            fs::write(reader.folder.path().join(name), block).expect("the folder takes files");
+        let document = Document::parse(name, &text);
+        let reader = Self { folder: tempfile::tempdir().expect("a folder"), document, variables };
+        for (name, block) in files.iter().zip(reader.document.blocks("yaml")) {
+            reader.write(name, block);
         }
         reader
     }
 
-    /// The blocks of a language, in order.
-    fn blocks(&self, language: &str) -> Vec<String> {
-        let opening = format!("```{language}\n");
-        let blocks = self.text.split(&opening).skip(1);
-        blocks.map(|rest| rest.split("```").next().unwrap_or_default().to_owned()).collect()
+    fn write(&self, name: &str, content: &str) {
+        fs::write(self.folder.path().join(name), content).expect("the folder takes files");
     }
 
     /// The scripts between starts of the gateway; the starts are told apart by their first words.
     fn segments(&self) -> Vec<String> {
         let mut segments = vec![String::new()];
-        for block in self.blocks("sh") {
+        for block in self.document.blocks("sh") {
             if ELSEWHERE.iter().any(|start| block.starts_with(start)) {
                 continue;
             }
@@ -139,7 +146,7 @@ fn every_command_of_the_readme_works_and_none_gives_the_admin_key_away() {
     if find("curl").is_none() {
         return;
     }
-    let reader = Reader::new();
+    let reader = Reader::new("README.md", &["tollhouse.yaml", "apisix.yaml"]);
     let segments = reader.segments();
     let [before, first, between, second, after] = segments.as_slice() else {
         panic!("README.md starts the gateway twice: {segments:#?}");
@@ -164,4 +171,29 @@ fn every_command_of_the_readme_works_and_none_gives_the_admin_key_away() {
     drop(gateway);
     let again = reader.start(second);
     assert!(again.output().text().contains("apisix.yaml"), "{}", again.output().text());
+}
+
+#[test]
+fn the_first_route_alternates_and_is_explained_after_its_change() {
+    if find("curl").is_none() || find("python3").is_none() {
+        return;
+    }
+    let reader = Reader::new("docs/start/first-route.md", &["apisix.yaml"]);
+    let segments = reader.segments();
+    let [servers, start, requests] = segments.as_slice() else {
+        panic!("the guide starts the gateway once: {segments:#?}");
+    };
+    let (asked, explained) = requests.split_once('\n').expect("a call and an explanation");
+    let gateway = reader.start(start);
+    let said = reader.run(&format!("{servers}{BOTH_SERVE}{asked}\n{asked}\n"));
+    assert!(said.contains("1 route, 1 upstream, 0 errors, 0 warnings"), "{said}");
+    let has = |answer: &str| said.lines().any(|line| line == answer);
+    assert!(has("one") && has("two"), "{said}");
+    drop(gateway);
+    let changed = reader.document.blocks("yaml").nth(1).expect("a second version");
+    reader.write("apisix.yaml", changed);
+    // No route is found, which `explain` says with its exit code.
+    let said = reader.run(&format!("{} || :\n", explained.trim()));
+    let expected = reader.document.blocks("text").next().expect("the explanation");
+    assert_eq!(said.trim(), expected.trim());
 }

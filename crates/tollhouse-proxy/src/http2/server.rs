@@ -62,7 +62,7 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) -> Afte
     session.lose();
     poll_fn(|context| {
         session.attach(context.waker());
-        if session.is_idle() { Poll::Ready(()) } else { Poll::Pending }
+        if session.serves_any() { Poll::Pending } else { Poll::Ready(()) }
     })
     .await;
     count(worker, &session);

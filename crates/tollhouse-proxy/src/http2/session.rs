@@ -345,6 +345,12 @@ impl Session {
         self.state.borrow().codec.open_streams()
     }
 
+    /// Whether streams are still served. The codec may count streams that are not: a header block
+    /// that ends the connection has opened one.
+    pub(super) fn serves_any(&self) -> bool {
+        self.state.borrow().streams.iter().any(Option::is_some)
+    }
+
     /// Whether no stream is open.
     pub(super) fn is_idle(&self) -> bool {
         self.state.borrow().codec.open_streams() == 0

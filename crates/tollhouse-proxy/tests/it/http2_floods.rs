@@ -12,7 +12,7 @@ use http::Request;
 use tollhouse_telemetry::Metrics;
 
 use crate::http2::{ask, echo, gateway, request, with_client};
-use crate::support::{Options, PATIENCE};
+use crate::support::{Options, PATIENCE, connect};
 
 /// What a connection begins with, and settings that say nothing.
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -170,4 +170,21 @@ fn a_body_of_another_length_than_it_said_leaves_nothing_on_a_connection_that_is_
     }
     assert_eq!(seen[whole + 1].0, seen[*whole].0, "a good one is kept: {seen:?}");
     gateway.stop();
+}
+
+#[test]
+fn a_header_block_that_cannot_be_read_ends_its_connection() {
+    let gateway = gateway(Options::default(), |_| {});
+    // A literal name of ten bytes, one of which follows. With the preface and by itself.
+    let block = frame(HEADERS, 5, 1, b"\x40\x0aa");
+    for pieces in [&[&[PREFACE, &block].concat()[..]][..], &[PREFACE, &block]] {
+        let mut client = connect(&gateway);
+        for piece in pieces {
+            client.write_all(piece).expect("the gateway reads");
+        }
+        let mut said = Vec::new();
+        client.read_to_end(&mut said).expect("the gateway closes the connection");
+        // COMPRESSION_ERROR (RFC 9113 section 4.3).
+        assert_eq!(goaway_code(&said), Some(9));
+    }
 }

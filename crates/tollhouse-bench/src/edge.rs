@@ -184,7 +184,7 @@ impl Cost {
         }
     }
 
-    fn to_cells(&self, what: &str) -> Vec<Value> {
+    fn to_cells(self, what: &str) -> Vec<Value> {
         vec![json!(what), json!(self.peer.name()), json!(self.cpu_us), json!(self.per_second)]
     }
 }

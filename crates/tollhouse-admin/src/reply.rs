@@ -88,6 +88,11 @@ impl Reply {
         Self::new(status, JSON, Bytes::new())
     }
 
+    /// Text for people, of the type of plain text.
+    pub(crate) fn plain(status: StatusCode, text: &'static str) -> Self {
+        Self::new(status, PLAIN, text)
+    }
+
     /// Empty body, without the content type of JSON.
     pub(crate) fn bare(status: StatusCode) -> Self {
         Self::new(status, PLAIN, Bytes::new())

@@ -35,7 +35,7 @@ pub struct PendingChallenge {
 }
 
 /// Component that answers the authority on this node.
-pub trait Answers: Send + Sync {
+pub trait ChallengeResponder: Send + Sync {
     /// Replaces all pending challenges.
     fn replace(&self, pending: &[PendingChallenge]);
 }
@@ -44,7 +44,7 @@ pub trait Answers: Send + Sync {
 /// which they are.
 pub async fn follow(
     store: Arc<dyn Store>,
-    answers: Arc<dyn Answers>,
+    answers: Arc<dyn ChallengeResponder>,
     seen: Arc<watch::Sender<Revision>>,
 ) {
     loop {
@@ -70,7 +70,7 @@ pub async fn follow(
 
 async fn list(
     store: &dyn Store,
-    answers: &dyn Answers,
+    answers: &dyn ChallengeResponder,
     seen: &watch::Sender<Revision>,
 ) -> Result<Watch, StoreError> {
     let listing = store.list(CHALLENGES).await?;

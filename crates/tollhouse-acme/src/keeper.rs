@@ -14,11 +14,11 @@ use tollhouse_telemetry::Metrics;
 
 use crate::attempt::Attempt;
 use crate::certificate::{self, Facts};
-use crate::challenge::{self, Answers};
+use crate::challenge::{self, ChallengeResponder};
 use crate::clock::Clock;
 use crate::failure::{Code, Failure, Scope, from_protocol};
 use crate::records::{ACCOUNT_PLACE, CertificateRecord, HoldRecord, ORDER_PLACE, to_json};
-use crate::schedule::{self, WindowAnswer};
+use crate::schedule::{self, NoWindow, WindowAnswer};
 use crate::settings::{LETS_ENCRYPT, LETS_ENCRYPT_STAGING, Settings};
 use crate::shared::{Shared, is_of_store};
 use crate::transport::Transport;
@@ -57,18 +57,18 @@ pub struct Parts {
 }
 
 /// The keeper of certificates of one node.
-pub struct Keeper {
+pub struct Renewer {
     shared: Arc<Shared>,
 }
 
 /// Result of processing a certificate.
-struct Turn {
+struct AttemptResult {
     host: String,
     record: CertificateRecord,
     result: Result<(), Failure>,
 }
 
-impl Keeper {
+impl Renewer {
     /// Creates a keeper; it starts with `run`.
     pub fn new(parts: Parts) -> Self {
         let Parts { settings, store, keyring, prefix, node, .. } = parts;
@@ -98,7 +98,7 @@ impl Keeper {
 
     /// Runs until `stop` changes or its sender is dropped. Answers pending challenges on every
     /// node, and orders certificates on the node that holds the lease.
-    pub async fn run(self, answers: Arc<dyn Answers>, mut stop: watch::Receiver<()>) {
+    pub async fn run(self, answers: Arc<dyn ChallengeResponder>, mut stop: watch::Receiver<()>) {
         let shared = self.shared;
         let store = Arc::clone(&shared.store);
         let follower = challenge::follow(store, Arc::clone(&answers), Arc::clone(&shared.seen));
@@ -165,7 +165,7 @@ struct Tenure {
     /// Known properties of the certificates in service, with the revision they were read at.
     served: HashMap<String, (Revision, Option<Facts>)>,
     hold: HoldRecord,
-    turns: JoinSet<Turn>,
+    turns: JoinSet<AttemptResult>,
     under_way: HashSet<String>,
 }
 
@@ -301,15 +301,18 @@ impl Tenure {
     }
 
     /// Records the result of a finished attempt.
-    async fn note(&mut self, turn: Result<Turn, tokio::task::JoinError>) -> Result<(), StoreError> {
+    async fn note(
+        &mut self,
+        turn: Result<AttemptResult, tokio::task::JoinError>,
+    ) -> Result<(), StoreError> {
         let now_s = self.shared.clock.now_s();
         let mut random = self.shared.random();
-        let Turn { host, mut record, result } = match turn {
+        let AttemptResult { host, mut record, result } = match turn {
             Ok(turn) => turn,
             Err(error) => {
                 if error.is_panic() {
                     // The task that panicked is unknown, so all are restarted after a wait.
-                    schedule::note_hold(&mut self.hold, None, (now_s, &mut random));
+                    schedule::note_hold(&mut self.hold, None, now_s, &mut random);
                     self.turns.abort_all();
                     self.under_way.clear();
                 }
@@ -325,9 +328,9 @@ impl Tenure {
             }
             Ok(()) => {}
             Err(failure) => {
-                schedule::note_failure(&mut record, failure, (now_s, &mut random));
+                schedule::note_failure(&mut record, failure, now_s, &mut random);
                 if failure.scope == Scope::Authority {
-                    schedule::note_hold(&mut self.hold, failure.wait, (now_s, &mut random));
+                    schedule::note_hold(&mut self.hold, failure.wait, now_s, &mut random);
                     let key = keys::hold(&self.shared.settings.directory);
                     transaction = transaction.put(key, to_json(&self.hold));
                     // Other attempts in progress would ask the authority too early; they are
@@ -395,9 +398,9 @@ async fn take_turn(
     lease: LeaseId,
     mut record: CertificateRecord,
     facts: Option<Facts>,
-) -> Turn {
+) -> AttemptResult {
     let result = run_turn(&shared, lease, &mut record, facts).await;
-    Turn { host: record.host.clone(), record, result }
+    AttemptResult { host: record.host.clone(), record, result }
 }
 
 async fn run_turn(
@@ -448,7 +451,7 @@ async fn ask_for_window(
     let mut random = shared.random();
     let now_s = shared.clock.now_s();
     let Some(renewal_id) = &facts.renewal_id else {
-        schedule::plan_by_life(record, facts, None, (now_s, &mut random));
+        schedule::plan_by_life(record, facts, NoWindow { wait: None, now_s }, &mut random);
         return Ok(());
     };
     let (account, remarks) = account::open(shared, lease).await?;
@@ -467,7 +470,7 @@ async fn ask_for_window(
             schedule::plan_by_window(record, facts, answer, &mut random);
         }
         (None, Err(instant_acme::Error::Unsupported(_)) | Ok(_)) => {
-            schedule::plan_by_life(record, facts, wait, (now_s, &mut random));
+            schedule::plan_by_life(record, facts, NoWindow { wait, now_s }, &mut random);
         }
         (None, Err(error)) => {
             let failure = from_protocol(error, Code::AnswerMalformed);
@@ -475,7 +478,7 @@ async fn ask_for_window(
                 return Err(failure);
             }
             tracing::debug!(host = record.host, %failure, "no window for a renewal");
-            schedule::plan_by_life(record, facts, wait, (now_s, &mut random));
+            schedule::plan_by_life(record, facts, NoWindow { wait, now_s }, &mut random);
         }
     }
     Ok(())

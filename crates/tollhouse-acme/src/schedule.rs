@@ -103,11 +103,11 @@ pub(crate) fn plan_by_window(
     random: &mut Random,
 ) {
     let WindowAnswer { window_s: (start_s, end_s), wait, now_s } = answer;
-    let kept = renewal_of(record, facts).filter(|it| it.window_s.is_some());
+    let previous = renewal_of(record, facts).filter(|it| it.window_s.is_some());
     // A time drawn earlier is kept while it is inside the window. Drawing again each time would
     // move it towards the start of the window.
-    let at_s = match kept {
-        Some(kept) if (start_s..=end_s).contains(&kept.at_s) => kept.at_s,
+    let at_s = match previous {
+        Some(previous) if (start_s..=end_s).contains(&previous.at_s) => previous.at_s,
         _ => start_s + part_of(end_s.saturating_sub(start_s), random.unit()),
     };
     let wait_s = wait.map_or(ASK_AGAIN_S, |wait| wait.as_secs());
@@ -128,20 +128,29 @@ pub(crate) struct WindowAnswer {
     pub(crate) now_s: u64,
 }
 
+/// An answer of the authority without a window, or no answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoWindow {
+    /// Wait before the next request; `None` for the default.
+    pub(crate) wait: Option<Duration>,
+    pub(crate) now_s: u64,
+}
+
 /// Plans the renewal by the certificate's lifetime, if the authority suggests no window. An
 /// existing plan is kept.
 pub(crate) fn plan_by_life(
     record: &mut CertificateRecord,
     facts: &Facts,
-    ask_after: Option<Duration>,
-    (now_s, random): (u64, &mut Random),
+    answer: NoWindow,
+    random: &mut Random,
 ) {
+    let NoWindow { wait, now_s } = answer;
     let life_s = life_s(facts);
     let earlier_s = part_of(life_s, RENEWAL_SPREAD * random.unit());
     let by_life_s = facts.not_before_s + life_s / 3 * 2 - earlier_s;
-    let kept = renewal_of(record, facts);
-    let (at_s, window_s) = kept.map_or((by_life_s, None), |it| (it.at_s, it.window_s));
-    let ask_s = ask_after.map_or(ASK_AGAIN_S, |wait| wait.as_secs());
+    let previous = renewal_of(record, facts);
+    let (at_s, window_s) = previous.map_or((by_life_s, None), |it| (it.at_s, it.window_s));
+    let ask_s = wait.map_or(ASK_AGAIN_S, |wait| wait.as_secs());
     record.renewal = Some(Renewal {
         not_after_s: facts.not_after_s,
         at_s,
@@ -174,7 +183,8 @@ pub(crate) fn issued_too_often(record: &CertificateRecord, now_s: u64) -> Option
 pub(crate) fn note_failure(
     record: &mut CertificateRecord,
     failure: &Failure,
-    (now_s, random): (u64, &mut Random),
+    now_s: u64,
+    random: &mut Random,
 ) {
     let Failure { code, detail, wait, scope, .. } = failure;
     record.last_error = Some(LastError { code: *code, detail: detail.clone(), at_s: now_s });
@@ -199,7 +209,8 @@ pub(crate) fn note_failure(
 pub(crate) fn note_hold(
     hold: &mut HoldRecord,
     wait: Option<Duration>,
-    (now_s, random): (u64, &mut Random),
+    now_s: u64,
+    random: &mut Random,
 ) {
     hold.failures = hold.failures.saturating_add(1);
     let wait_s = wait.map_or_else(|| wait_s(hold.failures), |wait| wait.as_secs());

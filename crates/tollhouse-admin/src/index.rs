@@ -491,7 +491,7 @@ fn rank_of(path: &str) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use tollhouse_model::change_row::{ChangeRow, Deed, Way};
+    use tollhouse_model::change_row::{ChangeKind, ChangeRow, Way};
     use tollhouse_store::{Location, Transaction};
 
     use super::*;
@@ -501,7 +501,7 @@ mod tests {
             at_ms: number as u64,
             actor: None,
             way: Way::Api,
-            deed: Deed::Create,
+            deed: ChangeKind::Create,
             path: format!("routes/{number}"),
             before: None,
             after: None,

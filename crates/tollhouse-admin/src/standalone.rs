@@ -10,7 +10,7 @@ use hyper::{Method, StatusCode};
 use serde_json::Value;
 use time::OffsetDateTime;
 use tollhouse_model::Kind;
-use tollhouse_model::change_row::{BothSides, ChangeRow, OBJECTS_TOLD_MAX};
+use tollhouse_model::change_row::{BothSides, ChangeOrigin, ChangeRow, OBJECTS_TOLD_MAX};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::sealing::{self, ObjectRef};
 
@@ -100,11 +100,11 @@ impl Request<'_> {
             return Err(Reply::bad(fault.error));
         }
         let keyring = unkept_keyring()?;
-        let mut changed = (BTreeMap::new(), 0);
+        let (mut changed, mut more) = (BTreeMap::new(), 0);
         let (reply, revision) = self.current.replace(|before| {
             let next = succeed(before, fields)?;
             let before = before.map(|document| &document.fields);
-            changed = differences(self.admin, &keyring, before, &next);
+            (changed, more) = differences(self.admin, &keyring, before, &next);
             Ok(Document {
                 fields: next,
                 digest: digest.to_owned(),
@@ -112,8 +112,9 @@ impl Request<'_> {
             })
         })?;
         let actor = auth::caller(&self.admin.parts.options, self.call);
-        let who = (chronicle::now_ms(), actor.map(|key| key.name.clone()), way_of(self.call));
-        let row = ChangeRow::about_many(who, DOCUMENT, (&changed.0, changed.1));
+        let actor = actor.map(|key| key.name.clone());
+        let origin = ChangeOrigin { at_ms: chronicle::now_ms(), actor, way: way_of(self.call) };
+        let row = ChangeRow::about_many(origin, DOCUMENT, &changed, more);
         chronicle::keep(self.admin, row).await;
         if let Some(in_service) = &self.admin.parts.in_service {
             in_service.meets_write(revision).await;

@@ -32,7 +32,7 @@ struct Fingerprint {
 
 /// A remembered item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct ItemRecord {
     pub id: Id,
     /// JSON text of the item.
     pub text: Arc<str>,
@@ -94,13 +94,13 @@ impl Fingerprints {
     }
 
     /// Items of one kind, in the order of the document.
-    pub fn items_by_kind(&self, kind: Kind) -> Vec<Known> {
+    pub fn items_by_kind(&self, kind: Kind) -> Vec<ItemRecord> {
         let mut items: Vec<_> = self.items.iter().filter(|((of, _), _)| *of == kind).collect();
         items.sort_by_key(|(_, print)| print.position);
         items.into_iter().map(|((_, id), print)| print.known(id)).collect()
     }
 
-    pub fn get(&self, kind: Kind, id: &Id) -> Option<Known> {
+    pub fn get(&self, kind: Kind, id: &Id) -> Option<ItemRecord> {
         self.items.get(&(kind, id.clone())).map(|print| print.known(id))
     }
 
@@ -116,8 +116,8 @@ impl Fingerprints {
 }
 
 impl Fingerprint {
-    fn known(&self, id: &Id) -> Known {
-        Known {
+    fn known(&self, id: &Id) -> ItemRecord {
+        ItemRecord {
             id: id.clone(),
             text: Arc::clone(&self.text),
             created: self.created,

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tollhouse_model::secret::{
-    Keeper, Manager, Secret, SecretRef, SecretSource, Vault, has_references,
+    Manager, Secret, SecretManager, SecretRef, SecretSource, Vault, has_references,
 };
 use tollhouse_model::{Id, Kind, Problem};
 use tollhouse_proxy::Change;
@@ -174,13 +174,13 @@ impl Keepers {
         }
     }
 
-    fn set_keeper(&self, key: &Id, keeper: Option<Keeper>) {
+    fn set_keeper(&self, key: &Id, keeper: Option<SecretManager>) {
         let Some((manager, id)) = Secret::split_key(key.as_str()) else { return };
         let key = (manager, id.to_owned());
         let mut state = self.state();
         let State { keepers, kept, .. } = &mut *state;
         match keeper {
-            Some(Keeper::Vault(vault)) => drop(keepers.insert(key.clone(), vault)),
+            Some(SecretManager::Vault(vault)) => drop(keepers.insert(key.clone(), vault)),
             Some(_) | None => drop(keepers.remove(&key)),
         }
         // Values are fetched again, because the new manager may have others; cached values stay in

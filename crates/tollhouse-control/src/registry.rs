@@ -25,11 +25,11 @@ use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_net::local_name::HostNames;
 use tollhouse_polaris::dialect::Dialect;
-use tollhouse_polaris::http::{Capacity, HttpApi, MetricsPage};
+use tollhouse_polaris::http::{Capacity, HttpApi, HttpEndpoint, MetricsPage};
 use tollhouse_polaris::{Access, Account, Gate, Slots, grpc};
 use tollhouse_registry::{CleanUp, ClusterOptions, Keeper, Options, Registry};
 use tollhouse_store::limits::RESERVE_BYTES;
-use tollhouse_store::{HistoryKept, Location, Store, Watch};
+use tollhouse_store::{HistoryExtent, Location, Store, Watch};
 
 use crate::feed::open_store;
 use crate::introspection::listeners;
@@ -176,7 +176,7 @@ async fn open_either(
     let location = Location::Directory(bootstrap.data_dir.join(FOLDER));
     // No history, because no reader watches for changes: the store is read once at the next start.
     let kept = tollhouse_store::Options {
-        history: HistoryKept::Nothing,
+        history: HistoryExtent::Nothing,
         reserve_bytes: RESERVE_BYTES,
         ..Default::default()
     };
@@ -259,12 +259,13 @@ impl RunningRegistry {
         socket.set_nonblocking(true)?;
         let tls = self.tls.clone();
         let serve = async move || {
-            let app = tollhouse_polaris::http::router(api);
+            let router = tollhouse_polaris::http::router(api);
             let socket = match tokio::net::TcpListener::from_std(socket) {
                 Ok(socket) => socket,
                 Err(error) => return tracing::error!(%error, "the registry cannot listen"),
             };
-            tollhouse_polaris::http::serve(socket, (app, tls), slots, stop).await;
+            let endpoint = HttpEndpoint { router, tls };
+            tollhouse_polaris::http::serve(socket, endpoint, slots, stop).await;
         };
         self.servers.push(thread("registry-http", serve)?);
         Ok(())

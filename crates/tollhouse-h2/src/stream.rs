@@ -4,7 +4,7 @@
 //! number through a small hash table, or directly by its [`StreamId`].
 
 use crate::Priority;
-use crate::message::Method;
+use crate::message::{EndStream, Method};
 
 /// Initial size of the hash table of numbers; all sizes are powers of two.
 const PLACES_MIN: usize = 16;
@@ -41,6 +41,16 @@ pub(crate) enum Half {
     Body,
     /// Complete, or reset.
     Closed,
+}
+
+impl Half {
+    /// The state after a final head.
+    pub(crate) fn after(ends: EndStream) -> Self {
+        match ends {
+            EndStream::Yes => Self::Closed,
+            EndStream::No => Self::Body,
+        }
+    }
 }
 
 /// The side that reset a stream.

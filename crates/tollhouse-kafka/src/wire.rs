@@ -1,6 +1,6 @@
 //! Primitive types of requests and responses.
 
-use crate::answer::Malformed;
+use crate::response::Malformed;
 
 /// Encoding of primitive types.
 pub(crate) trait Put {

@@ -32,7 +32,7 @@ pub enum Way {
 
 /// Kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
+pub enum ChangeKind {
     Create,
     /// The object was written as a whole.
     Replace,
@@ -58,7 +58,7 @@ impl Way {
     }
 }
 
-impl Deed {
+impl ChangeKind {
     const ALL: [(Self, &'static str); 5] = [
         (Self::Create, "create"),
         (Self::Replace, "replace"),
@@ -81,6 +81,14 @@ fn find_name<T: Copy>(all: &[(T, &'static str)], wanted: &str) -> Option<T> {
     all.iter().find(|(_, name)| *name == wanted).map(|(one, _)| *one)
 }
 
+/// Time, author and interface of a change, as in [`ChangeRow`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeOrigin {
+    pub at_ms: u64,
+    pub actor: Option<String>,
+    pub way: Way,
+}
+
 /// A recorded change.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ChangeRow {
@@ -89,7 +97,7 @@ pub struct ChangeRow {
     /// Name of the admin key used; `None` if no key is required.
     pub actor: Option<String>,
     pub way: Way,
-    pub deed: Deed,
+    pub deed: ChangeKind,
     /// Path of the object, such as `routes/1`.
     pub path: String,
     /// The stored text before the change; `None` if the object did not exist.
@@ -125,9 +133,10 @@ impl ChangeRow {
     /// objects by path, and the number of further ones. If the texts are too large, only the paths
     /// are kept.
     pub fn about_many(
-        (at_ms, actor, way): (u64, Option<String>, Way),
+        ChangeOrigin { at_ms, actor, way }: ChangeOrigin,
         path: &str,
-        (changed, more): (&BTreeMap<String, BothSides>, usize),
+        changed: &BTreeMap<String, BothSides>,
+        more: usize,
     ) -> Self {
         let side = |pick: fn(&BothSides) -> &Option<String>, is_short: bool| {
             let rows = changed.iter().filter_map(|(path, both)| {
@@ -153,7 +162,7 @@ impl ChangeRow {
             at_ms,
             actor,
             way,
-            deed: Deed::Replace,
+            deed: ChangeKind::Replace,
             path: path.to_owned(),
             before: Some(before),
             after: Some(after),
@@ -224,7 +233,7 @@ impl ChangeRow {
             at_ms: value.get("at_ms")?.as_u64()?,
             actor: text("actor"),
             way: find_name(&Way::ALL, value.get("way")?.as_str()?)?,
-            deed: find_name(&Deed::ALL, value.get("deed")?.as_str()?)?,
+            deed: find_name(&ChangeKind::ALL, value.get("deed")?.as_str()?)?,
             path: text("path")?,
             before: text("before"),
             after: text("after"),
@@ -251,7 +260,7 @@ mod tests {
             at_ms: 1_700_000_000_000,
             actor: Some("night shift".into()),
             way: Way::Console,
-            deed: Deed::Delete,
+            deed: ChangeKind::Delete,
             path: "consumers/jack".into(),
             before: Some("{\"username\": \"jack\"}".into()),
             after: None,
@@ -288,8 +297,8 @@ mod tests {
         changed.insert("routes/1".into(), (text("{\"uri\":\"/a\"}"), text("{\"uri\":\"/b\"}")));
         changed.insert("routes/2".into(), (None, text("{}")));
         let row = |changed: &BTreeMap<String, BothSides>| {
-            let who = (1, text("file.yaml"), Way::File);
-            ChangeRow::about_many(who, "file/file.yaml", (changed, 0))
+            let origin = ChangeOrigin { at_ms: 1, actor: text("file.yaml"), way: Way::File };
+            ChangeRow::about_many(origin, "file/file.yaml", changed, 0)
         };
         let told = row(&changed);
         assert_eq!(told.before.as_deref(), Some("{\"routes/1\":{\"uri\":\"/a\"}}"));
@@ -299,8 +308,8 @@ mod tests {
         let told = row(&changed);
         assert_eq!(told.before.as_deref(), Some("{\"routes/1\":\"…\",\"routes/3\":\"…\"}"));
         assert!(!told.is_cut);
-        let who = (1, None, Way::File);
-        let told = ChangeRow::about_many(who, "file/x", (&BTreeMap::new(), 7));
+        let origin = ChangeOrigin { at_ms: 1, actor: None, way: Way::File };
+        let told = ChangeRow::about_many(origin, "file/x", &BTreeMap::new(), 7);
         assert_eq!(told.after.as_deref(), Some("{\"…\":\"and 7 more\"}"));
     }
 

@@ -191,17 +191,29 @@ impl Keyring {
             let Some((id, bytes)) = sealed::parts_of(text) else {
                 return Opened::Unopened(Certainty::Marked);
             };
-            let found = self.keys.iter().enumerate().find(|(_, key)| key.id == id);
-            let plain = found.and_then(|(_, key)| key.cipher.open(&bytes, place));
-            let is_current = found.is_some_and(|(at, _)| at == 0) && self.form == Form::Marked;
-            return opened(plain, is_current, Certainty::Marked);
+            let mut keys = self.keys.iter().enumerate();
+            let plain = keys
+                .find(|(_, key)| key.id == id)
+                .and_then(|(index, key)| Some((index, key.cipher.open(&bytes, place)?)));
+            return self.opened(Form::Marked, plain);
         }
         let Some(bytes) = apisix::bytes_of(text) else { return Opened::Plain };
         let mut keys = self.keys.iter().enumerate();
-        let found = keys.find_map(|(at, key)| Some((at, apisix::decrypt(key.bytes(), &bytes)?)));
-        let is_current =
-            self.form == Form::Apisix && found.as_ref().is_some_and(|(at, _)| *at == 0);
-        opened(found.map(|(_, plain)| plain), is_current, Certainty::Likely)
+        let plain =
+            keys.find_map(|(index, key)| Some((index, apisix::decrypt(key.bytes(), &bytes)?)));
+        self.opened(Form::Apisix, plain)
+    }
+
+    /// Classifies a value of this form, by its plain text and the index of the key that opened it.
+    fn opened(&self, form: Form, plain: Option<(usize, String)>) -> Opened {
+        match plain {
+            Some((0, plain)) if self.form == form => Opened::Current(plain),
+            Some((_, plain)) => Opened::Stale(plain),
+            None => Opened::Unopened(match form {
+                Form::Marked => Certainty::Marked,
+                Form::Apisix => Certainty::Likely,
+            }),
+        }
     }
 
     /// Returns the plain text of a sealed value; `None` if it is not sealed or no key opens it.
@@ -220,14 +232,6 @@ impl Keyring {
     /// Whether a text has the prefix of a sealed value, whatever its key and version.
     pub fn is_marked(text: &str) -> bool {
         text.starts_with(sealed::PREFIX)
-    }
-}
-
-fn opened(plain: Option<String>, is_current: bool, certainty: Certainty) -> Opened {
-    match plain {
-        Some(plain) if is_current => Opened::Current(plain),
-        Some(plain) => Opened::Stale(plain),
-        None => Opened::Unopened(certainty),
     }
 }
 

@@ -58,7 +58,7 @@ impl Problem {
 /// A value as JSON text, shortened to `PROBLEM_VALUE_CHARS_MAX`. Costs the length of the result,
 /// not of the value.
 pub fn excerpt(value: &Value) -> String {
-    let mut quoted = Quoted { text: String::new(), chars_left: PROBLEM_VALUE_CHARS_MAX };
+    let mut quoted = QuoteWriter { text: String::new(), chars_left: PROBLEM_VALUE_CHARS_MAX };
     // The only possible error is the one that truncates the value.
     if write!(quoted, "{value}").is_err() {
         quoted.text.push('…');
@@ -67,12 +67,12 @@ pub fn excerpt(value: &Value) -> String {
 }
 
 /// A writer that accepts a limited number of characters and refuses the rest.
-struct Quoted {
+struct QuoteWriter {
     text: String,
     chars_left: usize,
 }
 
-impl fmt::Write for Quoted {
+impl fmt::Write for QuoteWriter {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         for letter in part.chars() {
             if self.chars_left == 0 {

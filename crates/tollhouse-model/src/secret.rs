@@ -12,10 +12,11 @@ mod reference;
 mod source;
 mod text;
 
-pub use expected::Expected;
+pub use expected::TargetType;
 pub use reference::{Manager, SecretRef, is_reference};
 pub use source::{
-    EnvironmentSource, NoAnswer, SecretSource, Unanswered, has_references, resolve_as, resolve_in,
+    EnvironmentSource, NoAnswer, SecretSource, UnresolvedReference, has_references, resolve_as,
+    resolve_in,
 };
 pub use text::SecretText;
 
@@ -26,13 +27,13 @@ pub struct Secret {
     pub key: Id,
     /// Id, unique among the objects of the same kind of manager.
     pub id: Id,
-    pub keeper: Keeper,
+    pub keeper: SecretManager,
 }
 
 /// Connection settings of a secret manager. Every text may itself be a reference to the
 /// environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Keeper {
+pub enum SecretManager {
     Vault(Vault),
     Aws(Aws),
     Gcp(Gcp),

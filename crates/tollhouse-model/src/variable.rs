@@ -101,9 +101,9 @@ impl Variable {
 
 /// Parses a name with a known prefix.
 fn prefixed(name: &str) -> Option<Variable> {
-    type Make = fn(&str) -> Variable;
+    type ParseFn = fn(&str) -> Variable;
     // `post_arg_` and `post_arg.` differ in their last byte, so the order does not matter.
-    let kinds: [(&str, Make); 6] = [
+    let kinds: [(&str, ParseFn); 6] = [
         ("arg_", |rest| Variable::Arg(rest.into())),
         ("http_", |rest| Variable::Header(rest.to_ascii_lowercase().replace('_', "-"))),
         ("cookie_", |rest| Variable::Cookie(rest.into())),

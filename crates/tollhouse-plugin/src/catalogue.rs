@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tollhouse_model::schema::Schema;
-use tollhouse_model::secret::{NoAnswer, SecretSource, Unanswered, has_references, resolve_as};
+use tollhouse_model::secret::{
+    NoAnswer, SecretSource, UnresolvedReference, has_references, resolve_as,
+};
 
 use crate::conf_error::ConfError;
 use crate::consumer::ConsumerSpec;
@@ -90,7 +92,7 @@ impl Rules {
         let mut resolved = conf.clone();
         let source = services.secrets.as_deref().map(|source| source as &dyn SecretSource);
         let unanswered = resolve_as(&mut resolved, &self.document, source);
-        let is_wrong = |one: &&Unanswered| matches!(one.answer, NoAnswer::NotA(_));
+        let is_wrong = |one: &&UnresolvedReference| matches!(one.answer, NoAnswer::NotA(_));
         if let Some(wrong) = unanswered.iter().find(is_wrong) {
             let (field, reason) = (&wrong.field, wrong.reason());
             return Err(format!("property \"{field}\" validation failed: {reason}").into());

@@ -26,11 +26,11 @@ pub struct QueueOrigin {
 /// Registry of all queues in use.
 #[derive(Default)]
 pub struct Queues {
-    known: Mutex<Vec<Known>>,
+    known: Mutex<Vec<QueueEntry>>,
     lost: AtomicU64,
 }
 
-struct Known {
+struct QueueEntry {
     name: String,
     owner: String,
     gauge: Weak<dyn QueueGauge>,
@@ -61,7 +61,7 @@ impl Queues {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|queue| queue.gauge.strong_count() > 0);
         let gauge = Arc::downgrade(gauge);
-        known.push(Known { name: name.to_owned(), owner: owner.to_owned(), gauge });
+        known.push(QueueEntry { name: name.to_owned(), owner: owner.to_owned(), gauge });
     }
 
     /// Counts entries that were lost.

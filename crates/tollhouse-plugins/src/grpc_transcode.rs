@@ -53,8 +53,8 @@ use tollhouse_plugin::{
 };
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_transcode::{
-    Defaults, Definition, EncodeError, EnumForm, Int64Form, JsonForm, Method, document_of_arguments,
-    encode_message,
+    Defaults, Definition, EncodeError, EnumForm, Int64Form, JsonForm, Method,
+    document_of_arguments, encode_message,
 };
 
 use self::answer::{ErrorBody, Transcoding};
@@ -162,7 +162,7 @@ struct Deadline {
 }
 
 /// Marks a request that was turned into a call.
-struct Called;
+struct TranscodedCall;
 
 impl Plugin for GrpcTranscode {
     const NAME: &'static str = "grpc-transcode";
@@ -235,7 +235,7 @@ impl Plugin for GrpcTranscode {
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
         let Some(terms) = &self.terms else { return };
-        let is_call = cx.recall::<Called>().is_some() && cx.source() == Source::Upstream;
+        let is_call = cx.recall::<TranscodedCall>().is_some() && cx.source() == Source::Upstream;
         let Some(method) = terms.method.as_ref().filter(|_| is_call) else { return };
         let failed = Outcome::find_in(|name| cx.header(name)).filter(|outcome| !outcome.is_ok());
         if let Some(outcome) = failed {
@@ -277,7 +277,7 @@ impl GrpcTranscode {
             edits.headers.set("grpc-timeout", deadline.field.as_bytes());
             edits.time_max = Some(deadline.time);
         }
-        cx.remember(Called);
+        cx.remember(TranscodedCall);
     }
 }
 

@@ -187,7 +187,7 @@ struct Limit {
 
 /// Quotas that a request used, for the headers of its answer.
 #[derive(Debug, Default)]
-struct QuotasUsed(SmallVec<[(usize, Quota); QUOTAS_INLINE]>);
+struct RequestQuotas(SmallVec<[(usize, Quota); QUOTAS_INLINE]>);
 
 impl Plugin for LimitCount {
     const NAME: &'static str = "limit-count";
@@ -237,7 +237,7 @@ impl Plugin for LimitCount {
         if self.backend.is_remote() || self.reads_body {
             return Step::wait(self.ask(cx));
         }
-        let mut used = QuotasUsed::default();
+        let mut used = RequestQuotas::default();
         let mut applied = 0;
         for (index, rule) in self.rules.iter().enumerate() {
             let Ok(limit) = rule.limit(cx) else { return step(self.unknown()) };
@@ -255,7 +255,7 @@ impl Plugin for LimitCount {
     }
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
-        let Some(used) = cx.recall::<QuotasUsed>().map(std::mem::take) else { return };
+        let Some(used) = cx.recall::<RequestQuotas>().map(std::mem::take) else { return };
         for (index, quota) in &used.0 {
             let names = &self.rules[*index].names;
             // If a later limiter refused the request, its headers are kept.
@@ -354,7 +354,7 @@ impl LimitCount {
         {
             return answer.into();
         }
-        let mut used = QuotasUsed::default();
+        let mut used = RequestQuotas::default();
         let mut applied = 0;
         for (index, rule) in self.rules.iter().enumerate() {
             let Ok(limit) = rule.limit(cx) else { return self.unknown() };
@@ -380,7 +380,7 @@ impl LimitCount {
     fn finish<'a>(
         &self,
         cx: &mut RequestContext<'_>,
-        used: QuotasUsed,
+        used: RequestQuotas,
         applied: usize,
     ) -> Flow<'a> {
         if applied == 0 {
@@ -392,7 +392,7 @@ impl LimitCount {
         Flow::Continue
     }
 
-    fn refuse<'a>(&'a self, used: &QuotasUsed) -> Flow<'a> {
+    fn refuse<'a>(&'a self, used: &RequestQuotas) -> Flow<'a> {
         let mut answer = self.refusal.answer();
         if self.shows_quotas {
             for (index, quota) in &used.0 {

@@ -31,7 +31,7 @@ use tollhouse_plugin::{
 
 use crate::shared::confs::headers;
 use crate::shared::confs::patterns;
-use crate::shared::confs::substitute::{self, Replacement, Written};
+use crate::shared::confs::substitute::{self, OutputPart, Replacement};
 use crate::shared::messages::body;
 use crate::shared::messages::uri::{self, AddressWriter, Literals};
 
@@ -217,8 +217,10 @@ impl ProxyRewrite {
             None if self.is_raw => {
                 let sent = cx.real_request_uri().into_owned();
                 let mut uri = Vec::with_capacity(sent.len());
-                let write = &mut |part: Written<'_>| match part {
-                    Written::Text(bytes) | Written::Value(bytes) => uri.extend_from_slice(bytes),
+                let write = &mut |part: OutputPart<'_>| match part {
+                    OutputPart::Text(bytes) | OutputPart::Value(bytes) => {
+                        uri.extend_from_slice(bytes)
+                    }
                 };
                 match self.substitute(&sent, write)? {
                     Some(captures) => (uri, Some(captures)),
@@ -228,9 +230,9 @@ impl ProxyRewrite {
             None => {
                 let path = cx.path().to_vec();
                 let mut writer = AddressWriter::new(cx, Literals::Encoded);
-                let write = &mut |part: Written<'_>| match part {
-                    Written::Text(text) => writer.text(text),
-                    Written::Value(value) => writer.path_part(value),
+                let write = &mut |part: OutputPart<'_>| match part {
+                    OutputPart::Text(text) => writer.text(text),
+                    OutputPart::Value(value) => writer.path_part(value),
                 };
                 let captures = self.substitute(&path, write)?;
                 let uri = match captures {
@@ -266,7 +268,7 @@ impl ProxyRewrite {
     fn substitute(
         &self,
         path: &[u8],
-        write: &mut dyn FnMut(Written<'_>),
+        write: &mut dyn FnMut(OutputPart<'_>),
     ) -> Result<Option<Captures>, GivenUp> {
         for rule in &self.rules {
             let found = substitute::first_in_parts(&rule.pattern, path, &rule.replacement, write);

@@ -23,7 +23,7 @@ use tollhouse_shenyu_gateway::{
 use tollhouse_stdx::MemoryBudget;
 
 use self::forms::Forms;
-use self::logins::Shared;
+use self::logins::LoginState;
 use crate::shared::logging::batch::Outlet;
 use crate::shared::redis::conf::Policy;
 use crate::shared::redis::{Argument, Call, Servers, Unavailable};
@@ -38,7 +38,7 @@ pub struct PluginEngines {
     /// Sender of forms, created on first use.
     forms: OnceLock<Forms>,
     /// State that all logins share.
-    logins: Shared,
+    logins: LoginState,
     /// Budget for answers that are read whole; unlimited in tools that serve nothing.
     memory: OnceLock<Arc<MemoryBudget>>,
 }

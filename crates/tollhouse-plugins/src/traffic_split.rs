@@ -95,12 +95,12 @@ pub struct TrafficSplit {
     /// Whether a condition reads request bodies.
     reads_body: bool,
     /// Counters that survive changes of the object's other fields.
-    turns: Arc<Turns>,
+    turns: Arc<MatchCounts>,
 }
 
 /// Number of requests that each rule has matched.
 #[derive(Debug)]
-struct Turns(Box<[AtomicU64]>);
+struct MatchCounts(Box<[AtomicU64]>);
 
 #[derive(Debug)]
 struct Rule {
@@ -156,7 +156,7 @@ impl Plugin for TrafficSplit {
         let rules: Result<Box<[Rule]>, ConfError> =
             rules.map(|rule| Rule::compile(rule, &mut targets)).collect();
         let rules = rules?;
-        let make = || Turns(rules.iter().map(|_| AtomicU64::new(0)).collect());
+        let make = || MatchCounts(rules.iter().map(|_| AtomicU64::new(0)).collect());
         let turns = scope.keep(&format!("traffic-split {}", identity(scope)), make);
         let reads_body = rules.iter().any(Rule::reads_body);
         Ok(Self { rules, targets, reads_body, turns })

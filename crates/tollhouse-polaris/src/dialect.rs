@@ -49,7 +49,7 @@ pub struct Caller<'a> {
 
 /// Answer to a call.
 #[derive(Debug)]
-pub struct Replied {
+pub struct CallReply {
     /// Code contained in the answer.
     pub code: Code,
     pub answer: Answer,
@@ -103,7 +103,7 @@ impl fmt::Debug for Dialect {
     }
 }
 
-impl Replied {
+impl CallReply {
     /// Creates a `Response` with a code and one field that echoes `message`.
     fn echo(code: Code, detail: Option<&str>, number: u32, message: &[u8]) -> Self {
         let mut out = Vec::with_capacity(HEAD_BYTES_USUAL + message.len());

@@ -22,7 +22,7 @@ mod websites;
 
 pub use capacity::Capacity;
 pub use routes::router;
-pub use serve::serve;
+pub use serve::{HttpEndpoint, serve};
 
 use crate::access::Access;
 use crate::dialect::Dialect;

@@ -27,7 +27,7 @@ use tollhouse_stdx::Random;
 use tollhouse_store::{BoxFuture, LeaseId};
 
 use evidence::Evidence;
-use rounds::Heard;
+use rounds::HeardInstances;
 
 /// Prefix of the keys that prove which cluster a store belongs to; the code that opens the store
 /// writes them.
@@ -99,7 +99,7 @@ pub trait BeatChannel: Send + Sync {
 pub(crate) struct Cluster {
     pub(crate) options: ClusterOptions,
     /// Heartbeats received here that were not sent to the other nodes yet.
-    pub(crate) heard: Heard,
+    pub(crate) heard: HeardInstances,
     pub(crate) evidence: Evidence,
     /// Set while any instance may expire, so that the other nodes wait for this node's rounds.
     pub(crate) is_awaited: AtomicBool,
@@ -135,7 +135,7 @@ impl Cluster {
     pub(crate) fn new(options: ClusterOptions, seed: u64) -> Arc<Self> {
         Arc::new(Self {
             options,
-            heard: Heard::default(),
+            heard: HeardInstances::default(),
             evidence: Evidence::default(),
             is_awaited: AtomicBool::new(false),
             members: Mutex::default(),

@@ -114,28 +114,28 @@ pub struct StoredInstance {
 
 impl StoredInstance {
     pub(crate) fn from_instance(instance: &Instance) -> Self {
-        let kept = instance.clone();
+        let copy = instance.clone();
         Self {
-            id: kept.id,
-            service: kept.service,
-            host: kept.host,
-            port: kept.port,
-            vpc_id: kept.vpc_id,
-            protocol: kept.protocol,
-            version: kept.version,
-            priority: kept.priority,
-            weight: kept.weight,
-            ttl_seconds: kept.ttl_seconds,
-            healthy: kept.healthy,
-            isolated: kept.isolated,
-            location: kept.location,
-            metadata: kept.metadata,
-            logic_set: kept.logic_set,
-            created_at: kept.created_at,
-            modified_at: kept.modified_at,
-            revision: kept.revision,
-            expired_after_beat: kept.expired_after_beat,
-            unknown: kept.unknown,
+            id: copy.id,
+            service: copy.service,
+            host: copy.host,
+            port: copy.port,
+            vpc_id: copy.vpc_id,
+            protocol: copy.protocol,
+            version: copy.version,
+            priority: copy.priority,
+            weight: copy.weight,
+            ttl_seconds: copy.ttl_seconds,
+            healthy: copy.healthy,
+            isolated: copy.isolated,
+            location: copy.location,
+            metadata: copy.metadata,
+            logic_set: copy.logic_set,
+            created_at: copy.created_at,
+            modified_at: copy.modified_at,
+            revision: copy.revision,
+            expired_after_beat: copy.expired_after_beat,
+            unknown: copy.unknown,
         }
     }
 

@@ -21,7 +21,7 @@ use crate::alias::Alias;
 use crate::command::{Command, Outcome};
 use crate::contract::Contract;
 use crate::event::InstanceEvent;
-use crate::held_bytes::Held;
+use crate::held_bytes::MemoryUse;
 use crate::instance::Instance;
 use crate::journal::Journal;
 use crate::key::{ServiceKey, ServiceRef};
@@ -42,12 +42,12 @@ pub struct State {
     sequence: u64,
     namespaces: CowMap<Arc<str>, Arc<NamespaceView>>,
     services: CowMap<ServiceKey, Arc<ServiceView>>,
-    aliases: CowMap<ServiceKey, PlacedAlias>,
+    aliases: CowMap<ServiceKey, AliasSlot>,
     /// Number of aliases per service; services without aliases are left out.
     alias_counts: CowMap<ServiceKey, u32>,
-    instances: CowMap<Arc<str>, Placed>,
+    instances: CowMap<Arc<str>, InstanceSlot>,
     rules: CowMap<(RuleKind, Arc<str>), Arc<Rule>>,
-    targets: CowMap<(RuleKind, ServiceKey), rules::Linked>,
+    targets: CowMap<(RuleKind, ServiceKey), rules::TargetRules>,
     /// Ids of rules with unique names, by namespace and name.
     rule_names: CowMap<(RuleKind, ServiceKey), Arc<str>>,
     contracts: CowMap<Arc<str>, Arc<Contract>>,
@@ -60,21 +60,21 @@ pub struct State {
     aliases_revision: Revision,
     /// Sum of all namespaces' revisions.
     namespaces_revision: Revision,
-    held: Held,
+    held: MemoryUse,
     /// Pulses to reuse for instances while the state is read again, by id.
     pulses: CowMap<Arc<str>, Arc<Pulse>>,
 }
 
 /// An instance and its slot in its service's view.
 #[derive(Debug, Clone)]
-struct Placed {
+struct InstanceSlot {
     instance: Arc<Instance>,
     slot: u32,
 }
 
 /// An alias and its place in the list of its namespace.
 #[derive(Debug, Clone)]
-struct PlacedAlias {
+struct AliasSlot {
     alias: Arc<Alias>,
     place: u32,
 }
@@ -131,7 +131,7 @@ impl State {
             services_revision: Revision::default(),
             aliases_revision: Revision::default(),
             namespaces_revision: Revision::default(),
-            held: Held::at_most(bytes_max),
+            held: MemoryUse::at_most(bytes_max),
             pulses: CowMap::new(),
         };
         state.add_built_in();
@@ -160,7 +160,9 @@ impl State {
             Command::DeleteAlias(key) => self.delete_alias(&key, change),
             Command::CreateRule(rule) => self.create_rule(*rule, change),
             Command::UpdateRule(rule) => self.update_rule(*rule, change),
-            Command::EnableRule(kind, id, enabled) => self.enable_rule((kind, id), enabled, change),
+            Command::EnableRule(kind, id, enabled) => {
+                self.set_rule_enabled(kind, id, enabled, change)
+            }
             Command::DeleteRule(kind, id) => self.delete_rule(kind, &id, change),
             Command::PutContract(contract) => self.put_contract(*contract, change),
             Command::DeleteContract(id) => self.delete_contract(&id, change),

@@ -14,7 +14,7 @@ pub enum Location {
 
 /// Extent of the history kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HistoryKept {
+pub enum HistoryExtent {
     /// As much as watchers need to catch up.
     #[default]
     ForWatchers,
@@ -28,7 +28,7 @@ pub struct Options {
     /// Clock for the expiry of entries.
     pub clock: Clock,
     /// Extent of the history, which serves watches from earlier revisions.
-    pub history: HistoryKept,
+    pub history: HistoryExtent,
     /// Disk space reserved for transactions that only remove, in bytes.
     pub reserve_bytes: usize,
     /// Page limit of the file, to simulate a full disk.

@@ -15,12 +15,12 @@ use crate::state::UpstreamState;
 #[derive(Debug, Clone)]
 pub struct UpstreamHandle {
     state: Arc<UpstreamState>,
-    only: Option<Only>,
+    only: Option<SingleNode>,
 }
 
 /// The node of a set with a single node.
 #[derive(Debug, Clone)]
-pub(crate) struct Only {
+pub(crate) struct SingleNode {
     pub(crate) set: Arc<NodeSet>,
     pub(crate) address: Endpoint,
 }

@@ -17,7 +17,7 @@ use tollhouse_net::resolve::{Resolution, Resolver};
 use tollhouse_stdx::Endpoint;
 
 use crate::discovered::{Discovered, PublishedNode, Terms};
-use crate::handle::Only;
+use crate::handle::SingleNode;
 use crate::health::state::Signal;
 use crate::node::Node;
 use crate::node_set::{NodeSet, Recipe};
@@ -142,10 +142,10 @@ impl UpstreamState {
     }
 
     /// The only node, if it is not checked.
-    pub(crate) fn unchecked_only(&self) -> Option<Only> {
+    pub(crate) fn unchecked_only(&self) -> Option<SingleNode> {
         let address = self.only.filter(|_| self.checks.is_none())?;
         match &self.members {
-            Members::Fixed(set) => Some(Only { set: Arc::clone(set), address }),
+            Members::Fixed(set) => Some(SingleNode { set: Arc::clone(set), address }),
             Members::Discovered(_) => None,
         }
     }

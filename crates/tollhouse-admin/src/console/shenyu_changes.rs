@@ -1,7 +1,7 @@
 //! Changes of ShenYu's objects in the list of changes. ShenYu's admin records them.
 
 use serde_json::{Value, json};
-use tollhouse_model::change_row::{Deed, Way};
+use tollhouse_model::change_row::{ChangeKind, Way};
 
 use super::differences;
 use crate::context::Admin;
@@ -29,7 +29,7 @@ pub(super) fn name(change: &ShenyuChange) -> String {
 
 /// Summary for filtering; `None` if the kind of change is unknown.
 pub(super) fn summary(change: &ShenyuChange) -> Option<Summary> {
-    let deed = [Deed::Create, Deed::Replace, Deed::Delete].into_iter();
+    let deed = [ChangeKind::Create, ChangeKind::Replace, ChangeKind::Delete].into_iter();
     let deed = deed.into_iter().find(|deed| deed.name() == change.deed)?;
     let way = if change.way == Way::Console.name() { Way::Console } else { Way::Api };
     let path = format!("{KIND}/{}", change.object);

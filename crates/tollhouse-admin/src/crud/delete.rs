@@ -1,6 +1,6 @@
 //! DELETE: removes an object and those below it, unless another object refers to it.
 
-use tollhouse_model::change_row::Deed;
+use tollhouse_model::change_row::ChangeKind;
 use tollhouse_store::{Committed, Operation, Transaction};
 
 use super::guards::{Attempt, Attempts, Guards};
@@ -46,7 +46,7 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
         // Deleting a missing object adds no row, but removes leftovers below it.
         if before.object().is_some() {
             let below = below(admin, request, path).await?;
-            let note = ChangeNote { below, ..ChangeNote::new(Deed::Delete, None) };
+            let note = ChangeNote { below, ..ChangeNote::new(ChangeKind::Delete, None) };
             transaction = before.record(admin, request, path, note, transaction)?;
         }
         let committed = match attempts.commit(transaction.clone()).await {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use hyper::StatusCode;
 use serde_json::Value;
-use tollhouse_model::change_row::{self, BODIES_BYTES_MAX, ChangeRow, Deed, IMPORTED, Way};
+use tollhouse_model::change_row::{self, BODIES_BYTES_MAX, ChangeKind, ChangeRow, IMPORTED, Way};
 use tollhouse_store::{Condition, Entry, Operation, Revision, Transaction};
 
 use super::delete;
@@ -134,7 +134,7 @@ pub(crate) fn row(admin: &Admin, call: &Call, steps: &[Step], undoes: Option<&st
         at_ms: chronicle::now_ms(),
         actor: auth::caller(&admin.parts.options, call).map(|key| key.name.clone()),
         way: if undoes.is_some() { way_of(call) } else { Way::Import },
-        deed: if undoes.is_some() { Deed::Undo } else { Deed::Replace },
+        deed: if undoes.is_some() { ChangeKind::Undo } else { ChangeKind::Replace },
         path: IMPORTED.to_owned(),
         before: None,
         after: Some(after),

@@ -2,7 +2,7 @@
 //! object at the same time, the second applies its change to the result of the first.
 
 use serde_json::Value;
-use tollhouse_model::change_row::Deed;
+use tollhouse_model::change_row::ChangeKind;
 use tollhouse_store::{Entry, Operation, Transaction};
 
 use super::checks::{author, now_s, seal, validate, value_of_answer};
@@ -41,7 +41,7 @@ pub(super) async fn run(
         }
         let text = stored.to_string();
         let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
-        let note = ChangeNote::new(Deed::Patch, Some(text));
+        let note = ChangeNote::new(ChangeKind::Patch, Some(text));
         let transaction = guards.add_to(Transaction::new().then(put));
         let before = Before::known(entry);
         let transaction = before.record(admin, request, &path, note, transaction)?;

@@ -1,7 +1,7 @@
 //! Change row of a write, in the same commit. The previous object is read first, and the commit
 //! requires that it is unchanged, so that the row always contains the object that was replaced.
 
-use tollhouse_model::change_row::{self, ChangeRow, Deed, Way};
+use tollhouse_model::change_row::{self, ChangeKind, ChangeRow, Way};
 use tollhouse_store::{Condition, Entry, Operation, Transaction};
 
 use super::request::Request;
@@ -24,7 +24,7 @@ pub(super) struct Before {
 
 /// Further contents of a change row.
 pub(super) struct ChangeNote {
-    pub(super) deed: Deed,
+    pub(super) deed: ChangeKind,
     /// The object as stored by the write.
     pub(super) after: Option<String>,
     /// Objects below a deleted object, which are deleted with it.
@@ -34,7 +34,7 @@ pub(super) struct ChangeNote {
 }
 
 impl ChangeNote {
-    pub(super) fn new(deed: Deed, after: Option<String>) -> Self {
+    pub(super) fn new(deed: ChangeKind, after: Option<String>) -> Self {
         Self { deed, after, below: Vec::new(), undoes: None }
     }
 }

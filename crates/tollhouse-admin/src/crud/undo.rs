@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde_json::{Value, json};
-use tollhouse_model::change_row::{ChangeRow, Deed, IMPORTED};
+use tollhouse_model::change_row::{ChangeKind, ChangeRow, IMPORTED};
 use tollhouse_store::{Entry, Operation, Revision, Transaction};
 
 use super::checks::validate;
@@ -78,7 +78,7 @@ pub(crate) async fn run(
         }
         let note = ChangeNote {
             undoes: Some(change.name.to_owned()),
-            ..ChangeNote::new(Deed::Undo, row.before.clone())
+            ..ChangeNote::new(ChangeKind::Undo, row.before.clone())
         };
         let transaction = before.record(admin, &request, path, note, transaction)?;
         if let Attempt::Committed(committed) = attempts.commit(transaction).await? {

@@ -2,7 +2,7 @@
 
 use aws_lc_rs::rand;
 use serde_json::Value;
-use tollhouse_model::change_row::Deed;
+use tollhouse_model::change_row::ChangeKind;
 use tollhouse_store::{LeaseId, Operation, Revision, Transaction};
 
 use super::checks::{author, check_parent, now_s, seal, validate, value_of_answer};
@@ -70,7 +70,7 @@ pub(super) async fn put(
         let text = stored.to_string();
         let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
         let transaction = guards.add_to(Transaction::new().then(put));
-        let deed = if before.object().is_some() { Deed::Replace } else { Deed::Create };
+        let deed = if before.object().is_some() { ChangeKind::Replace } else { ChangeKind::Create };
         let note = ChangeNote::new(deed, Some(text));
         let transaction = before.record(admin, request, &path, note, transaction)?;
         match attempts.commit(transaction).await? {
@@ -138,7 +138,7 @@ pub(super) async fn post(
         let transaction = Transaction::new().when_absent(key.as_str()).then(put);
         let transaction = guards.add_to(transaction);
         let before = Before::read(admin, &key).await?;
-        let note = ChangeNote::new(Deed::Create, Some(text));
+        let note = ChangeNote::new(ChangeKind::Create, Some(text));
         let transaction = before.record(admin, request, &path, note, transaction)?;
         match attempts.commit(transaction).await? {
             Attempt::Committed(committed) => {

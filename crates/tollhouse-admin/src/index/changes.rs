@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tollhouse_model::change_row::{ChangeRow, Deed, Way};
+use tollhouse_model::change_row::{ChangeKind, ChangeRow, Way};
 use tollhouse_store::{Entry, Revision};
 
 /// Limits of stored rows, by number and total bytes: about a month of changes by a busy team, and
@@ -31,7 +31,7 @@ pub(crate) struct Summary {
     /// Name of the caller's key.
     pub actor: Option<Box<str>>,
     pub way: Way,
-    pub deed: Deed,
+    pub deed: ChangeKind,
     /// Path of the changed object.
     pub path: Box<str>,
     /// Paths of all objects that an import changed.
@@ -45,7 +45,7 @@ impl Summary {
     pub(crate) fn without_row(
         at_ms: u64,
         actor: Option<&str>,
-        (way, deed): (Way, Deed),
+        (way, deed): (Way, ChangeKind),
         path: &str,
     ) -> Self {
         Self {
@@ -151,7 +151,7 @@ mod tests {
             at_ms: revision,
             actor: None,
             way: Way::Api,
-            deed: Deed::Create,
+            deed: ChangeKind::Create,
             path: path.into(),
             before: None,
             after: None,

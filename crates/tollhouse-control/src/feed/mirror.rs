@@ -9,9 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tollhouse_config::store_keys::store_key;
-use tollhouse_config::{Fingerprints, Known};
+use tollhouse_config::{Fingerprints, ItemRecord};
 use tollhouse_model::Kind;
-use tollhouse_model::change_row::{self, BothSides, ChangeRow, OBJECTS_TOLD_MAX, Way};
+use tollhouse_model::change_row::{
+    self, BothSides, ChangeOrigin, ChangeRow, OBJECTS_TOLD_MAX, Way,
+};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::Catalogue;
 use tollhouse_plugin::sealing::{self, ObjectRef};
@@ -104,7 +106,7 @@ impl Mirror {
                 .into_iter()
                 .map(|known| (known.id.clone(), known))
                 .collect();
-            let mut tell = |before: Option<Known>, after: Option<Known>| {
+            let mut tell = |before: Option<ItemRecord>, after: Option<ItemRecord>| {
                 let Some(known) = after.as_ref().or(before.as_ref()) else { return };
                 if changed.len() == OBJECTS_TOLD_MAX {
                     more += 1;
@@ -112,7 +114,7 @@ impl Mirror {
                 }
                 let key = store_key("", kind, &known.id);
                 let path = key.strip_prefix('/').unwrap_or(&key).to_owned();
-                let sealed = |known: Known| self.object(kind, &known.text, known.id.as_str());
+                let sealed = |known: ItemRecord| self.object(kind, &known.text, known.id.as_str());
                 changed.insert(path, (before.and_then(sealed), after.and_then(sealed)));
             };
             // Compares the JSON text: the whole document is parsed again, and unchanged text is not
@@ -127,9 +129,9 @@ impl Mirror {
         }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        let who = (at_ms, Some(self.file.clone()), Way::File);
+        let origin = ChangeOrigin { at_ms, actor: Some(self.file.clone()), way: Way::File };
         let path = format!("file/{}", self.file);
-        (!changed.is_empty()).then(|| ChangeRow::about_many(who, &path, (&changed, more)))
+        (!changed.is_empty()).then(|| ChangeRow::about_many(origin, &path, &changed, more))
     }
 
     fn object(&self, kind: Kind, text: &str, id: &str) -> Option<String> {

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::Value;
 use tollhouse_config::Fingerprints;
-use tollhouse_config::diff::Known;
+use tollhouse_config::diff::ItemRecord;
 use tollhouse_config::store_keys::{DEFAULT_PREFIX, kind_prefix, parse_store_key, store_key};
 use tollhouse_model::{Id, Kind};
 use tollhouse_plugin::sealing::{self, ObjectRef};
@@ -168,7 +168,7 @@ fn stored_object(prefix: &str, kind: Kind, entry: &Entry) -> Option<Held> {
     })
 }
 
-fn document_object(introspection: &Introspection, kind: Kind, known: &Known) -> Option<Held> {
+fn document_object(introspection: &Introspection, kind: Kind, known: &ItemRecord) -> Option<Held> {
     let held = Held {
         key: store_key(DEFAULT_PREFIX, kind, &known.id),
         id: known.id.as_str().to_owned(),

@@ -160,7 +160,7 @@ async fn a_token_may_stand_in_the_environment_and_other_keepers_are_not_asked() 
     let token = |text: &str| {
         let Change::Upsert { id, value: Ok(value), path, .. } = vault(text) else { return None };
         let secret = Secret::parse(id, &value, &path).0?;
-        let Keeper::Vault(vault) = secret.keeper else { return None };
+        let SecretManager::Vault(vault) = secret.keeper else { return None };
         Some(keepers.token(&Some(vault)))
     };
     assert_eq!(token("t").as_deref(), Some("t"));

@@ -11,7 +11,7 @@ use anyhow::Context;
 use tokio::sync::Mutex;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::{DatabaseKind, RegistryStore};
-use tollhouse_sql::{Engine, SqlOptions, SqlStore, Tls};
+use tollhouse_sql::{Engine, SqlOptions, SqlServer, SqlStore, Tls};
 use tollhouse_store::Store;
 
 use crate::feed::cluster_id::{self, ClusterId};
@@ -142,12 +142,13 @@ pub fn options_from_settings(settings: &RegistryStore) -> anyhow::Result<Option<
             Some(Tls { authorities: Some(authorities) })
         }
     };
+    let servers = database.servers.into_iter().map(|(host, port)| SqlServer { host, port });
     Ok(Some(SqlOptions {
         engine: match database.kind {
             DatabaseKind::MySql => Engine::MySql,
             DatabaseKind::PostgreSql => Engine::PostgreSql,
         },
-        servers: database.servers,
+        servers: servers.collect(),
         database: database.name,
         user: database.user,
         password: database.password,

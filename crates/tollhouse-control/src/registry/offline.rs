@@ -141,8 +141,7 @@ pub fn folder(bootstrap: &Bootstrap) -> PathBuf {
 pub fn name(bootstrap: &Bootstrap) -> String {
     match database::options(bootstrap) {
         Ok(Some(options)) if is_shared(bootstrap) => {
-            let servers = options.servers.iter().map(|(host, port)| format!("{host}:{port}"));
-            let servers: Vec<String> = servers.collect();
+            let servers: Vec<String> = options.servers.iter().map(ToString::to_string).collect();
             format!("{} at {}/{}", options.engine, servers.join(","), options.database)
         }
         _ => folder(bootstrap).display().to_string(),

@@ -187,7 +187,7 @@ impl StatusQuestion {
         if answer.len() > ANSWER_BYTES_MAX {
             return Err(StatusError::Malformed("longer than 16 KiB"));
         }
-        let signed = Signed::parse(answer)?;
+        let signed = SignedResponse::parse(answer)?;
         let single = self.find(signed.data.content)?;
         // The dates of a response without a valid signature are not examined.
         self.check_signature(&signed, now_unix_s)?;
@@ -240,7 +240,11 @@ impl StatusQuestion {
 
     /// Checks that the response is signed by the issuer, or by a responder that the issuer has
     /// certified for it.
-    fn check_signature(&self, signed: &Signed<'_>, now_unix_s: i64) -> Result<(), StatusError> {
+    fn check_signature(
+        &self,
+        signed: &SignedResponse<'_>,
+        now_unix_s: i64,
+    ) -> Result<(), StatusError> {
         if signed.is_by(&self.issuer) {
             return Ok(());
         }
@@ -284,14 +288,14 @@ fn read_single(fields: &mut Der<'_>) -> Option<StatusAnswer> {
 }
 
 /// A parsed `BasicOCSPResponse`.
-struct Signed<'a> {
+struct SignedResponse<'a> {
     data: Element<'a>,
     algorithm: &'a [u8],
     signature: &'a [u8],
     certificates: Vec<CertificateDer<'a>>,
 }
 
-impl<'a> Signed<'a> {
+impl<'a> SignedResponse<'a> {
     /// Parses an `OCSPResponse` (RFC 6960 §4.2.1).
     fn parse(answer: &'a [u8]) -> Result<Self, StatusError> {
         const OUTER: StatusError = StatusError::Malformed("not an OCSP response");

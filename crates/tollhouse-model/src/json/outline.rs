@@ -109,7 +109,7 @@ impl<'t> Document<'t> {
 }
 
 /// A list or object whose end has not been reached.
-struct Open {
+struct OpenContainer {
     begin: usize,
     is_object: bool,
     /// Bytes inside that belong to recorded lists and objects.
@@ -120,7 +120,7 @@ struct Open {
 
 struct Checker<'t> {
     text: &'t [u8],
-    open: Vec<Open>,
+    open: Vec<OpenContainer>,
     /// Hash and offset of the names of members in open objects.
     names: Vec<(u32, u32)>,
     hasher: RandomState,
@@ -194,7 +194,7 @@ impl<'t> Checker<'t> {
                 return Ok(inside + 1);
             }
             let names = self.names.len();
-            self.open.push(Open { begin: at, is_object, covered: 0, names });
+            self.open.push(OpenContainer { begin: at, is_object, covered: 0, names });
             at = if is_object { self.name(inside)? } else { inside };
         }
     }

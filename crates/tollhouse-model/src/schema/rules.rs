@@ -30,7 +30,7 @@ pub(super) struct Rules {
     pub(super) text: Option<TextRules>,
     pub(super) number: Option<NumberRules>,
     pub(super) choices: Option<Box<[Value]>>,
-    pub(super) combined: Option<Box<Combined>>,
+    pub(super) combined: Option<Box<Combinators>>,
     pub(super) property_names: Option<NodeId>,
     pub(super) format: Option<Format>,
     pub(super) constant: Option<Value>,
@@ -158,7 +158,7 @@ pub(super) struct NumberRules {
 
 /// Keywords that apply further schemas to the same value.
 #[derive(Debug, Default)]
-pub(super) struct Combined {
+pub(super) struct Combinators {
     pub(super) all_of: Vec<NodeId>,
     pub(super) any_of: Option<AnyOf>,
     pub(super) one_of: Option<Vec<Branch>>,

@@ -14,7 +14,7 @@ const BRANCHES: [&str; 3] = ["if", "then", "else"];
 
 /// A JSON type, other than a string, that a text may be converted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expected {
+pub enum TargetType {
     Integer,
     Number,
     Boolean,
@@ -24,7 +24,7 @@ pub enum Expected {
     Object,
 }
 
-impl Expected {
+impl TargetType {
     fn from_name(name: &str) -> Option<Self> {
         match name {
             "integer" => Some(Self::Integer),
@@ -101,10 +101,10 @@ impl<'s> Schemas<'s> {
     ///
     /// # Errors
     /// The first expected type, if the text fits none of them.
-    pub(super) fn read(&self, text: String) -> Result<Value, Expected> {
+    pub(super) fn read(&self, text: String) -> Result<Value, TargetType> {
         let mut expected = Vec::new();
         for name in self.0.iter().flat_map(|schema| types(schema)) {
-            match Expected::from_name(name) {
+            match TargetType::from_name(name) {
                 Some(kind) => expected.push(kind),
                 None if name == "string" => return Ok(Value::String(text)),
                 None => {}
@@ -161,18 +161,18 @@ mod tests {
             ("count", "5", Ok(json!(5))),
             ("count", " 5\n", Ok(json!(5))),
             ("count", "-1", Ok(json!(-1))),
-            ("count", "5.5", Err(Expected::Integer)),
-            ("count", "five", Err(Expected::Integer)),
-            ("count", "\"5\"", Err(Expected::Integer)),
+            ("count", "5.5", Err(TargetType::Integer)),
+            ("count", "five", Err(TargetType::Integer)),
+            ("count", "\"5\"", Err(TargetType::Integer)),
             ("rate", "0.5", Ok(json!(0.5))),
             ("on", "true", Ok(json!(true))),
-            ("on", "1", Err(Expected::Boolean)),
+            ("on", "1", Err(TargetType::Boolean)),
             ("name", "5", Ok(json!("5"))),
             ("either", "5", Ok(json!("5"))),
             ("both", "true", Ok(json!(true))),
-            ("both", "x", Err(Expected::Integer)),
+            ("both", "x", Err(TargetType::Integer)),
             ("nets", "[\"10.0.0.0/8\"]", Ok(json!(["10.0.0.0/8"]))),
-            ("nets", "10.0.0.0/8", Err(Expected::List)),
+            ("nets", "10.0.0.0/8", Err(TargetType::List)),
             ("any", "5", Ok(json!("5"))),
             ("other", "7", Ok(json!(7))),
         ];

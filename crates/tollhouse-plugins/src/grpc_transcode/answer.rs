@@ -67,12 +67,7 @@ impl Transcoding {
     }
 
     /// Converts the next piece of the body.
-    fn take(
-        &mut self,
-        input: &[u8],
-        is_last: bool,
-        out: &mut Vec<u8>,
-    ) -> Result<(), AnswerFault> {
+    fn take(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) -> Result<(), AnswerFault> {
         self.written = None;
         self.frames.push(input)?;
         while let Some(message) = self.frames.message()? {

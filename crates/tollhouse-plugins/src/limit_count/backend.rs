@@ -8,7 +8,7 @@ use tollhouse_plugin::{ConfError, Moment, Scope};
 use crate::shared::confs::identity::identity;
 use crate::shared::redis::{Servers, Unavailable};
 
-use super::delayed::Delayed;
+use super::delayed::DelayedCounts;
 use super::local::LocalCounts;
 use super::quota::Quota;
 use super::remote::RemoteCounts;
@@ -46,7 +46,7 @@ pub(super) enum Backend {
     /// Counts in Redis for each request. The local counts, if any, are used while Redis is down.
     Remote(Box<RemoteCounts>, Option<LocalCounts>),
     /// Counts in this process that are exchanged with Redis at intervals.
-    Delayed(Arc<Delayed>),
+    Delayed(Arc<DelayedCounts>),
 }
 
 impl Backend {
@@ -68,7 +68,8 @@ impl Backend {
             return Ok(Backend::Remote(counts.into(), Some(alone)));
         }
         let interval = Duration::from_secs_f64(config.sync_interval);
-        let kept = scope.keep(&format!("limit-count {owner}"), || Delayed::new(counts, interval));
+        let kept =
+            scope.keep(&format!("limit-count {owner}"), || DelayedCounts::new(counts, interval));
         Ok(Backend::Delayed(kept))
     }
 

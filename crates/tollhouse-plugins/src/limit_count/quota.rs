@@ -75,7 +75,11 @@ impl HeaderNames {
 
 impl Quota {
     /// Passes each header to `set`.
-    pub(super) fn write_headers(&self, names: &HeaderNames, mut set: impl FnMut(&PreparedName, &[u8])) {
+    pub(super) fn write_headers(
+        &self,
+        names: &HeaderNames,
+        mut set: impl FnMut(&PreparedName, &[u8]),
+    ) {
         let mut text = NumberText::default();
         match &names.fixed_limit {
             Some((limit, text)) if *limit == self.limit => set(&names.limit, text),

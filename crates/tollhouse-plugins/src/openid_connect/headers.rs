@@ -5,7 +5,7 @@ use tollhouse_plugin::{Carrier, RequestContext};
 
 use super::config::Config;
 use crate::shared::auth::base64::encode_base64;
-use crate::shared::oidc::Who;
+use crate::shared::oidc::User;
 
 /// Longest value of one of these headers, in bytes. Servers refuse longer heads, and the provider
 /// controls the amount of user data.
@@ -42,7 +42,7 @@ impl Headers {
     ///
     /// # Errors
     /// If a value is too long.
-    pub(super) fn add(&self, cx: &mut RequestContext<'_>, who: &Who) -> Result<(), TooLong> {
+    pub(super) fn add(&self, cx: &mut RequestContext<'_>, who: &User) -> Result<(), TooLong> {
         let encoded = |claims: &Map<String, Value>| {
             // Base64 turns any claims into one word.
             encode_base64(serde_json::to_string(claims).unwrap_or_default())

@@ -3,7 +3,7 @@
 
 use tollhouse_plugin::RequestContext;
 
-use super::item::Stored;
+use super::item::CachedResponse;
 use super::ranges::{self, Selection};
 use crate::shared::messages::http_date::parse_http_date;
 
@@ -93,7 +93,7 @@ impl Conditions {
 }
 
 impl<'a> Validators<'a> {
-    pub fn from_stored(stored: &'a Stored) -> Self {
+    pub fn from_stored(stored: &'a CachedResponse) -> Self {
         Self {
             etag: stored.header("etag"),
             last_modified: stored.header("last-modified"),

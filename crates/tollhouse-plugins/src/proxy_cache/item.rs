@@ -49,7 +49,7 @@ const NOT_UPDATED: [&str; 4] =
 
 /// An answer that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stored {
+pub(super) struct CachedResponse {
     pub status: u16,
     /// With `Date` of the node, or of the arrival.
     pub headers: SharedLines,
@@ -61,7 +61,7 @@ pub(super) struct Stored {
     pub stale_use: StaleUse,
 }
 
-impl Stored {
+impl CachedResponse {
     /// Age since the node made it (RFC 9111 §4.2.3).
     pub fn age_ms(&self, now_ms: u64) -> u64 {
         self.life.age_ms.saturating_add(now_ms.saturating_sub(self.stored_unix_ms))
@@ -93,12 +93,12 @@ impl Stored {
 
 /// A body, and its share of the process's memory budget. The share is given back when the last
 /// owner releases the body: a zone, or a client that it is being sent to.
-struct Held {
+struct BudgetedBody {
     body: Vec<u8>,
     _reservation: Reservation,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for BudgetedBody {
     fn as_ref(&self) -> &[u8] {
         &self.body
     }
@@ -106,7 +106,7 @@ impl AsRef<[u8]> for Held {
 
 /// Makes a body that can be shared, and that gives back its memory with the last of its holders.
 pub(super) fn shared_body(body: Vec<u8>, reservation: Reservation) -> Bytes {
-    Bytes::from_owner(Held { body, _reservation: reservation })
+    Bytes::from_owner(BudgetedBody { body, _reservation: reservation })
 }
 
 /// By which request headers the answers to a key differ.
@@ -120,11 +120,11 @@ pub(super) struct VaryIndex {
 
 /// Result of a look-up.
 #[derive(Debug, Clone)]
-pub(super) enum Found {
+pub(super) enum CacheLookup {
     /// An answer, fresh or not; on the disk, with the index that led to it.
-    Stored(Arc<Stored>, Option<VaryIndex>),
+    Hit(Arc<CachedResponse>, Option<VaryIndex>),
     /// No answer; on the disk, with the index of the key, if any.
-    Nothing(Option<VaryIndex>),
+    Miss(Option<VaryIndex>),
 }
 
 /// The names in `Vary`; `None` when the answer fits no other request.

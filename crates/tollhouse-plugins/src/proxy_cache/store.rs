@@ -7,8 +7,8 @@ use tollhouse_plugin::{BodyFilter, ConfError, Scope};
 use tollhouse_stdx::Reservation;
 
 use super::Strategy;
-use super::disk::{Bounds, DiskZone, Place};
-use super::item::{Stored, VaryIndex, shared_body};
+use super::disk::{Bounds, DiskLocation, DiskZone};
+use super::item::{CachedResponse, VaryIndex, shared_body};
 use super::memory::MemoryZone;
 use super::owner::Owner;
 use super::zones;
@@ -30,7 +30,7 @@ impl Zone {
                 Ok(Zone::Memory(scope.keep(&key, make)))
             }
             (Strategy::Disk, Some(disk)) => {
-                let place = Place {
+                let place = DiskLocation {
                     root: disk.path.unwrap_or_else(|| default_root(name, scope)),
                     levels: disk.levels,
                 };
@@ -66,10 +66,16 @@ impl Zone {
     }
 
     /// Keeps an answer that is complete.
-    pub fn keep(&self, keeper: &Keeper, names: Vec<String>, signature: &[u8], stored: Stored) {
+    pub fn keep(
+        &self,
+        plan: &StorePlan,
+        names: Vec<String>,
+        signature: &[u8],
+        stored: CachedResponse,
+    ) {
         match self {
-            Zone::Memory(zone) => zone.keep(&keeper.key, names, signature, stored),
-            Zone::Disk(zone) => zone.keep(keeper, names, signature, stored),
+            Zone::Memory(zone) => zone.keep(&plan.key, names, signature, stored),
+            Zone::Disk(zone) => zone.keep(plan, names, signature, stored),
         }
     }
 
@@ -100,7 +106,7 @@ fn default_root(name: &str, scope: &Scope<'_>) -> PathBuf {
 }
 
 /// Key under which an answer will be kept, with what else its storing needs.
-pub(super) struct Keeper {
+pub(super) struct StorePlan {
     pub key: Vec<u8>,
     /// The index that the key has on the disk.
     pub index: Option<VaryIndex>,
@@ -113,11 +119,11 @@ pub(super) struct Keeper {
 /// Collects a body, and keeps the answer when all of it has passed.
 pub(super) struct Saver {
     zone: Zone,
-    keeper: Keeper,
+    plan: StorePlan,
     names: Vec<String>,
     signature: Vec<u8>,
     /// Empty once it is clear that the answer will not be kept.
-    stored: Option<Stored>,
+    stored: Option<CachedResponse>,
     body: Vec<u8>,
     /// The memory that the answer takes of the process's budget.
     reservation: Reservation,
@@ -126,22 +132,22 @@ pub(super) struct Saver {
 }
 
 /// An answer to be kept, but for its body.
-pub(super) struct Headed {
-    pub keeper: Keeper,
+pub(super) struct PendingEntry {
+    pub plan: StorePlan,
     /// By which request headers it differs from others.
     pub names: Vec<String>,
     /// The request's values of those.
     pub signature: Vec<u8>,
-    pub stored: Stored,
+    pub stored: CachedResponse,
 }
 
 impl Saver {
     /// For an answer without a body; `reservation` is grown to what the answer takes.
-    pub fn new(zone: Zone, headed: Headed, reservation: Reservation) -> Self {
-        let Headed { keeper, names, signature, stored } = headed;
+    pub fn new(zone: Zone, headed: PendingEntry, reservation: Reservation) -> Self {
+        let PendingEntry { plan, names, signature, stored } = headed;
         Self {
             zone,
-            keeper,
+            plan,
             names,
             signature,
             stored: Some(stored),
@@ -177,7 +183,7 @@ impl Saver {
         }
         stored.body = shared_body(body, reservation);
         let names = std::mem::take(&mut self.names);
-        self.zone.keep(&self.keeper, names, &self.signature, stored);
+        self.zone.keep(&self.plan, names, &self.signature, stored);
     }
 
     fn give_up(&mut self) {

@@ -136,7 +136,7 @@ pub(crate) enum ClientError {
 }
 
 /// Failure on one connection.
-struct Broken {
+struct ConnectionFailure {
     error: ClientError,
     /// Whether the server cannot have received any part of the request.
     is_unsent: bool,
@@ -179,7 +179,7 @@ impl HttpClient {
             // Servers close idle connections at any time. The caller does not see such a race, as
             // long as the server cannot have processed the request, or may process it twice.
             match self.converse(&key, live, request(target, call.clone())?).await {
-                Err(Broken { error: ClientError::Exchange(error), is_unsent })
+                Err(ConnectionFailure { error: ClientError::Exchange(error), is_unsent })
                     if is_unsent || call.is_repeatable() =>
                 {
                     tracing::debug!(%error, server = target.authority, "a kept connection broke");
@@ -205,18 +205,19 @@ impl HttpClient {
         key: &PoolKey,
         mut live: Live,
         request: hyper::Request<Full<Bytes>>,
-    ) -> Result<Reply, Broken> {
-        let unsent = |error: hyper::Error| Broken { error: error.into(), is_unsent: true };
+    ) -> Result<Reply, ConnectionFailure> {
+        let unsent =
+            |error: hyper::Error| ConnectionFailure { error: error.into(), is_unsent: true };
         live.sender.ready().await.map_err(unsent)?;
         let sent = live.sender.try_send_request(request).await.map_err(|mut error| {
             // The request is returned if no part of it was written.
             let is_unsent = error.take_message().is_some();
-            Broken { error: error.into_error().into(), is_unsent }
+            ConnectionFailure { error: error.into_error().into(), is_unsent }
         });
         let (head, body) = sent?.into_parts();
         let body = read(body, self.reply_bytes_max)
             .await
-            .map_err(|error| Broken { error, is_unsent: false })?;
+            .map_err(|error| ConnectionFailure { error, is_unsent: false })?;
         if let Reuse::For { idle, connections_max } = self.reuse {
             pool::keep(key, live, idle, connections_max);
         }

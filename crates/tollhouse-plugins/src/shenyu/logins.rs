@@ -24,7 +24,7 @@ const LIFETIMES: Lifetimes = Lifetimes { idle_s: 900, rolling_s: 3_600, absolute
 
 /// State that the logins of all clients share.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct LoginState {
     used_states: Arc<UsedStates>,
     renewals: Arc<Renewals>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Shared {
 #[derive(Debug)]
 struct ClientLogins(Engine);
 
-impl Shared {
+impl LoginState {
     /// Builds the login engine of a client.
     pub(super) fn client(&self, client: &OAuth2Client) -> Result<Arc<dyn Logins>, EngineError> {
         let callback = Callback::read(Some(&client.redirect_uri));
@@ -99,7 +99,7 @@ fn source(provider: &OAuth2Provider) -> (Source, String) {
                 jwks_uri: jwk_set_url.clone(),
                 ..Document::default()
             };
-            (Source::Known(Arc::new(document)), token_url.clone())
+            (Source::Fixed(Arc::new(document)), token_url.clone())
         }
     }
 }
@@ -188,7 +188,7 @@ mod tests {
             config["client_secret"] = CLIENT.1.into();
             config["session_secret"] = "a secret of sixteen letters".into();
             let client = OAuth2Client::read(Some(&config.to_string())).expect("it is good");
-            let logins = Shared::default().client(&client).expect("it can");
+            let logins = LoginState::default().client(&client).expect("it can");
             let (sent, token) = admit(&*logins, "/a?b=c", "");
             let (status, location, cookies) = sent.expect_err("nobody is known");
             assert_eq!((status, &*token), (302, ""));

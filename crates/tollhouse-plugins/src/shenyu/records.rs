@@ -18,7 +18,9 @@ use crate::shared::dial::Verification;
 use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target, TargetError};
 use crate::shared::kafka::{Address, Login, Producer, Security, Settings};
 use crate::shared::logging::BatchFields;
-use crate::shared::logging::batch::{Batches, Delivery, DeliveryError, Failure, Outlet};
+use crate::shared::logging::batch::{
+    Batches, Delivery, DeliveryError, Failure, Outlet, QueueOptions,
+};
 use crate::shared::logging::kafka::{Form, Topic};
 
 /// Timeout of a delivery.
@@ -50,22 +52,25 @@ fn fields(name: &str) -> BatchFields {
     }
 }
 
+fn queue_options(pending_max: usize) -> QueueOptions<'static> {
+    QueueOptions { owner: OWNER, pending_max }
+}
+
 /// Builds the sink for a place.
 pub(super) fn sink(place: &RecordPlace, outlet: Outlet) -> Arc<dyn RecordSink> {
-    let outlet = (outlet, OWNER);
     match place {
         RecordPlace::Store(store) => {
             let name = match store.kind {
                 StoreKind::Elasticsearch => "loggingElasticSearch",
                 StoreKind::ClickHouse => "loggingClickHouse",
             };
-            let (server, waiting_max) = (Server::new(store), store.waiting_max);
-            Arc::new(Sink { batches: Batches::new(&fields(name), server, outlet, waiting_max) })
+            let (server, options) = (Server::new(store), queue_options(store.waiting_max));
+            Arc::new(Sink { batches: Batches::new(&fields(name), server, outlet, options) })
         }
         RecordPlace::Topic(topic) => {
-            let waiting_max = topic.waiting_max;
+            let options = queue_options(topic.waiting_max);
             let (fields, topic) = (fields("loggingKafka"), deliveries(topic));
-            Arc::new(Sink { batches: Batches::new(&fields, topic, outlet, waiting_max) })
+            Arc::new(Sink { batches: Batches::new(&fields, topic, outlet, options) })
         }
     }
 }

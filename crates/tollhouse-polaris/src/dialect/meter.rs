@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::Replied;
+use super::CallReply;
 use crate::code::Code;
 
 /// Upper bounds of the latency classes in microseconds, from a look-up in memory to a slow disk. A
@@ -120,7 +120,7 @@ pub struct MethodReading {
 }
 
 /// A call in progress.
-pub(super) struct Timed<'a> {
+pub(super) struct CallTimer<'a> {
     meter: &'a MethodMeter,
     began: Instant,
 }
@@ -145,14 +145,14 @@ impl Default for MethodMeter {
 
 impl Meter {
     /// Starts the timer of a call.
-    pub(super) fn start(&self, method: Method) -> Timed<'_> {
-        Timed { meter: &self.methods[method as usize], began: Instant::now() }
+    pub(super) fn start(&self, method: Method) -> CallTimer<'_> {
+        CallTimer { meter: &self.methods[method as usize], began: Instant::now() }
     }
 }
 
-impl Timed<'_> {
+impl CallTimer<'_> {
     /// Counts the call by its answer, which is passed through.
-    pub(super) fn end(self, replied: Replied) -> Replied {
+    pub(super) fn end(self, replied: CallReply) -> CallReply {
         let elapsed_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         if let Ok(place) = Code::ALL.binary_search(&replied.code) {
             self.meter.calls[place].fetch_add(1, Ordering::Relaxed);
@@ -210,7 +210,7 @@ mod tests {
         for (meter, code) in
             [(0, Code::ExecuteSuccess), (1, Code::ExecuteSuccess), (1, Code::DataNoChange)]
         {
-            meters[meter].start(Method::Discover).end(Replied::made(code, Vec::new()));
+            meters[meter].start(Method::Discover).end(CallReply::made(code, Vec::new()));
         }
         let readings = sum(&meters);
         let discover = readings.iter().find(|reading| reading.method == "Discover");

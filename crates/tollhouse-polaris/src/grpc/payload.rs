@@ -9,7 +9,7 @@ use super::limits::{CHAIN_BYTES, GATHERED_BYTES, GATHERED_PIECE_BYTES_MAX, UNCOU
 use super::messages::PREFIX_BYTES;
 use super::pinned::Pin;
 use super::status::{Code, Status};
-use super::unsent::OnItsWay;
+use super::unsent::UnsentAnswer;
 use crate::answer::{Answer, Chunks};
 
 /// Maximum length that a prefix can announce.
@@ -67,7 +67,7 @@ pub(super) struct Payload {
     current: Bytes,
     rest: Option<Gather>,
     remaining: usize,
-    on_its_way: OnItsWay,
+    on_its_way: UnsentAnswer,
     _share: Option<Share>,
     _pin: Option<Pin>,
 }

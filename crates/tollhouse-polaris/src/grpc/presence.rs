@@ -12,7 +12,7 @@ use std::task::{Context, Waker};
 use tokio::sync::Notify;
 
 use super::limits::{PRESENCE_INTERVAL, SILENT_LOOKS_BEFORE_END, SILENT_LOOKS_BEFORE_PING};
-use super::unsent::Unsent;
+use super::unsent::UnsentAnswers;
 
 #[derive(Debug, Default)]
 pub(super) struct Roster {
@@ -30,7 +30,7 @@ struct Entry {
     arrivals: Rc<Cell<u64>>,
     arrivals_seen: Cell<u64>,
     silent_looks: Cell<u32>,
-    unsent: Rc<Unsent>,
+    unsent: Rc<UnsentAnswers>,
     order: Cell<Option<Order>>,
     /// Whether a deadline of the protocol may pass on the connection.
     wants_looks: Cell<bool>,
@@ -66,7 +66,7 @@ impl Roster {
     pub(super) fn enter(self: &Rc<Self>) -> Presence {
         let key = self.next_key.get();
         self.next_key.set(key + 1);
-        let unsent = Rc::new(Unsent::new(Rc::clone(&self.looks)));
+        let unsent = Rc::new(UnsentAnswers::new(Rc::clone(&self.looks)));
         let entry = Rc::new(Entry { unsent, ..Entry::default() });
         self.entries.borrow_mut().insert(key, Rc::clone(&entry));
         self.entered.notify_one();
@@ -143,12 +143,12 @@ impl Presence {
     }
 
     /// Returns the register of answers that the client has not read.
-    pub(super) fn unsent(&self) -> Rc<Unsent> {
+    pub(super) fn unsent(&self) -> Rc<UnsentAnswers> {
         Rc::clone(&self.entry.unsent)
     }
 
     /// Sets whether the connection needs periodic checks of the protocol's deadlines.
-    pub(super) fn want_looks(&self, wants: bool) {
+    pub(super) fn set_wants_looks(&self, wants: bool) {
         self.entry.wants_looks.set(wants);
     }
 

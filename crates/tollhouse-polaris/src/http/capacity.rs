@@ -38,7 +38,7 @@ pub struct Capacity {
 
 /// Reserved bytes, released on drop.
 #[derive(Debug)]
-pub(super) struct Held(OwnedSemaphorePermit);
+pub(super) struct CapacityPermit(OwnedSemaphorePermit);
 
 impl Default for Capacity {
     fn default() -> Self {
@@ -58,17 +58,21 @@ impl Capacity {
     }
 
     /// Reserves `bytes`; waits up to the timeout.
-    pub(super) async fn hold(&self, bytes: usize) -> Result<Held, Failure> {
+    pub(super) async fn hold(&self, bytes: usize) -> Result<CapacityPermit, Failure> {
         let units = self.units(bytes)?;
         let room = Arc::clone(&self.room).acquire_many_owned(units);
         match tokio::time::timeout(WAIT_MAX, room).await {
-            Ok(Ok(permit)) => Ok(Held(permit)),
+            Ok(Ok(permit)) => Ok(CapacityPermit(permit)),
             _ => Err(busy()),
         }
     }
 
     /// Changes a reservation to `bytes` without waiting; fails if memory is short.
-    pub(super) fn try_resize(&self, held: &mut Option<Held>, bytes: usize) -> Result<(), Failure> {
+    pub(super) fn try_resize(
+        &self,
+        held: &mut Option<CapacityPermit>,
+        bytes: usize,
+    ) -> Result<(), Failure> {
         let wanted = self.units(bytes)?;
         let before = held.as_ref().map_or(0, |held| held.0.num_permits());
         let Some(more) = (wanted as usize).checked_sub(before).filter(|more| *more > 0) else {
@@ -81,7 +85,7 @@ impl Capacity {
         let permit = Arc::clone(&self.room).try_acquire_many_owned(more).map_err(|_| busy())?;
         match held {
             Some(held) => held.0.merge(permit),
-            None => *held = Some(Held(permit)),
+            None => *held = Some(CapacityPermit(permit)),
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Calls for operators of the server.
 
 use super::HttpApi;
-use super::capacity::{Held, SHORT_BYTES_MAX};
+use super::capacity::{CapacityPermit, SHORT_BYTES_MAX};
 use super::failure::Failure;
 use super::intake::token;
 use super::language::Language;
@@ -222,16 +222,16 @@ async fn clients_reply(
         return Ok(text.into());
     }
     let held = api.capacity.hold(text.len()).await?;
-    Ok(Bytes::from_owner(HeldText { text, _held: held }))
+    Ok(Bytes::from_owner(BudgetedText { text, _permit: held }))
 }
 
 /// A text whose memory is reserved until it was sent.
-struct HeldText {
+struct BudgetedText {
     text: String,
-    _held: Held,
+    _permit: CapacityPermit,
 }
 
-impl AsRef<[u8]> for HeldText {
+impl AsRef<[u8]> for BudgetedText {
     fn as_ref(&self) -> &[u8] {
         self.text.as_bytes()
     }

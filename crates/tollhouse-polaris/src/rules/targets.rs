@@ -1,7 +1,7 @@
 //! Services that a rule is for; their clients fetch it. The whole message is decoded with the
 //! generated types, which also validates it.
 
-use super::Read;
+use super::RuleTargets;
 use crate::code::Code;
 use crate::v1;
 use prost::Message;
@@ -12,7 +12,7 @@ use tollhouse_registry::{RuleKind, ServiceKey};
 const ROUTING_PRIORITY_MAX: u32 = 10;
 
 /// Decodes a rule, and returns its services and final kind.
-pub(super) fn read(kind: RuleKind, message: &[u8]) -> Result<Read, Code> {
+pub(super) fn read(kind: RuleKind, message: &[u8]) -> Result<RuleTargets, Code> {
     let mut kind = kind;
     let targets = match kind {
         RuleKind::RoutingV1 => {
@@ -61,7 +61,7 @@ pub(super) fn read(kind: RuleKind, message: &[u8]) -> Result<Read, Code> {
             vec![one_service(rule.service, rule.namespace)?]
         }
     };
-    Ok(Read { kind, targets })
+    Ok(RuleTargets { kind, targets })
 }
 
 fn decode<M: Message + Default>(message: &[u8]) -> Result<M, Code> {

@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use serde_json::Value;
 use tollhouse_model::Problem;
 use tollhouse_model::encryption;
-use tollhouse_model::secret::{NoAnswer, SecretSource, Unanswered, has_references, resolve_as};
+use tollhouse_model::secret::{
+    NoAnswer, SecretSource, UnresolvedReference, has_references, resolve_as,
+};
 use tollhouse_plugin::{Category, PluginType, validation};
 
 /// Fields of a configuration that hold secrets.
@@ -50,7 +52,7 @@ pub(super) struct References<'a> {
 pub(super) struct Resolved<'c> {
     pub conf: Cow<'c, Value>,
     /// Unresolved references outside secret fields; their text stays in the configuration.
-    pub unanswered: Vec<Unanswered>,
+    pub unanswered: Vec<UnresolvedReference>,
 }
 
 impl<'c> Resolved<'c> {

@@ -6,7 +6,7 @@
 
 use std::io::{self, ErrorKind, IoSlice};
 
-use tollhouse_h2::{Connection, Field, SendError, StreamId};
+use tollhouse_h2::{Connection, EndStream, Field, SendError, StreamId};
 use tollhouse_http::{BodyLength, ChunkedDecoder, Field as Line, HeadLimits, Known, ResponseHead};
 
 use super::websocket::Handshake;
@@ -129,7 +129,7 @@ impl Outbound {
     /// If the stream is closed already.
     pub(super) fn shut_down(&mut self, to: &mut Sender<'_>) -> io::Result<()> {
         if let Step::Tunnel = self.step {
-            to.data(&[], true)?;
+            to.data(&[], EndStream::Yes)?;
             self.step = Step::Ended;
         }
         Ok(())
@@ -142,7 +142,7 @@ impl Outbound {
             Step::Head => self.take_head(to, input).map(Written::Some),
             Step::Length(left) => {
                 let input = &input[..input.len().min(usize::try_from(*left).unwrap_or(usize::MAX))];
-                let sent = to.data(input, input.len() as u64 == *left)?;
+                let sent = to.data(input, EndStream::from(input.len() as u64 == *left))?;
                 *left -= sent as u64;
                 if *left == 0 {
                     self.step = Step::Ended;
@@ -158,7 +158,7 @@ impl Outbound {
                 }
                 Ok(Written::Some(bytes))
             }
-            Step::Tunnel => Ok(written(to.data(input, false)?)),
+            Step::Tunnel => Ok(written(to.data(input, EndStream::No)?)),
             Step::Ended => Err(ErrorKind::InvalidData.into()),
         }
     }
@@ -213,7 +213,7 @@ impl Outbound {
         let is_here = !behind.is_empty();
         let behind = if is_here { behind } else { next };
         let ends = behind == CHUNK_END_AND_LAST_CHUNK && !after.is_inside_chunk();
-        let sent = to.data(data, ends)?;
+        let sent = to.data(data, ends.into())?;
         if sent == data.len() && ends {
             self.step = Step::Swallowing(behind.len());
             return Ok(Written::Some(step.consumed));
@@ -237,7 +237,7 @@ pub(super) struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    fn data(&mut self, data: &[u8], ends: bool) -> io::Result<usize> {
+    fn data(&mut self, data: &[u8], ends: EndStream) -> io::Result<usize> {
         self.codec.send_data(self.stream, data, ends).map_err(broken)
     }
 
@@ -250,7 +250,7 @@ impl Sender<'_> {
         });
         let mut lines = lines.peekable();
         if lines.peek().is_none() {
-            return self.data(&[], true).map(drop);
+            return self.data(&[], EndStream::Yes).map(drop);
         }
         self.codec.send_trailers(self.stream, lines).map_err(broken)
     }
@@ -294,7 +294,7 @@ fn send_head(to: &mut Sender<'_>, bytes: &[u8], handshake: Option<&Handshake>) -
     let fields = fields.map(|line| field(line, bytes));
     let fields = fields
         .filter(|field| !(is_upgrade && field.name.eq_ignore_ascii_case(b"sec-websocket-accept")));
-    let ends = matches!(step, Step::Ended);
+    let ends = EndStream::from(matches!(step, Step::Ended));
     match to.codec.respond(to.stream, status, fields, ends) {
         Ok(()) => Ok(step),
         // A field that HTTP/1.1 permits and HTTP/2 does not.
@@ -306,7 +306,7 @@ fn send_head(to: &mut Sender<'_>, bytes: &[u8], handshake: Option<&Handshake>) -
 /// Answers 502, because the client could not parse what was to be sent.
 #[cold]
 fn refuse(to: &mut Sender<'_>) -> io::Result<Step> {
-    to.codec.respond(to.stream, 502, [], true).map_err(broken)?;
+    to.codec.respond(to.stream, 502, [], EndStream::Yes).map_err(broken)?;
     Err(ErrorKind::InvalidData.into())
 }
 

@@ -52,10 +52,11 @@ pub(super) fn open(
     let trailers = is_grpc.then(|| Field::new(b"te", b"trailers"));
     let fields = fields.map(|line| field(line, input)).chain(trailers);
     let outbound = Outbound::request(head.body, method == b"HEAD");
-    let stream = codec.open(&line, fields, outbound.is_ended()).map_err(|error| match error {
-        SendError::NoStream | SendError::Closed => ErrorKind::ConnectionRefused,
-        SendError::Field(_) | SendError::OutOfOrder => ErrorKind::InvalidData,
-    })?;
+    let stream =
+        codec.open(&line, fields, outbound.is_ended().into()).map_err(|error| match error {
+            SendError::NoStream | SendError::Closed => ErrorKind::ConnectionRefused,
+            SendError::Field(_) | SendError::OutOfOrder => ErrorKind::InvalidData,
+        })?;
     Ok(Asked { stream, outbound, head_bytes: head.head_bytes })
 }
 

@@ -196,7 +196,10 @@ fn node_host<'a>(
         Scheme::Https | Scheme::Grpcs | Scheme::Tls => 443,
     };
     let names_port = way.upstream.terms.node_host == NodeHost::WithPort;
-    let authority = node.authority(names_port && node.port() != default_port)?;
+    let authority = match names_port && node.port() != default_port {
+        true => node.authority_with_port()?,
+        false => node.authority()?,
+    };
     buffer.extend_from_slice(authority.as_bytes());
     Some(authority)
 }

@@ -13,10 +13,10 @@ use super::NodeId;
 use super::rounds::Round;
 
 #[derive(Debug, Default)]
-pub(crate) struct Evidence(Mutex<Seen>);
+pub(crate) struct Evidence(Mutex<EvidenceState>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct EvidenceState {
     /// Id of this node, whose own heartbeats are always known.
     own: Option<NodeId>,
     members: HashMap<NodeId, Member>,
@@ -112,7 +112,7 @@ impl Evidence {
         std::mem::take(&mut self.lock().losses)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, EvidenceState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

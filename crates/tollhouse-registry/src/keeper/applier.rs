@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tollhouse_store::{Revision, StoreError};
 
-use super::group::Applied;
+use super::group::AppliedCommand;
 use super::health_owner::HealthOwner;
-use super::log::{Folded, Log, LogEvent};
+use super::log::{CommitEffects, Log, LogEvent};
 use crate::registry::Shared;
 use crate::state::State;
 
@@ -74,7 +74,7 @@ impl Applier {
     pub(super) async fn take_in(&mut self, event: LogEvent, health: &mut HealthOwner) {
         let mut draft = self.draft();
         let Some(log) = &mut self.log else { return };
-        let mut folded = Folded::default();
+        let mut folded = CommitEffects::default();
         let mut next = Some(event);
         while let Some(event) = next {
             match event {
@@ -149,7 +149,7 @@ impl Applier {
     }
 
     /// Counts the outcome of a command and answers its caller. Must follow publication.
-    pub(super) fn answer(&self, applied: Applied) {
+    pub(super) fn answer(&self, applied: AppliedCommand) {
         let counter = match &applied.outcome {
             Ok(_) => &self.shared.statistics.commands,
             Err(_) => &self.shared.statistics.refused,

@@ -13,7 +13,7 @@ use tollhouse_store::{
 };
 
 use super::reading;
-use super::session::{self, OwnDigest, OwnIdentity};
+use super::session::{self, LocalMember, OwnDigest, OwnIdentity};
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::cluster::digest::{CALL, DIGESTS, Digest, Digests};
@@ -44,6 +44,15 @@ pub(super) struct Log {
     backoff: Backoff,
 }
 
+/// Options of the state that is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StateOptions {
+    /// Differs between processes.
+    pub(super) salt: u64,
+    /// Bound of the objects' memory, in bytes.
+    pub(super) memory_max: usize,
+}
+
 /// Event that the applier must handle.
 pub(super) enum LogEvent {
     /// Changes of one commit.
@@ -56,7 +65,7 @@ pub(super) enum LogEvent {
 
 /// Combined effects of commits.
 #[derive(Default)]
-pub(super) struct Folded {
+pub(super) struct CommitEffects {
     /// Effects on instances.
     pub(super) events: Vec<InstanceEvent>,
     /// Whether members have joined or left.
@@ -67,10 +76,11 @@ impl Log {
     /// Reads the state and follows the store from there.
     pub(super) async fn open(
         store: Arc<dyn Store>,
-        (cluster, identity, digest): (Arc<Cluster>, OwnIdentity, OwnDigest),
-        (salt, memory_max): (u64, usize),
+        member: LocalMember,
+        StateOptions { salt, memory_max }: StateOptions,
         now_ms: u64,
     ) -> Result<(Self, State), StoreError> {
+        let LocalMember { cluster, identity, digest } = member;
         let watch = store.watch("", Revision::ZERO);
         let mut log = Self {
             store,
@@ -106,12 +116,12 @@ impl Log {
     }
 
     /// Reads the store into an empty state, then applies what was committed meanwhile.
-    async fn read(&mut self, state: &mut State, now_ms: u64) -> Result<Folded, StoreError> {
+    async fn read(&mut self, state: &mut State, now_ms: u64) -> Result<CommitEffects, StoreError> {
         check_proof(&*self.store, &self.cluster).await?;
         let since = self.store.revision().await?;
         self.watch = self.store.watch("", since);
         reading::read_back(&*self.store, state, now_ms, Some(since)).await?;
-        let mut folded = Folded { has_new_members: true, ..Folded::default() };
+        let mut folded = CommitEffects { has_new_members: true, ..CommitEffects::default() };
         self.read_members(now_ms).await?;
         for entry in self.store.list(BEATS).await?.entries {
             self.note_round(&entry, now_ms);
@@ -249,7 +259,7 @@ impl Log {
         shared: &Shared,
         state: &mut State,
         events: &[Event],
-        folded: &mut Folded,
+        folded: &mut CommitEffects,
     ) {
         let now_ms = shared.clock.now_ms();
         for event in events {

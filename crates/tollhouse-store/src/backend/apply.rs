@@ -36,7 +36,7 @@ pub trait Table {
 
 /// Result of an applied transaction.
 #[derive(Debug)]
-pub struct Applied {
+pub struct ApplyOutcome {
     /// The answer for the caller.
     pub committed: Committed,
     /// The event for watchers; `None` if nothing changed, in which case no revision was created.
@@ -63,7 +63,7 @@ pub fn apply(
     table: &mut impl Table,
     transaction: Transaction,
     terms: &Terms<'_>,
-) -> Result<Applied, StoreError> {
+) -> Result<ApplyOutcome, StoreError> {
     check_conditions(table, &transaction.conditions, terms)?;
     let newest = terms.newest;
     let mut step = Step {
@@ -83,7 +83,7 @@ pub fn apply(
     let committed =
         Committed { revision: if has_changed { revision } else { newest }, previous, removed };
     let changes = has_changed.then_some(Changes { revision, events });
-    Ok(Applied { committed, changes, leased })
+    Ok(ApplyOutcome { committed, changes, leased })
 }
 
 fn check_conditions(

@@ -15,7 +15,7 @@ use tollhouse_stdx::random::Random;
 
 use super::probe::{Probe, ProbeOutcome, Prober, host_text};
 use super::state::Signal;
-use crate::node::{Located, Node};
+use crate::node::{Node, NodeAddress};
 use crate::node_set::NodeSet;
 use crate::pick::NodeIndex;
 use crate::state::UpstreamState;
@@ -60,7 +60,7 @@ enum Probing {
 }
 
 /// A completed probe.
-struct Done {
+struct ProbeResult {
     set: Arc<NodeSet>,
     index: NodeIndex,
     name: SeatName,
@@ -79,7 +79,7 @@ struct Seats {
 impl Checker {
     pub(crate) async fn run(mut self) {
         let mut seats = Seats::default();
-        let mut probes: JoinSet<Done> = JoinSet::new();
+        let mut probes: JoinSet<ProbeResult> = JoinSet::new();
         loop {
             let upstream = self.upstream.load_full();
             self.follow(&mut seats, upstream.node_set());
@@ -128,7 +128,7 @@ impl Checker {
     fn start_due(
         &mut self,
         seats: &mut Seats,
-        probes: &mut JoinSet<Done>,
+        probes: &mut JoinSet<ProbeResult>,
         upstream: &UpstreamState,
     ) -> Instant {
         let now = Instant::now();
@@ -163,7 +163,7 @@ impl Checker {
                     Some(probe) => prober.probe(probe).await,
                     None => ProbeOutcome::Failed,
                 };
-                Done { set, index, name, outcome }
+                ProbeResult { set, index, name, outcome }
             });
         }
         wake
@@ -175,13 +175,13 @@ impl Checker {
         &self,
         upstream: &UpstreamState,
         node: &Node,
-        located: Located,
+        located: NodeAddress,
     ) -> Option<Option<Probe>> {
         let active = &self.checks.active;
         let address = match located {
-            Located::At(address) => address,
-            Located::Pending => return None,
-            Located::Failed => return Some(None),
+            NodeAddress::At(address) => address,
+            NodeAddress::Pending => return None,
+            NodeAddress::Failed => return Some(None),
         };
         let address = active.port.map_or(address, |port| address.at_port(port));
         let named = active.host.as_deref().or(node.domain()).or(upstream.probe_host());
@@ -191,7 +191,7 @@ impl Checker {
         Some(Some(Probe { address, host, checks, authorities, proxy_protocol }))
     }
 
-    fn record(&self, seats: &mut Seats, done: Done) {
+    fn record(&self, seats: &mut Seats, done: ProbeResult) {
         if let Some(seat) = seats.seats.iter_mut().find(|seat| seat.node == done.name) {
             seat.probing = Probing::No;
         }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::state::{Counters, Status};
 use crate::balance;
-use crate::node::{Located, Node};
+use crate::node::{NodeAddress, Node};
 use crate::state::UpstreamState;
 use tollhouse_model::upstream::CheckKind;
 
@@ -58,8 +58,8 @@ impl HealthReport {
 impl NodeHealth {
     fn new(node: &Node, probed_port: Option<u16>) -> Self {
         let ip = match node.locate(balance::FIRST) {
-            Located::At(address) => address.ip().map(|ip| ip.to_string()),
-            Located::Pending | Located::Failed => None,
+            NodeAddress::At(address) => address.ip().map(|ip| ip.to_string()),
+            NodeAddress::Pending | NodeAddress::Failed => None,
         };
         let health = node.health();
         Self {

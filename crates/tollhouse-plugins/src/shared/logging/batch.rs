@@ -75,6 +75,15 @@ impl Outlet {
     }
 }
 
+/// Name and bound of a queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QueueOptions<'q> {
+    /// Object under which metrics show the queue's length.
+    pub(crate) owner: &'q str,
+    /// Largest number of pending entries.
+    pub(crate) pending_max: usize,
+}
+
 pub(crate) trait Delivery: Send + Sync + 'static {
     /// Entry of a batch.
     type Entry: Send + Sync + 'static;
@@ -131,12 +140,11 @@ struct Weighed<E> {
 }
 
 impl<D: Delivery> Batches<D> {
-    /// Creates a queue of at most `pending_max` entries. Metrics show its length under `owner`.
     pub(crate) fn new(
         fields: &BatchFields,
         delivery: D,
-        (outlet, owner): (Outlet, &str),
-        pending_max: usize,
+        outlet: Outlet,
+        QueueOptions { owner, pending_max }: QueueOptions<'_>,
     ) -> Self {
         let pending = Arc::new(Pending::new(pending_max, Arc::clone(&outlet.queues)));
         let gauge: Arc<dyn QueueGauge> = Arc::<Pending>::clone(&pending);
@@ -208,7 +216,7 @@ async fn run<D: Delivery>(
     pending: Arc<Pending>,
 ) {
     let mut batch = Batch { entries: Vec::new(), bytes: 0, span: None };
-    let mut voice = Voice::new();
+    let mut voice = FailureLog::new();
     let mut is_open = true;
     while is_open {
         let received = match batch.deadline(&settings) {
@@ -244,7 +252,7 @@ async fn deliver<D: Delivery>(
     entries: &[D::Entry],
     settings: &Settings,
     delivery: &D,
-    voice: &mut Voice,
+    voice: &mut FailureLog,
 ) -> usize {
     let (mut left, mut lost, mut attempt) = (entries, 0, 1);
     loop {
@@ -274,14 +282,14 @@ async fn deliver<D: Delivery>(
 }
 
 /// Rate-limited log messages about failures.
-struct Voice {
+struct FailureLog {
     failures: LogLimit,
     losses: LogLimit,
     /// Entries lost since the last message.
     unsaid: usize,
 }
 
-impl Voice {
+impl FailureLog {
     fn new() -> Self {
         let limit = || LogLimit::new(FAILURES_SAID_EVERY);
         Self { failures: limit(), losses: limit(), unsaid: 0 }
@@ -368,7 +376,8 @@ mod tests {
         let notes = Notes { batches: sender, failures: Mutex::new(failures), progress };
         let outlet = Outlet { background: Some(Handle::current()), queues: Arc::default() };
         let queues = Arc::clone(&outlet.queues);
-        (Batches::new(fields, notes, (outlet, "routes/1"), pending_max), receiver, queues)
+        let options = QueueOptions { owner: "routes/1", pending_max };
+        (Batches::new(fields, notes, outlet, options), receiver, queues)
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::assertion::Signer;
 use super::error::Unavailable;
 use super::form::{encode, escape};
-use super::provider::Provider;
+use super::provider::{Provider, ProviderRequest};
 use crate::shared::auth::base64::encode_base64;
 use crate::shared::auth::secret::SecretText;
 
@@ -97,7 +97,9 @@ impl ClientAuth {
             }
             Self::Public => fields.push(("client_id", client_id.to_owned())),
         }
-        let reply = provider.ask(what, endpoint, ("POST", headers, encode(&fields))).await?;
+        let (method, body) = ("POST", encode(&fields));
+        let request = ProviderRequest { what, address: endpoint, method, headers, body };
+        let reply = provider.send(request).await?;
         let fields = match serde_json::from_slice(&reply.body) {
             Ok(Value::Object(fields)) => fields,
             // An error may be a page, and a success may have no content.

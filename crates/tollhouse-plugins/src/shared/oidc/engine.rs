@@ -10,7 +10,8 @@ use tollhouse_plugin::{Answer, Carrier, Identity, RequestContext};
 use super::checks::{Claims, Rules, has_scopes, is_for};
 use super::error::{TokenError, Unavailable};
 use super::flow::Login;
-use super::introspection::Introspection;
+use super::introspection::{Introspection, IntrospectionRequest};
+use super::now::Now;
 use super::provider::Provider;
 use super::tokens::Client;
 use crate::shared::auth::grant::{digest_of, note_claims};
@@ -72,7 +73,7 @@ pub(crate) struct Audience {
 
 /// Authenticated user.
 #[derive(Debug, Default)]
-pub(crate) struct Who {
+pub(crate) struct User {
     pub(crate) access_token: Option<String>,
     pub(crate) userinfo: Option<Arc<Claims>>,
     pub(crate) id_token: Option<Claims>,
@@ -83,27 +84,8 @@ pub(crate) struct Who {
 /// Outcome for a request.
 pub(crate) enum Admission {
     /// Passes, with its user if there is one. The answer sets these cookies.
-    Passes(Option<Box<Who>>, CookieLines),
+    Passes(Option<Box<User>>, CookieLines),
     Answered(Refusal),
-}
-
-/// Current time of both clocks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Now {
-    pub(crate) ms: u64,
-    /// Seconds since 1970.
-    pub(crate) unix_s: u64,
-}
-
-impl Now {
-    pub(crate) fn from_context(cx: &RequestContext<'_>) -> Self {
-        let now = cx.now();
-        Self { ms: now.monotonic_ms, unix_s: now.unix_ms / 1_000 }
-    }
-
-    pub(crate) fn pair(self) -> (u64, u64) {
-        (self.ms, self.unix_s)
-    }
 }
 
 impl Engine {
@@ -145,16 +127,17 @@ impl Engine {
         cx: &RequestContext<'_>,
         token: &str,
         now: Now,
-    ) -> Result<Who, Refusal> {
+    ) -> Result<User, Refusal> {
         let checked = match &self.bearer {
             Bearer::Introspected(introspection) => {
                 let names = introspection.addon_headers.iter();
                 let headers =
                     names.filter_map(|name| Some((name.clone(), cx.header(name)?.into_owned())));
-                let (headers, asked) = (headers.collect(), (&*self.provider, &*self.client.id));
-                introspection.ask(token, headers, asked, now.pair()).await
+                let client_id = &*self.client.id;
+                let request = IntrospectionRequest { token, headers: headers.collect(), client_id };
+                introspection.claims(&self.provider, request, now).await
             }
-            _ => self.rules.check_bearer(token, &self.provider, now.pair()).await.map(Arc::new),
+            _ => self.rules.check_bearer(token, &self.provider, now).await.map(Arc::new),
         };
         let claims = checked.map_err(|error| match error {
             TokenError::Refused(reason) => {
@@ -168,7 +151,7 @@ impl Engine {
         if let Some(schema) = &self.access.schema {
             self.check_schema(schema, &Value::Object((*claims).clone()))?;
         }
-        Ok(Who { access_token: Some(token.to_owned()), userinfo: Some(claims), ..Who::default() })
+        Ok(User { access_token: Some(token.to_owned()), userinfo: Some(claims), ..User::default() })
     }
 
     /// Checks that all required scopes were granted.
@@ -256,7 +239,7 @@ pub(crate) fn away(error: &Unavailable) -> Refusal {
     Box::new(Answer::message(503, "the identity provider gives no answer"))
 }
 
-impl Who {
+impl User {
     /// Records the user's identity: by the provider's claims, or else by the token.
     pub(crate) fn note(&self, cx: &mut RequestContext<'_>, by: &'static str) {
         let mut claims = self.id_token.clone().unwrap_or_default();

@@ -13,10 +13,11 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use tollhouse_plugin::RequestContext;
 
-use super::cookies::Jar;
+use super::cookies::{CookieTerms, Jar};
 use super::provider::is_clean;
 use super::random::token;
 use crate::shared::auth::secret::are_equal;
+use crate::shared::http_client::Scheme;
 
 /// Seal purpose of login cookies.
 const PURPOSE: &str = "login";
@@ -87,7 +88,7 @@ fn path_of(uri: &str) -> &str {
 
 /// Pending login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Pending {
+pub(crate) struct PendingLogin {
     /// Id of the login, in the provider's answer; begins with the number of its cookie.
     #[serde(rename = "s")]
     pub(crate) state: String,
@@ -109,7 +110,7 @@ pub(crate) struct Pending {
     pub(crate) is_silent: bool,
 }
 
-impl Pending {
+impl PendingLogin {
     /// Starts a login; `None` if the system's random number generator fails.
     pub(crate) fn new(target: String, redirect_uri: String, now_s: u64) -> Option<Self> {
         let random = token()?;
@@ -133,10 +134,10 @@ impl Pending {
     }
 
     /// Returns the lines of its cookie; `None` if the login is too large for one.
-    pub(crate) fn cookie(&self, jar: &Jar, is_tls: bool) -> Option<Vec<String>> {
+    pub(crate) fn cookie(&self, jar: &Jar, scheme: Scheme) -> Option<Vec<String>> {
         let name = cookie_name(jar, &self.state)?;
         let sealed = jar.seal(PURPOSE, &serde_json::to_vec(self).ok()?)?;
-        jar.set(&name, &sealed, (Some(AGE_MAX_S), is_tls), 0)
+        jar.set(&name, &sealed, CookieTerms { age_s: Some(AGE_MAX_S), scheme }, 0)
     }
 
     /// Returns the login with this state, if this browser started it and it has not expired.
@@ -146,16 +147,16 @@ impl Pending {
         state: &str,
         now_s: u64,
     ) -> Option<Self> {
-        let found = jar.find(cx, &cookie_name(jar, state)?, PURPOSE);
-        let pending: Self = serde_json::from_slice(&found.opened?).ok()?;
+        let cookie = jar.find(cx, &cookie_name(jar, state)?, PURPOSE);
+        let pending: Self = serde_json::from_slice(&cookie.content?).ok()?;
         let is_same = are_equal(pending.state.as_bytes(), state.as_bytes());
         let is_young = now_s < pending.begun_s.saturating_add(AGE_MAX_S);
         (is_same && is_young).then_some(pending)
     }
 
     /// Returns the lines that remove its cookie.
-    pub(crate) fn removal(jar: &Jar, state: &str, is_tls: bool) -> Vec<String> {
-        cookie_name(jar, state).map_or_else(Vec::new, |name| jar.remove(&name, 1, is_tls))
+    pub(crate) fn removal(jar: &Jar, state: &str, scheme: Scheme) -> Vec<String> {
+        cookie_name(jar, state).map_or_else(Vec::new, |name| jar.remove(&name, 1, scheme))
     }
 }
 
@@ -199,9 +200,9 @@ impl UsedStates {
 pub(crate) fn safe_target(uri: &[u8]) -> String {
     let whole = encoded(uri);
     let path = || path_of(&whole).to_owned();
-    let kept = if whole.len() <= TARGET_BYTES_MAX { whole.to_string() } else { path() };
-    let kept = if kept.len() <= TARGET_BYTES_MAX { kept } else { String::new() };
-    format!("/{}", kept.trim_start_matches('/'))
+    let target = if whole.len() <= TARGET_BYTES_MAX { whole.to_string() } else { path() };
+    let target = if target.len() <= TARGET_BYTES_MAX { target } else { String::new() };
+    format!("/{}", target.trim_start_matches('/'))
 }
 
 /// Escapes characters that are invalid in a URL: browsers drop tabs and line ends and read `\` as

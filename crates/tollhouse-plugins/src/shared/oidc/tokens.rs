@@ -10,6 +10,7 @@ use tokio::sync::OnceCell;
 
 use super::client::{ClientAuth, Form, FormReply};
 use super::error::Unavailable;
+use super::now::Now;
 use super::provider::Provider;
 use crate::shared::auth::secret::SecretText;
 
@@ -28,7 +29,7 @@ pub(crate) struct Client {
 
 /// Tokens from the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Granted {
+pub(crate) struct TokenSet {
     pub(crate) access_token: String,
     /// Lifetime of the access token, in seconds.
     pub(crate) lasts_s: Option<u64>,
@@ -52,23 +53,23 @@ impl Client {
     ///
     /// # Errors
     /// If the provider refuses, or gives no usable answer.
-    pub(crate) async fn ask(
+    pub(crate) async fn request_tokens(
         &self,
         provider: &Provider,
         fields: Vec<(&str, String)>,
-        (now_ms, now_s): (u64, u64),
-    ) -> Result<Granted, GrantError> {
+        now: Now,
+    ) -> Result<TokenSet, GrantError> {
         let what = "token";
-        let document = provider.document(now_ms).await?;
+        let document = provider.document(now.ms).await?;
         let endpoint = document.token_endpoint.as_deref();
         let endpoint = endpoint.ok_or_else(|| Unavailable::new(what, "no endpoint is known"))?;
         let form = Form { what, endpoint, fields, headers: Vec::new() };
-        let reply = self.auth.send(provider, &self.id, now_s, form).await?;
-        Granted::read(&reply)
+        let reply = self.auth.send(provider, &self.id, now.unix_s, form).await?;
+        TokenSet::read(&reply)
     }
 }
 
-impl Granted {
+impl TokenSet {
     fn read(reply: &FormReply) -> Result<Self, GrantError> {
         let unusable = |reason: &str| Unavailable::new("token", reason).into();
         match reply.status {
@@ -104,13 +105,13 @@ impl Granted {
 /// Running and recent renewals, because a provider may accept each refresh token only once.
 #[derive(Debug, Default)]
 pub(crate) struct Renewals {
-    by_token: Mutex<HashMap<[u8; 32], Begun>>,
+    by_token: Mutex<HashMap<[u8; 32], RenewalEntry>>,
 }
 
-type Renewal = OnceCell<Result<Granted, GrantError>>;
+type Renewal = OnceCell<Result<TokenSet, GrantError>>;
 
 /// Renewal and its start, in seconds since 1970.
-type Begun = (u64, Arc<Renewal>);
+type RenewalEntry = (u64, Arc<Renewal>);
 
 impl Renewals {
     /// Renews a refresh token. `renew` asks the provider, once for all concurrent callers with the
@@ -122,8 +123,8 @@ impl Renewals {
         &self,
         refresh_token: &str,
         now_s: u64,
-        renew: impl AsyncFnOnce() -> Result<Granted, GrantError>,
-    ) -> Result<Granted, GrantError> {
+        renew: impl AsyncFnOnce() -> Result<TokenSet, GrantError>,
+    ) -> Result<TokenSet, GrantError> {
         let mut key = [0; 32];
         key.copy_from_slice(digest::digest(&digest::SHA256, refresh_token.as_bytes()).as_ref());
         let Some(renewal) = self.join(key, now_s) else { return renew().await };

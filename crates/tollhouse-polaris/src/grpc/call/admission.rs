@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::spawn_local;
 use tokio::time::timeout;
-use tollhouse_h2::Field;
+use tollhouse_h2::{EndStream, Field};
 use tollhouse_http::grpc_timeout;
 
 use crate::grpc::accept::Server;
@@ -93,7 +93,7 @@ fn answer(link: &Link, refusal: &Refusal, stream: &CallStream) {
     let _ = match refusal {
         Refusal::Grpc(status) => {
             let fields = status.fields();
-            stream.respond(200, head().into_iter().chain(fields.iter()), true)
+            stream.respond(200, head().into_iter().chain(fields.iter()), EndStream::Yes)
         }
         Refusal::Http(status) | Refusal::Foreign(status) => {
             let allow =

@@ -1,6 +1,6 @@
 //! Console calls for services.
 
-use super::{Found, Get, List, Plan, Write, page_of};
+use super::{Get, List, ObjectPage, Plan, Write, page_of};
 use crate::access::random_digits;
 use crate::code::Code;
 use crate::http::failure::Failure;
@@ -246,7 +246,7 @@ pub(super) fn has_labels(labels: &Metadata, wanted: &[(&str, &str)]) -> bool {
     wanted.iter().all(|(key, value)| labels.get(*key).is_some_and(|given| **given == **value))
 }
 
-fn find(state: &State, query: &Query) -> Result<Found, Failure> {
+fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let filter = Filter::parse(query)?;
     let found: Vec<_> = state.services().filter(|view| filter.allows(view)).collect();
     page_of(
@@ -261,7 +261,7 @@ fn find(state: &State, query: &Query) -> Result<Found, Failure> {
 }
 
 /// Returns all services on one page, for selection lists.
-fn find_all(state: &State, query: &Query) -> Result<Found, Failure> {
+fn find_all(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let (name, namespace) = (query.get("name"), query.get("namespace"));
     let mut found: Vec<&ServiceKey> = state
         .services()
@@ -276,10 +276,10 @@ fn find_all(state: &State, query: &Query) -> Result<Found, Failure> {
             put_text_value(out, 2, &key.namespace);
         });
     }
-    Ok(Found { amount: found.len(), size: found.len(), fields })
+    Ok(ObjectPage { amount: found.len(), size: found.len(), fields })
 }
 
-fn count(state: &State, query: &Query) -> Result<Found, Failure> {
+fn count(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let amount = match query.has_filters() {
         false => state.totals().services,
         true => {
@@ -287,5 +287,5 @@ fn count(state: &State, query: &Query) -> Result<Found, Failure> {
             state.services().filter(|view| filter.allows(view)).count()
         }
     };
-    Ok(Found { amount, size: 0, fields: Vec::new() })
+    Ok(ObjectPage { amount, size: 0, fields: Vec::new() })
 }

@@ -1,7 +1,7 @@
 //! Queue of the writer thread: its commands, its bounds, and the grouping of commands.
 
 use super::file::StoreFile;
-use super::writer::Writer;
+use super::writer::{Writer, WriterPorts};
 use crate::backend::history::History;
 use crate::error::StoreError;
 use crate::lease::LeaseId;
@@ -77,10 +77,11 @@ impl WriterHandle {
         options: &Options,
     ) -> Result<Self, StoreError> {
         let (commands, receiver) = sync_channel(QUEUED_MAX);
+        let ports = WriterPorts { commands: receiver, history };
         let waker = commands.clone();
         // A full queue wakes the thread as well. Only a manual clock calls this.
         options.clock.on_jump(move || drop(waker.try_send(Command::Wake)));
-        let writer = Writer::new(file, path.clone(), (receiver, history), options)?;
+        let writer = Writer::new(file, path.clone(), ports, options)?;
         let thread = thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || writer.run())

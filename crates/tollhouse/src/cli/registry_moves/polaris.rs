@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use tokio::runtime::{Builder, Runtime};
 use tollhouse_config::bootstrap::RegistryStore;
 use tollhouse_control::registry::database;
-use tollhouse_polaris::database::{Columns, LeftOut as Reason, NOT_TAKEN, PARTS, Part, Row};
+use tollhouse_polaris::database::{Columns, ImportRefusal as Reason, NOT_TAKEN, PARTS, Part, Row};
 use tollhouse_sql::{Snapshot, SqlOptions};
 
 use super::source::{Item, LeftOut, Source};

@@ -12,7 +12,7 @@ use clap::Args;
 use tokio::runtime::Builder;
 use tollhouse_config::Bootstrap;
 use tollhouse_control::registry::offline::StoredEntries;
-use tollhouse_polaris::database::{Changes, OnlyThere, Plan, Statement};
+use tollhouse_polaris::database::{Changes, ExtraObject, NewerRows, Plan, Statement};
 use tollhouse_registry::{ForeignEntry, KEY_PREFIXES, Object};
 use tollhouse_sql::{Exchange, SqlOptions};
 
@@ -60,7 +60,7 @@ pub struct PolarisExportArguments {
 struct Planned {
     name: String,
     tally: Tally,
-    only_there: Vec<OnlyThere>,
+    only_there: Vec<ExtraObject>,
     changes: Changes,
 }
 
@@ -101,7 +101,8 @@ fn plan(
     mut polaris: PolarisSource,
 ) -> anyhow::Result<Planned> {
     let mut tally = Tally::default();
-    let mut plan = Plan::new(polaris.columns().clone(), arguments.overwrite);
+    let newer_rows = if arguments.overwrite { NewerRows::Overwrite } else { NewerRows::Keep };
+    let mut plan = Plan::new(polaris.columns().clone(), newer_rows);
     while let Some(page) = polaris.next_rows()? {
         for row in &page.rows {
             if let Err(reason) = plan.add_row(page.part, row, page.part.details(row, &page.details))

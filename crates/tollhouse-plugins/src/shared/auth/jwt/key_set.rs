@@ -39,7 +39,7 @@ pub(crate) enum Signature {
 
 /// JSON form of a key.
 #[derive(Deserialize)]
-struct Written {
+struct KeyDocument {
     kty: String,
     kid: Option<String>,
     #[serde(rename = "use")]
@@ -113,7 +113,7 @@ impl KeySet {
 
 impl PublishedKey {
     fn read(written: &Value) -> Option<Self> {
-        let written = Written::deserialize(written).ok()?;
+        let written = KeyDocument::deserialize(written).ok()?;
         if written.usage.as_deref().is_some_and(|usage| usage != "sig") {
             return None;
         }
@@ -141,7 +141,7 @@ impl PublishedKey {
 }
 
 impl Material {
-    fn read(written: &Written) -> Option<Self> {
+    fn read(written: &KeyDocument) -> Option<Self> {
         let bytes = |text: &Option<String>| decode_base64_url(text.as_ref()?.as_bytes());
         match &*written.kty {
             "RSA" => {

@@ -14,7 +14,7 @@ const REFRESH_PAUSE_MS: u64 = 10_000;
 
 /// Fetched value, refreshed as needed.
 #[derive(Debug)]
-pub(crate) struct Kept<T> {
+pub(crate) struct Cached<T> {
     state: Mutex<State<T>>,
     /// Lock that the fetching caller holds.
     flight: tokio::sync::Mutex<()>,
@@ -29,14 +29,14 @@ struct State<T> {
     attempts: u64,
 }
 
-impl<T> Default for Kept<T> {
+impl<T> Default for Cached<T> {
     fn default() -> Self {
         let state = State { value: None, fetched_ms: 0, failure: None, attempts: 0 };
         Self { state: Mutex::new(state), flight: tokio::sync::Mutex::default() }
     }
 }
 
-impl<T> Kept<T> {
+impl<T> Cached<T> {
     /// Returns the value, refreshed with `fetch` if it is older than `age_max_ms`. If no refresh is
     /// needed, `fetch` is not awaited.
     ///
@@ -175,31 +175,31 @@ mod tests {
     #[test]
     fn what_was_fetched_last_stays_good_while_nothing_newer_is_to_be_had() {
         run(async {
-            let kept = Kept::default();
-            assert!(kept.get(0, 100, away()).await.is_err());
+            let cached = Cached::default();
+            assert!(cached.get(0, 100, away()).await.is_err());
             // Within the pause after a failure.
-            assert!(kept.get(999, 100, ready(Ok(1))).await.is_err());
-            assert_eq!(*kept.get(1_000, 100, ready(Ok(1))).await.expect("it is there"), 1);
-            assert_eq!(*kept.get(1_099, 100, ready(Ok(2))).await.expect("it is young"), 1);
-            assert_eq!(*kept.get(1_100, 100, away()).await.expect("it is kept"), 1);
-            assert_eq!(*kept.get(11_099, 100, ready(Ok(3))).await.expect("it is kept"), 1);
-            assert_eq!(*kept.get(11_100, 100, ready(Ok(4))).await.expect("it is newer"), 4);
+            assert!(cached.get(999, 100, ready(Ok(1))).await.is_err());
+            assert_eq!(*cached.get(1_000, 100, ready(Ok(1))).await.expect("it is there"), 1);
+            assert_eq!(*cached.get(1_099, 100, ready(Ok(2))).await.expect("it is young"), 1);
+            assert_eq!(*cached.get(1_100, 100, away()).await.expect("it is kept"), 1);
+            assert_eq!(*cached.get(11_099, 100, ready(Ok(3))).await.expect("it is kept"), 1);
+            assert_eq!(*cached.get(11_100, 100, ready(Ok(4))).await.expect("it is newer"), 4);
         });
     }
 
     #[test]
     fn a_missing_key_has_the_keys_fetched_anew_every_so_often_and_no_oftener() {
         run(async {
-            let kept = Kept::default();
-            let first = kept.get(0, 100_000, ready(Ok(1))).await.expect("it is there");
-            assert_eq!(kept.newer(&first, 9_999, ready(Ok(2))).await, None);
-            let second = kept.newer(&first, 10_000, ready(Ok(2))).await.expect("it is time");
+            let cached = Cached::default();
+            let first = cached.get(0, 100_000, ready(Ok(1))).await.expect("it is there");
+            assert_eq!(cached.newer(&first, 9_999, ready(Ok(2))).await, None);
+            let second = cached.newer(&first, 10_000, ready(Ok(2))).await.expect("it is time");
             assert_eq!(*second, 2);
             // A caller with the older value gets the current one.
-            assert_eq!(kept.newer(&first, 10_001, away()).await.as_deref(), Some(&2));
-            assert_eq!(kept.newer(&second, 20_000, away()).await, None);
-            assert_eq!(kept.newer(&second, 29_999, ready(Ok(3))).await, None);
-            assert_eq!(kept.newer(&second, 30_000, ready(Ok(3))).await.as_deref(), Some(&3));
+            assert_eq!(cached.newer(&first, 10_001, away()).await.as_deref(), Some(&2));
+            assert_eq!(cached.newer(&second, 20_000, away()).await, None);
+            assert_eq!(cached.newer(&second, 29_999, ready(Ok(3))).await, None);
+            assert_eq!(cached.newer(&second, 30_000, ready(Ok(3))).await.as_deref(), Some(&3));
         });
     }
 
@@ -207,16 +207,16 @@ mod tests {
     fn one_fetches_for_all_who_ask_at_the_same_time() {
         run(async {
             for succeeds in [true, false] {
-                let (kept, fetched) = (Kept::default(), Cell::new(0));
+                let (cached, fetched) = (Cached::default(), Cell::new(0));
                 let fetch = || async {
                     fetched.set(fetched.get() + 1);
                     tokio::task::yield_now().await;
                     if succeeds { Ok(7) } else { Err(Unavailable::new("keys", "away")) }
                 };
                 let (one, two, three) = tokio::join!(
-                    kept.get(0, 9, fetch()),
-                    kept.get(0, 9, fetch()),
-                    kept.get(0, 9, fetch())
+                    cached.get(0, 9, fetch()),
+                    cached.get(0, 9, fetch()),
+                    cached.get(0, 9, fetch())
                 );
                 for got in [one, two, three] {
                     assert_eq!(got.is_ok(), succeeds);
@@ -229,11 +229,11 @@ mod tests {
     #[test]
     fn who_gives_up_while_fetching_leaves_it_to_the_next() {
         run(async {
-            let kept: Kept<u32> = Kept::default();
-            let mut never = Box::pin(kept.get(0, 9, std::future::pending()));
+            let cached: Cached<u32> = Cached::default();
+            let mut never = Box::pin(cached.get(0, 9, std::future::pending()));
             assert!(futures_poll(&mut never).await);
             drop(never);
-            assert_eq!(*kept.get(0, 9, ready(Ok(5))).await.expect("it is there"), 5);
+            assert_eq!(*cached.get(0, 9, ready(Ok(5))).await.expect("it is there"), 5);
         });
     }
 

@@ -157,10 +157,11 @@ fn partition(reader: &mut Reader<'_>) -> Result<Partition, Malformed> {
 /// # Errors
 ///
 /// If the response is malformed or does not contain the partition.
-pub fn read_produced(
+pub fn read_produce_code(
     frame: &[u8],
     correlation_id: i32,
-    (topic, partition): (&str, i32),
+    topic: &str,
+    partition: i32,
 ) -> Result<Code, Malformed> {
     let mut reader = body(frame, correlation_id)?;
     let topics = reader.list(6, |it| {
@@ -174,10 +175,10 @@ pub fn read_produced(
     })?;
     let _throttled_ms = reader.i32()?;
     reader.end()?;
-    let mut found = topics.into_iter().filter(|(name, _)| *name == topic);
-    let partitions = found.next().map(|(_, partitions)| partitions).unwrap_or_default();
-    let found = partitions.into_iter().find(|(index, _)| *index == partition);
-    found.map(|(_, code)| code).ok_or(Malformed::Silent)
+    let topic = topics.into_iter().find(|(name, _)| *name == topic);
+    let partitions = topic.map(|(_, partitions)| partitions).unwrap_or_default();
+    let partition = partitions.into_iter().find(|(index, _)| *index == partition);
+    partition.map(|(_, code)| code).ok_or(Malformed::Silent)
 }
 
 /// Decodes a SaslHandshake response: its error code, and the mechanisms that the broker supports.
@@ -198,7 +199,7 @@ pub fn read_sasl_handshake(
 
 /// SaslAuthenticate response: the broker's message in a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SaslAnswer {
+pub struct SaslResponse {
     /// Error code of the response.
     pub code: Code,
     /// Error message of the broker; empty on success.
@@ -207,7 +208,7 @@ pub struct SaslAnswer {
     pub message: Vec<u8>,
 }
 
-impl SaslAnswer {
+impl SaslResponse {
     /// Decodes a SaslAuthenticate response.
     ///
     /// # Errors

@@ -71,13 +71,13 @@ fn partitions_come_in_the_order_of_their_numbers_with_their_leaders() {
 #[test]
 fn an_answer_to_something_else_is_none() {
     let frame = produced("logs", 2, 6);
-    assert_eq!(read_produced(&frame, 7, ("logs", 2)), Ok(Code(6)));
+    assert_eq!(read_produce_code(&frame, 7, "logs", 2), Ok(Code(6)));
     let wrong = Malformed::Correlation { asked: 8, answered: 7 };
-    assert_eq!(read_produced(&frame, 8, ("logs", 2)), Err(wrong));
-    assert_eq!(read_produced(&frame, 7, ("logs", 1)), Err(Malformed::Silent));
-    assert_eq!(read_produced(&frame, 7, ("log", 2)), Err(Malformed::Silent));
+    assert_eq!(read_produce_code(&frame, 8, "logs", 2), Err(wrong));
+    assert_eq!(read_produce_code(&frame, 7, "logs", 1), Err(Malformed::Silent));
+    assert_eq!(read_produce_code(&frame, 7, "log", 2), Err(Malformed::Silent));
     let longer = [&frame[..], b"x"].concat();
-    assert_eq!(read_produced(&longer, 7, ("logs", 2)), Err(Malformed::Long(1)));
+    assert_eq!(read_produce_code(&longer, 7, "logs", 2), Err(Malformed::Long(1)));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn log_ins_are_answered_with_words() {
         frame.put_text("no such user");
         frame.put_i32(-1);
     });
-    let read = SaslAnswer::read(&refused, 7).expect("it is one");
+    let read = SaslResponse::read(&refused, 7).expect("it is one");
     assert_eq!((read.code, &*read.reason, &*read.message), (Code(58), "no such user", &b""[..]));
     let offered = answer(|frame| {
         frame.put_i16(33);
@@ -119,7 +119,7 @@ fn a_length_beyond_the_answer_is_refused_before_room_is_made_for_it() {
     for count in [i32::MAX, 1 << 20, -2] {
         let hostile = answer(|frame| frame.put_i32(count));
         assert!(Metadata::read(&hostile, 7, "t").is_err(), "{count}");
-        assert!(read_produced(&hostile, 7, ("t", 0)).is_err(), "{count}");
+        assert!(read_produce_code(&hostile, 7, "t", 0).is_err(), "{count}");
         let hostile = answer(|frame| {
             frame.put_i16(0);
             frame.put_i32(count);
@@ -139,9 +139,9 @@ proptest! {
         let frame = [&[0, 0, 0, 7][..], &bytes].concat();
         let _ = Metadata::read(&frame, 7, "t");
         let _ = ApiVersions::read(&frame, 7);
-        let _ = read_produced(&frame, 7, ("t", 0));
+        let _ = read_produce_code(&frame, 7, "t", 0);
         let _ = read_sasl_handshake(&frame, 7);
-        let _ = SaslAnswer::read(&frame, 7);
+        let _ = SaslResponse::read(&frame, 7);
     }
 
     #[test]

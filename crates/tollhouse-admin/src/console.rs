@@ -109,11 +109,7 @@ where
         }
         (["live", kind], &Method::GET) if RatedKind::find(kind).is_some() => {
             let kind = RatedKind::find(kind).unwrap_or(RatedKind::Routes);
-            let order = match argument("sort") {
-                Some("failures") => RateOrder::Failures,
-                _ => RateOrder::Requests,
-            };
-            source()?.live_objects(kind, order, argument("ids"))
+            source()?.live_objects(kind, RateOrder::parse(argument("sort")), argument("ids"))
         }
         (["requests"], &Method::GET) => source()?.requests(&filter_of(call)),
         (["nodes"], &Method::GET) => source()?.nodes(argument("q").unwrap_or_default()),

@@ -47,6 +47,13 @@ pub enum RateOrder {
     Failures,
 }
 
+impl RateOrder {
+    /// Parses the argument `sort`; by requests if it is absent or unknown.
+    pub(super) fn parse(text: Option<&str>) -> Self {
+        if text == Some("failures") { Self::Failures } else { Self::Requests }
+    }
+}
+
 /// File of a finished load test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BenchFile {

@@ -254,7 +254,7 @@ impl Conversion {
             ..Location::default()
         };
         for inner in location.inner() {
-            self.location_directive(file, inner, &mut made, prefix);
+            self.location_part(file, inner, &mut made, prefix);
         }
         // A level with rules does not inherit those of the level above.
         let own = std::mem::take(&mut made.addresses);
@@ -295,13 +295,7 @@ impl Conversion {
     }
 
     /// Converts a directive of a location whose path begins with `prefix`.
-    fn location_directive(
-        &mut self,
-        file: &str,
-        inner: &Directive,
-        made: &mut Location,
-        prefix: &str,
-    ) {
+    fn location_part(&mut self, file: &str, inner: &Directive, made: &mut Location, prefix: &str) {
         match inner.name.as_str() {
             "proxy_pass" => match target(inner.argument()) {
                 Some((target, host, path)) => {

@@ -22,8 +22,8 @@ impl Arguments {
 
     /// First value with this name.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        let found = self.0.iter().find(|(candidate, _)| candidate == name);
-        found.map(|(_, value)| value.as_str())
+        let pair = self.0.iter().find(|(candidate, _)| candidate == name);
+        pair.map(|(_, value)| value.as_str())
     }
 
     /// All arguments, in order.

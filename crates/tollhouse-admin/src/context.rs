@@ -18,7 +18,7 @@ use crate::index::facts::Facts;
 use crate::index::{Index, OWN_KEYS};
 use crate::limits::TURNS;
 use crate::options::{Mode, Options};
-use crate::refused::Refused;
+use crate::refused::RefusalLog;
 use crate::registry::part::RegistryPart;
 use crate::reply::{Reply, WireResponse};
 use crate::shenyu::ShenyuSource;
@@ -63,17 +63,17 @@ pub(crate) struct Admin {
     /// Peers that sent wrong keys.
     pub(crate) wrong_keys: WrongKeys,
     /// Recently refused writes.
-    pub(crate) refused: Refused,
+    pub(crate) refused: RefusalLog,
     /// Taken while a document is compiled to see its problems.
     pub(crate) trial: Semaphore,
     /// Limits comparisons of load tests to one at a time.
     pub(crate) comparison: Semaphore,
     /// Queues of calls that write the same object.
-    turns: Turns,
+    write_queues: WriteQueues,
 }
 
 /// Queues by hash of the object's key.
-struct Turns {
+struct WriteQueues {
     queues: [Mutex<()>; TURNS],
     hasher: RandomState,
 }
@@ -99,10 +99,10 @@ impl Admin {
             document,
             failures: FailedLogins::default(),
             wrong_keys: WrongKeys::default(),
-            refused: Refused::default(),
+            refused: RefusalLog::default(),
             trial: Semaphore::new(1),
             comparison: Semaphore::new(1),
-            turns: Turns {
+            write_queues: WriteQueues {
                 queues: std::array::from_fn(|_| Mutex::default()),
                 hasher: RandomState::new(),
             },
@@ -135,8 +135,8 @@ impl Admin {
 
     /// Waits for the turn to write the object with this key, first come, first served. Only calls
     /// of this process are queued; keys with equal hashes share a queue.
-    pub(crate) async fn turn(&self, key: &str) -> MutexGuard<'_, ()> {
-        let Turns { queues, hasher } = &self.turns;
+    pub(crate) async fn write_queue(&self, key: &str) -> MutexGuard<'_, ()> {
+        let WriteQueues { queues, hasher } = &self.write_queues;
         let queue = hasher.hash_one(key) % queues.len() as u64;
         queues[usize::try_from(queue).unwrap_or_default()].lock().await
     }

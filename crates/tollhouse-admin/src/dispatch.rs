@@ -101,8 +101,9 @@ where
     if call.method == Method::HEAD && segments.is_empty() {
         return Ok(Reply::bare(StatusCode::OK));
     }
-    if let Some(document) = &admin.document {
-        return standalone::answer(admin, document, call, (&segments, body)).await;
+    if let Some(current) = &admin.document {
+        let request = standalone::Request { admin, current, call };
+        return standalone::answer(request, &segments, body).await;
     }
     if segments.is_empty() || !METHODS.contains(&call.method) {
         return Err(not_registered());

@@ -5,7 +5,7 @@ use hyper::StatusCode;
 
 use crate::arguments::Arguments;
 use crate::index::facts::Facts;
-use crate::references::Place;
+use crate::references::ReferenceKind;
 use crate::reply::Reply;
 use crate::resource::Resource;
 
@@ -91,13 +91,13 @@ impl Filters {
 
     /// Whether an object passes all filters.
     pub(crate) fn admit(&self, facts: &Facts) -> bool {
-        let listed = &facts.listed;
+        let listed = &facts.list_fields;
         let by_name = |regex: &Regex| listed.name.iter().any(|name| finds(regex, name));
         let by_uri = |regex: &Regex| listed.uris.iter().any(|uri| finds(regex, uri));
         let by_label = |label: &String| listed.labels.iter().any(|own| **own == **label);
         let by_reference = |path: &String| {
             let mut named = facts.references.iter();
-            named.any(|(target, place)| **target == **path && *place == Place::Field)
+            named.any(|(target, place)| **target == **path && *place == ReferenceKind::Field)
         };
         self.name.as_ref().is_none_or(by_name)
             && self.uri.as_ref().is_none_or(by_uri)

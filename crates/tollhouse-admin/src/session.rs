@@ -41,14 +41,14 @@ const NUMBER_BYTES: usize = 12;
 pub(crate) const ENDED_MAX: usize = 10_000;
 
 /// Signed-out sessions whose cookies have not expired.
-type Ended = BTreeSet<SignInId>;
+type SignOuts = BTreeSet<SignInId>;
 
 /// Issues and verifies the cookies of signed-in browsers.
 #[derive(Clone)]
 pub struct Sessions {
     secret: hmac::Key,
     is_encrypted: bool,
-    ended: Arc<Mutex<Ended>>,
+    ended: Arc<Mutex<SignOuts>>,
 }
 
 /// Encryption between browsers and the listener. With TLS, cookies are marked as secure.
@@ -166,12 +166,12 @@ impl Sessions {
             return None;
         }
         let cookie = self.cookie(call)?;
-        let found = self.owner(keys, &cookie, now_s)?;
+        let key = self.owner(keys, &cookie, now_s)?;
         let proof = unhex(call.header(CONSOLE_HEADER)?)?;
         let text = text(PROOF_PURPOSE, cookie.end_s, cookie.number);
-        hmac::verify(&self.key_for(found), text.as_bytes(), &proof).ok()?;
+        hmac::verify(&self.key_for(key), text.as_bytes(), &proof).ok()?;
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        (!ended.contains(&cookie.id())).then_some(found)
+        (!ended.contains(&cookie.id())).then_some(key)
     }
 
     /// Id of the session of a call, unless it was signed out in this process.

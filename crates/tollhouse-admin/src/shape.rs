@@ -9,7 +9,7 @@ use crate::reply::Reply;
 
 /// Kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum WriteKind {
     /// Created by PUT.
     Created,
     /// Replaced by PUT.
@@ -19,19 +19,19 @@ pub(crate) enum Written {
 }
 
 /// Answer to a write, without revisions.
-pub(crate) fn written(version: ApiVersion, how: Written, key: &str, value: Value) -> Reply {
+pub(crate) fn written(version: ApiVersion, how: WriteKind, key: &str, value: Value) -> Reply {
     let status = match how {
-        Written::Created | Written::Posted => StatusCode::CREATED,
-        Written::Replaced | Written::Patched => StatusCode::OK,
+        WriteKind::Created | WriteKind::Posted => StatusCode::CREATED,
+        WriteKind::Replaced | WriteKind::Patched => StatusCode::OK,
     };
     let node = json!({"key": key, "value": value});
     match version {
         ApiVersion::V3 => Reply::json(status, &node),
         ApiVersion::V2 => {
             let action = match how {
-                Written::Created | Written::Replaced => "set",
-                Written::Posted => "create",
-                Written::Patched => "compareAndSwap",
+                WriteKind::Created | WriteKind::Replaced => "set",
+                WriteKind::Posted => "create",
+                WriteKind::Patched => "compareAndSwap",
             };
             Reply::json(status, &json!({"action": action, "node": node}))
         }

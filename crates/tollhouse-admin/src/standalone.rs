@@ -30,23 +30,22 @@ use crate::validate::{self, Extent, LISTS};
 use crate::yaml;
 
 /// A call in this mode.
-struct Request<'a> {
-    admin: &'a Admin,
-    current: &'a CurrentDocument,
-    call: &'a Call,
+pub(crate) struct Request<'a> {
+    pub(crate) admin: &'a Admin,
+    pub(crate) current: &'a CurrentDocument,
+    pub(crate) call: &'a Call,
 }
 
 /// Handles a call; only a few paths exist in this mode.
 pub(crate) async fn answer<B>(
-    admin: &Admin,
-    current: &CurrentDocument,
-    call: &Call,
-    (segments, body): (&[&str], B),
+    request: Request<'_>,
+    segments: &[&str],
+    body: B,
 ) -> Result<Reply, Reply>
 where
     B: RequestBody,
 {
-    let request = Request { admin, current, call };
+    let Request { admin, current, call } = request;
     let check_key = || auth::check_key(&admin.parts.options, call);
     match (segments, &call.method) {
         (["configs"], &Method::GET) => check_key().and_then(|()| request.read()),
@@ -162,7 +161,7 @@ fn differences(
 
 /// The objects of a document by path; an object without an id is named by its position.
 fn objects(fields: &Fields) -> BTreeMap<String, &Value> {
-    let mut found = BTreeMap::new();
+    let mut objects = BTreeMap::new();
     for list in LISTS {
         let items = fields.get(list).and_then(Value::as_array).into_iter().flatten();
         for (place, item) in items.enumerate() {
@@ -171,10 +170,10 @@ fn objects(fields: &Fields) -> BTreeMap<String, &Value> {
                 Value::Number(id) => Some(id.to_string()),
                 _ => None,
             });
-            found.insert(format!("{list}/{}", id.unwrap_or_else(|| format!("#{place}"))), item);
+            objects.insert(format!("{list}/{}", id.unwrap_or_else(|| format!("#{place}"))), item);
         }
     }
-    found
+    objects
 }
 
 /// A keyring for values that must not be read and never count again: a document has no secrets that lie sealed.

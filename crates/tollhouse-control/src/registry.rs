@@ -34,7 +34,7 @@ use tollhouse_store::{HistoryExtent, Location, Store, Watch};
 use crate::feed::open_store;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
-use crate::registry::database::{Shared, SharedDatabase};
+use crate::registry::database::{ClusterDatabase, SharedDatabase};
 use crate::registry::dialect::PolarisDialect;
 use crate::registry::metrics::{LastMinute, Sources};
 use crate::registry::secrets::RegistrySecrets;
@@ -164,7 +164,7 @@ async fn open_either(
     predecessor: Predecessor,
 ) -> anyhow::Result<(Arc<dyn Store>, Option<ClusterOptions>)> {
     if let Some(shared) = database.open(bootstrap).await.context("the registry's store")? {
-        let Shared { store, proof } = shared;
+        let ClusterDatabase { store, proof } = shared;
         let cluster = ClusterOptions {
             name: database.node().into(),
             has_predecessor: predecessor == Predecessor::Leaving,
@@ -175,12 +175,13 @@ async fn open_either(
     }
     let location = Location::Directory(bootstrap.data_dir.join(FOLDER));
     // No history, because no reader watches for changes: the store is read once at the next start.
-    let kept = tollhouse_store::Options {
+    let options = tollhouse_store::Options {
         history: HistoryExtent::Nothing,
         reserve_bytes: RESERVE_BYTES,
         ..Default::default()
     };
-    let store = open_store(&location, &kept, predecessor).await.context("the registry's store")?;
+    let store =
+        open_store(&location, &options, predecessor).await.context("the registry's store")?;
     Ok((store, None))
 }
 

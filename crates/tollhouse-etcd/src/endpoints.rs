@@ -114,8 +114,8 @@ impl Endpoints {
         let mut last = Failure::timed_out();
         for _ in 0..self.members.len() {
             let (number, member) = self.current();
-            let asked = tokio::time::timeout(self.timeout, member.call(method, request)).await;
-            let failure = match asked {
+            let outcome = tokio::time::timeout(self.timeout, member.call(method, request)).await;
+            let failure = match outcome {
                 Ok(Ok(answer)) => {
                     self.outages.end();
                     return Ok(answer);

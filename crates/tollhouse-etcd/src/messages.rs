@@ -82,7 +82,7 @@ messages! {
         #[prost(int32, tag = "1")] result: i32,
         #[prost(int32, tag = "2")] target: i32,
         #[prost(bytes = "bytes", tag = "3")] key: Bytes,
-        #[prost(oneof = "Compared", tags = "4, 6")] compared: Option<Compared>,
+        #[prost(oneof = "ComparisonValue", tags = "4, 6")] compared: Option<ComparisonValue>,
         #[prost(bytes = "bytes", tag = "64")] range_end: Bytes,
     }
     TxnRequest {
@@ -154,7 +154,7 @@ pub(crate) const MOD: i32 = 2;
 
 /// Value that a property is compared with.
 #[derive(Clone, PartialEq, Oneof)]
-pub(crate) enum Compared {
+pub(crate) enum ComparisonValue {
     /// Number of puts since the key was created; 0 if the key does not exist.
     #[prost(int64, tag = "4")]
     Version(i64),

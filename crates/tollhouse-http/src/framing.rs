@@ -19,7 +19,7 @@ pub enum BodyLength {
 
 /// Framing declared by the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Declared {
+pub(crate) enum DeclaredFraming {
     Nothing,
     Length(u64),
     Chunked,
@@ -31,15 +31,15 @@ pub(crate) fn declared(
     fields: &Fields,
     buffer: &[u8],
     version: Version,
-) -> Result<Declared, HeadError> {
+) -> Result<DeclaredFraming, HeadError> {
     let has_length = fields.has(Known::ContentLength);
     let has_coding = fields.has(Known::TransferEncoding);
     match (has_length, has_coding) {
-        (false, false) => Ok(Declared::Nothing),
-        (true, false) => content_length(fields, buffer).map(Declared::Length),
+        (false, false) => Ok(DeclaredFraming::Nothing),
+        (true, false) => content_length(fields, buffer).map(DeclaredFraming::Length),
         (true, true) => Err(HeadError::BadFraming),
         (false, true) if version == Version::Http10 => Err(HeadError::BadFraming),
-        (false, true) => transfer_coding(fields, buffer).map(|()| Declared::Chunked),
+        (false, true) => transfer_coding(fields, buffer).map(|()| DeclaredFraming::Chunked),
     }
 }
 

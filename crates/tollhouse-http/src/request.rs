@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::field::list_elements;
-use crate::framing::{self, Declared};
+use crate::framing::{self, DeclaredFraming};
 use crate::grammar;
 use crate::limits::CONNECTION_OPTIONS_MAX;
 use crate::scan::{Bounds, HeadScan, header_count_max};
@@ -95,9 +95,9 @@ impl RequestHead {
         self.fields.hide_reserved();
         self.read_host(head)?;
         self.body = match framing::declared(&self.fields, head, self.version)? {
-            Declared::Chunked => BodyLength::Chunked,
-            Declared::Length(bytes) if bytes > 0 => BodyLength::Known(bytes),
-            Declared::Length(_) | Declared::Nothing => BodyLength::None,
+            DeclaredFraming::Chunked => BodyLength::Chunked,
+            DeclaredFraming::Length(bytes) if bytes > 0 => BodyLength::Known(bytes),
+            DeclaredFraming::Length(_) | DeclaredFraming::Nothing => BodyLength::None,
         };
         self.read_connection(head)?;
         self.read_expectation(head)?;

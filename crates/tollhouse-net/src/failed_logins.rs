@@ -25,15 +25,15 @@ const CLIENTS_MAX: usize = 4_096;
 
 /// Clients with recently failed logins.
 #[derive(Debug, Default)]
-pub struct FailedLogins(Mutex<HashMap<IpAddr, Failed>>);
+pub struct FailedLogins(Mutex<HashMap<IpAddr, FailureCount>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Failed {
+struct FailureCount {
     count: u32,
     last: Instant,
 }
 
-impl Failed {
+impl FailureCount {
     fn wait(self) -> Duration {
         let Some(doublings) = self.count.checked_sub(FREE_FAILURES + 1) else {
             return Duration::ZERO;
@@ -61,7 +61,8 @@ impl FailedLogins {
             let oldest = oldest.map(|(client, _)| *client);
             oldest.map(|client| clients.remove(&client));
         }
-        let failed = clients.entry(client).or_insert(Failed { count: 0, last: Instant::now() });
+        let failed =
+            clients.entry(client).or_insert(FailureCount { count: 0, last: Instant::now() });
         failed.count = failed.count.saturating_add(1);
         failed.last = Instant::now();
     }

@@ -157,7 +157,7 @@ impl Compiler {
 
     /// Applies `changes` and returns the next complete snapshot.
     pub fn apply(&mut self, changes: impl IntoIterator<Item = Change>) -> Arc<Snapshot> {
-        let mut touched = Touched::default();
+        let mut touched = TouchedObjects::default();
         for change in changes {
             match change {
                 Change::Upsert { kind, id, value, path } => {
@@ -239,7 +239,7 @@ impl Compiler {
 
     /// Removes a route from the matcher and marks it for insertion behind the routes inserted
     /// before it.
-    fn take_out(&mut self, kind: Kind, id: Id, touched: &mut Touched) {
+    fn take_out(&mut self, kind: Kind, id: Id, touched: &mut TouchedObjects) {
         match kind {
             Kind::Route => {
                 self.snapshot.router.remove(&id);
@@ -253,7 +253,12 @@ impl Compiler {
         }
     }
 
-    fn upsert(&mut self, object: Object<'_>, value: Result<Value, Problem>, touched: &mut Touched) {
+    fn upsert(
+        &mut self,
+        object: Object<'_>,
+        value: Result<Value, Problem>,
+        touched: &mut TouchedObjects,
+    ) {
         let key = (object.kind, object.id.clone());
         let problems = match value {
             Ok(value) => {
@@ -270,7 +275,7 @@ impl Compiler {
     }
 
     /// Stores the problems of an object; an empty list clears them.
-    fn note_problems(&mut self, key: (Kind, Id), problems: Problems) {
+    fn note_problems(&mut self, key: ObjectKey, problems: Problems) {
         let before = if problems.is_empty() {
             self.problems.remove(&key)
         } else if self.problems.get(&key) == Some(&problems) {
@@ -406,9 +411,12 @@ fn route_spec(entry: &RouteEntry) -> RouteSpec {
     }
 }
 
+/// Kind and id of an object.
+type ObjectKey = (Kind, Id);
+
 /// Objects that a batch of changes touched.
 #[derive(Debug, Default)]
-struct Touched {
+struct TouchedObjects {
     routes: Vec<Id>,
     services: Vec<Id>,
     plugin_configs: Vec<Id>,
@@ -418,7 +426,7 @@ struct Touched {
     stream_routes: Vec<Id>,
 }
 
-impl Touched {
+impl TouchedObjects {
     /// Routes to compile, each once: changed ones in document order, then those that depend on a
     /// changed object.
     fn routes_in_order(self, dependents: &Dependents) -> Vec<Id> {

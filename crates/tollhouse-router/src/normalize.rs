@@ -153,7 +153,11 @@ fn rewrite(
             // With `encoded_slash`, an escaped slash is part of its segment.
             b'/' if first == b'%' && options.encoded_slash => escape_byte(b'/', out),
             b'/' => segment_start = end_segment(out, segment_start, Ending::Slash)?,
-            byte if form == Form::Decoded || travels(byte, first == b'%') => out.push(byte),
+            byte if form == Form::Decoded => out.push(byte),
+            // Reserved characters differ in meaning between escaped and plain (RFC 3986 §2.2), so
+            // they are kept as sent.
+            byte if first == b'%' && is_unreserved(byte) => out.push(byte),
+            byte if first != b'%' && is_path_byte(byte) => out.push(byte),
             byte => escape_byte(byte, out),
         }
     }
@@ -167,13 +171,9 @@ fn rewrite(
     Ok(())
 }
 
-/// Whether a byte is written unescaped. Reserved characters differ in meaning between escaped and
-/// plain (RFC 3986 §2.2), so they are kept as sent.
-fn travels(byte: u8, is_escaped: bool) -> bool {
-    match is_escaped {
-        true => byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~'),
-        false => is_path_byte(byte),
-    }
+/// Whether a byte means the same escaped and plain (RFC 3986 §2.3).
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
 /// Whether a byte is allowed in a path; the bytes that nginx keeps when it escapes whole URIs.

@@ -19,7 +19,7 @@ pub(crate) struct Call {
     /// File of a multipart form.
     pub(crate) file: Option<Bytes>,
     /// Memory reserved for body and file until the call is answered.
-    pub(crate) _held: Option<Reservation>,
+    pub(crate) _reservation: Option<Reservation>,
 }
 
 impl Call {

@@ -78,7 +78,7 @@ fn instance_info() -> String {
 
 /// Protocol of an admin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Transport {
     WebSocket,
     Polling,
 }
@@ -93,7 +93,7 @@ enum Security {
 /// Parsed address of an admin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Address {
-    way: Way,
+    way: Transport,
     security: Security,
     /// Host and port.
     authority: String,
@@ -123,10 +123,10 @@ fn parse_address(text: &str) -> Result<Address, AddressError> {
     const PORT: u16 = 9095;
     let (scheme, rest) = text.split_once("://").ok_or(AddressError::None)?;
     let (way, security) = match scheme {
-        "ws" => (Way::WebSocket, Security::Plain),
-        "wss" => (Way::WebSocket, Security::Tls),
-        "http" => (Way::Polling, Security::Plain),
-        "https" => (Way::Polling, Security::Tls),
+        "ws" => (Transport::WebSocket, Security::Plain),
+        "wss" => (Transport::WebSocket, Security::Tls),
+        "http" => (Transport::Polling, Security::Plain),
+        "https" => (Transport::Polling, Security::Tls),
         _ => return Err(AddressError::None),
     };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -158,9 +158,9 @@ impl Address {
         };
         let (host, _) = self.authority.rsplit_once(':').unwrap_or((&self.authority, ""));
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let found = tokio::net::lookup_host(&self.authority).await.map_err(|it| failed(&it))?;
+        let addresses = tokio::net::lookup_host(&self.authority).await.map_err(|it| failed(&it))?;
         let mut last = FollowError::Connection("the name has no address".to_owned());
-        for address in found {
+        for address in addresses {
             let connected = match &connector {
                 None => connect::connect(address).await,
                 Some(connector) => connect::connect_tls(address, connector, host).await,
@@ -253,8 +253,8 @@ async fn session(store: &dyn Store, following: &Following, text: &str) -> Result
     let mut replica = Replica { store, mirror: Mirror::new(store.limits()) };
     replica.mirror.read(&store.list(tollhouse_shenyu::KEY_PREFIX).await?);
     match address.way {
-        Way::WebSocket => websocket::follow(&address, following, &mut replica).await,
-        Way::Polling => polling::follow(&address, following, &mut replica).await,
+        Transport::WebSocket => websocket::follow(&address, following, &mut replica).await,
+        Transport::Polling => polling::follow(&address, following, &mut replica).await,
     }
 }
 
@@ -334,11 +334,11 @@ mod tests {
         };
         let address = |way, authority: &str| secured(way, Security::Plain, authority);
         let cases = [
-            ("ws://a:1", address(Way::WebSocket, "a:1")),
-            ("ws://a/websocket", address(Way::WebSocket, "a:9095")),
-            ("http://[::1]:80/", address(Way::Polling, "[::1]:80")),
-            ("wss://a:1", secured(Way::WebSocket, Security::Tls, "a:1")),
-            ("https://a", secured(Way::Polling, Security::Tls, "a:9095")),
+            ("ws://a:1", address(Transport::WebSocket, "a:1")),
+            ("ws://a/websocket", address(Transport::WebSocket, "a:9095")),
+            ("http://[::1]:80/", address(Transport::Polling, "[::1]:80")),
+            ("wss://a:1", secured(Transport::WebSocket, Security::Tls, "a:1")),
+            ("https://a", secured(Transport::Polling, Security::Tls, "a:9095")),
             ("a:9095", Err(AddressError::None)),
             ("ws://", Err(AddressError::None)),
             ("http://u:p@a", Err(AddressError::None)),

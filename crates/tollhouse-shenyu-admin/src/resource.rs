@@ -361,11 +361,31 @@ fn take(body: &Row, made: &mut Row, members: &[&str]) {
     }
 }
 
-/// Copies a boolean member; sets `default` if neither body nor row has it.
-fn take_flag(body: &Row, made: &mut Row, (from, to): (&str, &str), default: bool) {
-    match row::flag(body, from) {
-        Some(flag) => drop(made.insert(to.to_owned(), flag.into())),
-        None => drop(made.entry(to).or_insert(default.into())),
+/// Boolean member of rows.
+#[derive(Clone, Copy)]
+struct Flag<'a> {
+    name: &'a str,
+    /// Name of the member in bodies.
+    body_name: &'a str,
+    /// Value if neither body nor row has the member.
+    default: bool,
+}
+
+impl<'a> Flag<'a> {
+    const fn on(name: &'a str) -> Self {
+        Self { name, body_name: name, default: true }
+    }
+
+    const fn off(name: &'a str) -> Self {
+        Self { name, body_name: name, default: false }
+    }
+
+    /// Copies the member, or sets its default.
+    fn take(self, body: &Row, made: &mut Row) {
+        match row::flag(body, self.body_name) {
+            Some(flag) => drop(made.insert(self.name.to_owned(), flag.into())),
+            None => drop(made.entry(self.name).or_insert(self.default.into())),
+        }
     }
 }
 
@@ -384,7 +404,7 @@ fn read_plain(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> 
         }
     }
     if body.contains_key("enabled") {
-        take_flag(body, made, ("enabled", "enabled"), true);
+        Flag::on("enabled").take(body, made);
     }
     Ok(())
 }
@@ -396,24 +416,23 @@ fn read_matching(body: &Row, made: &mut Row) -> Result<(), Refusal> {
     for (member, default) in [("matchMode", 0), ("sort", 1)] {
         take_number(body, made, member, default);
     }
-    for (member, default) in [("enabled", true), ("matchRestful", false)] {
-        take_flag(body, made, (member, member), default);
-    }
+    Flag::on("enabled").take(body, made);
+    Flag::off("matchRestful").take(body, made);
     if let Some(handle) = conditions::json_text(body, "handle")? {
         made.insert("handle".to_owned(), handle.into());
     }
     Ok(())
 }
 
-fn read_logged(body: &Row, made: &mut Row, kept: &str) {
-    let written = if body.contains_key("loged") { "loged" } else { "logged" };
-    take_flag(body, made, (written, kept), false);
+fn read_logged(body: &Row, made: &mut Row, name: &str) {
+    let body_name = if body.contains_key("loged") { "loged" } else { "logged" };
+    Flag { body_name, ..Flag::off(name) }.take(body, made);
 }
 
 fn read_selector(draft: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
     read_matching(body, made)?;
     take_number(body, made, "type", 1);
-    take_flag(body, made, ("continued", "continued"), true);
+    Flag::on("continued").take(body, made);
     read_logged(body, made, "logged");
     if let Some(id) = row::filled(body, "pluginId") {
         let plugin = draft.get(Table::Plugin, &id);
@@ -504,7 +523,7 @@ fn read_plugin(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal>
     if let Some(sort) = row::number(body, "sort") {
         made.insert("sort".to_owned(), sort.into());
     }
-    take_flag(body, made, ("enabled", "enabled"), true);
+    Flag::on("enabled").take(body, made);
     if let Some(config) = conditions::json_text(body, "config")? {
         made.insert("config".to_owned(), config.into());
     }
@@ -577,14 +596,14 @@ fn read_metadata(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusa
     if let Some(extension) = row::document(body, "rpcExt") {
         made.insert("rpcExt".to_owned(), extension.into());
     }
-    take_flag(body, made, ("enabled", "enabled"), true);
+    Flag::on("enabled").take(body, made);
     Ok(())
 }
 
 fn read_app_auth(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
     take(body, made, &["appKey", "appSecret", "userId", "phone", "extInfo", "namespaceId"]);
     for member in ["enabled", "open"] {
-        take_flag(body, made, (member, member), true);
+        Flag::on(member).take(body, made);
     }
     for (from, to) in [("authParamList", "paramDataList"), ("authPathList", "pathDataList")] {
         if let Some(list) = body.get(from).filter(|list| list.is_array()) {
@@ -603,7 +622,7 @@ fn view_app_auth(_: &Tables, view: &mut Row) {
 
 fn read_user(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
     take(body, made, &["userName", "role", "roles"]);
-    take_flag(body, made, ("enabled", "enabled"), true);
+    Flag::on("enabled").take(body, made);
     // The caller hashes the password beforehand, because hashing would block the writer task.
     if let Some(password) = row::filled(body, "keptPassword") {
         made.insert("password".to_owned(), password.into());

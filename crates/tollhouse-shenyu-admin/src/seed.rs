@@ -109,7 +109,7 @@ pub(crate) fn plugin_of_relation(id: &str) -> Option<&'static str> {
 }
 
 /// Options of a form field: displayed name, then value.
-type Named = &'static [(&'static str, &'static str)];
+type FieldOptions = &'static [(&'static str, &'static str)];
 
 /// Dictionary entries whose code, name and value are equal: type, then the values.
 const DICTIONARY: &[(&str, &[&str])] = &[
@@ -140,7 +140,7 @@ const DICTIONARY: &[(&str, &[&str])] = &[
 
 /// Kinds of discovery with their default settings, which the console reads as JSON text. Only the
 /// first is supported here.
-const DISCOVERY_MODES: Named = &[
+const DISCOVERY_MODES: FieldOptions = &[
     ("local", "{}"),
     ("zookeeper", "{}"),
     ("etcd", "{}"),
@@ -150,7 +150,7 @@ const DISCOVERY_MODES: Named = &[
 ];
 
 /// Dictionary entries whose name explains the value: type, then name and value of each.
-const NAMED_VALUES: &[(&str, Named)] = &[
+const NAMED_VALUES: &[(&str, FieldOptions)] = &[
     ("multiSelectorHandle", &[("single handle", "0"), ("multiple handle", "1")]),
     ("multiRuleHandle", &[("single rule", "0"), ("multiple rule", "1")]),
     (
@@ -173,7 +173,7 @@ const NAMED_VALUES: &[(&str, Named)] = &[
 
 /// Dictionary entries whose code differs from the displayed name: type, code, then name and value
 /// of each. An empty value leaves the choice to the server that the gateway connects to.
-const CODED_VALUES: &[(&str, &str, Named)] = &[
+const CODED_VALUES: &[(&str, &str, FieldOptions)] = &[
     ("compressAlg", "COMPRESS_ALG", &[("none", "none"), ("LZ4", "LZ4")]),
     ("engine", "engine", ENGINES),
     ("securityProtocol", "SECURITY_PROTOCOL", SECURITY_PROTOCOLS),
@@ -199,7 +199,7 @@ const CODED_VALUES: &[(&str, &str, Named)] = &[
 ];
 
 /// Table engines of ClickHouse, with the names in the dictionaries of ShenYu 2.5.1 to 2.7.1.
-const ENGINES: Named = &[
+const ENGINES: FieldOptions = &[
     ("ReplacingMergeTree", "ReplacingMergeTree"),
     ("MergeTree", "MergeTree"),
     ("ReplicatedReplicatedMergeTree", "ReplicatedReplicatedMergeTree"),
@@ -207,7 +207,7 @@ const ENGINES: Named = &[
 ];
 
 /// Security protocols of Kafka.
-const SECURITY_PROTOCOLS: Named = &[
+const SECURITY_PROTOCOLS: FieldOptions = &[
     ("default", ""),
     ("PLAINTEXT", "PLAINTEXT"),
     ("SSL", "SSL"),
@@ -216,7 +216,7 @@ const SECURITY_PROTOCOLS: Named = &[
 ];
 
 /// SASL mechanisms of Kafka.
-const SASL_MECHANISMS: Named = &[
+const SASL_MECHANISMS: FieldOptions = &[
     ("default", ""),
     ("GSSAPI", "GSSAPI"),
     ("PLAIN", "PLAIN"),
@@ -308,8 +308,9 @@ fn missing(draft: &Draft<'_>) -> Vec<(Table, String, Value)> {
         types.extend(row["type"].as_str().map(str::to_owned));
         rows.push((Table::Dict, (id + 1).to_string(), row));
     }
-    let plugins = PLUGINS.iter().map(|(id, name, ..)| (*id, *name));
-    let fields = plugins.flat_map(|plugin| fields::fields(plugin, &|kind| types.contains(kind)));
+    let fields = PLUGINS
+        .iter()
+        .flat_map(|(id, name, ..)| fields::fields(id, name, &|kind| types.contains(kind)));
     for (id, row) in fields.enumerate() {
         rows.push((Table::PluginHandle, (id + 1).to_string(), row));
     }

@@ -1,7 +1,7 @@
 //! Configuration for ShenYu's own gateways: the objects of each group in a namespace, and the
 //! changes that a commit makes.
 
-pub(crate) mod places;
+pub(crate) mod permits;
 pub(crate) mod polling;
 pub(crate) mod websocket;
 

@@ -42,9 +42,9 @@ impl Controls {
                 }
             }
         }
-        let found = self.base + self.left.trailing_zeros() as usize;
+        let position = self.base + self.left.trailing_zeros() as usize;
         self.left &= self.left - 1;
-        Some(found)
+        Some(position)
     }
 
     /// Skips the byte after the last returned one, which the caller knows to be a control byte too.
@@ -103,18 +103,17 @@ pub fn control_position(bytes: &[u8]) -> Option<usize> {
         }
         at += BLOCK_BYTES;
     }
-    control_position_behind_blocks(bytes, at, at > 0)
+    control_position_behind_blocks(bytes, at)
 }
 
-/// Searches the fewer than sixteen bytes from `at` on; `has_block` tells whether a whole block
-/// precedes them. Separate from the loop, so that the loop can be inlined.
+/// Searches the fewer than sixteen bytes from `at` on, which whole blocks precede. Separate from the loop, so that the loop can be inlined.
 #[inline(never)]
-fn control_position_behind_blocks(bytes: &[u8], at: usize, has_block: bool) -> Option<usize> {
+fn control_position_behind_blocks(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?;
     if rest.is_empty() {
         return None;
     }
-    if let (true, Some(last)) = (has_block, bytes.last_chunk()) {
+    if let (true, Some(last)) = (at > 0, bytes.last_chunk()) {
         // The last block overlaps the previous one, which has no control byte.
         let controls = control_bits(last);
         let position = bytes.len() - BLOCK_BYTES + controls.trailing_zeros() as usize;

@@ -5,7 +5,7 @@ use tollhouse_model::change_row::{ChangeKind, Way};
 
 use super::differences;
 use crate::context::Admin;
-use crate::index::changes::Summary;
+use crate::index::changes::{ChangeFacts, Summary};
 use crate::shenyu::ShenyuChange;
 
 /// Reason why these changes cannot be undone.
@@ -33,7 +33,8 @@ pub(super) fn summary(change: &ShenyuChange) -> Option<Summary> {
     let deed = deed.into_iter().find(|deed| deed.name() == change.deed)?;
     let way = if change.way == Way::Console.name() { Way::Console } else { Way::Api };
     let path = format!("{KIND}/{}", change.object);
-    Some(Summary::without_row(change.at_ms, Some(&change.actor), (way, deed), &path))
+    let (at_ms, actor) = (change.at_ms, change.actor.as_str());
+    Some(Summary::without_row(ChangeFacts { at_ms, actor, way, deed, path: &path }))
 }
 
 /// The change as JSON, with at most `differences_max` differences.

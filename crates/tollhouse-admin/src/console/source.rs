@@ -38,6 +38,31 @@ impl RatedKind {
     }
 }
 
+/// Order of the objects in [`ConsoleSource::live_objects`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateOrder {
+    /// The highest request rate first.
+    Requests,
+    /// The highest failure rate first.
+    Failures,
+}
+
+impl RateOrder {
+    /// Parses the argument `sort`; by requests if it is absent or unknown.
+    pub(super) fn parse(text: Option<&str>) -> Self {
+        if text == Some("failures") { Self::Failures } else { Self::Requests }
+    }
+}
+
+/// File of a finished load test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BenchFile {
+    /// The result as JSON.
+    Result,
+    /// The HTML page.
+    Page,
+}
+
 /// A request to explain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -78,9 +103,8 @@ pub trait ConsoleSource: Send + Sync {
     /// Traffic per second, after the second `since` in Unix time.
     fn live(&self, since: u64) -> Value;
 
-    /// Request rates of objects: the busiest first, or with `by_failures` those with most failures;
-    /// or those of the comma-separated `ids`.
-    fn live_objects(&self, kind: RatedKind, by_failures: bool, ids: Option<&str>) -> Value;
+    /// Request rates of objects, of all or of the comma-separated `ids`.
+    fn live_objects(&self, kind: RatedKind, order: RateOrder, ids: Option<&str>) -> Value;
 
     /// Recent requests, newest first.
     fn requests(&self, filter: &RequestFilter) -> Value;
@@ -130,8 +154,8 @@ pub trait ConsoleSource: Send + Sync {
     /// A load test by id.
     fn bench(&self, id: &str) -> Option<Value>;
 
-    /// The result of a load test as JSON, or its HTML page.
-    fn bench_file(&self, id: &str, is_page: bool) -> Option<Vec<u8>>;
+    /// A file of a load test.
+    fn bench_file(&self, id: &str, file: BenchFile) -> Option<Vec<u8>>;
 
     /// Stops the running load test, or deletes a finished one. Returns whether it existed.
     fn end_bench(&self, id: &str) -> bool;

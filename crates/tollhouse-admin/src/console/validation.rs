@@ -51,10 +51,11 @@ pub(super) async fn answer(
     let role = auth::caller_role(&admin.parts.options, call);
     let author = Author { role, before: before.as_ref() };
     encrypt::open_written(&path, &mut value, &author, &admin.parts)?;
-    let known = admin.index.known();
+    let contents = admin.index.contents();
     let references = ReferenceCheck::On;
     let parts = &admin.parts;
-    let candidate = Candidate { path: &path, value: &value, known: &known, parts, references };
+    let candidate =
+        Candidate { path: &path, value: &value, contents: &contents, parts, references };
     let faults = faults(resource, &candidate);
     let problems: Vec<Value> =
         faults.iter().map(|fault| json!({"pointer": fault.pointer, "text": fault.text})).collect();

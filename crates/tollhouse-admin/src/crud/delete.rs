@@ -37,11 +37,11 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
         precondition.check_entry(admin, request, before.object())?;
         let mut transaction = removal(admin, request, path);
         if request.is_guarded() && !is_forced {
-            let known = admin.index.known();
-            if let Some(reason) = (request.resource.guard)(path, &known) {
+            let contents = admin.index.contents();
+            if let Some(reason) = (request.resource.guard)(path, &contents) {
                 return Err(Reply::bad(reason));
             }
-            transaction = Guards::for_deletion(admin, path, &known).add_to(transaction);
+            transaction = Guards::for_deletion(admin, path, &contents).add_to(transaction);
         }
         // Deleting a missing object adds no row, but removes leftovers below it.
         if before.object().is_some() {

@@ -15,7 +15,7 @@ use crate::encrypt;
 use crate::patch;
 use crate::reply::Reply;
 use crate::served;
-use crate::shape::{self, Written};
+use crate::shape::{self, WriteKind};
 
 pub(super) async fn run(
     admin: &Admin,
@@ -29,7 +29,7 @@ pub(super) async fn run(
     let precondition = Precondition::parse(&request.call.headers)?;
     let mut lease = None;
     let mut attempts = Attempts::new(admin);
-    attempts.take_turn(&key).await;
+    attempts.wait_in_queue(&key).await;
     let (committed, stored) = loop {
         attempts.begin().await?;
         let entry = admin.parts.store.get(&key).await?.ok_or_else(Reply::key_not_found)?;
@@ -52,7 +52,7 @@ pub(super) async fn run(
         }
     };
     let value = value_of_answer(admin, request, &path, stored);
-    let reply = shape::written(admin.parts.options.api_version, Written::Patched, &key, value);
+    let reply = shape::written(admin.parts.options.api_version, WriteKind::Patched, &key, value);
     let tagged = precondition::with_tag(reply, committed.revision);
     Ok(served::made(tagged, committed.revision))
 }

@@ -100,7 +100,7 @@ impl Before {
         let none = || Reply::unavailable("no random numbers are available");
         let name = change_row::key_of(row.at_ms, &chronicle::suffix().ok_or_else(none)?);
         let folder = change_row::FOLDER;
-        for gone in admin.index.known().changes().let_go() {
+        for gone in admin.index.contents().changes().let_go() {
             transaction = transaction.delete(admin.key_of(&format!("{folder}{gone}")));
         }
         let put = Operation::put(admin.key_of(&format!("{folder}{name}")), row.to_text());

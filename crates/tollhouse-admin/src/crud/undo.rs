@@ -150,11 +150,11 @@ fn removed(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Transacti
     if !request.is_guarded() {
         return Ok(transaction);
     }
-    let known = admin.index.known();
-    if let Some(reason) = (request.resource.guard)(path, &known) {
+    let contents = admin.index.contents();
+    if let Some(reason) = (request.resource.guard)(path, &contents) {
         return Err(Reply::bad(reason));
     }
-    Ok(Guards::for_deletion(admin, path, &known).add_to(transaction))
+    Ok(Guards::for_deletion(admin, path, &contents).add_to(transaction))
 }
 
 /// A request for the object at `path`, made from the current call.

@@ -40,17 +40,23 @@ pub(crate) struct Summary {
     bytes: usize,
 }
 
+/// Facts about a change of one object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChangeFacts<'a> {
+    pub at_ms: u64,
+    pub actor: &'a str,
+    pub way: Way,
+    pub deed: Deed,
+    pub path: &'a str,
+}
+
 impl Summary {
     /// Summary of a change that has no row in this store.
-    pub(crate) fn without_row(
-        at_ms: u64,
-        actor: Option<&str>,
-        (way, deed): (Way, ChangeKind),
-        path: &str,
-    ) -> Self {
+    pub(crate) fn without_row(change: ChangeFacts<'_>) -> Self {
+        let ChangeFacts { at_ms, actor, way, deed, path } = change;
         Self {
             at_ms,
-            actor: actor.map(Into::into),
+            actor: Some(actor.into()),
             way,
             deed,
             path: path.into(),
@@ -58,9 +64,7 @@ impl Summary {
             bytes: 0,
         }
     }
-}
 
-impl Summary {
     /// Paths of all changed objects.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&*self.path).chain(self.also.iter().map(|path| &**path))

@@ -147,8 +147,8 @@ impl Label {
     /// Whether the metadata contains the label.
     pub(super) fn admits(&self, metadata: &Metadata) -> bool {
         let Some((key, value)) = &self.0 else { return true };
-        let found = metadata.get(key.as_str());
-        found.is_some_and(|found| value.as_ref().is_none_or(|value| **found == **value))
+        let stored = metadata.get(key.as_str());
+        stored.is_some_and(|stored| value.as_ref().is_none_or(|value| **stored == **value))
     }
 }
 
@@ -168,27 +168,27 @@ pub(super) enum SortKey<'a> {
 
 /// Sort key with a direction. All keys of one list have the same variant.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Directed<'a> {
+pub(super) enum DirectedKey<'a> {
     Up(SortKey<'a>),
     Down(Reverse<SortKey<'a>>),
 }
 
 impl<'a> Sort<'a> {
-    /// Parses the argument `sort`; the default is the first of the `known` keys.
-    pub(super) fn parse(arguments: &'a Arguments, known: &[&'a str]) -> Result<Self, Reply> {
+    /// Parses the argument `sort`; the default is the first of the `keys`.
+    pub(super) fn parse(arguments: &'a Arguments, keys: &[&'a str]) -> Result<Self, Reply> {
         let text = arguments.get("sort").filter(|text| !text.is_empty());
-        let text = text.or(known.first().copied()).unwrap_or_default();
+        let text = text.or(keys.first().copied()).unwrap_or_default();
         let (by, is_descending) = text.strip_prefix('-').map_or((text, false), |by| (by, true));
-        if known.contains(&by) {
+        if keys.contains(&by) {
             return Ok(Self { by, is_descending });
         }
-        let known = known.join(", ");
-        Err(Reply::bad(format!("sort is one of {known}; a - before it turns it round")))
+        let keys = keys.join(", ");
+        Err(Reply::bad(format!("sort is one of {keys}; a - before it turns it round")))
     }
 
     /// The key in the requested direction.
-    pub(super) fn directed<'k>(self, key: SortKey<'k>) -> Directed<'k> {
-        if self.is_descending { Directed::Down(Reverse(key)) } else { Directed::Up(key) }
+    pub(super) fn directed<'k>(self, key: SortKey<'k>) -> DirectedKey<'k> {
+        if self.is_descending { DirectedKey::Down(Reverse(key)) } else { DirectedKey::Up(key) }
     }
 }
 

@@ -42,17 +42,17 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
     let (pattern, label) = (Pattern::parse(arguments)?, Label::parse(arguments));
     let (words, sort) = (Words::parse(arguments)?, Sort::parse(arguments, &SORTS)?);
     let state = request.part.registry.state_full();
-    let found: Vec<_> = state
+    let views: Vec<_> = state
         .services()
         .filter(|view| words.admit(|| texts(view)))
         .filter(|view| listing::is(arguments, "namespace", &view.service.key.namespace))
         .filter(|view| pattern.admits(&view.service.key.name))
         .filter(|view| label.admits(&view.service.metadata))
         .collect();
-    let total = found.len();
+    let total = views.len();
     let expiries: HashMap<_, _> = state.mass_expiries().collect();
     let listed =
-        page.sort_and_cut(found, |view| (sort.directed(key_of(view, sort.by)), &view.service.key));
+        page.sort_and_cut(views, |view| (sort.directed(key_of(view, sort.by)), &view.service.key));
     let listed = listed.into_iter();
     let list = listed
         .map(|view| {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tollhouse_registry::{State, Statistics, Totals};
 
 use super::listing::reply;
-use super::outgoing::Counted;
+use super::outgoing::InstanceCounts;
 use super::part::RegistryPart;
 use crate::reply::Reply;
 
@@ -25,7 +25,7 @@ pub(super) struct Status<'a> {
     namespaces: usize,
     services: usize,
     aliases: usize,
-    instances: Counted,
+    instances: InstanceCounts,
     rules: usize,
     contracts: usize,
     clients: usize,

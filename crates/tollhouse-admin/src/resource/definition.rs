@@ -7,8 +7,8 @@ use tollhouse_model::{Kind, schema};
 
 use super::certificate_pair;
 use crate::context::Parts;
-use crate::index::Known;
-use crate::references::Place;
+use crate::index::Contents;
+use crate::references::ReferenceKind;
 use crate::reply::Reply;
 
 /// A kind of objects in the Admin API.
@@ -30,7 +30,7 @@ pub(crate) struct Resource {
     /// Checks beyond schema and plugins.
     pub check: fn(&Candidate<'_>) -> Result<(), Reply>,
     /// Returns the reason why the object at a path must not be deleted.
-    pub guard: fn(&str, &Known) -> Option<String>,
+    pub guard: fn(&str, &Contents) -> Option<String>,
 }
 
 /// Kind of object that contains plugins.
@@ -86,7 +86,7 @@ pub(crate) struct Candidate<'a> {
     pub path: &'a str,
     pub value: &'a Value,
     /// Index of the other objects.
-    pub known: &'a Known,
+    pub contents: &'a Contents,
     pub parts: &'a Parts,
     pub references: ReferenceCheck,
 }
@@ -144,7 +144,7 @@ pub(crate) fn no_check(_: &Candidate<'_>) -> Result<(), Reply> {
     Ok(())
 }
 
-pub(crate) fn no_guard(_: &str, _: &Known) -> Option<String> {
+pub(crate) fn no_guard(_: &str, _: &Contents) -> Option<String> {
     None
 }
 
@@ -160,7 +160,7 @@ impl Candidate<'_> {
         let Some(id) = id.filter(|_| self.references == ReferenceCheck::On) else {
             return Ok(());
         };
-        if self.known.exists(&format!("{collection}/{id}")) {
+        if self.contents.exists(&format!("{collection}/{id}")) {
             return Ok(());
         }
         Err(missing(noun, &id))
@@ -174,14 +174,14 @@ impl Candidate<'_> {
             && self.references == ReferenceCheck::On
         {
             let path = format!("ssls/{id}");
-            let facts = self.known.facts(&path).ok_or_else(|| missing("ssl", &id))?;
+            let facts = self.contents.facts(&path).ok_or_else(|| missing("ssl", &id))?;
             if !facts.is_client_certificate {
                 return Err(Reply::bad(format!(
                     "failed to fetch ssl info by ssl id [{id}], wrong ssl type"
                 )));
             }
         }
-        certificate_pair::check_pair_of(tls, ("client_cert", "client_key"))
+        certificate_pair::check_pair_of(tls, "client_cert", "client_key")
     }
 }
 
@@ -190,13 +190,13 @@ fn missing(noun: &str, id: &str) -> Reply {
 }
 
 /// The referring object in error texts: `route [1]`, or `plugin in route [1]`.
-pub(crate) fn user_text(place: Place, user: &str) -> String {
+pub(crate) fn user_text(place: ReferenceKind, user: &str) -> String {
     let (collection, id) = user.split_once('/').unwrap_or((user, ""));
     // APISIX uses the plural for global rules only.
     let singular = collection.strip_suffix('s').filter(|_| collection != "global_rules");
     let noun = singular.unwrap_or(collection);
     match place {
-        Place::Field => format!("{noun} [{id}]"),
-        Place::Plugin => format!("plugin in {noun} [{id}]"),
+        ReferenceKind::Field => format!("{noun} [{id}]"),
+        ReferenceKind::Plugin => format!("plugin in {noun} [{id}]"),
     }
 }

@@ -37,11 +37,11 @@ pub struct ByShenyu {
 
 impl ByShenyu {
     /// Evaluates ShenYu's selectors if it is their turn: they come first, or no route matches.
-    fn ask(snapshot: &Snapshot, question: &Question, has_route: bool) -> Option<Self> {
+    fn ask(snapshot: &Snapshot, question: &Question, route: Option<&Winner>) -> Option<Self> {
         let table = snapshot.shenyu.as_ref()?;
         let is_asked = match table.comes_first {
-            true => !has_route || table.chain.knows(question),
-            false => !has_route,
+            true => route.is_none() || table.chain.knows(question),
+            false => route.is_none(),
         };
         let comes_first = table.comes_first;
         is_asked.then(|| Self { comes_first, course: table.chain.explain(question) })
@@ -120,10 +120,10 @@ impl Decision {
     pub fn make(snapshot: &Snapshot, question: &Question) -> Self {
         let request = question.at(&question.path);
         let mut captures = Captures::default();
-        let found = snapshot.router.find(&request, &mut captures).map(|found| found.value);
+        let route = snapshot.router.find(&request, &mut captures).map(|route| route.value);
         let candidates = candidates(snapshot, question);
         let won = candidates.iter().find(|candidate| candidate.verdict.loss.is_none());
-        let winner = found.zip(won).map(|(entry, won)| Winner {
+        let winner = route.zip(won).map(|(entry, won)| Winner {
             entry: Arc::clone(entry),
             uri: won.verdict.uri.clone(),
             captured: captured(&won.verdict.uri, &captures, &question.path),
@@ -134,7 +134,7 @@ impl Decision {
                 false => destination(snapshot, entry),
             },
         });
-        let shenyu = ByShenyu::ask(snapshot, question, winner.is_some());
+        let shenyu = ByShenyu::ask(snapshot, question, winner.as_ref());
         let winner = match &shenyu {
             Some(shenyu) => shenyu.winner(snapshot),
             None => winner,
@@ -161,16 +161,16 @@ pub fn candidates_at(snapshot: &Snapshot, question: &Question, path: &[u8]) -> V
 
 /// Captured values by name. An unnamed `*` is called `:ext`.
 fn captured(uri: &str, captures: &Captures, path: &[u8]) -> Vec<(String, Vec<u8>)> {
-    let mut found: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut values: Vec<(String, Vec<u8>)> = Vec::new();
     for (at, _) in uri.match_indices(['*', ':']) {
         let name = uri[at + 1..].split(['/', '*']).next().unwrap_or_default();
         let name = if name.is_empty() { ":ext" } else { name };
-        let is_known = found.iter().any(|(known, _)| known == name);
+        let is_known = values.iter().any(|(known, _)| known == name);
         if let Some(value) = captures.get(name, path).filter(|_| !is_known) {
-            found.push((name.to_owned(), value.to_vec()));
+            values.push((name.to_owned(), value.to_vec()));
         }
     }
-    found
+    values
 }
 
 /// Refusal of a path that servers could read in different ways, where a plugin decides by the path.

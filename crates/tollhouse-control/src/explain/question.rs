@@ -53,8 +53,8 @@ impl FromStr for Url {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, rest) = text.split_once("://").unwrap_or_default();
-        let known = SCHEMES.into_iter().find(|(scheme, _)| *scheme == name);
-        let Some((scheme, own_port)) = known else {
+        let entry = SCHEMES.into_iter().find(|(scheme, _)| *scheme == name);
+        let Some((scheme, own_port)) = entry else {
             let forms = "http://host/path, https://host/path, tcp://host:port, tls://host:port \
                          or udp://host:port";
             return Err(format!("write it as {forms}"));
@@ -116,7 +116,7 @@ impl FromStr for HeaderLine {
 
 /// The request to explain, as the caller wrote it.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct ExplainRequest {
     pub url: Url,
     /// Method; the default is GET, or POST if there is a body.
     pub method: Option<String>,
@@ -128,7 +128,7 @@ pub struct Asked {
 
 /// Why a request is refused before routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum Rejection {
     /// The codec rejects the head.
     Head(HeadError),
     /// Another check rejects the request.
@@ -159,20 +159,20 @@ impl Question {
     ///
     /// # Errors
     /// If the data plane would refuse the request before routing.
-    pub fn ask(asked: &Asked, settings: &Settings) -> Result<Self, Refused> {
+    pub fn ask(asked: &ExplainRequest, settings: &Settings) -> Result<Self, Rejection> {
         let bytes = head_text(asked).into_bytes();
         let mut head = RequestHead::default();
-        let is_whole = head.parse(&bytes, &settings.limits.head).map_err(Refused::Head)?;
+        let is_whole = head.parse(&bytes, &settings.limits.head).map_err(Rejection::Head)?;
         if !is_whole {
-            return Err(Refused::Head(HeadError::BadLine));
+            return Err(Rejection::Head(HeadError::BadLine));
         }
         if matches!(head.body, BodyLength::Known(length) if length > settings.limits.body_bytes) {
-            return Err(Refused::Code(ErrorCode::BodyTooLarge));
+            return Err(Rejection::Code(ErrorCode::BodyTooLarge));
         }
         let sent = head.parts.path.bytes_in(&bytes);
         let mut path = Vec::new();
         let normalized = normalize_path(sent, &settings.normalize, &mut path)
-            .map_err(|_| Refused::Code(ErrorCode::BadPath))?;
+            .map_err(|_| Rejection::Code(ErrorCode::BadPath))?;
         if normalized == Normalized::Borrowed {
             path = sent.to_vec();
         }
@@ -260,7 +260,7 @@ impl Question {
 }
 
 /// The request head as bytes on the wire, including the headers that a client adds by itself.
-pub fn head_text(asked: &Asked) -> String {
+pub fn head_text(asked: &ExplainRequest) -> String {
     let default_method = if asked.body.is_some() { "POST" } else { "GET" };
     let method = asked.method.as_deref().unwrap_or(default_method);
     let mut text = format!("{method} {} HTTP/1.1\r\n", asked.url.target);
@@ -320,8 +320,8 @@ impl Question {
     fn in_body(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
         let content_type = self.head.fields.first(Known::ContentType);
         let content_type = content_type.map_or(&[][..], |span| span.bytes_in(&self.bytes));
-        let found = body::look_up(&self.body, content_type, std::slice::from_ref(variable));
-        found.into_iter().next().flatten().map(Cow::Owned)
+        let value = body::look_up(&self.body, content_type, std::slice::from_ref(variable));
+        value.into_iter().next().flatten().map(Cow::Owned)
     }
 
     /// Value of a GraphQL variable. The document is the argument `query` of a GET request, else the

@@ -64,11 +64,11 @@ impl Mirror {
         document: &Fingerprints,
         before: Option<&Fingerprints>,
     ) -> Result<(), StoreError> {
-        let held = self.store.list(&format!("{}/", self.prefix)).await?;
-        let revision = held.revision;
+        let listing = self.store.list(&format!("{}/", self.prefix)).await?;
+        let revision = listing.revision;
         let changes = format!("{}/{}", self.prefix, change_row::FOLDER);
         let (rows, objects): (Vec<_>, Vec<_>) =
-            held.entries.into_iter().partition(|entry| entry.key.starts_with(&changes));
+            listing.entries.into_iter().partition(|entry| entry.key.starts_with(&changes));
         let mut gone: hashbrown::HashMap<_, _> =
             objects.into_iter().map(|entry| (entry.key, entry.value)).collect();
         let mut batches = Batches::new(self.store.limits());
@@ -173,12 +173,12 @@ mod tests {
             let document = Fingerprints::from_document(&document);
             mirror.show(&document, before.as_ref()).await.expect("memory takes it");
             before = Some(document);
-            let held = store.list("/apisix/routes/").await.expect("memory");
+            let listing = store.list("/apisix/routes/").await.expect("memory");
             let line = |value: &[u8]| {
                 let value: Value = serde_json::from_slice(value).expect("JSON");
                 format!("{}:{}", value["id"], value["uri"].as_str().unwrap_or_default())
             };
-            let lines: Vec<_> = held.entries.iter().map(|entry| line(&entry.value)).collect();
+            let lines: Vec<_> = listing.entries.iter().map(|entry| line(&entry.value)).collect();
             assert_eq!(lines.join(" ").replace('"', ""), expected);
         }
         // The first reading adds no row; each later one that differs adds one.

@@ -64,7 +64,7 @@ struct Trailer {
 
 /// Contents of a copy with its journal.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopyContents {
     /// Keys with their values.
     pub entries: BTreeMap<String, String>,
     /// Revision of the store up to which changes are in it.
@@ -142,7 +142,7 @@ impl StoreCopy {
     ///
     /// # Errors
     /// If the folder cannot be written. The previous copy remains.
-    fn write(&self, copied: &Copied, journal: u64) -> io::Result<u64> {
+    fn write(&self, copied: &CopyContents, journal: u64) -> io::Result<u64> {
         let draft = self.path.with_extension("new");
         let written = self.write_draft(&draft, copied, journal);
         let bytes = match written {
@@ -158,7 +158,7 @@ impl StoreCopy {
         Ok(bytes)
     }
 
-    fn write_draft(&self, draft: &Path, copied: &Copied, journal: u64) -> io::Result<u64> {
+    fn write_draft(&self, draft: &Path, copied: &CopyContents, journal: u64) -> io::Result<u64> {
         let header = Header {
             format: FORMAT,
             prefix: self.prefix.clone(),
@@ -183,12 +183,12 @@ impl StoreCopy {
     ///
     /// # Errors
     /// If a copy exists but cannot be used.
-    pub fn read(&self) -> Result<Option<Copied>, UnusableCopy> {
+    pub fn read(&self) -> Result<Option<CopyContents>, UnusableCopy> {
         self.read_before(u64::MAX)
     }
 
     /// Reads the copy with its journals below this number.
-    fn read_before(&self, number: u64) -> Result<Option<Copied>, UnusableCopy> {
+    fn read_before(&self, number: u64) -> Result<Option<CopyContents>, UnusableCopy> {
         let Some((mut copied, journal)) = self.read_snapshot()? else { return Ok(None) };
         journal::replay(self, journal..number, &mut |record| {
             if record.revision <= copied.revision {
@@ -205,7 +205,7 @@ impl StoreCopy {
         Ok(Some(copied))
     }
 
-    fn read_snapshot(&self) -> Result<Option<(Copied, u64)>, UnusableCopy> {
+    fn read_snapshot(&self) -> Result<Option<(CopyContents, u64)>, UnusableCopy> {
         let file = match std::fs::File::open(&self.path) {
             Ok(file) => BufReader::new(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -235,7 +235,7 @@ impl StoreCopy {
             return Err(UnusableCopy::Damaged);
         }
         let Header { revision, written_at, journal, .. } = header;
-        Ok(Some((Copied { entries, revision, written_at }, journal)))
+        Ok(Some((CopyContents { entries, revision, written_at }, journal)))
     }
 }
 

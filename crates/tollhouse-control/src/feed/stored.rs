@@ -24,7 +24,7 @@ use tollhouse_store::{
 };
 
 pub use self::vigil::SharedStore;
-use self::vigil::{Judgement, Verdict, Vigil};
+use self::vigil::{FollowedKeys, Judgement, Verdict, Vigil};
 use super::event::Event as FeedEvent;
 use super::store_copy::CopyKeeper;
 use crate::metrics::ModifyIndexes;
@@ -58,7 +58,7 @@ pub enum Dialect {
 
 /// Result of one reading.
 #[derive(Debug)]
-pub struct Read {
+pub struct StoreReading {
     /// Event to put into service; it may contain no change.
     pub event: FeedEvent,
     pub dialect: Dialect,
@@ -95,7 +95,7 @@ impl Layout {
 }
 
 /// A followed store.
-pub struct Stored {
+pub struct StoreFollower {
     parts: StoredParts,
     layout: Layout,
     /// Prefix of the followed keys: the configured prefix, or a longer one.
@@ -120,7 +120,7 @@ enum Step {
 }
 
 /// Result of a full reading.
-enum Listed {
+enum ListingOutcome {
     /// All objects.
     Everything(Vec<Change>),
     /// An incomplete import, which is followed but not served.
@@ -139,7 +139,7 @@ enum StartedOver {
     Closed,
 }
 
-impl Stored {
+impl StoreFollower {
     /// Reads all of APISIX's objects, and starts watching.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ impl Stored {
         Self::open_folder(parts, prefix, format!("{prefix}/")).await
     }
 
-    /// Like [`Stored::open`], for keys that begin with `folder`, which must begin with the prefix.
+    /// Like [`StoreFollower::open`], for keys that begin with `folder`, which must begin with the prefix.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -160,7 +160,7 @@ impl Stored {
         Self::open_layout(parts, Layout::Apisix(prefix.to_owned()), prefix, folder).await
     }
 
-    /// Like [`Stored::open`], for ShenYu's objects.
+    /// Like [`StoreFollower::open`], for ShenYu's objects.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -179,8 +179,8 @@ impl Stored {
         folder: String,
     ) -> Result<(Self, Vec<Change>), StoreError> {
         let mut vigil = parts.shared.clone().map(|shared| {
-            let ends = (Arc::clone(&parts.store), Arc::clone(&parts.outages));
-            Vigil::new(ends, shared, (prefix, &folder), layout.is_object())
+            let keys = FollowedKeys { prefix, folder: &folder, is_object: layout.is_object() };
+            Vigil::new(Arc::clone(&parts.store), Arc::clone(&parts.outages), shared, keys)
         });
         let mut copy = parts.shared.as_ref().and_then(|shared| shared.copy_keeper());
         // ShenYu's objects are not copied.
@@ -212,7 +212,7 @@ impl Stored {
     }
 
     /// Sends events until the receiver is dropped or the store is closed.
-    pub async fn follow(mut self, events: mpsc::Sender<Read>) {
+    pub async fn follow(mut self, events: mpsc::Sender<StoreReading>) {
         let is_over = events.clone();
         tokio::select! {
             () = is_over.closed() => {}
@@ -220,7 +220,7 @@ impl Stored {
         }
     }
 
-    async fn pass_on(&mut self, events: &mpsc::Sender<Read>) {
+    async fn pass_on(&mut self, events: &mpsc::Sender<StoreReading>) {
         loop {
             let started_over = match self.next().await {
                 Ok(Step::Changes(changes)) if changes.is_empty() && self.is_held() => continue,
@@ -247,7 +247,7 @@ impl Stored {
                 }
             };
             let (dialect, revision) = (self.layout.dialect(), self.revision);
-            if events.send(Read { event, dialect, revision }).await.is_err() {
+            if events.send(StoreReading { event, dialect, revision }).await.is_err() {
                 return;
             }
         }
@@ -344,31 +344,33 @@ impl Stored {
             };
             self.parts.outages.clear(Part::Store);
             match listed {
-                Listed::Everything(everything) => return StartedOver::Everything(everything),
-                Listed::Held => return StartedOver::Held,
-                Listed::Doubted(wait) => tokio::time::sleep(wait).await,
+                ListingOutcome::Everything(everything) => {
+                    return StartedOver::Everything(everything);
+                }
+                ListingOutcome::Held => return StartedOver::Held,
+                ListingOutcome::Doubted(wait) => tokio::time::sleep(wait).await,
             }
         }
     }
 
-    async fn list_and_watch(&mut self) -> Result<Listed, StoreError> {
+    async fn list_and_watch(&mut self) -> Result<ListingOutcome, StoreError> {
         let listing = self.parts.store.list(&self.folder).await?;
         let judgement = match &mut self.vigil {
             Some(vigil) => vigil.examine(&listing).await?,
             None => Judgement::Serve,
         };
         if let Judgement::AskAgain(wait) = judgement {
-            return Ok(Listed::Doubted(wait));
+            return Ok(ListingOutcome::Doubted(wait));
         }
         self.watch = self.parts.store.watch(&self.folder, listing.revision);
         if judgement == Judgement::Hold {
-            return Ok(Listed::Held);
+            return Ok(ListingOutcome::Held);
         }
         self.revision = listing.revision;
         if let Some(copy) = &mut self.copy {
             copy.replace(&listing).await;
         }
-        Ok(Listed::Everything(self.put_all(listing.entries)))
+        Ok(ListingOutcome::Everything(self.put_all(listing.entries)))
     }
 
     fn change(&self, event: Event) -> Option<Change> {

@@ -34,7 +34,7 @@ const STAMP_GRAIN: Duration = Duration::from_millis(20);
 
 /// A file, and its metadata at the last reading.
 #[derive(Debug)]
-pub struct Watched {
+pub struct WatchedFile {
     path: PathBuf,
     seen: Option<Look>,
     /// Whether the last reading was within the timestamp granularity of a change.
@@ -74,7 +74,7 @@ impl Look {
     }
 }
 
-impl Watched {
+impl WatchedFile {
     /// Starts watching `path`; call it before reading the file.
     pub fn new(path: PathBuf) -> Self {
         let seen = Look::at(&path);
@@ -199,7 +199,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("file");
         std::fs::write(&path, "one").expect("a file");
-        let mut watched = Watched::new(path.clone());
+        let mut watched = WatchedFile::new(path.clone());
         std::fs::write(&path, "three").expect("a file");
         assert!(watched.has_changed());
         std::fs::remove_file(&path).expect("the file");
@@ -212,7 +212,7 @@ mod tests {
             let directory = tempfile::tempdir().expect("a temporary directory");
             let path = directory.path().join("file");
             std::fs::write(&path, "one").expect("a file");
-            let mut watched = Watched::new(path.clone());
+            let mut watched = WatchedFile::new(path.clone());
             if !has_notices {
                 watched.notices = None;
             }

@@ -9,7 +9,7 @@ use tollhouse_model::{Kind, Upstream, schema};
 
 /// An object with its revisions.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Held {
+pub(super) struct StoredObject {
     /// Store key, such as `/apisix/routes/1`.
     pub key: String,
     pub id: String,
@@ -21,8 +21,8 @@ pub(super) struct Held {
 }
 
 /// The object as the control API shows it.
-pub(super) fn to_json(kind: Kind, held: Held) -> Value {
-    let Held { key, id, value, created, modified } = held;
+pub(super) fn to_json(kind: Kind, object: StoredObject) -> Value {
+    let StoredObject { key, id, value, created, modified } = object;
     let value = completed(kind, &id, value);
     let has_domain = has_domain(&value);
     json!({
@@ -94,9 +94,9 @@ fn has_domain(value: &Value) -> bool {
 mod tests {
     use super::*;
 
-    fn held(value: Value) -> Held {
+    fn held(value: Value) -> StoredObject {
         let key = "/apisix/routes/1".to_owned();
-        Held { key, id: "1".to_owned(), value, created: 3, modified: 5 }
+        StoredObject { key, id: "1".to_owned(), value, created: 3, modified: 5 }
     }
 
     #[test]

@@ -181,8 +181,8 @@ fn offer(data_dir: &Path, spares: Spares, events: mpsc::Sender<Succession>) -> s
                     tracing::warn!(%error, "refused a process that asked for the listening sockets");
                 }
                 Ok(successor) => match hand_over(successor, &spares, &events) {
-                    Turn::Next => {}
-                    Turn::Over => return,
+                    Continuation::Next => {}
+                    Continuation::Over => return,
                 },
             }
         }
@@ -191,7 +191,7 @@ fn offer(data_dir: &Path, spares: Spares, events: mpsc::Sender<Succession>) -> s
 }
 
 /// Decision of the thread to serve further successors.
-enum Turn {
+enum Continuation {
     Next,
     Over,
 }
@@ -200,22 +200,22 @@ fn hand_over(
     mut successor: handover::Successor,
     spares: &Spares,
     events: &mpsc::Sender<Succession>,
-) -> Turn {
+) -> Continuation {
     let (ready, released) = oneshot::channel();
     if events.blocking_send(Succession::Asked(ready)).is_err() {
-        return Turn::Over;
+        return Continuation::Over;
     }
     // An error means that the control side is ending and releases everything anyway.
     let _ = released.blocking_recv();
     let sockets = spares.all();
     let descriptors: Vec<_> = sockets.iter().map(|socket| socket.as_fd()).collect();
     let legacy = spares.legacy.export();
-    let given = successor.give(&descriptors, &legacy).and_then(|()| successor.await_serving());
-    let (event, turn) = match given {
-        Ok(()) => (Succession::Done, Turn::Over),
+    let result = successor.give(&descriptors, &legacy).and_then(|()| successor.await_serving());
+    let (event, turn) = match result {
+        Ok(()) => (Succession::Done, Continuation::Over),
         Err(error) => {
             tracing::warn!(%error, "a successor asked for the sockets and did not start");
-            (Succession::Failed, Turn::Next)
+            (Succession::Failed, Continuation::Next)
         }
     };
     // Fails if the control side is ending.

@@ -26,12 +26,12 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// The shared database, opened on demand.
 pub struct SharedDatabase {
     node: String,
-    opened: Mutex<Option<Shared>>,
+    opened: Mutex<Option<ClusterDatabase>>,
 }
 
 /// A database whose identity was checked.
 #[derive(Clone)]
-pub struct Shared {
+pub struct ClusterDatabase {
     /// The store; it refuses commits once the database is another cluster's.
     pub store: Arc<dyn Store>,
     /// Key that must exist in the database for a commit to succeed.
@@ -70,7 +70,7 @@ impl SharedDatabase {
     ///
     /// # Errors
     /// If the database cannot be reached or refuses access.
-    pub async fn open(&self, bootstrap: &Bootstrap) -> anyhow::Result<Option<Shared>> {
+    pub async fn open(&self, bootstrap: &Bootstrap) -> anyhow::Result<Option<ClusterDatabase>> {
         let Some(options) = options(bootstrap)? else { return Ok(None) };
         let mut opened = self.opened.lock().await;
         if let Some(shared) = &*opened {
@@ -102,7 +102,11 @@ pub(crate) fn remembered(data_dir: &Path) -> anyhow::Result<Option<ClusterId>> {
 }
 
 /// Checks that the store is the one that this node used before, and saves its id.
-async fn join(store: Arc<dyn Store>, name: &str, data_dir: &Path) -> anyhow::Result<Shared> {
+async fn join(
+    store: Arc<dyn Store>,
+    name: &str,
+    data_dir: &Path,
+) -> anyhow::Result<ClusterDatabase> {
     let (file, remembered) = (id_file(data_dir), remembered(data_dir)?);
     let is_known = remembered.is_some();
     let path = file.display().to_string();
@@ -114,7 +118,7 @@ async fn join(store: Arc<dyn Store>, name: &str, data_dir: &Path) -> anyhow::Res
     }
     let proof: Box<str> = cluster_id::fence(PREFIX, &id).into();
     let store = Arc::new(FencedStore::new(store, name, proof.clone()));
-    Ok(Shared { store, proof })
+    Ok(ClusterDatabase { store, proof })
 }
 
 /// Connection options from the bootstrap file; `None` without a database.

@@ -7,7 +7,7 @@ use crate::member::{Conversation, PUT, WATCH};
 use crate::messages::{
     DELETE, Event as EtcdEvent, PutRequest, WatchCreateRequest, WatchRequest, WatchResponse,
 };
-use crate::store::Shared;
+use crate::store::StoreState;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) const QUIET: Duration = Duration::from_secs(60);
 const HEARING: Duration = Duration::from_secs(10);
 
 pub(crate) struct Follower {
-    shared: Arc<Shared>,
+    shared: Arc<StoreState>,
     prefix: Box<str>,
     /// Revision up to which everything was delivered.
     after: Revision,
@@ -58,7 +58,7 @@ impl From<tonic::Status> for End {
 
 impl Follower {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<StoreState>,
         prefix: &str,
         after: Revision,
         events: mpsc::Sender<WatchEvent>,

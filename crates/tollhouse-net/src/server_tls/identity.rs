@@ -28,12 +28,12 @@ pub struct Identity {
     plain: Arc<CertifiedKey>,
     /// SHA-256 of the certificate, computed on first use.
     fingerprint: OnceLock<[u8; 32]>,
-    stapled: ArcSwapOption<Stapled>,
+    stapled: ArcSwapOption<StapledCertificate>,
 }
 
 /// A certificate with its stapled OCSP response.
 #[derive(Debug)]
-struct Stapled {
+struct StapledCertificate {
     shown: Arc<CertifiedKey>,
     until_unix_s: i64,
 }
@@ -77,7 +77,10 @@ impl Identity {
         self.stapled.store(staple.map(|staple| {
             let mut shown = CertifiedKey::clone(&self.plain);
             shown.ocsp = Some(staple.answer.to_vec());
-            Arc::new(Stapled { shown: Arc::new(shown), until_unix_s: staple.until_unix_s })
+            Arc::new(StapledCertificate {
+                shown: Arc::new(shown),
+                until_unix_s: staple.until_unix_s,
+            })
         }));
     }
 

@@ -265,7 +265,7 @@ pub(super) fn claimed_keys(value: &Value, plugins: &Plugins) -> Vec<Key> {
         // The key can be known even if another part of the configuration is invalid.
         let key =
             Value::Object([(field.to_owned(), conf.get(field)?.clone())].into_iter().collect());
-        let key = plugins.resolved(&key, (Fields::All, &Value::Null), "").ok()?;
+        let key = plugins.resolved(&key, Fields::All, &Value::Null, "").ok()?;
         let key = key.conf.get(field)?.as_str().filter(|key| !key.is_empty() && !is_off)?;
         Some(Key { plugin: plugin.name, key: key.as_bytes().into() })
     });
@@ -284,7 +284,7 @@ pub(super) fn identities(
         let path = format!("{path}.plugins.{}", plugin.name);
         // All configurations are checked, so that every problem is reported at once.
         let schema = plugin.consumer_schema().unwrap_or(&Value::Null);
-        let conf = match plugins.resolved(&conf.conf, (Fields::All, schema), &path) {
+        let conf = match plugins.resolved(&conf.conf, Fields::All, schema, &path) {
             Ok(resolved) => resolved.conf,
             Err(problem) => {
                 problems.push(problem);

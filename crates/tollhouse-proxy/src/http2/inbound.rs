@@ -30,7 +30,7 @@ pub(super) enum Framing {
 
 /// Result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Read {
+pub(super) struct ReadResult {
     /// Bytes written to the caller's buffer, framing included.
     pub(super) bytes: usize,
     /// Payload bytes among them, which are credited to the peer's window.
@@ -102,8 +102,8 @@ impl Inbound {
     }
 
     /// Reads into `buffer` as much as fits; zero bytes if nothing has arrived.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Read {
-        let mut read = Read::default();
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> ReadResult {
+        let mut read = ReadResult::default();
         while read.bytes < buffer.len() {
             let room = &mut buffer[read.bytes..];
             // Staged bytes come first: a chunk-size line that was only partly read must be

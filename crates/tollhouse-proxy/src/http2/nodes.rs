@@ -18,7 +18,7 @@ use tollhouse_net::{Stream, connect, proxy_protocol};
 use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::ErrorCode;
 
-use self::shared::{NodeConnection, Opening, Place};
+use self::shared::{NodeConnection, Opening, OpeningPermit};
 use super::limits;
 use super::session::Session;
 use crate::connection::link::Link;
@@ -33,7 +33,7 @@ pub(crate) enum Claim {
     /// A stream on an open connection.
     Stream(Box<UpstreamConnection>),
     /// A connection is being opened; the request waits for it.
-    Wait(Place),
+    Wait(OpeningPermit),
     /// No connection has capacity: the request opens one.
     Open,
 }
@@ -63,12 +63,12 @@ pub(crate) fn claim(worker: &Worker, terms: &UpstreamTerms, key: &PoolKey) -> Cl
     } else {
         connections.abandoned_opening(key, now_ms)
     };
-    opening.map_or(Claim::Open, |opening| Claim::Wait(Place::new(worker.handle(), opening)))
+    opening.map_or(Claim::Open, |opening| Claim::Wait(OpeningPermit::new(worker.handle(), opening)))
 }
 
 /// Opens a connection under `key` in a task of its own: those who wait for it may take their requests back, and it is
 /// there for the next. Gives the place of the first.
-pub(crate) fn begin(worker: &Worker, key: &PoolKey, dial: Dial) -> Place {
+pub(crate) fn begin(worker: &Worker, key: &PoolKey, dial: Dial) -> OpeningPermit {
     let (key, bounds, now_ms) = (key.clone(), dial.terms.keepalive, worker.clock.now_ms());
     let opening = match dial.terms.speaks_http2 {
         true => Opening::for_many(key, bounds, now_ms),
@@ -78,7 +78,7 @@ pub(crate) fn begin(worker: &Worker, key: &PoolKey, dial: Dial) -> Place {
     let guard = OpeningGuard { worker: worker.handle(), opening: Rc::clone(&opening) };
     let task = tokio::task::spawn_local(guard.run(dial));
     opening.runs_in(task.abort_handle());
-    Place::new(worker.handle(), opening)
+    OpeningPermit::new(worker.handle(), opening)
 }
 
 impl OpeningGuard {

@@ -9,7 +9,7 @@ use super::outbound::{HEAD, Outbound};
 use crate::grpc;
 
 /// A stream opened for a request.
-pub(super) struct Asked {
+pub(super) struct OpenedRequest {
     pub(super) stream: StreamId,
     /// Send half for the body.
     pub(super) outbound: Outbound,
@@ -26,7 +26,7 @@ pub(super) fn open(
     head: &mut RequestHead,
     input: &[u8],
     is_encrypted: bool,
-) -> io::Result<Asked> {
+) -> io::Result<OpenedRequest> {
     head.reset();
     let is_whole = head.parse(input, &HEAD).map_err(|_| ErrorKind::InvalidData)?;
     if !is_whole {
@@ -57,7 +57,7 @@ pub(super) fn open(
             SendError::NoStream | SendError::Closed => ErrorKind::ConnectionRefused,
             SendError::Field(_) | SendError::OutOfOrder => ErrorKind::InvalidData,
         })?;
-    Ok(Asked { stream, outbound, head_bytes: head.head_bytes })
+    Ok(OpenedRequest { stream, outbound, head_bytes: head.head_bytes })
 }
 
 fn field<'b>(line: &Line, bytes: &'b [u8]) -> Field<'b> {

@@ -39,7 +39,7 @@ pub struct Arrival<'a> {
 /// Stream routes by name or port.
 #[derive(Debug, Clone, Default)]
 pub struct StreamTable {
-    buckets: CowMap<Bucket, Arc<[Placed]>>,
+    buckets: CowMap<Bucket, Arc<[PositionedRoute]>>,
     /// Bucket of each route, for its removal.
     homes: CowMap<Id, Bucket>,
 }
@@ -57,7 +57,7 @@ enum Bucket {
 
 /// A route with its position in the order of the configuration.
 #[derive(Debug, Clone)]
-struct Placed {
+struct PositionedRoute {
     place: u64,
     entry: Arc<StreamEntry>,
 }
@@ -74,7 +74,7 @@ impl StreamTable {
         let bucket = Bucket::from_route(&entry.route);
         let mut routes = self.buckets.get(&bucket).map_or_else(Vec::new, |routes| routes.to_vec());
         let at = routes.partition_point(|other| other.place < place);
-        routes.insert(at, Placed { place, entry });
+        routes.insert(at, PositionedRoute { place, entry });
         self.buckets.insert(bucket.clone(), routes.into());
         self.homes.insert(id, bucket);
     }
@@ -82,7 +82,7 @@ impl StreamTable {
     pub(crate) fn remove(&mut self, id: &Id) {
         let Some(bucket) = self.homes.remove(id) else { return };
         let Some(routes) = self.buckets.get(&bucket) else { return };
-        let left: Vec<Placed> =
+        let left: Vec<PositionedRoute> =
             routes.iter().filter(|other| other.entry.route.id != *id).cloned().collect();
         if left.is_empty() {
             self.buckets.remove(&bucket);
@@ -117,7 +117,7 @@ impl StreamTable {
         found.map(|placed| &placed.entry)
     }
 
-    fn first(&self, bucket: &Bucket, arrival: &Arrival<'_>) -> Option<&Placed> {
+    fn first(&self, bucket: &Bucket, arrival: &Arrival<'_>) -> Option<&PositionedRoute> {
         let routes = self.buckets.get(bucket)?;
         routes.iter().find(|placed| takes(&placed.entry.route, arrival))
     }

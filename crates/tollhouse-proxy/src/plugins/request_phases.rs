@@ -7,7 +7,7 @@ use tollhouse_telemetry::ErrorCode;
 
 use super::chain::{PluginStep, StepUpstream};
 use super::chains::Chains;
-use super::prepared::Prepared;
+use super::prepared::PreparedResponse;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::snapshot::Snapshot;
@@ -50,7 +50,7 @@ pub(crate) async fn run<'s>(
 struct Loan<'x, 'e> {
     exchange: &'x mut Exchange<'e>,
     memory: ManuallyDrop<Memory>,
-    prepared: ManuallyDrop<Prepared>,
+    prepared: ManuallyDrop<PreparedResponse>,
 }
 
 impl<'x, 'e> Loan<'x, 'e> {
@@ -76,7 +76,7 @@ impl Drop for Loan<'_, '_> {
 /// A request that runs through the phases.
 struct Phasing<'r, 's> {
     cx: RequestContext<'r>,
-    prepared: &'r mut Prepared,
+    prepared: &'r mut PreparedResponse,
     upstream: Option<&'s StepUpstream>,
 }
 

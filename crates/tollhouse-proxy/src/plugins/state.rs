@@ -3,7 +3,7 @@
 use tollhouse_plugin::{BodyFilter, Effect, HeaderEdits, Memory, RequestEdits};
 use tollhouse_telemetry::ErrorCode;
 
-use super::prepared::Prepared;
+use super::prepared::PreparedResponse;
 
 /// Filters of a response body, in order.
 pub(crate) type Filters = Vec<(Effect, Box<dyn BodyFilter>)>;
@@ -31,7 +31,7 @@ pub(crate) struct PluginState {
     /// Counter number of the consumer plus one; 0 without a consumer.
     pub(crate) consumer_count: u32,
     /// Response of a plugin.
-    pub(crate) prepared: Prepared,
+    pub(crate) prepared: PreparedResponse,
 }
 
 /// Puts back a value taken with `mem::take`. The empty value in its place is forgotten without a

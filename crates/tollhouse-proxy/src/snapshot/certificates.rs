@@ -85,28 +85,28 @@ impl ClientTerms {
 
 /// Place of a name in [`Certificates`].
 #[derive(Debug, PartialEq, Eq)]
-enum Place<'a> {
+enum NameSlot<'a> {
     Key(&'a str),
     Any,
     /// A name that a client cannot send.
     Nothing,
 }
 
-impl<'a> Place<'a> {
+impl<'a> NameSlot<'a> {
     fn new(name: &'a str) -> Self {
         match name.strip_prefix('*') {
-            Some("") => Place::Any,
-            Some(rest) if rest.starts_with('.') => Place::Key(rest),
+            Some("") => NameSlot::Any,
+            Some(rest) if rest.starts_with('.') => NameSlot::Key(rest),
             // A name that begins with a dot would collide with the key of a wildcard.
-            None if !name.starts_with('.') => Place::Key(name),
-            Some(_) | None => Place::Nothing,
+            None if !name.starts_with('.') => NameSlot::Key(name),
+            Some(_) | None => NameSlot::Nothing,
         }
     }
 }
 
 /// Whether a client can ask for a configured name: a whole name, `*.` before a rest, or `*`.
 pub(crate) fn is_name(name: &str) -> bool {
-    Place::new(name) != Place::Nothing && !name.ends_with('.')
+    NameSlot::new(name) != NameSlot::Nothing && !name.ends_with('.')
 }
 
 impl Certificates {
@@ -147,11 +147,11 @@ impl Certificates {
             usize::from(answer.as_ref().is_some_and(Answer::asks_clients))
         };
         let asking = asks(&answer);
-        let before = match (Place::new(name), answer) {
-            (Place::Any, answer) => std::mem::replace(&mut self.any, answer),
-            (Place::Key(key), Some(answer)) => self.hosts.insert(key.into(), answer),
-            (Place::Key(key), None) => self.hosts.remove(key),
-            (Place::Nothing, _) => return,
+        let before = match (NameSlot::new(name), answer) {
+            (NameSlot::Any, answer) => std::mem::replace(&mut self.any, answer),
+            (NameSlot::Key(key), Some(answer)) => self.hosts.insert(key.into(), answer),
+            (NameSlot::Key(key), None) => self.hosts.remove(key),
+            (NameSlot::Nothing, _) => return,
         };
         self.asking = self.asking + asking - asks(&before);
     }

@@ -299,8 +299,8 @@ async fn change_app(
     admin
         .book
         .write(move |draft| {
-            let found = find(draft, Table::AppAuth, &id);
-            let (key, app) = found.ok_or_else(|| Refusal::not_found("app key not existed"))?;
+            let stored = find(draft, Table::AppAuth, &id);
+            let (key, app) = stored.ok_or_else(|| Refusal::not_found("app key not existed"))?;
             let mut app = (*app).clone();
             change(&mut app);
             app.insert("dateUpdated".to_owned(), draft.now.clone().into());

@@ -111,11 +111,20 @@ pub(super) fn replay(
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        if replay_one(file, number == first, take)? == Ending::Broken {
+        let position = if number == first { Position::First } else { Position::Later };
+        if replay_one(file, position, take)? == Ending::Broken {
             return Ok(());
         }
     }
     Ok(())
+}
+
+/// Position of a journal among those to replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Position {
+    First,
+    /// Must continue the journal before it.
+    Later,
 }
 
 /// State of a journal's last record.
@@ -128,7 +137,7 @@ enum Ending {
 
 fn replay_one(
     mut file: BufReader<File>,
-    is_first: bool,
+    position: Position,
     take: &mut dyn FnMut(Record),
 ) -> Result<Ending, UnusableCopy> {
     let mut line = Vec::new();
@@ -142,7 +151,7 @@ fn replay_one(
         let Some(text) = text else { return Ok(Ending::Broken) };
         if header.is_none() {
             let Ok(first) = parse::<Header>(text) else { return Ok(Ending::Broken) };
-            if !is_first && !first.continues {
+            if position == Position::Later && !first.continues {
                 return Ok(Ending::Broken);
             }
             header = Some(first);

@@ -12,7 +12,7 @@ use tollhouse_store::{BoxFuture, Changes, Event, Listing, Revision, Store, Store
 use tollhouse_telemetry::Metrics;
 
 use super::import::{Import, Part as ImportPart, Whole};
-use super::seen::{Difference, Seen};
+use super::seen::{Difference, KeyRevisions};
 use crate::feed::cluster_id::{self, ClusterId};
 use crate::feed::folder_marks::FolderMarks;
 use crate::feed::import_marker::ImportMarker;
@@ -77,6 +77,14 @@ struct Rewind {
     reason: String,
 }
 
+/// Keys of a store that are followed.
+pub(super) struct FollowedKeys<'a> {
+    pub(super) prefix: &'a str,
+    pub(super) folder: &'a str,
+    /// Accepts the keys of objects.
+    pub(super) is_object: Box<dyn Fn(&str) -> bool + Send + Sync>,
+}
+
 /// State of the checks for one followed folder.
 pub(super) struct Vigil {
     store: Arc<dyn Store>,
@@ -85,7 +93,7 @@ pub(super) struct Vigil {
     shared: SharedStore,
     outages: Arc<Outages>,
     is_object: Box<dyn Fn(&str) -> bool + Send + Sync>,
-    seen: Seen,
+    seen: KeyRevisions,
     import: Import,
     audit: Audit,
     /// `Some` only if the whole prefix is followed.
@@ -122,13 +130,14 @@ pub(super) enum Judgement {
 }
 
 impl Vigil {
-    /// Creates the checks for one folder of a store. `is_object` accepts the keys of objects.
+    /// Creates the checks for one folder of a store.
     pub(super) fn new(
-        (store, outages): (Arc<dyn Store>, Arc<Outages>),
+        store: Arc<dyn Store>,
+        outages: Arc<Outages>,
         shared: SharedStore,
-        (prefix, folder): (&str, &str),
-        is_object: Box<dyn Fn(&str) -> bool + Send + Sync>,
+        keys: FollowedKeys<'_>,
     ) -> Self {
+        let FollowedKeys { prefix, folder, is_object } = keys;
         let audit = Audit { due: Instant::now(), reading: None, suspects: BTreeSet::new() };
         let mut vigil = Self {
             store,
@@ -137,7 +146,7 @@ impl Vigil {
             shared,
             outages,
             is_object,
-            seen: Seen::default(),
+            seen: KeyRevisions::default(),
             import: Import::new(ImportMarker::new(prefix)),
             audit,
             marks: (folder == format!("{prefix}/")).then(|| Marks::new(prefix)),
@@ -170,7 +179,7 @@ impl Vigil {
         if whole == Whole::NotYet {
             return Ok(Judgement::Hold);
         }
-        let listed = Seen::from_listing(listing, &*self.is_object);
+        let listed = KeyRevisions::from_listing(listing, &*self.is_object);
         let (missing, all) = (self.seen.missing_in(&listed), self.seen.len());
         self.look_for_rewind(listing.revision, missing);
         let lacks_most = missing * 2 > all;
@@ -286,7 +295,7 @@ impl Vigil {
     /// Whether the listing has differences that the previous audit found too, so that they are not
     /// events in flight.
     fn differs(&mut self, listing: &Listing) -> bool {
-        let listed = Seen::from_listing(listing, &*self.is_object);
+        let listed = KeyRevisions::from_listing(listing, &*self.is_object);
         let found = self.seen.differences(&listed, listing.revision);
         let suspects = std::mem::take(&mut self.audit.suspects);
         let certain: Vec<_> = found.intersection(&suspects).collect();

@@ -60,7 +60,7 @@ pub struct Counts {
 
 /// Result of a selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Selected {
+pub(super) struct SelectionResult {
     pub(super) counts: Counts,
     /// Whether unhealthy instances serve, because too few are healthy.
     pub(super) is_protected: bool,
@@ -129,7 +129,7 @@ impl<'s> Selection<'s> {
     }
 
     /// The nodes that serve, in the registry's order and without duplicate addresses.
-    pub(super) fn finish(self, protect_threshold: f64) -> (Vec<PublishedNode>, Selected) {
+    pub(super) fn finish(self, protect_threshold: f64) -> (Vec<PublishedNode>, SelectionResult) {
         let Counts { healthy, unhealthy, .. } = self.counts;
         let enough = protect_threshold.clamp(0.0, 1.0) * (healthy + unhealthy) as f64;
         let is_protected = unhealthy > 0 && healthy as f64 <= enough;
@@ -141,7 +141,7 @@ impl<'s> Selection<'s> {
             .map(|(node, _)| node)
             .collect();
         drop_doubles(&mut nodes);
-        let selected = Selected { counts: self.counts, is_protected, nodes: nodes.len() };
+        let selected = SelectionResult { counts: self.counts, is_protected, nodes: nodes.len() };
         (nodes, selected)
     }
 }
@@ -205,7 +205,7 @@ mod tests {
         }
     }
 
-    fn select(threshold: f64, instances: &[InstanceFacts<'_>]) -> (Vec<u16>, Selected) {
+    fn select(threshold: f64, instances: &[InstanceFacts<'_>]) -> (Vec<u16>, SelectionResult) {
         let service = service();
         let reach = Reach::default();
         let mut selection = Selection::new(&service, Ages::Unused, &reach);

@@ -37,7 +37,7 @@ const TAKEN_OVER_MS_MAX: u64 = 1000;
 /// HTTP/2 connections of one core to nodes.
 #[derive(Debug, Default)]
 pub struct NodeConnections {
-    by_key: RefCell<HashMap<PoolKey, Shared, foldhash::fast::RandomState>>,
+    by_key: RefCell<HashMap<PoolKey, SharedConnections, foldhash::fast::RandomState>>,
     /// Number of openings.
     openings: Cell<usize>,
     /// Openings that no request waits for, oldest first; also those that have ended since.
@@ -46,7 +46,7 @@ pub struct NodeConnections {
 
 /// Connections of one key.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedConnections {
     connections: Vec<Rc<NodeConnection>>,
     /// Connections being opened.
     openings: Vec<Rc<Opening>>,
@@ -212,7 +212,9 @@ impl NodeConnections {
         }
     }
 
-    fn close_longest_idle(by_key: &HashMap<PoolKey, Shared, foldhash::fast::RandomState>) -> bool {
+    fn close_longest_idle(
+        by_key: &HashMap<PoolKey, SharedConnections, foldhash::fast::RandomState>,
+    ) -> bool {
         let all = by_key.values().flat_map(|shared| &shared.connections);
         let idle = all.filter_map(|connection| {
             // A connection that is already closing frees no further room.
@@ -233,7 +235,7 @@ impl NodeConnections {
     }
 }
 
-impl Shared {
+impl SharedConnections {
     fn is_empty(&self) -> bool {
         self.connections.is_empty() && self.openings.is_empty()
     }
@@ -311,12 +313,12 @@ impl Opening {
 }
 
 /// Place of a request in an opening; dropping it frees the place.
-pub(crate) struct Place {
+pub(crate) struct OpeningPermit {
     worker: Rc<Worker>,
     opening: Rc<Opening>,
 }
 
-impl Place {
+impl OpeningPermit {
     pub(super) fn new(worker: Rc<Worker>, opening: Rc<Opening>) -> Self {
         opening.requests.set(opening.requests.get() + 1);
         Self { worker, opening }
@@ -337,7 +339,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for OpeningPermit {
     fn drop(&mut self) {
         let Self { worker, opening } = self;
         let left = opening.requests.get() - 1;

@@ -7,7 +7,7 @@ use tollhouse_load::report::paint::Paint;
 use tollhouse_model::{Kind, Problem, Problems};
 
 use super::count;
-use super::resources::Checked;
+use super::resources::CheckResult;
 use crate::cli::problems;
 
 /// Maximum number of problems printed per file; further ones are only counted.
@@ -46,7 +46,7 @@ impl Report {
     }
 
     /// Adds a resource file.
-    pub(super) fn resources(&mut self, name: &str, checked: &Checked) {
+    pub(super) fn resources(&mut self, name: &str, checked: &CheckResult) {
         let mut counts = String::new();
         for (kind, count) in &checked.counts {
             write!(counts, "{}, ", plural(*count, singular(*kind))).expect(STRING);

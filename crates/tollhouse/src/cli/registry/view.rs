@@ -9,7 +9,7 @@ use serde::Deserialize;
 pub struct Service {
     pub namespace: String,
     pub name: String,
-    pub instances: Counted,
+    pub instances: InstanceCounts,
     pub mass_expiry: Option<MassExpiry>,
     pub metadata: BTreeMap<String, String>,
 }
@@ -17,7 +17,7 @@ pub struct Service {
 /// Numbers of instances.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Counted {
+pub struct InstanceCounts {
     pub total: u32,
     pub healthy: u32,
     pub unhealthy: u32,
@@ -45,7 +45,7 @@ pub struct Instance {
     pub healthy: bool,
     pub isolated: bool,
     pub ttl_seconds: Option<u8>,
-    pub last_beat: Option<Beaten>,
+    pub last_beat: Option<HeartbeatCounts>,
     pub metadata: BTreeMap<String, String>,
     pub create_time: u64,
 }
@@ -53,7 +53,7 @@ pub struct Instance {
 /// Heartbeats of an instance.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Beaten {
+pub struct HeartbeatCounts {
     pub at_ms: u64,
     pub count: u64,
 }
@@ -82,7 +82,7 @@ pub struct Status {
     pub started_at_ms: u64,
     pub listeners: Listeners,
     pub services: usize,
-    pub instances: Counted,
+    pub instances: InstanceCounts,
     pub counted: Counters,
 }
 

@@ -7,7 +7,7 @@ use tollhouse_config::Bootstrap;
 use tollhouse_control::registry::offline::StoredEntries;
 use tollhouse_registry::Object;
 
-use super::tally::Named;
+use super::tally::LineList;
 
 /// Handling of such objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,9 +22,9 @@ pub enum Absent {
 
 /// Registered objects that a Polaris could have, with referring objects before those that they
 /// refer to.
-pub struct Registered(Vec<(String, Object)>);
+pub struct RegisteredObjects(Vec<(String, Object)>);
 
-impl Registered {
+impl RegisteredObjects {
     /// Reads the configured store, which another process may use meanwhile.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ fn place(object: &Object) -> Option<u8> {
 
 /// Formats the first objects as lines; empty without objects.
 pub fn text(absent: &[Object], head: &str) -> String {
-    let mut named = Named::default();
+    let mut named = LineList::default();
     for object in absent {
         named.add(format!("{} {}", object.kind(), object.name()));
     }

@@ -14,18 +14,18 @@ const NAMED_MAX: usize = 50;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     kinds: BTreeMap<&'static str, [u64; 3]>,
-    faults: Named,
-    notes: Named,
+    faults: LineList,
+    notes: LineList,
 }
 
 /// First lines of a list, and the number of all.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct LineList {
     lines: Vec<String>,
     count: u64,
 }
 
-impl Named {
+impl LineList {
     pub(super) fn add(&mut self, line: String) {
         self.count += 1;
         if self.lines.len() < NAMED_MAX {

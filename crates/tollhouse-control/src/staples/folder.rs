@@ -23,11 +23,11 @@ pub(super) type Fingerprint = [u8; 32];
 
 /// Folder of stored answers.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct StapleFolder {
     folder: PathBuf,
 }
 
-impl Kept {
+impl StapleFolder {
     pub(super) fn in_folder(data_dir: &Path) -> Self {
         Self { folder: data_dir.join(FOLDER) }
     }
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn answers_are_kept_until_they_are_let_go_of() {
         let folder = tempfile::tempdir().expect("a folder");
-        let kept = Kept::in_folder(folder.path());
+        let kept = StapleFolder::in_folder(folder.path());
         let (one, two, three) = ([1; 32], [2; 32], [3; 32]);
         kept.retain(&[]).expect("nothing is there");
         kept.forget(&one).expect("nothing is there");
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_file_that_is_too_long_is_none() {
         let folder = tempfile::tempdir().expect("a folder");
-        let kept = Kept::in_folder(folder.path());
+        let kept = StapleFolder::in_folder(folder.path());
         kept.save(&[1; 32], &vec![0; ANSWER_BYTES_MAX]).expect("written");
         kept.save(&[2; 32], &vec![0; ANSWER_BYTES_MAX + 1]).expect("written");
         let lengths = [1, 2].map(|of| kept.load(&[of; 32]).map(|answer| answer.len()));

@@ -112,7 +112,7 @@ where
         .handshake(TokioIo::new(stream))
         .await
         .map_err(unknown)?;
-    let asked = async {
+    let exchange = async {
         let (head, body) = sender.send_request(request).await.map_err(unknown)?.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|error| unknown(format!("the answer cannot be read: {error}")))?;
@@ -120,11 +120,11 @@ where
     };
     // Polls the connection together with the request. The connection may end before the request has
     // its complete response, and its error shows in the request's result.
-    let (mut asked, mut connection) = (pin!(asked), pin!(connection));
+    let (mut exchange, mut connection) = (pin!(exchange), pin!(connection));
     let mut has_ended = false;
     poll_fn(|context| {
         has_ended = has_ended || connection.as_mut().poll(context).is_ready();
-        asked.as_mut().poll(context)
+        exchange.as_mut().poll(context)
     })
     .await
 }

@@ -43,10 +43,10 @@ const BYTES_MAX: usize = 16 << 20;
 const ASKED_MAX: usize = 8;
 
 /// Manager, its id, and a path in it.
-type Place = (Manager, String, String);
+type SecretPath = (Manager, String, String);
 
 /// Cache of secret managers' values. References to other sources go to `others`.
-pub struct Keepers {
+pub struct SecretManagers {
     others: Box<dyn SecretSource + Send + Sync>,
     state: Mutex<State>,
     /// Wakes the fetcher when a path is due.
@@ -57,17 +57,17 @@ pub struct Keepers {
 
 #[derive(Default)]
 struct State {
-    keepers: BTreeMap<(Manager, String), Vault>,
-    kept: BTreeMap<Place, Kept>,
+    managers: BTreeMap<(Manager, String), Vault>,
+    cache: BTreeMap<SecretPath, CachedSecret>,
     bytes: usize,
     /// Objects with references, to be compiled again when a value changes.
     referring: BTreeMap<(Kind, Id), Referring>,
-    changed: BTreeSet<Place>,
-    gone: BTreeSet<Place>,
+    changed: BTreeSet<SecretPath>,
+    gone: BTreeSet<SecretPath>,
     version: u64,
 }
 
-struct Kept {
+struct CachedSecret {
     fields: Option<Fields>,
     /// Time of the manager's last answer about the path.
     known_at: Option<Instant>,
@@ -80,16 +80,16 @@ struct Kept {
 struct Referring {
     value: Value,
     path: String,
-    places: BTreeSet<Place>,
+    places: BTreeSet<SecretPath>,
 }
 
-impl std::fmt::Debug for Keepers {
+impl std::fmt::Debug for SecretManagers {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Keepers({} paths)", self.state().kept.len())
+        write!(out, "SecretManagers({} paths)", self.state().cache.len())
     }
 }
 
-impl SecretSource for Keepers {
+impl SecretSource for SecretManagers {
     fn fetch(&self, reference: &SecretRef) -> Option<String> {
         let SecretRef::Keeper { manager, id, key } = reference else {
             return self.others.fetch(reference);
@@ -97,12 +97,12 @@ impl SecretSource for Keepers {
         let (path, field) = split(key)?;
         let place = (*manager, id.clone(), path.to_owned());
         let mut state = self.state();
-        if let Some(kept) = state.kept.get(&place) {
-            let fields = kept.fields.as_ref()?;
+        if let Some(entry) = state.cache.get(&place) {
+            let fields = entry.fields.as_ref()?;
             return fields.get(field).map(|value| value.expose().to_owned());
         }
-        if *manager == Manager::Vault && state.kept.len() < PATHS_MAX {
-            state.kept.insert(place, Kept::new());
+        if *manager == Manager::Vault && state.cache.len() < PATHS_MAX {
+            state.cache.insert(place, CachedSecret::new());
             drop(state);
             self.wanted.notify_one();
         }
@@ -119,7 +119,7 @@ fn split(key: &str) -> Option<(&str, &str)> {
     key.rsplit_once('/').filter(|(path, field)| !path.is_empty() && !field.is_empty())
 }
 
-impl Kept {
+impl CachedSecret {
     fn new() -> Self {
         let due_at = Instant::now();
         Self { fields: None, known_at: None, due_at, is_asked: false, failure: None }
@@ -136,8 +136,8 @@ impl Kept {
     }
 }
 
-impl Keepers {
-    /// Starts without any manager; [`Keepers::note`] adds them.
+impl SecretManagers {
+    /// Starts without any manager; [`SecretManagers::note`] adds them.
     pub fn new(others: Box<dyn SecretSource + Send + Sync>) -> Self {
         let (wanted, changed) = (Notify::new(), Notify::new());
         Self { others, state: Mutex::default(), wanted, changed }
@@ -178,16 +178,17 @@ impl Keepers {
         let Some((manager, id)) = Secret::split_key(key.as_str()) else { return };
         let key = (manager, id.to_owned());
         let mut state = self.state();
-        let State { keepers, kept, .. } = &mut *state;
+        let State { managers, cache, .. } = &mut *state;
         match keeper {
-            Some(SecretManager::Vault(vault)) => drop(keepers.insert(key.clone(), vault)),
-            Some(_) | None => drop(keepers.remove(&key)),
+            Some(SecretManager::Vault(vault)) => drop(managers.insert(key.clone(), vault)),
+            Some(_) | None => drop(managers.remove(&key)),
         }
         // Values are fetched again, because the new manager may have others; cached values stay in
         // use until then.
-        for (_, kept) in kept.iter_mut().filter(|(place, _)| (place.0, &place.1) == (key.0, &key.1))
+        for (_, entry) in
+            cache.iter_mut().filter(|(place, _)| (place.0, &place.1) == (key.0, &key.1))
         {
-            kept.due_at = Instant::now();
+            entry.due_at = Instant::now();
         }
         drop(state);
         self.wanted.notify_one();
@@ -201,16 +202,16 @@ impl Keepers {
     /// Waits until every requested path has been fetched once, or the timeout has passed. Returns
     /// whether any was pending.
     pub async fn are_asked(&self, longest: Duration) -> bool {
-        let is_waiting = || self.state().kept.values().any(|kept| kept.is_unknown());
+        let is_waiting = || self.state().cache.values().any(|entry| entry.is_unknown());
         if !is_waiting() {
             return false;
         }
-        let asked = async {
+        let all_known = async {
             while is_waiting() {
                 self.changed().await;
             }
         };
-        let _ = tokio::time::timeout(longest, asked).await;
+        let _ = tokio::time::timeout(longest, all_known).await;
         true
     }
 
@@ -237,12 +238,12 @@ impl Keepers {
     /// Fetch errors, as one problem per path.
     pub fn problems(&self) -> Vec<Problem> {
         let state = self.state();
-        let problems = state.kept.iter().filter_map(|((manager, id, path), kept)| {
-            let failure = kept.failure.as_ref()?;
+        let problems = state.cache.iter().filter_map(|((manager, id, path), entry)| {
+            let failure = entry.failure.as_ref()?;
             let place = format!("secrets/{}/{id}", manager.name());
             let reason = format!("{path} cannot be fetched: {failure}");
             let problem = Problem::warning(place, reason);
-            Some(match (&kept.fields, kept.known_at) {
+            Some(match (&entry.fields, entry.known_at) {
                 (Some(_), Some(known_at)) => problem.with_hint(format!(
                     "the value fetched {} s ago stays in use, for at most {} h",
                     (Instant::now() - known_at).as_secs(),
@@ -263,14 +264,15 @@ impl Keepers {
 
     /// Fetches requested and expired values; never returns.
     pub async fn run(self: Arc<Self>) {
-        let mut asked: JoinSet<(Place, Result<Fields, NoFields>)> = JoinSet::new();
+        let mut fetches: JoinSet<(SecretPath, Result<Fields, NoFields>)> = JoinSet::new();
         loop {
             let wait = loop {
-                let next = if asked.len() < ASKED_MAX { self.next_due() } else { Err(RETRY_TIME) };
+                let next =
+                    if fetches.len() < ASKED_MAX { self.next_due() } else { Err(RETRY_TIME) };
                 match next {
                     Ok((place, vault)) => {
                         let token = self.token(&vault);
-                        asked.spawn(async move {
+                        fetches.spawn(async move {
                             let answer = match vault {
                                 Some(vault) => vault::ask(&vault, &token, &place.2).await,
                                 None => Err(NoFields::Gone),
@@ -282,7 +284,7 @@ impl Keepers {
                 }
             };
             tokio::select! {
-                Some(Ok((place, answer))) = asked.join_next() => self.take(place, answer),
+                Some(Ok((place, answer))) = fetches.join_next() => self.take(place, answer),
                 () = self.wanted.notified() => {}
                 () = tokio::time::sleep(wait) => {}
             }
@@ -303,79 +305,79 @@ impl Keepers {
 
     /// The next path to fetch, with its manager if that exists; otherwise the time until a path is
     /// due.
-    fn next_due(&self) -> Result<(Place, Option<Vault>), Duration> {
+    fn next_due(&self) -> Result<(SecretPath, Option<Vault>), Duration> {
         let mut state = self.state();
-        let State { keepers, kept, referring, bytes, .. } = &mut *state;
+        let State { managers, cache, referring, bytes, .. } = &mut *state;
         let now = Instant::now();
         let mut wait = REFRESH_TIME;
         let mut unused = Vec::new();
-        for (place, kept) in kept.iter_mut().filter(|(_, kept)| !kept.is_asked) {
-            if kept.due_at > now {
-                wait = wait.min(kept.due_at - now);
+        for (place, entry) in cache.iter_mut().filter(|(_, entry)| !entry.is_asked) {
+            if entry.due_at > now {
+                wait = wait.min(entry.due_at - now);
                 continue;
             }
             // A path without references is dropped when it is due.
             let is_used = referring.values().any(|object| object.places.contains(place));
-            if !is_used && !kept.is_unknown() {
+            if !is_used && !entry.is_unknown() {
                 unused.push(place.clone());
                 continue;
             }
-            kept.is_asked = true;
-            return Ok((place.clone(), keepers.get(&(place.0, place.1.clone())).cloned()));
+            entry.is_asked = true;
+            return Ok((place.clone(), managers.get(&(place.0, place.1.clone())).cloned()));
         }
         for place in unused {
-            *bytes -= kept.remove(&place).map_or(0, |kept| kept.bytes());
+            *bytes -= cache.remove(&place).map_or(0, |entry| entry.bytes());
         }
         Err(wait)
     }
 
-    fn take(&self, place: Place, answer: Result<Fields, NoFields>) {
+    fn take(&self, place: SecretPath, answer: Result<Fields, NoFields>) {
         let mut state = self.state();
-        let State { kept, bytes, changed, gone, version, .. } = &mut *state;
-        let Some(kept) = kept.get_mut(&place) else { return };
+        let State { cache, bytes, changed, gone, version, .. } = &mut *state;
+        let Some(entry) = cache.get_mut(&place) else { return };
         let now = Instant::now();
-        kept.is_asked = false;
-        let before = kept.bytes();
-        let had = kept.fields.is_some();
+        entry.is_asked = false;
+        let before = entry.bytes();
+        let had = entry.fields.is_some();
         let failure = match answer {
             Ok(fields) => {
-                kept.known_at = Some(now);
-                kept.due_at = now + REFRESH_TIME;
-                let is_changed = kept.fields.as_ref() != Some(&fields);
+                entry.known_at = Some(now);
+                entry.due_at = now + REFRESH_TIME;
+                let is_changed = entry.fields.as_ref() != Some(&fields);
                 if is_changed {
                     changed.insert(place.clone());
                 }
-                kept.fields = Some(fields);
+                entry.fields = Some(fields);
                 None
             }
             Err(NoFields::Gone) => {
-                kept.known_at = Some(now);
-                kept.due_at = now + REFRESH_TIME;
-                kept.fields = None;
+                entry.known_at = Some(now);
+                entry.due_at = now + REFRESH_TIME;
+                entry.fields = None;
                 Some("there is nothing at this path, or no such keeper".to_owned())
             }
             Err(NoFields::Unknown(reason)) => {
-                kept.due_at = now + RETRY_TIME;
-                let is_old = kept.known_at.is_none_or(|known_at| now - known_at > LAST_GOOD_TIME);
+                entry.due_at = now + RETRY_TIME;
+                let is_old = entry.known_at.is_none_or(|known_at| now - known_at > LAST_GOOD_TIME);
                 if is_old {
-                    kept.fields = None;
+                    entry.fields = None;
                 }
                 Some(reason)
             }
         };
-        *bytes = *bytes - before + kept.bytes();
+        *bytes = *bytes - before + entry.bytes();
         let failure = if *bytes > BYTES_MAX {
-            *bytes -= kept.bytes();
-            kept.fields = None;
+            *bytes -= entry.bytes();
+            entry.fields = None;
             Some(format!("all secrets together are longer than {BYTES_MAX} bytes"))
         } else {
             failure
         };
-        if had && kept.fields.is_none() {
+        if had && entry.fields.is_none() {
             gone.insert(place);
         }
-        let is_news = kept.failure != failure;
-        kept.failure = failure;
+        let is_news = entry.failure != failure;
+        entry.failure = failure;
         *version += u64::from(is_news);
         let tells = is_news || !changed.is_empty() || !gone.is_empty();
         drop(state);
@@ -386,7 +388,7 @@ impl Keepers {
 }
 
 /// Paths in secret managers that a value refers to.
-fn places_in(value: &Value) -> BTreeSet<Place> {
+fn places_in(value: &Value) -> BTreeSet<SecretPath> {
     let mut places = BTreeSet::new();
     if !has_references(value) {
         return places;

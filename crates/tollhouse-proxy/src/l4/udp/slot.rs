@@ -14,14 +14,14 @@ use super::sessions::{Session, SessionKey, State, WAITING_MAX};
 use crate::worker::Worker;
 
 /// Place of a session among those of its core; released on drop.
-pub(crate) struct Place {
+pub(crate) struct SessionSlot {
     worker: Rc<Worker>,
     session: Rc<Session>,
     /// Number of the session's task, once the task runs.
     number: Option<u64>,
 }
 
-impl Place {
+impl SessionSlot {
     /// Takes a place for a new session whose first datagram has `first_bytes`.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SessionSlot {
     fn drop(&mut self) {
         let sessions = &self.worker.sessions;
         // A displaced session has already given its place to another, perhaps of the same client.
@@ -100,6 +100,12 @@ fn make_room(worker: &Worker, address: Option<&IpAddr>) -> Option<()> {
         worker.metrics.udp_sessions_displaced.increment();
         worker.metrics.udp_sessions_open.decrement();
     })
+}
+
+/// Socket connected to a node, and the PROXY protocol header of each datagram; empty if none.
+pub(super) struct NodeSocket {
+    pub(super) socket: Rc<UdpSocket>,
+    pub(super) header: Vec<u8>,
 }
 
 impl Session {
@@ -154,12 +160,8 @@ impl Session {
     }
 
     /// Connects the session to its node: sends `first`, then the queued datagrams.
-    pub(super) fn open(
-        &self,
-        worker: &Worker,
-        first: &[u8],
-        (socket, header): (Rc<UdpSocket>, Vec<u8>),
-    ) {
+    pub(super) fn open(&self, worker: &Worker, first: &[u8], node: NodeSocket) {
+        let NodeSocket { socket, header } = node;
         let (first_bytes, waiting) = match self.state.replace(State::Open { socket, header }) {
             State::Opening { first_bytes, waiting } => (first_bytes, waiting),
             State::Open { .. } => (0, Vec::new()),
@@ -189,8 +191,8 @@ mod tests {
         let worker = testing::worker(Limits::default());
         let client = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let key = |port| SessionKey { listener: 0, client: client(port) };
-        let take = |port| Place::take(&worker, key(port), FIRST_BYTES);
-        let mut places: Vec<Place> = (1..).map_while(|port| take(port).ok()).collect();
+        let take = |port| SessionSlot::take(&worker, key(port), FIRST_BYTES);
+        let mut places: Vec<SessionSlot> = (1..).map_while(|port| take(port).ok()).collect();
         assert_eq!(places.len(), WAITING_BYTES_MAX / FIRST_BYTES);
         assert!(matches!(take(1_000), Err(DatagramDrop::Waiting)));
         assert_eq!(worker.sessions.len(), places.len(), "who was refused has left nothing");
@@ -218,7 +220,7 @@ mod tests {
     #[test]
     fn forged_sources_make_room_for_each_other_and_leave_sessions_in_use_alone() {
         let worker = worker(3, 3);
-        let take = |last| Place::take(&worker, key_at(last, 1), 1);
+        let take = |last| SessionSlot::take(&worker, key_at(last, 1), 1);
         let used = take(1).expect("there is room");
         used.session().note_answered(&worker.sessions);
         used.session().note_follower(&worker.sessions);
@@ -253,7 +255,7 @@ mod tests {
     #[test]
     fn an_address_at_its_share_pays_with_its_own_oldest_session() {
         let worker = worker(8, 2);
-        let take = |last, port| Place::take(&worker, key_at(last, port), 1);
+        let take = |last, port| SessionSlot::take(&worker, key_at(last, port), 1);
         let other = take(1, 1).expect("there is room");
         let own = [take(2, 1), take(2, 2)].map(|place| place.expect("there is room"));
         let newest = take(2, 3).expect("its oldest makes room");
@@ -275,7 +277,7 @@ mod tests {
         let worker = testing::worker(Limits::default());
         let client = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         let key = SessionKey { listener: 0, client };
-        let place = Place::take(&worker, key, 1).expect("there is room");
+        let place = SessionSlot::take(&worker, key, 1).expect("there is room");
         place.session().send(&worker, b"waits").expect("few wait");
         let refused = || worker.metrics.udp_datagrams_dropped.get(DatagramDrop::Refused).value();
         assert_eq!(refused(), 0);

@@ -75,7 +75,7 @@ impl<'a> PendingWrite<'a> {
         let (key, value) = (self.key.as_str().into(), text.clone().into());
         let put = Operation::Put { key, value, lease: self.lease };
         let transaction = guards.add_to(transaction.then(put));
-        let deed = if before.object().is_some() { Deed::Replace } else { Deed::Create };
+        let deed = if before.object().is_some() { ChangeKind::Replace } else { ChangeKind::Create };
         let note = ChangeNote::new(deed, Some(text));
         let transaction = before.record(self.admin, self.request, &self.path, note, transaction)?;
         Ok((transaction, stored))

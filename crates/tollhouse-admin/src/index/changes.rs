@@ -46,7 +46,7 @@ pub(crate) struct ChangeFacts<'a> {
     pub at_ms: u64,
     pub actor: &'a str,
     pub way: Way,
-    pub deed: Deed,
+    pub deed: ChangeKind,
     pub path: &'a str,
 }
 

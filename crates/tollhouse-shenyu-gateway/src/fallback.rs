@@ -1,7 +1,7 @@
 //! Fallback of a breaker, sent if the node did not answer.
 
 use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext, Source};
-use tollhouse_shenyu::answer::Statuses;
+use tollhouse_shenyu::answer::{Answer, Statuses};
 use tollhouse_shenyu::breaker::{Breaker, FailedCall, Fallback};
 use tollhouse_shenyu::filters::fallback_answer;
 
@@ -46,7 +46,9 @@ impl OnFailure {
             }
             (Fallback::Inside(path), _) => (200, fallback_answer(&path).unwrap_or_default()),
             (Fallback::None, Some(failed)) => {
-                let is_late = matches!(status, 408 | 504);
+                // The data plane answers an exceeded deadline like a method that took too long.
+                let is_late =
+                    matches!(status, 408 | 504) || status == Answer::RpcTimeout.status(statuses);
                 let answer = if is_late { failed.late } else { failed.broken };
                 (answer.status(statuses), answer.body(None))
             }

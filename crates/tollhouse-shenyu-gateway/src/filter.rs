@@ -134,8 +134,12 @@ impl Chain {
 }
 
 fn text<'o>(status: u16, body: &str) -> Filtered<'o> {
-    let answer = plugin::Answer::text(status, body.as_bytes().to_vec());
-    let answer = if body.is_empty() { answer } else { answer.with_header("Content-Type", JSON) };
+    let answer = match body.is_empty() {
+        true => plugin::Answer::status(status),
+        false => {
+            plugin::Answer::text(status, body.as_bytes().to_vec()).with_header("Content-Type", JSON)
+        }
+    };
     Filtered::Answered(Box::new(answer))
 }
 

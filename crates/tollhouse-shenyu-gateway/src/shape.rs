@@ -186,7 +186,7 @@ pub(crate) enum AnswerEdit {
 }
 
 /// Decrypts or encrypts fields of a request body. A body that is too long or contains none of the
-/// fields is refused; a request without a body passes.
+/// fields is refused; a request without a body passes if the rule names a single field.
 ///
 /// # Errors
 ///
@@ -199,7 +199,8 @@ pub(crate) async fn crypt_body(
         return Err(Answer::RequestTooLarge);
     }
     if cx.body().is_empty() {
-        return Ok(());
+        let is_refused = rule.has_several_fields();
+        return if is_refused { Err(Answer::CryptorRequestLacks("fieldNames")) } else { Ok(()) };
     }
     let rule = Arc::clone(rule);
     let crypted = cx.examine_body(move |body| rule.crypt(body)).await;

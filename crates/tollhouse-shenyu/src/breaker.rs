@@ -64,9 +64,14 @@ enum Window {
 /// Condition that opens the circuit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Trips {
+    /// Share of failures from which on the circuit opens.
     FailureRatio(f64),
-    FailureCount(u64),
-    SlowRatio { slower_than_ms: u64, ratio: f64 },
+    /// Share of failures above which the circuit opens.
+    FailureRatioAbove(f64),
+    /// Number of failures above which the circuit opens.
+    FailureCountAbove(u64),
+    /// Share of slow calls above which the circuit opens.
+    SlowRatioAbove { slower_than_ms: u64, ratio: f64 },
 }
 
 /// Rate limit: calls per period.
@@ -271,9 +276,9 @@ impl BreakerRule {
         let count = fraction(handle.degrade_rule_count.as_deref(), 1.0);
         let slow = fraction(handle.degrade_rule_slow_ratio_threshold.as_deref(), 0.5).min(1.0);
         let trips = match handle.degrade_rule_grade {
-            Some(0) => Trips::SlowRatio { slower_than_ms: whole(count), ratio: slow },
-            Some(2) => Trips::FailureCount(whole(count)),
-            _ => Trips::FailureRatio(count.min(1.0)),
+            Some(0) => Trips::SlowRatioAbove { slower_than_ms: whole(count), ratio: slow },
+            Some(2) => Trips::FailureCountAbove(count.floor() as u64),
+            _ => Trips::FailureRatioAbove(count.min(1.0)),
         };
         let circuit = Circuit {
             window: Window::Seconds(
@@ -486,7 +491,7 @@ impl Breaker {
         let Some(circuit) = self.rule.circuit.clone() else { return };
         let has_failed = match (end, circuit.trips) {
             (End::Unknown, _) => None,
-            (End::Done { took_ms, .. }, Trips::SlowRatio { slower_than_ms, .. }) => {
+            (End::Done { took_ms, .. }, Trips::SlowRatioAbove { slower_than_ms, .. }) => {
                 Some(took_ms > slower_than_ms)
             }
             (End::Done { failed, .. }, _) => Some(failed),
@@ -585,10 +590,18 @@ impl Trips {
     fn trip(self, failed: u64, calls: u64) -> bool {
         match self {
             Self::FailureRatio(limit) => failed > 0 && ratio(failed, calls) >= limit,
-            Self::FailureCount(limit) => failed >= limit,
-            Self::SlowRatio { ratio: limit, .. } => failed > 0 && ratio(failed, calls) >= limit,
+            Self::FailureRatioAbove(limit) | Self::SlowRatioAbove { ratio: limit, .. } => {
+                is_above(ratio(failed, calls), limit)
+            }
+            Self::FailureCountAbove(limit) => failed > limit,
         }
     }
+}
+
+/// Whether a share exceeds its limit, as in Sentinel. No share exceeds 1, so that all calls count
+/// as more than it.
+fn is_above(share: f64, limit: f64) -> bool {
+    share > limit || (share >= 1.0 && limit >= 1.0)
 }
 
 #[cfg(test)]
@@ -675,7 +688,7 @@ mod tests {
         );
         let waits: Vec<_> = (0..3).map(|_| queued.begin(10_000).map(|it| it.wait_ms)).collect();
         assert_eq!(waits, [Ok(0), Ok(100), Err(Answer::TooManyRequests)]);
-        for (grade, count, failed) in [(0, "5", false), (1, "0.5", true), (2, "3", true)] {
+        for (grade, count, failed) in [(0, "5", false), (1, "0.5", true), (2, "2", true)] {
             let mut tripped = read(&format!(
                 r#"{{"flowRuleEnable":0,"degradeRuleGrade":{grade},"degradeRuleCount":{count},"degradeRuleTimeWindow":2,"degradeRuleMinRequestAmount":3}}"#
             ));
@@ -684,6 +697,36 @@ mod tests {
             }
             assert_eq!(tripped.begin(1_999), Err(Answer::BreakerOpen), "{grade}");
             assert!(tripped.begin(2_000).is_ok(), "{grade}");
+        }
+    }
+
+    #[test]
+    fn sentinel_trips_above_its_limit_and_not_at_it() {
+        // Grade, limit, share of slow calls, failures among four calls, whether it opens.
+        let cases = [
+            (2, "2", "0.5", 2, false),
+            (2, "2", "0.5", 3, true),
+            (1, "0.5", "0.5", 2, false),
+            (1, "0.5", "0.5", 3, true),
+            (1, "1", "0.5", 3, false),
+            (1, "1", "0.5", 4, true),
+            (0, "50", "0.5", 2, false),
+            (0, "50", "0.5", 3, true),
+            (0, "50", "1", 4, true),
+        ];
+        for (grade, count, share, failures, opens) in cases {
+            let handle = format!(
+                r#"{{"flowRuleEnable":0,"degradeRuleGrade":{grade},"degradeRuleCount":{count},"degradeRuleSlowRatioThreshold":{share},"degradeRuleMinRequestAmount":4}}"#
+            );
+            let rule = BreakerRule::read_sentinel(Some(&handle)).expect("a valid handle");
+            let mut breaker = Breaker::new(rule);
+            for index in 0..4 {
+                let failed = index >= 4 - failures;
+                let passed = breaker.begin(0).expect("the circuit is closed");
+                let took_ms = if failed { 60 } else { 10 };
+                breaker.end(passed, End::Done { failed, took_ms }, 0);
+            }
+            assert_eq!(breaker.begin(0).is_err(), opens, "{handle}, {failures} failures");
         }
     }
 

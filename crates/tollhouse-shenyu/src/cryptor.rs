@@ -140,6 +140,11 @@ impl CryptorRule {
         matches!(self.way, Way::Encrypt(_))
     }
 
+    /// Whether the rule names several fields. ShenYu then refuses requests without a body.
+    pub const fn has_several_fields(&self) -> bool {
+        self.fields.len() > 1
+    }
+
     /// Decrypts or encrypts the fields of a body. Costs one RSA operation per field; one with a
     /// private key takes tenths of a millisecond.
     pub fn crypt(&self, body: &[u8]) -> Crypted {

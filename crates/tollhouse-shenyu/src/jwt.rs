@@ -126,11 +126,27 @@ impl JwtRule {
             let found = path.iter().try_fold(claims, |value, name| value.get(name));
             let text = found.and_then(|value| match value {
                 Value::Null => None,
-                Value::String(text) => Some(text.clone()),
-                other => Some(other.to_string()),
+                value => Some(text_of(value)),
             });
             (header.as_str(), text)
         })
+    }
+}
+
+/// Formats a claim as ShenYu's nodes expect it: like Java's lists (`[a, b]`) and maps (`{a=b}`).
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(text_of).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Object(members) => {
+            let members: Vec<_> =
+                members.iter().map(|(name, value)| format!("{name}={}", text_of(value))).collect();
+            format!("{{{}}}", members.join(", "))
+        }
+        other => other.to_string(),
     }
 }
 
@@ -270,5 +286,24 @@ mod tests {
         let claims = json!({"user": {"name": "jack"}});
         let found: Vec<_> = rule.claimed(&claims).collect();
         assert_eq!(found, [("X-Name", Some("jack".to_owned())), ("X-Level", None)]);
+    }
+    #[test]
+    fn claims_are_formatted_like_javas_lists_and_maps() {
+        let cases = [
+            (json!("a, b"), "a, b"),
+            (json!(7), "7"),
+            (json!(1.5), "1.5"),
+            (json!(true), "true"),
+            (json!([1, "a", null]), "[1, a, null]"),
+            (json!({"a": "b", "c": [1, 2]}), "{a=b, c=[1, 2]}"),
+            (json!([]), "[]"),
+        ];
+        let handle = r#"{"converter":[{"jwtVal":"claim","headerVal":"X-Claim"}]}"#;
+        let rule = JwtRule::read(Some(handle), None).expect("a valid handle");
+        for (claim, expected) in cases {
+            let claims = json!({"claim": claim});
+            let found: Vec<_> = rule.claimed(&claims).collect();
+            assert_eq!(found, [("X-Claim", Some(expected.to_owned()))]);
+        }
     }
 }

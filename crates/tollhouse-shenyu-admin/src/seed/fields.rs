@@ -16,11 +16,17 @@ enum InputType {
 /// Forms of a plugin, with ShenYu's numbers.
 const FORMS: [(&str, i64); 3] = [("selector", 1), ("rule", 2), ("config", 3)];
 
+/// Plugins with a complete form for rules in ShenYu's console. A field here would be shown a second time, without effect.
+const BUILT_IN_RULES: [&str; 2] = ["hystrix", "modifyResponse"];
+
 /// Returns the fields of a plugin as rows; `in_dictionary` tells for which types the dictionary has
 /// entries.
 pub(super) fn fields(id: &str, plugin: &str, in_dictionary: &dyn Fn(&str) -> bool) -> Vec<Value> {
     let mut rows = Vec::new();
     for (form, number) in FORMS {
+        if form == "rule" && BUILT_IN_RULES.contains(&plugin) {
+            continue;
+        }
         let Some(schema) = forms().pointer(&format!("/plugins/{plugin}/{form}")) else { continue };
         // For arrays the form describes one element.
         let schema = schema.get("items").unwrap_or(schema);

@@ -14,11 +14,9 @@ use redis::Script;
 use serde_json::{Value, json};
 use tollhouse_dubbo::Invocation;
 use tollhouse_plugin::{LocalFuture, Services};
-use tollhouse_shenyu::limiter::redis::{RedisMode, RedisServers, ScriptCall};
-use tollhouse_shenyu::oauth2::OAuth2Client;
-use tollhouse_shenyu::record_store::RecordPlace;
 use tollhouse_shenyu_gateway::{
-    CallError, CallResult, EngineError, Engines, Logins, RecordSink, Scripts,
+    CallError, CallResult, EngineError, Engines, Logins, OAuth2Client, RecordPlace, RecordSink,
+    RedisMode, RedisServers, ScriptCall, Scripts,
 };
 use tollhouse_stdx::MemoryBudget;
 
@@ -162,7 +160,7 @@ impl Scripts for RedisScripts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollhouse_shenyu::limiter::LimiterRule;
+    use tollhouse_shenyu_gateway::LimiterRule;
     use tollhouse_testkit::redis::RedisServer;
 
     fn servers(port: u16) -> Arc<dyn Scripts> {

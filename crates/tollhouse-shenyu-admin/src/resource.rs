@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
-use tollhouse_shenyu::rules::check_handle;
+use tollhouse_shenyu_gateway::check_handle;
 
 use crate::answer::Refusal;
 use crate::clock;

@@ -7,10 +7,11 @@ use serde_json::Value;
 use tollhouse_dubbo::Invocation;
 use tollhouse_plugin::exchange::LocalFuture;
 use tollhouse_plugin::{Answer, RequestContext};
-use tollhouse_shenyu::limiter::redis::{RedisServers, ScriptCall};
-use tollhouse_shenyu::oauth2::OAuth2Client;
-use tollhouse_shenyu::record_store::RecordPlace;
 use tollhouse_stdx::Reservation;
+
+use crate::plugins::oauth2::client::OAuth2Client;
+use crate::plugins::rate_limiter::limiter::redis::{RedisServers, ScriptCall};
+use crate::shared::record_store::RecordPlace;
 
 /// Access to network connections.
 pub trait Engines: Debug + Send + Sync {

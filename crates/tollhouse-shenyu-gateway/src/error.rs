@@ -1,11 +1,8 @@
 //! Errors of compilation, described for the authors of the objects. Answers to requests are
 //! separate and use ShenYu's codes.
 
-use tollhouse_shenyu::access::AccessError;
-use tollhouse_shenyu::divide::HandleError;
-use tollhouse_shenyu::handle::Malformed;
-
 use crate::engines::EngineError;
+use crate::handle::HandleError;
 
 /// Why a rule, or a selector that applies without rules, has no effect.
 #[derive(Debug, thiserror::Error)]
@@ -13,12 +10,9 @@ pub(crate) enum BuildError {
     /// The handle or the plugin's configuration is invalid.
     #[error(transparent)]
     Handle(#[from] HandleError),
-    /// The handle or configuration of a protecting plugin is invalid.
-    #[error(transparent)]
-    Access(#[from] AccessError),
-    /// The handle is not a JSON object.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
+    /// The rule is invalid, for this reason.
+    #[error("{0}")]
+    Invalid(String),
     /// The servers cannot be used.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -90,20 +84,4 @@ pub(crate) enum PortError {
     /// The nodes are invalid.
     #[error(transparent)]
     Nodes(#[from] NodesError),
-}
-
-/// Returns the error for an unsupported plugin, with the alternative if one exists.
-pub(crate) fn not_built(plugin: &str) -> BuildError {
-    let instead = match plugin {
-        "loggingRocketMQ" | "loggingRabbitMQ" | "loggingPulsar" | "loggingAliyunSls"
-        | "loggingTencentCls" | "loggingHuaweiLts" => {
-            "nothing is written: use `loggingKafka`, `loggingElasticSearch`, `loggingClickHouse` or `loggingConsole`, \
-             whose records have the same members, or have a collector forward what a route's `http-logger` sends"
-        }
-        "sofa" | "tars" | "motan" | "brpc" => {
-            "its protocol is not spoken; give its service an HTTP, gRPC or Dubbo interface"
-        }
-        other => return BuildError::NotBuilt(other.to_owned()),
-    };
-    BuildError::Elsewhere { plugin: plugin.to_owned(), instead }
 }

@@ -8,10 +8,10 @@ use tollhouse_model::upstream::{
     Scheme, WarmUp,
 };
 use tollhouse_model::{Timeouts, Upstream};
-use tollhouse_shenyu::divide::{DivideNode, DivideRule, LoadBalance, RetryStrategy};
 use tollhouse_shenyu::matching::RpcType;
 
 use crate::error::NodesError;
+use crate::shared::nodes::{DivideNode, DivideRule, LoadBalance, RetryStrategy};
 
 /// Shortest effective warm-up, because weights rise in steps of a second. The default in ShenYu's
 /// discovery is 10 ms.

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use tollhouse_model::Upstream;
 use tollhouse_model::upstream::Scheme;
 use tollhouse_shenyu::Kind;
-use tollhouse_shenyu::divide::{DivideRule, divide_nodes};
 use tollhouse_shenyu::matching::{Problem, RpcType};
 use tollhouse_shenyu::model::ProxySelector;
 
-use crate::build::Parts;
 use crate::error::{NodesError, PortError};
+use crate::parts::Parts;
+use crate::shared::nodes::{DivideRule, divide_nodes};
 use crate::target::{self, Nodes};
 
 /// Most ports of a gateway; each costs a socket on every core.

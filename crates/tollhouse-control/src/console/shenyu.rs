@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tollhouse_admin::{ShenyuCall, ShenyuChange, ShenyuFuture, ShenyuSource};
-use tollhouse_shenyu::forms;
 use tollhouse_shenyu_admin::{ChangeRecord, Operator, OperatorRequest, ShenyuAdmin};
+use tollhouse_shenyu_gateway::forms;
 
 /// Limit of concurrent calls, because each may hold some megabytes. Further calls wait.
 const CALLS_MAX: usize = 8;

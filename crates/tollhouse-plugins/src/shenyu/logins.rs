@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollhouse_plugin::{Answer, LocalFuture, RequestContext};
-use tollhouse_shenyu::oauth2::{OAuth2Client, OAuth2Provider};
-use tollhouse_shenyu_gateway::{EngineError, Logins};
+use tollhouse_shenyu_gateway::{EngineError, Logins, OAuth2Client, OAuth2Provider};
 
 use crate::shared::dial::Verification;
 use crate::shared::oidc::{

@@ -8,11 +8,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use tollhouse_kafka::request::Acks;
-use tollhouse_shenyu::record_store::{
-    CLICKHOUSE_TABLE, ELASTICSEARCH_INDEX, KafkaLogin, KafkaTopic, RecordPlace, RecordStore,
-    StoreKind,
+use tollhouse_shenyu_gateway::{
+    CLICKHOUSE_TABLE, ELASTICSEARCH_INDEX, KafkaLogin, KafkaTopic, RecordPlace, RecordSink,
+    RecordStore, StoreKind,
 };
-use tollhouse_shenyu_gateway::RecordSink;
 
 use crate::shared::dial::Verification;
 use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target, TargetError};

@@ -2,7 +2,7 @@
 //! and of its selector and rule handles. The console has built-in forms for nested members.
 
 use serde_json::{Value, json};
-use tollhouse_shenyu::forms::forms;
+use tollhouse_shenyu_gateway::forms::forms;
 
 /// Input type of a field, by ShenYu's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,9 +19,9 @@ const FORMS: [(&str, i64); 3] = [("selector", 1), ("rule", 2), ("config", 3)];
 /// Plugins with a complete form for rules in ShenYu's console. A field here would be shown a second time, without effect.
 const BUILT_IN_RULES: [&str; 2] = ["hystrix", "modifyResponse"];
 
-/// Returns the fields of a plugin as rows; `in_dictionary` tells for which types the dictionary has
+/// Returns the fields of a plugin with this id as rows; `in_dictionary` tells for which types the dictionary has
 /// entries.
-pub(super) fn fields(id: &str, plugin: &str, in_dictionary: &dyn Fn(&str) -> bool) -> Vec<Value> {
+pub(super) fn fields(plugin: &str, id: &str, in_dictionary: &dyn Fn(&str) -> bool) -> Vec<Value> {
     let mut rows = Vec::new();
     for (form, number) in FORMS {
         if form == "rule" && BUILT_IN_RULES.contains(&plugin) {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn forms_have_fields_of_the_right_kind() {
-        let rows = fields("5", "divide", &|kind| kind == "loadBalance");
+        let rows = fields("divide", "5", &|kind| kind == "loadBalance");
         let find = |kind: i64, field: &str| {
             rows.iter().find(|row| row["type"] == kind && row["field"] == field).unwrap()
         };
@@ -99,7 +99,7 @@ mod tests {
             serde_json::from_str(find(2, "timeout")["extObj"].as_str().unwrap()).unwrap();
         assert_eq!((&timeout["required"], &timeout["defaultValue"]), (&json!("0"), &json!("3000")));
         // Headers are nested members, for which the console has a built-in form.
-        assert!(fields("20", "request", &|_| false).iter().all(|row| row["field"] != "header"));
-        assert!(fields("0", "nothing", &|_| false).is_empty());
+        assert!(fields("request", "20", &|_| false).iter().all(|row| row["field"] != "header"));
+        assert!(fields("nothing", "0", &|_| false).is_empty());
     }
 }

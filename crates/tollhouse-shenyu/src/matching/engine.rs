@@ -5,9 +5,9 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::condition::Conditions;
-use super::order::{DEFAULT_ORDER, built_in_order, protects};
-use super::ranked::{Competitor, Ranked, Takes, Unclear, Winner};
+use super::ranked::{Competitor, Ranked, Takes, Winner};
 use super::request::Request;
+use super::role::{OnFault, Roles};
 use super::rpc_type::MetadataTable;
 use crate::key::Kind;
 use crate::model::{Metadata, Plugin, Rule, Selector, SelectorType};
@@ -20,6 +20,8 @@ pub struct Objects<'a> {
     pub rules: &'a [Arc<Rule>],
     /// Metadata of methods.
     pub metadata: &'a [Arc<Metadata>],
+    /// Roles of the plugins.
+    pub roles: Roles,
 }
 
 /// Problem of one object. The other objects stay in service.
@@ -45,7 +47,7 @@ pub struct Engine {
 pub(super) struct PluginEntry {
     pub(super) plugin: Arc<Plugin>,
     order: i64,
-    unclear: Unclear,
+    on_fault: OnFault,
     pub(super) selectors: Arc<Ranked<SelectorEntry>>,
 }
 
@@ -140,13 +142,10 @@ impl Engine {
                 });
                 let competitors = competitors.collect();
                 let ranked_before = before.and_then(|before| before.entry(&plugin.name));
-                let order = plugin.sort.or_else(|| built_in_order(&plugin.name));
+                let role = (objects.roles.0)(&plugin.name);
                 PluginEntry {
-                    order: order.unwrap_or(DEFAULT_ORDER),
-                    unclear: match protects(&plugin.name) {
-                        true => Unclear::Reported,
-                        false => Unclear::Skipped,
-                    },
+                    order: plugin.sort.unwrap_or(role.order),
+                    on_fault: role.on_fault,
                     selectors: Ranked::renew(
                         competitors,
                         ranked_before.map(|before| &before.selectors),
@@ -189,7 +188,7 @@ impl Engine {
         let Some(entry) = self.plugins.get(place).filter(|entry| entry.plugin.enabled) else {
             return Outcome::Off;
         };
-        let (rank, chosen) = match entry.selectors.best(request, entry.unclear) {
+        let (rank, chosen) = match entry.selectors.best(request, entry.on_fault) {
             Winner::Nobody => return Outcome::NoSelector,
             Winner::Unclear((_, chosen)) => {
                 return Outcome::Unavailable { kind: Kind::Selector, id: &chosen.selector.id };
@@ -206,7 +205,7 @@ impl Engine {
                 let last = chosen.last_rule.and_then(|last| Some((last, chosen.rules.get(last)?)));
                 last.map_or(Winner::Nobody, Winner::Found)
             }
-            SelectorType::Custom => chosen.rules.best(request, entry.unclear),
+            SelectorType::Custom => chosen.rules.best(request, entry.on_fault),
         };
         match rule {
             Winner::Nobody => Outcome::NoRule(selector),

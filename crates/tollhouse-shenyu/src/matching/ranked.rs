@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::condition::{Conditions, Holds};
 use super::index::Index;
 use super::request::Request;
+use super::role::OnFault;
 
 /// Object with its compiled conditions.
 #[derive(Debug)]
@@ -51,15 +52,6 @@ pub(super) enum Winner<T> {
     /// This object would be better than the one found, but cannot be evaluated.
     Unclear(T),
     Found(T),
-}
-
-/// Treatment of an object that cannot be evaluated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unclear {
-    /// The object matches nothing.
-    Skipped,
-    /// The caller is told, because the plugin protects and must refuse.
-    Reported,
 }
 
 impl<T> Ranked<T> {
@@ -112,7 +104,7 @@ impl<T> Ranked<T> {
 
     /// Chooses the best candidate for a request, with its rank.
     #[inline]
-    pub(super) fn best(&self, request: &dyn Request, unclear: Unclear) -> Winner<(u32, &T)> {
+    pub(super) fn best(&self, request: &dyn Request, on_fault: OnFault) -> Winner<(u32, &T)> {
         let (mut found, mut doubtful) = (u32::MAX, u32::MAX);
         self.index.visit(request.path(), |ranks| {
             for &rank in ranks {
@@ -134,7 +126,7 @@ impl<T> Ranked<T> {
         });
         let value = |rank: u32| Some((rank, self.get(rank)?));
         match (value(found), value(doubtful)) {
-            (_, Some(value)) if doubtful < found && unclear == Unclear::Reported => {
+            (_, Some(value)) if doubtful < found && on_fault == OnFault::Refuse => {
                 Winner::Unclear(value)
             }
             (Some(value), _) => Winner::Found(value),

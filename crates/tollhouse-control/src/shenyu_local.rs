@@ -69,10 +69,7 @@ impl LocalInterface for LocalDoor {
                 return away("the store takes no writes at the moment");
             };
             let working = self.runtime.spawn(async move {
-                let LocalCall { method, path, query, body } = call;
-                let answer =
-                    admin.call_local((&method, &path, &query), &body, namespace.as_deref());
-                let answer = answer.await;
+                let answer = admin.call_local(&call, namespace.as_deref()).await;
                 drop(place);
                 answer
             });

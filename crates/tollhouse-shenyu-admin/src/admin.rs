@@ -114,6 +114,13 @@ pub(crate) struct Caller {
     pub(crate) rights: Rights,
 }
 
+/// A call's admin and user.
+#[derive(Clone, Copy)]
+pub(crate) struct Session<'a> {
+    pub(crate) admin: &'a ShenyuAdmin,
+    pub(crate) caller: &'a Caller,
+}
+
 impl ShenyuAdmin {
     /// Reads the store, writes the initial rows that are missing, and follows the store from then
     /// on.
@@ -130,7 +137,7 @@ impl ShenyuAdmin {
             // Without users nothing can log in, so the key need not outlive this process.
             let mut bytes = [0; TOKEN_KEY_BYTES];
             rand::fill(&mut bytes).map_err(|_| begin("no random numbers available"))?;
-            return Ok(Self::over((book, ending), options, TokenKey::new(&bytes)));
+            return Ok(Self::over(book, ending, options, TokenKey::new(&bytes)));
         }
         let mut bytes = [0; TOKEN_KEY_BYTES];
         rand::fill(&mut bytes).map_err(|_| begin("no random numbers available"))?;
@@ -152,10 +159,10 @@ impl ShenyuAdmin {
             let bytes = STANDARD.decode(text).ok().filter(|bytes| bytes.len() >= TOKEN_KEY_BYTES);
             TokenKey::new(&bytes.ok_or_else(|| begin("the token key in the store is invalid"))?)
         };
-        Ok(Self::over((book, ending), options, key))
+        Ok(Self::over(book, ending, options, key))
     }
 
-    fn over((book, ending): (Book, watch::Sender<bool>), options: Options, key: TokenKey) -> Self {
+    fn over(book: Book, ending: watch::Sender<bool>, options: Options, key: TokenKey) -> Self {
         Self {
             // Only from here on do writes wait until they are in service. The initial rows were
             // written without that wait, because the caller may itself be the one that puts

@@ -19,7 +19,7 @@ use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use crate::admin::{Caller, ShenyuAdmin};
+use crate::admin::{Caller, Session, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
 use crate::call::{Call, is_search, no_such_path};
 use crate::clock;
@@ -66,7 +66,7 @@ pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
     }
     let peer = request.extensions().get::<Peer>().copied();
     let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(address)| address);
-    let call = intake::read((&admin.memory, OPEN_BODY_BYTES_MAX), arguments, request).await;
+    let call = intake::read(&admin.memory, OPEN_BODY_BYTES_MAX, arguments, request).await;
     let call = match call {
         Ok(call) => call,
         Err(refusal) => return refusal.into_response(),
@@ -147,7 +147,7 @@ async fn answer_caller(
     request: Request,
 ) -> Response {
     let report = sync::polling::Report::from_request(&request);
-    let call = intake::read((&admin.memory, BODY_BYTES_MAX), arguments, request).await;
+    let call = intake::read(&admin.memory, BODY_BYTES_MAX, arguments, request).await;
     let call = match call {
         Ok(call) => call,
         Err(refusal) => return refusal.into_response(),
@@ -174,24 +174,25 @@ async fn answer_caller(
         ["configs", "listener"] => return sync::polling::listen(admin, &call, report).await,
         _ => {}
     }
-    respond(answer_noted((admin, &caller), segments, &call, Way::Admin).await)
+    respond(answer_noted(Session { admin, caller: &caller }, segments, &call, Way::Admin).await)
 }
 
 /// Answers a call of an operator and records the change. A call that writes rows records it in the
 /// same commit; a call that writes none adds the record separately.
 pub(crate) async fn answer_noted(
-    (admin, caller): (&ShenyuAdmin, &Caller),
+    session: Session<'_>,
     segments: &[&str],
     call: &Call,
     way: Way,
 ) -> Outcome {
+    let Session { admin, caller } = session;
     // Before ShenYu 2.7 a secret is changed with GET, so `updateSk` counts as a change.
     let reads = call.method == Method::GET && !segments.ends_with(&["updateSk"]);
     let changes = !reads && !is_search(segments);
     let name = row::text(&caller.user, "userName").unwrap_or_default();
     let author = Arc::new(Author::new(&name, way, &call.method, segments));
     let noting = if changes { admin.by(&author) } else { admin.clone() };
-    let mut outcome = answer_operator((&noting, caller), segments, call).await;
+    let mut outcome = answer_operator(Session { admin: &noting, caller }, segments, call).await;
     if let Ok(success) = &mut outcome {
         covered::hide(&caller.rights, &mut success.data);
     }
@@ -218,11 +219,8 @@ fn is_own_password(caller: &Caller, segments: &[&str]) -> bool {
 }
 
 /// Answers the calls of operators and their scripts.
-async fn answer_operator(
-    (admin, caller): (&ShenyuAdmin, &Caller),
-    segments: &[&str],
-    call: &Call,
-) -> Outcome {
+async fn answer_operator(session: Session<'_>, segments: &[&str], call: &Call) -> Outcome {
+    let Session { admin, caller } = session;
     if let ["configs", "import"] = segments {
         return configs::import(admin, call).await;
     }
@@ -255,5 +253,5 @@ async fn answer_operator(
     // Last, because the generic resources would also match paths that have a handler above.
     let (first, rest) = segments.split_first().ok_or_else(no_such_path)?;
     let resource = Resource::find(first).ok_or_else(no_such_path)?;
-    objects::answer((admin, caller), resource, rest, call).await
+    objects::answer(session, resource, rest, call).await
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 use tollhouse_shenyu::weight::values_at_most;
+use tollhouse_shenyu_gateway::LocalCall;
 
 use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
@@ -50,12 +51,8 @@ impl ShenyuAdmin {
     /// Processes a call to the gateway's own interface and returns the HTTP status and the body of
     /// the answer. Objects are written into `namespace`, or by default into ShenYu's default
     /// namespace.
-    pub async fn call_local(
-        &self,
-        (method, path, query): (&str, &str, &str),
-        body: &[u8],
-        namespace: Option<&str>,
-    ) -> (u16, String) {
+    pub async fn call_local(&self, call: &LocalCall, namespace: Option<&str>) -> (u16, String) {
+        let LocalCall { method, path, query, body } = call;
         let decoded = percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned();
         let local = Local {
             method,
@@ -240,12 +237,7 @@ impl Writer<'_, '_> {
 
     /// Stores a row with the members that every row has. Refuses a row that gateways could not
     /// read.
-    fn put_row(
-        &mut self,
-        (table, kind): (Table, Kind),
-        id: &str,
-        mut row: Row,
-    ) -> Result<(), Refusal> {
+    fn put_row(&mut self, table: Table, kind: Kind, id: &str, mut row: Row) -> Result<(), Refusal> {
         let before = self.draft.get(table, id);
         if let Some(before) = &before
             && namespace(before) != self.namespace
@@ -285,7 +277,7 @@ impl Writer<'_, '_> {
         if let Some(config) = conditions::json_text(body, "config")? {
             row.insert("config".to_owned(), config.into());
         }
-        self.put_row((Table::Plugin, Kind::Plugin), &id, row)?;
+        self.put_row(Table::Plugin, Kind::Plugin, &id, row)?;
         Ok(id)
     }
 
@@ -312,7 +304,7 @@ impl Writer<'_, '_> {
         if let Some(handle) = conditions::json_text(body, "handle")? {
             row.insert("handle".to_owned(), handle.into());
         }
-        self.put_row((Table::Selector, Kind::Selector), &id, row)?;
+        self.put_row(Table::Selector, Kind::Selector, &id, row)?;
         Ok(id)
     }
 
@@ -342,7 +334,7 @@ impl Writer<'_, '_> {
         if let Some(handle) = conditions::json_text(body, "handle")? {
             row.insert("handle".to_owned(), handle.into());
         }
-        self.put_row((Table::Rule, Kind::Rule), &id, row)?;
+        self.put_row(Table::Rule, Kind::Rule, &id, row)?;
         Ok(id)
     }
 
@@ -431,7 +423,7 @@ impl Writer<'_, '_> {
         }
         row.insert("id".to_owned(), id.clone().into());
         row.insert("enabled".to_owned(), row::flag(body, "enabled").unwrap_or(true).into());
-        self.put_row((Table::Metadata, Kind::Metadata), &id, row)?;
+        self.put_row(Table::Metadata, Kind::Metadata, &id, row)?;
         Ok(id)
     }
 
@@ -445,7 +437,7 @@ impl Writer<'_, '_> {
         for member in ["enabled", "open"] {
             row.insert(member.to_owned(), row::flag(body, member).unwrap_or(true).into());
         }
-        self.put_row((Table::AppAuth, Kind::AppAuth), &key, row)?;
+        self.put_row(Table::AppAuth, Kind::AppAuth, &key, row)?;
         Ok(key)
     }
 

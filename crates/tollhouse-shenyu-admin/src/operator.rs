@@ -5,7 +5,7 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::admin::{Caller, ShenyuAdmin};
+use crate::admin::{Caller, Session, ShenyuAdmin};
 use crate::answer::Refusal;
 use crate::api;
 use crate::call::Call;
@@ -84,7 +84,14 @@ impl ShenyuAdmin {
         let Asked { method, segments, arguments, body } = asked;
         let arguments = Arguments::from_pairs(arguments);
         let call = Call { method, arguments, body, file: None, _held: None };
-        match api::answer_noted((self, &caller), segments, &call, Way::Console).await {
+        match api::answer_noted(
+            Session { admin: self, caller: &caller },
+            segments,
+            &call,
+            Way::Console,
+        )
+        .await
+        {
             Ok(success) => (200, json!({"message": success.message, "data": success.data})),
             Err(refusal) => (status(&refusal), json!({"error_msg": refusal.message()})),
         }

@@ -252,12 +252,12 @@ fn write(draft: &mut Draft<'_>, found: &HashMap<String, bool>, now_ms: u64) {
         row.insert("upstreamDataList".to_owned(), list.into());
         row.insert("dateUpdated".to_owned(), draft.now.clone().into());
         draft.put(Table::DiscoveryUpstream, &selector, row);
-        write_handle(draft, &selector, (&states, now_ms));
+        write_handle(draft, &selector, &states, now_ms);
     }
 }
 
 /// Updates the nodes in the selector's handle, where gateways before 2.6.1 read them.
-fn write_handle(draft: &mut Draft<'_>, id: &str, (states, now_ms): (&BTreeMap<String, bool>, u64)) {
+fn write_handle(draft: &mut Draft<'_>, id: &str, states: &BTreeMap<String, bool>, now_ms: u64) {
     let Some(selector) = draft.get(Table::Selector, id) else { return };
     let text = row::text(&selector, "handle").unwrap_or_default();
     let Ok(mut handle) = serde_json::from_str::<Value>(&text) else { return };

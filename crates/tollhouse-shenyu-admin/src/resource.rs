@@ -361,8 +361,23 @@ fn take(body: &Row, made: &mut Row, members: &[&str]) {
     }
 }
 
-/// Copies a boolean member; sets `default` if neither body nor row has it.
-fn take_flag(body: &Row, made: &mut Row, (from, to): (&str, &str), default: bool) {
+/// Boolean member of a body, and the member of the row that it is copied to.
+struct Flag<'a> {
+    from: &'a str,
+    to: &'a str,
+    default: bool,
+}
+
+impl<'a> Flag<'a> {
+    /// Describes a member that is `true` by default.
+    const fn on(member: &'a str) -> Self {
+        Self { from: member, to: member, default: true }
+    }
+}
+
+/// Copies a boolean member; sets the default if neither body nor row has it.
+fn take_flag(body: &Row, made: &mut Row, flag: Flag<'_>) {
+    let Flag { from, to, default } = flag;
     match row::flag(body, from) {
         Some(flag) => drop(made.insert(to.to_owned(), flag.into())),
         None => drop(made.entry(to).or_insert(default.into())),
@@ -384,7 +399,7 @@ fn read_plain(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> 
         }
     }
     if body.contains_key("enabled") {
-        take_flag(body, made, ("enabled", "enabled"), true);
+        take_flag(body, made, Flag::on("enabled"));
     }
     Ok(())
 }
@@ -397,7 +412,7 @@ fn read_matching(body: &Row, made: &mut Row) -> Result<(), Refusal> {
         take_number(body, made, member, default);
     }
     for (member, default) in [("enabled", true), ("matchRestful", false)] {
-        take_flag(body, made, (member, member), default);
+        take_flag(body, made, Flag { from: member, to: member, default });
     }
     if let Some(handle) = conditions::json_text(body, "handle")? {
         made.insert("handle".to_owned(), handle.into());
@@ -407,13 +422,13 @@ fn read_matching(body: &Row, made: &mut Row) -> Result<(), Refusal> {
 
 fn read_logged(body: &Row, made: &mut Row, kept: &str) {
     let written = if body.contains_key("loged") { "loged" } else { "logged" };
-    take_flag(body, made, (written, kept), false);
+    take_flag(body, made, Flag { from: written, to: kept, default: false });
 }
 
 fn read_selector(draft: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
     read_matching(body, made)?;
     take_number(body, made, "type", 1);
-    take_flag(body, made, ("continued", "continued"), true);
+    take_flag(body, made, Flag::on("continued"));
     read_logged(body, made, "logged");
     if let Some(id) = row::filled(body, "pluginId") {
         let plugin = draft.get(Table::Plugin, &id);
@@ -504,7 +519,7 @@ fn read_plugin(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal>
     if let Some(sort) = row::number(body, "sort") {
         made.insert("sort".to_owned(), sort.into());
     }
-    take_flag(body, made, ("enabled", "enabled"), true);
+    take_flag(body, made, Flag::on("enabled"));
     if let Some(config) = conditions::json_text(body, "config")? {
         made.insert("config".to_owned(), config.into());
     }
@@ -577,14 +592,14 @@ fn read_metadata(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusa
     if let Some(extension) = row::document(body, "rpcExt") {
         made.insert("rpcExt".to_owned(), extension.into());
     }
-    take_flag(body, made, ("enabled", "enabled"), true);
+    take_flag(body, made, Flag::on("enabled"));
     Ok(())
 }
 
 fn read_app_auth(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
     take(body, made, &["appKey", "appSecret", "userId", "phone", "extInfo", "namespaceId"]);
     for member in ["enabled", "open"] {
-        take_flag(body, made, (member, member), true);
+        take_flag(body, made, Flag::on(member));
     }
     for (from, to) in [("authParamList", "paramDataList"), ("authPathList", "pathDataList")] {
         if let Some(list) = body.get(from).filter(|list| list.is_array()) {
@@ -603,7 +618,7 @@ fn view_app_auth(_: &Tables, view: &mut Row) {
 
 fn read_user(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
     take(body, made, &["userName", "role", "roles"]);
-    take_flag(body, made, ("enabled", "enabled"), true);
+    take_flag(body, made, Flag::on("enabled"));
     // The caller hashes the password beforehand, because hashing would block the writer task.
     if let Some(password) = row::filled(body, "keptPassword") {
         made.insert("password".to_owned(), password.into());

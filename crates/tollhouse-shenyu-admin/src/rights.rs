@@ -132,8 +132,8 @@ impl Rights {
             return Ok(());
         }
         let needed = match *first {
-            "selector" => self.needed_of_plugins(tables, asked, (Table::Selector, "Selector")),
-            "rule" => self.needed_of_plugins(tables, asked, (Table::Rule, "Rule")),
+            "selector" => self.needed_of_plugins(tables, asked, Table::Selector, "Selector"),
+            "rule" => self.needed_of_plugins(tables, asked, Table::Rule, "Rule"),
             first => {
                 let verb = if reads { "list" } else { verb(asked.method, rest, asked.body) };
                 let mut areas = AREAS.iter().filter(|(path, _)| *path == first);
@@ -155,7 +155,8 @@ impl Rights {
         &self,
         tables: &Tables,
         asked: Asked<'_>,
-        (table, noun): (Table, &str),
+        table: Table,
+        noun: &str,
     ) -> Option<Vec<String>> {
         let rest = asked.segments.get(1..).unwrap_or_default();
         let verb = match verb(asked.method, rest, asked.body) {
@@ -228,9 +229,9 @@ fn row_texts(row: &Row, member: &str) -> Vec<String> {
 }
 
 /// Permits a user to see a selector or a rule.
-pub(crate) fn permit(draft: &mut Draft<'_>, user: &str, (table, id): (Table, &str)) {
+pub(crate) fn permit(draft: &mut Draft<'_>, user: &str, table: Table, id: &str) {
     let Some(kind) = data_type(table) else { return };
-    let key = data_permission_id(user, (kind, id));
+    let key = data_permission_id(user, kind, id);
     let mut row = Row::new();
     for (member, value) in [
         ("id", json!(key)),
@@ -246,9 +247,9 @@ pub(crate) fn permit(draft: &mut Draft<'_>, user: &str, (table, id): (Table, &st
 }
 
 /// Withdraws the permission to see a selector or a rule.
-pub(crate) fn forbid(draft: &mut Draft<'_>, user: &str, (table, id): (Table, &str)) {
+pub(crate) fn forbid(draft: &mut Draft<'_>, user: &str, table: Table, id: &str) {
     if let Some(kind) = data_type(table) {
-        draft.delete(Table::DataPermission, &data_permission_id(user, (kind, id)));
+        draft.delete(Table::DataPermission, &data_permission_id(user, kind, id));
     }
 }
 
@@ -260,6 +261,6 @@ const fn data_type(table: Table) -> Option<i64> {
     }
 }
 
-fn data_permission_id(user: &str, (kind, id): (i64, &str)) -> String {
+fn data_permission_id(user: &str, kind: i64, id: &str) -> String {
     format!("{user}-{kind}-{id}")
 }

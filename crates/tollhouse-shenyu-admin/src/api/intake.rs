@@ -29,7 +29,8 @@ const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 ///
 /// If the body is too long, too slow or malformed, or if the budget is exhausted.
 pub(super) async fn read(
-    (memory, bytes_max): (&Arc<MemoryBudget>, usize),
+    memory: &Arc<MemoryBudget>,
+    bytes_max: usize,
     arguments: Arguments,
     request: Request,
 ) -> Result<Call, Refusal> {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
 use super::special;
-use crate::admin::{Caller, ShenyuAdmin};
+use crate::admin::{Session, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
 use crate::call::{Call, no_such_path};
 use crate::clock;
@@ -82,11 +82,12 @@ fn is_verb(segment: &str) -> bool {
 
 /// Answers a call to a resource; `rest` is its path below the resource.
 pub(super) async fn answer(
-    (admin, caller): (&ShenyuAdmin, &Caller),
+    session: Session<'_>,
     resource: &'static Resource,
     rest: &[&str],
     call: &Call,
 ) -> Outcome {
+    let admin = session.admin;
     let Some(action) = find_action(&call.method, rest) else {
         let methods = [Method::GET, Method::POST, Method::PUT, Method::DELETE];
         let supported = methods.iter().filter(|method| find_action(method, rest).is_some());
@@ -99,21 +100,21 @@ pub(super) async fn answer(
         return Err(Refusal::method(call.method.as_str(), &supported));
     };
     match action {
-        Action::Page => Ok(list((admin, caller), resource, call, Shape::Pager)),
-        Action::Search => Ok(list((admin, caller), resource, call, Shape::Search)),
-        Action::All => all((admin, caller), resource, call),
+        Action::Page => Ok(list(session, resource, call, Shape::Pager)),
+        Action::Search => Ok(list(session, resource, call, Shape::Search)),
+        Action::All => all(session, resource, call),
         Action::One(id) => {
             let id = id.map(str::to_owned).or_else(|| call.argument("id"));
             let id = id.ok_or_else(|| Refusal::missing(&["id"]))?;
-            one((admin, caller), resource, &id)
+            one(session, resource, &id)
         }
-        Action::Create => create((admin, caller), resource, call.object()?.clone()).await,
+        Action::Create => create(session, resource, call.object()?.clone()).await,
         Action::Update(id) => update(admin, resource, id.to_owned(), call.object()?.clone()).await,
         Action::CreateOrUpdate => {
             let body = call.object()?.clone();
             match row::filled(&body, "id") {
                 Some(id) => update(admin, resource, id, body).await,
-                None => create((admin, caller), resource, body).await,
+                None => create(session, resource, body).await,
             }
         }
         Action::Remove(Some(id)) => remove(admin, resource, vec![id.to_owned()]).await,
@@ -130,10 +131,11 @@ pub(super) fn ids(body: &Value) -> Result<Vec<String>, Refusal> {
 
 /// Returns the matching rows that the caller may see, by `sort`, then oldest first.
 fn rows(
-    (admin, caller): (&ShenyuAdmin, &Caller),
+    session: Session<'_>,
     resource: &Resource,
     argument: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<Arc<Row>> {
+    let Session { admin, caller } = session;
     let tables = admin.book.read();
     let rows = tables.rows(resource.table);
     let rows = rows.filter(|(id, _)| caller.rights.may_see(resource.table, id)).map(|(_, row)| row);
@@ -144,7 +146,7 @@ fn rows(
 }
 
 fn list(
-    (admin, caller): (&ShenyuAdmin, &Caller),
+    session: Session<'_>,
     resource: &Resource,
     call: &Call,
     shape: Shape,
@@ -158,11 +160,11 @@ fn list(
     };
     let number = |names: [&str; 2]| names.iter().find_map(|name| call.argument(name)?.parse().ok());
     let page = PageRequest::new(number(["currentPage", "pageNum"]), number(["pageSize", "size"]));
-    let mut rows = rows((admin, caller), resource, &argument);
+    let mut rows = rows(session, resource, &argument);
     if let Some(condition) = condition {
         rows.retain(|row| is_searched(row, condition));
     }
-    let tables = admin.book.read();
+    let tables = session.admin.book.read();
     let data = page.shaped(shape, rows, |row| resource.view_row(&tables, &row));
     crate::answer::Success { message: "query success", data }
 }
@@ -184,14 +186,15 @@ fn is_searched(row: &Row, condition: &Row) -> bool {
         && !asked("excluded").is_some_and(|asked| is_in("id", &asked))
 }
 
-fn all((admin, caller): (&ShenyuAdmin, &Caller), resource: &Resource, call: &Call) -> Outcome {
-    let rows = rows((admin, caller), resource, &|name| call.argument(name));
-    let tables = admin.book.read();
+fn all(session: Session<'_>, resource: &Resource, call: &Call) -> Outcome {
+    let rows = rows(session, resource, &|name| call.argument(name));
+    let tables = session.admin.book.read();
     let data: Vec<Value> = rows.iter().map(|row| resource.view_row(&tables, row)).collect();
     success("query success", data)
 }
 
-fn one((admin, caller): (&ShenyuAdmin, &Caller), resource: &Resource, id: &str) -> Outcome {
+fn one(session: Session<'_>, resource: &Resource, id: &str) -> Outcome {
+    let Session { admin, caller } = session;
     let tables = admin.book.read();
     let missing = || Refusal::not_existed(resource.words.missing);
     if !caller.rights.may_see(resource.table, id) {
@@ -216,11 +219,8 @@ const fn second_id(table: Table) -> Option<&'static str> {
     }
 }
 
-async fn create(
-    (admin, caller): (&ShenyuAdmin, &Caller),
-    resource: &'static Resource,
-    body: Row,
-) -> Outcome {
+async fn create(session: Session<'_>, resource: &'static Resource, body: Row) -> Outcome {
+    let Session { admin, caller } = session;
     // A user restricted to some rows is permitted to see the rows that the user creates.
     let owner = if caller.rights.is_restricted() { row::text(&caller.user, "id") } else { None };
     admin
@@ -236,7 +236,7 @@ async fn create(
                 fill_namespace(draft, &crate::tables::namespace(&made))?;
             }
             if let Some(owner) = &owner {
-                rights::permit(draft, owner, (resource.table, &id));
+                rights::permit(draft, owner, resource.table, &id);
             }
             let data = resource.report.data(Some(&id), || Value::Object(made.clone()));
             draft.put(resource.table, &key, made);

@@ -256,8 +256,8 @@ async fn change_data_permission(
             }
             for (table, id) in &rows {
                 match change {
-                    Change::Permit => permit(draft, &user, (*table, id)),
-                    Change::Forbid => forbid(draft, &user, (*table, id)),
+                    Change::Permit => permit(draft, &user, *table, id),
+                    Change::Forbid => forbid(draft, &user, *table, id),
                 }
             }
             match change {

@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::Value;
 
-use crate::admin::{Caller, ShenyuAdmin};
+use crate::admin::{Caller, Session, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
 use crate::call::{Call, no_such_path};
 use crate::clock;
@@ -21,7 +21,7 @@ pub(super) async fn answer(
     match (&call.method, segments) {
         (&Method::POST, ["dashboardUser"]) => Some(write(admin, clock::new_id(), call).await),
         (&Method::PUT, ["dashboardUser", "modify-password", id]) => {
-            Some(modify_password((admin, caller), id, call).await)
+            Some(modify_password(Session { admin, caller }, id, call).await)
         }
         (&Method::PUT, ["dashboardUser", id]) => Some(write(admin, (*id).to_owned(), call).await),
         (&Method::GET, ["dashboardUser", "check", "password"]) => {
@@ -86,11 +86,8 @@ async fn check_password(admin: &ShenyuAdmin, caller: &Caller) -> Outcome {
     success("success", Value::Null)
 }
 
-async fn modify_password(
-    (admin, caller): (&ShenyuAdmin, &Caller),
-    id: &str,
-    call: &Call,
-) -> Outcome {
+async fn modify_password(session: Session<'_>, id: &str, call: &Call) -> Outcome {
+    let Session { admin, caller } = session;
     let body = call.object()?;
     if row::text(&caller.user, "id").as_deref() != Some(id) {
         return Err(Refusal::error("can't modify other user password"));

@@ -122,9 +122,16 @@ pub(super) fn put_method(draft: &mut Draft<'_>, row: &Row, namespace: &str) -> R
     let path = if path.starts_with('/') { path } else { format!("/{path}") };
     let selector = ensure_selector(draft, &service, service.plugin, namespace)?;
     let name = row::filled(row, "ruleName").unwrap_or_else(|| path.clone());
-    let rule = Rule { selector: &selector, plugin: service.plugin, namespace, name: &name };
     let (operator, pattern) = rule_condition(&path);
-    ensure_rule(draft, &rule, (operator, &pattern), &default_handle(service.plugin));
+    let rule = Rule {
+        selector: &selector,
+        plugin: service.plugin,
+        namespace,
+        name: &name,
+        operator,
+        path: &pattern,
+    };
+    ensure_rule(draft, &rule, &default_handle(service.plugin));
     if service.is_http() {
         let selector = ensure_selector(draft, &service, "contextPath", namespace)?;
         let prefixed = row::flag(row, "addPrefixed").unwrap_or(false);
@@ -134,17 +141,18 @@ pub(super) fn put_method(draft: &mut Draft<'_>, row: &Row, namespace: &str) -> R
             plugin: "contextPath",
             namespace,
             name: &service.context_path,
+            operator: "startsWith",
+            path: &format!("{}/", service.context_path),
         };
-        let below = format!("{}/", service.context_path);
-        ensure_rule(draft, &rule, ("startsWith", &below), &handle);
+        ensure_rule(draft, &rule, &handle);
     }
     // Requests do not reveal that they belong to Spring Cloud, so one metadata covers all paths
     // below the context path.
     if service.plugin == "springCloud" {
         let below = format!("{}/**", service.context_path);
-        put_metadata(draft, &service, row, (&below, namespace));
+        put_metadata(draft, &service, row, MetadataKey { path: &below, namespace });
     } else if !service.is_http() || row::flag(row, "registerMetaData") == Some(true) {
-        put_metadata(draft, &service, row, (&path, namespace));
+        put_metadata(draft, &service, row, MetadataKey { path: &path, namespace });
     }
     Ok(())
 }
@@ -242,14 +250,13 @@ struct Rule<'a> {
     plugin: &'a str,
     namespace: &'a str,
     name: &'a str,
+    /// Operator of the condition on the path.
+    operator: &'a str,
+    /// Path or pattern that requests are compared with.
+    path: &'a str,
 }
 
-fn ensure_rule(
-    draft: &mut Draft<'_>,
-    rule: &Rule<'_>,
-    (operator, value): (&str, &str),
-    handle: &Value,
-) {
+fn ensure_rule(draft: &mut Draft<'_>, rule: &Rule<'_>, handle: &Value) {
     let name = Name {
         table: Table::Rule,
         namespace: rule.namespace.to_owned(),
@@ -264,18 +271,20 @@ fn ensure_rule(
         "id": id, "selectorId": rule.selector, "pluginName": rule.plugin, "name": rule.name,
         "matchMode": 0, "sort": 1, "enabled": true, "loged": true, "handle": handle.to_string(),
         "matchRestful": false, "namespaceId": rule.namespace,
-        "conditionDataList": [{"paramType": "uri", "operator": operator, "paramName": "/", "paramValue": value}],
+        "conditionDataList": [{"paramType": "uri", "operator": rule.operator, "paramName": "/", "paramValue": rule.path}],
     });
     let made = dated(draft, made);
     draft.put(Table::Rule, &id, made);
 }
 
-fn put_metadata(
-    draft: &mut Draft<'_>,
-    service: &Service,
-    row: &Row,
-    (path, namespace): (&str, &str),
-) {
+/// Path by which metadata is found, and its namespace.
+struct MetadataKey<'a> {
+    path: &'a str,
+    namespace: &'a str,
+}
+
+fn put_metadata(draft: &mut Draft<'_>, service: &Service, row: &Row, key: MetadataKey<'_>) {
+    let MetadataKey { path, namespace } = key;
     let name = Name {
         table: Table::Metadata,
         namespace: namespace.to_owned(),

@@ -1,13 +1,19 @@
 //! The gateway's own interface over a store in memory.
 
 use serde_json::{Value, json};
+use tollhouse_shenyu_gateway::LocalCall;
 
 use super::Fixture;
+
+pub(super) fn call(method: &str, path: &str, query: &str, body: &str) -> LocalCall {
+    let [method, path, query] = [method, path, query].map(str::to_owned);
+    LocalCall { method, path, query, body: body.into() }
+}
 
 impl Fixture {
     async fn local(&self, method: &str, path: &str, query: &str, body: &Value) -> (u16, String) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        self.admin.call_local((method, path, query), body.as_bytes(), None).await
+        self.admin.call_local(&call(method, path, query, &body), None).await
     }
 
     async fn get_local(&self, path: &str, query: &str) -> Value {
@@ -183,8 +189,7 @@ async fn hostile_calls_are_refused_and_nothing_is_written() {
         ("GET", "/shenyu/plugin/saveOrUpdate", String::new(), 405),
     ];
     for (method, path, body, expected) in cases {
-        let (status, text) =
-            fixture.admin.call_local((method, path, ""), body.as_bytes(), None).await;
+        let (status, text) = fixture.admin.call_local(&call(method, path, "", &body), None).await;
         assert_eq!(status, expected, "{method} {path} {text}");
         let answer: Value = serde_json::from_str(&text).expect("it is JSON");
         assert!(answer["message"].is_string(), "{text}");
@@ -196,12 +201,12 @@ async fn hostile_calls_are_refused_and_nothing_is_written() {
 async fn what_is_another_namespaces_stays_there() {
     let fixture = Fixture::bare().await;
     let selector = json!({"id": "1", "pluginName": "divide"}).to_string();
-    let put = ("POST", "/shenyu/plugin/selector/saveOrUpdate", "");
-    let (status, _) = fixture.admin.call_local(put, selector.as_bytes(), Some("other")).await;
+    let put = call("POST", "/shenyu/plugin/selector/saveOrUpdate", "", &selector);
+    let (status, _) = fixture.admin.call_local(&put, Some("other")).await;
     assert_eq!(status, 200);
-    assert_eq!(fixture.admin.call_local(put, selector.as_bytes(), None).await.0, 400);
-    let all = ("GET", "/shenyu/cleanAll", "");
-    assert_eq!(fixture.admin.call_local(all, b"", None).await.0, 200);
+    assert_eq!(fixture.admin.call_local(&put, None).await.0, 400);
+    let all = call("GET", "/shenyu/cleanAll", "", "");
+    assert_eq!(fixture.admin.call_local(&all, None).await.0, 200);
     assert_eq!(fixture.store.list("/shenyu/selector/").await.expect("it answers").entries.len(), 1);
 }
 

@@ -66,10 +66,8 @@ async fn operators_and_the_local_interface_are_answered_once_their_change_serves
     let selector = json!({"pluginId": "5", "name": "s", "type": 1, "selectorConditions": []});
     let plugin =
         json!({"name": "divide", "enabled": true, "role": "Proxy", "sort": 200}).to_string();
-    let local = || {
-        let asked = ("POST", "/shenyu/plugin/saveOrUpdate", "");
-        fixture.admin.call_local(asked, plugin.as_bytes(), None)
-    };
+    let call = super::local::call("POST", "/shenyu/plugin/saveOrUpdate", "", &plugin);
+    let local = || fixture.admin.call_local(&call, None);
     let served = async |write: &mut (dyn Future<Output = Value> + Unpin)| {
         let early = tokio::time::timeout(Duration::from_secs(1), &mut *write).await;
         assert!(early.is_err(), "it does not serve yet: {early:?}");

@@ -137,7 +137,7 @@ impl Check<'_> {
             && !checked.shenyu.is_empty()
         {
             let settings = settings::data_plane(bootstrap);
-            match problems_of_shenyu(&checked.shenyu, (&settings, skipped)) {
+            match problems_of_shenyu(&checked.shenyu, &settings, skipped) {
                 Ok(problems) => checked.problems.extend(problems),
                 Err(error) => {
                     let reason = format!("the objects cannot be compiled: {error}");

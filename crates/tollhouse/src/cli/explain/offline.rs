@@ -81,7 +81,8 @@ impl Offline {
 /// If no runtime can be created.
 pub fn problems_of_shenyu(
     items: &[ShenyuItem],
-    (settings, skipped_plugins): (&Settings, &[String]),
+    settings: &Settings,
+    skipped_plugins: &[String],
 ) -> std::io::Result<Problems> {
     // Nodes need a runtime for name resolution; this one never runs.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;

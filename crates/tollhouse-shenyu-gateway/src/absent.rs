@@ -49,14 +49,14 @@ const fn protocol(row: Row) -> Absent {
     Absent { row, substitute: PROTOCOL }
 }
 
-/// All of them, by order.
+/// Plugins without a file, by order.
 const ABSENT: &[Absent] = &[
     pass(Row::protecting("global", -1)),
     // The gateway's own metrics cover every object.
     pass(Row::harmless("metrics", 15)),
     refused(Row::protecting("aiRequestTransformer", 65).with(Seed::new("53", "Ai"))),
     refused(Row::protecting("aiResponseTransformer", 66).with(Seed::new("66", "Ai"))),
-    // Its handles concern calls other than HTTP.
+    // Handles of this plugin concern calls other than HTTP.
     pass(Row::harmless("generalContext", 125).with(Seed::new("27", "Common").enabled())),
     refused(Row::protecting("mqtt", 125).with(Seed::new("28", "Proxy").config(r#"{"port":9500}"#))),
     refused(Row::protecting("aiPrompt", 170).with(Seed::new("52", "Ai"))),
@@ -83,7 +83,7 @@ const ABSENT: &[Absent] = &[
     protocol(Row::protecting("tars", 310).with(Seed::new("13", "Proxy").config(MANY_HANDLES))),
     protocol(Row::protecting("motan", 310)),
     protocol(Row::protecting("brpc", 310)),
-    // Its ports come from proxy selectors.
+    // Ports come from proxy selectors.
     pass(Row::harmless("tcp", 320).with(Seed::new("42", "Proxy").enabled())),
     pass(Row::protecting("response", 420)),
 ];

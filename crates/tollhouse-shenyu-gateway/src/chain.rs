@@ -221,15 +221,16 @@ impl Chain {
                     None => turn.begin_anew(&path),
                 },
                 Verdict::Node => {
+                    let Some(target) = target else {
+                        return Flow::from(self.refusal(Answer::NoHealthyUpstream));
+                    };
                     if let Err(refusal) = self.prepare_answer(cx, turn).await {
                         return Flow::Answer(refusal);
                     }
                     if let Some(uri) = turn.node_uri() {
                         cx.edits().set_upstream_uri(&uri);
                     }
-                    if let Some(target) = target {
-                        cx.choose_upstream(target);
-                    }
+                    cx.choose_upstream(target);
                     return Flow::Continue;
                 }
             }
@@ -294,10 +295,14 @@ impl Chain {
         {
             return Verdict::Answered(refusal);
         }
-        slot.action.act(&mut self.run_of(cx, turn)).await
+        slot.action.act(&mut self.context(cx, turn)).await
     }
 
-    fn run_of<'r, 'c>(&'r self, cx: &'r mut RequestContext<'c>, turn: &'r mut Turn) -> Run<'r, 'c> {
+    fn context<'r, 'c>(
+        &'r self,
+        cx: &'r mut RequestContext<'c>,
+        turn: &'r mut Turn,
+    ) -> Run<'r, 'c> {
         let Self { engine, applications, terms, .. } = self;
         Run { cx, turn, engine, applications, terms }
     }
@@ -314,7 +319,7 @@ impl Chain {
     ) -> Result<(), Box<plugin::Answer<'o>>> {
         for link in &self.answer_links {
             let verdict = match link.select(&self.engine, &turn.view(cx.exchange())) {
-                Choice::Slot(slot) => slot.action.act(&mut self.run_of(cx, turn)).await,
+                Choice::Slot(slot) => slot.action.act(&mut self.context(cx, turn)).await,
                 Choice::Unclear => Verdict::Refused(Answer::InternalException),
                 Choice::Unmatched | Choice::NoRule => continue,
             };

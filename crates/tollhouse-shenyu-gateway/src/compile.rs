@@ -55,7 +55,7 @@ pub(crate) fn compile(
         Engine::rebuild(objects, before.as_ref().map(|before| &before.engine));
     let (applications, refused) = applications(parts, carryover);
     problems.extend(refused);
-    let (tcp_targets, refused) = tcp::compile(parts, terms.opens_ports);
+    let (tcp_targets, refused) = tcp::compile(parts, &terms);
     problems.extend(refused);
     let counts_before = std::mem::take(&mut carryover.counts);
     let mut compiler = Compiler {

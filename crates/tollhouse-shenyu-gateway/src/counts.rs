@@ -11,7 +11,7 @@ use crate::engines::Scripts;
 use crate::plugins::cache::store::{Cache, CachedResponse};
 use crate::plugins::rate_limiter::limiter::redis::ScriptCall;
 use crate::plugins::rate_limiter::limiter::{Limiter, LimiterRule};
-use crate::shared::breaker::{Breaker, BreakerRule, End, Passed};
+use crate::shared::breaker::{Admission, Breaker, BreakerRule, End};
 
 /// State of one rule, shared by all cores.
 #[derive(Debug)]
@@ -138,16 +138,12 @@ impl Drop for Permit {
 #[derive(Debug)]
 pub(crate) struct Call {
     breaker: Shared<Breaker>,
-    passed: Option<Passed>,
+    passed: Option<Admission>,
     began_ms: u64,
 }
 
 impl Shared<Breaker> {
     /// Begins a call, and returns it with the milliseconds to wait before it.
-    ///
-    /// # Errors
-    ///
-    /// The answer to a refused call.
     pub(crate) fn begin(&self, now_ms: u64) -> Result<(Call, u64), Answer> {
         let passed = self.lock().begin(now_ms)?;
         let call = Call { breaker: self.clone(), passed: Some(passed), began_ms: now_ms };

@@ -16,10 +16,6 @@ use crate::shared::record_store::RecordPlace;
 /// Access to network connections.
 pub trait Engines: Debug + Send + Sync {
     /// Returns access to Redis servers. Connects when the first script runs.
-    ///
-    /// # Errors
-    ///
-    /// If these servers cannot be used.
     fn redis(&self, servers: &RedisServers) -> Result<Arc<dyn Scripts>, EngineError>;
 
     /// Returns the sink for a destination of records; equal destinations share one.

@@ -7,7 +7,7 @@ use tollhouse_plugin as plugin;
 use tollhouse_plugin::response::ResponseContext;
 use tollhouse_plugin::{Exchange, RequestContext};
 use tollhouse_shenyu::answer::{Answer, Statuses};
-use tollhouse_shenyu::filters::{Cross, Filters, HEALTHY, Taken, collapse, fallback_answer};
+use tollhouse_shenyu::filters::{Cross, Filters, HEALTHY, OwnPath, collapse, fallback_answer};
 
 use crate::actuator::Actuator;
 use crate::local::{self, LocalCall, LocalInterface};
@@ -75,7 +75,7 @@ impl Entrance {
         cx: &mut RequestContext<'_>,
     ) -> Option<plugin::Answer<'o>> {
         let taken = self.filters.taken(path);
-        if taken == Some(Taken::Local) {
+        if taken == Some(OwnPath::Local) {
             return Some(self.call_local(path, cx).await);
         }
         if self.cross_headers(cx.exchange()).is_some() && cx.method() == b"OPTIONS" {
@@ -83,20 +83,20 @@ impl Entrance {
             return Some(text(200, ""));
         }
         match taken {
-            Some(Taken::Actuator(path)) => {
+            Some(OwnPath::Actuator(path)) => {
                 let page = self.actuator.as_ref().and_then(|actuator| actuator.answer(path));
                 return Some(page.unwrap_or_else(|| {
                     plugin::Answer::text(404, &b"{\"code\":404,\"message\":\"Not Found\"}"[..])
                         .with_header("Content-Type", JSON)
                 }));
             }
-            Some(Taken::Health) => return Some(text(200, HEALTHY)),
-            Some(Taken::Excluded) => return Some(text(200, "")),
-            Some(Taken::Fallback(path)) => {
+            Some(OwnPath::Health) => return Some(text(200, HEALTHY)),
+            Some(OwnPath::Excluded) => return Some(text(200, "")),
+            Some(OwnPath::Fallback(path)) => {
                 let body = fallback_answer(path).ok_or(Answer::InvocationFailed);
                 return Some(body.map_or_else(|it| self.refused(it), |body| text(200, &body)));
             }
-            Some(Taken::Local) | None => {}
+            Some(OwnPath::Local) | None => {}
         }
         if self.filters.file_bytes_max > 0
             && is_form_with_files(cx.exchange())
@@ -114,7 +114,7 @@ impl Entrance {
         cx: &mut RequestContext<'_>,
     ) -> Option<plugin::Answer<'o>> {
         let path = uri.split('?').next().unwrap_or_default();
-        if self.filters.taken(path) == Some(Taken::Local) {
+        if self.filters.taken(path) == Some(OwnPath::Local) {
             return Some(self.call_local(uri, cx).await);
         }
         self.actuator.as_ref().and_then(|actuator| actuator.answer(path))

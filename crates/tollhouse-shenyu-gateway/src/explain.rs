@@ -51,8 +51,10 @@ impl Chain {
                         continue 'beginnings;
                     }
                     Prediction::Node(uri) => {
+                        let Some(target) = target else {
+                            return self.answer(Answer::NoHealthyUpstream, None);
+                        };
                         let refusal = self.refused_answer(exchange, &mut turn, steps);
-                        let target = target.unwrap_or_default();
                         return refusal.unwrap_or(CourseEnd::Node { target, uri });
                     }
                     Prediction::Refused(answer) => return self.answer(answer, None),

@@ -99,7 +99,7 @@ impl<P> From<P> for Compiled<P> {
 /// Parts of a request that an action depends on. The chain runs only if one needs more than the
 /// path.
 pub(crate) enum Needs<'a> {
-    /// None, because all requests pass.
+    /// All requests pass.
     Nothing,
     /// The path, and sizes if this rule limits them: the request goes to a node unchanged.
     Path(&'a DivideRule),

@@ -108,7 +108,8 @@ macro_rules! shenyu_plugins {
                 return Ok(());
             }
             $(if plugin == <$module::$plugin as ShenyuPlugin>::ROW.name {
-                return <$module::$plugin as ShenyuPlugin>::check_handle(handle).map_err(|error| error.to_string());
+                return <$module::$plugin as ShenyuPlugin>::check_handle(handle)
+                    .map_err(|error| error.to_string());
             })*
             Ok(())
         }

@@ -16,7 +16,7 @@ use crate::shared::breaker::{Breaker, BreakerRule};
 use crate::shared::nodes::DivideRule;
 use crate::target::{self, Again, Nodes, Target};
 
-/// What the compilation of rules uses and adds to.
+/// Shared state during a compilation: that of the chain before, and of the new one.
 pub(crate) struct Resources<'a> {
     engines: Option<&'a Arc<dyn Engines>>,
     counts_before: &'a Counts,
@@ -41,10 +41,6 @@ impl<'a> Resources<'a> {
     }
 
     /// Returns the network connections; `servers` names those that a rule needs.
-    ///
-    /// # Errors
-    ///
-    /// If no connections are available.
     pub(crate) fn engines(&self, servers: &'static str) -> Result<&Arc<dyn Engines>, BuildError> {
         self.engines.ok_or(BuildError::NoConnections(servers))
     }

@@ -52,10 +52,6 @@ impl Sources {
     }
 
     /// Parses and stores an object. If that fails, the last valid version stays.
-    ///
-    /// # Errors
-    ///
-    /// If the text is not an object of its kind.
     pub fn put(&mut self, kind: Kind, id: &str, text: &str) -> Result<(), SourceError> {
         let id = id.to_owned();
         match kind {

@@ -14,6 +14,7 @@ use crate::error::{NodesError, PortError};
 use crate::parts::Parts;
 use crate::shared::nodes::{DivideRule, divide_nodes};
 use crate::target::{self, Nodes};
+use crate::terms::Terms;
 
 /// Most ports of a gateway; each costs a socket on every core.
 const PORTS_MAX: usize = 64;
@@ -30,7 +31,7 @@ pub struct TcpTarget {
 
 /// Compiles the ports of all proxy selectors if `tcp` is enabled, and reports those that cannot be
 /// opened.
-pub(crate) fn compile(parts: &Parts, opens_ports: bool) -> (Vec<TcpTarget>, Vec<Problem>) {
+pub(crate) fn compile(parts: &Parts, terms: &Terms) -> (Vec<TcpTarget>, Vec<Problem>) {
     let is_on = parts.plugins.iter().any(|plugin| plugin.name == "tcp" && plugin.enabled);
     if !is_on {
         return (Vec::new(), Vec::new());
@@ -41,7 +42,7 @@ pub(crate) fn compile(parts: &Parts, opens_ports: bool) -> (Vec<TcpTarget>, Vec<
     let is_own =
         |selector: &&Arc<ProxySelector>| matches!(selector.plugin_name.as_str(), "" | "tcp");
     for selector in parts.proxy_selectors.iter().filter(is_own) {
-        let made = match opens_ports {
+        let made = match terms.opens_ports {
             true => compile_one(selector, parts, &ports),
             false => Err(PortError::NotOpened),
         };

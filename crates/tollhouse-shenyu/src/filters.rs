@@ -45,7 +45,7 @@ pub struct Filters {
 
 /// Handling of a request, by its path alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken<'a> {
+pub enum OwnPath<'a> {
     /// Call to the gateway's own interface.
     Local,
     /// Health check.
@@ -65,9 +65,9 @@ impl Filters {
     }
 
     /// Returns the filter that answers a path; `None` leaves the request to plugins.
-    pub fn taken<'a>(&self, path: &'a str) -> Option<Taken<'a>> {
+    pub fn taken<'a>(&self, path: &'a str) -> Option<OwnPath<'a>> {
         if self.local_key.is_some() && path.starts_with(LOCAL_PREFIX) {
-            return Some(Taken::Local);
+            return Some(OwnPath::Local);
         }
         // Unlike ShenYu, whole segments are compared, so that a service may have a path such as
         // `/actuator-x`.
@@ -77,15 +77,15 @@ impl Filters {
             })
         };
         if self.actuator && path.starts_with(ACTUATOR_PREFIX) && path != HEALTH_PATH {
-            return Some(Taken::Actuator(path));
+            return Some(OwnPath::Actuator(path));
         }
         if path == HEALTH_PATH && self.actuator || self.health_prefixes.iter().any(is_health) {
-            return Some(Taken::Health);
+            return Some(OwnPath::Health);
         }
         if self.exclude.contains(path) {
-            return Some(Taken::Excluded);
+            return Some(OwnPath::Excluded);
         }
-        self.fallback.contains(path).then_some(Taken::Fallback(path))
+        self.fallback.contains(path).then_some(OwnPath::Fallback(path))
     }
 }
 
@@ -211,16 +211,16 @@ mod tests {
             ..Filters::default()
         };
         for (path, expected) in [
-            ("/shenyu/plugin/deleteAll", Some(Taken::Local)),
+            ("/shenyu/plugin/deleteAll", Some(OwnPath::Local)),
             ("/shenyu", None),
-            ("/actuator", Some(Taken::Health)),
-            ("/actuator/health", Some(Taken::Health)),
+            ("/actuator", Some(OwnPath::Health)),
+            ("/actuator/health", Some(OwnPath::Health)),
             ("/actuator-x", None),
-            ("/live/now", Some(Taken::Health)),
-            ("/favicon.ico", Some(Taken::Excluded)),
+            ("/live/now", Some(OwnPath::Health)),
+            ("/favicon.ico", Some(OwnPath::Excluded)),
             ("/favicon.icon", None),
-            ("/fallback/hystrix", Some(Taken::Excluded)),
-            ("/fallback/sentinel", Some(Taken::Fallback("/fallback/sentinel"))),
+            ("/fallback/hystrix", Some(OwnPath::Excluded)),
+            ("/fallback/sentinel", Some(OwnPath::Fallback("/fallback/sentinel"))),
             ("/fallback/resilience4j", None),
         ] {
             assert_eq!(filters.taken(path), expected, "{path}");

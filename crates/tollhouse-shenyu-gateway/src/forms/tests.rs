@@ -53,9 +53,9 @@ fn asked(pointer: &str) -> BTreeSet<&'static str> {
 /// Another name for brokers, and what is only refused.
 const UNASKED_OF_KAFKA: [&str; 2] = ["bootstrapServer", "compressAlg"];
 
-#[test]
-fn a_form_asks_for_what_the_plugin_reads_and_for_nothing_else() {
-    let cases: Vec<(&str, BTreeSet<&str>)> = vec![
+/// Places of forms, and the members that the gateway reads there.
+fn readers() -> Vec<(&'static str, BTreeSet<&'static str>)> {
+    vec![
         ("divide/selector/items", read::<nodes::HandleNode>()),
         ("websocket/selector/items", read::<nodes::HandleNode>()),
         ("grpc/selector/items", read::<nodes::HandleNode>()),
@@ -114,8 +114,12 @@ fn a_form_asks_for_what_the_plugin_reads_and_for_nothing_else() {
         ("loggingClickHouse/rule", read::<record_rule::Handle>()),
         ("casdoor/config", read::<casdoor::Config>()),
         ("oauth2/config", read::<oauth2::client::Config>()),
-    ];
-    for (place, mut fields) in cases {
+    ]
+}
+
+#[test]
+fn a_form_asks_for_what_the_plugin_reads_and_for_nothing_else() {
+    for (place, mut fields) in readers() {
         let asked = asked(&format!("/plugins/{place}"));
         // One reader is for the rules and the configuration of this plugin.
         match place {

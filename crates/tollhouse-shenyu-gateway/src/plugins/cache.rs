@@ -85,4 +85,3 @@ fn key(id: &str, cx: &RequestContext<'_>, turn: &Turn) -> Vec<u8> {
     cx.write_identities(&mut key);
     key
 }
-

@@ -67,7 +67,7 @@ pub(crate) struct Config {
 }
 
 #[derive(Deserialize)]
-struct Granted {
+struct TokenResponse {
     access_token: String,
 }
 
@@ -139,7 +139,7 @@ impl CasdoorRule {
 
     /// Returns the token in the answer to such a form.
     pub fn granted(&self, answer: &[u8]) -> Option<String> {
-        let granted: Granted = serde_json::from_slice(answer).ok()?;
+        let granted: TokenResponse = serde_json::from_slice(answer).ok()?;
         Some(granted.access_token).filter(|token| !token.is_empty())
     }
 
@@ -159,9 +159,8 @@ pub(crate) struct CasdoorGate {
 
 impl ShenyuPlugin for CasdoorGate {
     // ShenYu's gateways read the configuration even if the plugin is disabled, and fail without it.
-    const ROW: Row = Row::protecting("casdoor", 40).with(
-        Seed::new("39", "Authentication").config(r#"{"endpoint":"http://localhost:8000"}"#),
-    );
+    const ROW: Row = Row::protecting("casdoor", 40)
+        .with(Seed::new("39", "Authentication").config(r#"{"endpoint":"http://localhost:8000"}"#));
 
     fn compile(place: &Place<'_>, resources: &mut Resources<'_>) -> CompileResult<Self> {
         let rule = CasdoorRule::read(place.config())?;
@@ -371,7 +370,8 @@ mod tests {
     #[test]
     fn places_are_bounded_and_go_back() {
         let under_way = AtomicUsize::new(0);
-        let places: Vec<_> = (0..CODES_UNDER_WAY_MAX).map(|_| ExchangePermit::take(&under_way)).collect();
+        let places: Vec<_> =
+            (0..CODES_UNDER_WAY_MAX).map(|_| ExchangePermit::take(&under_way)).collect();
         assert!(places.iter().all(Option::is_some) && ExchangePermit::take(&under_way).is_none());
         drop(places);
         assert!(ExchangePermit::take(&under_way).is_some());

@@ -3,7 +3,7 @@
 use tollhouse_plugin::RequestContext;
 
 use crate::plugin::prelude::*;
-use crate::shared::cryptor::{self, Crypted, CryptorRule};
+use crate::shared::cryptor::{self, CryptOutcome, CryptorRule};
 use crate::shared::edits::EDITED_BODY_BYTES_MAX;
 
 #[derive(Debug)]
@@ -29,10 +29,7 @@ impl ShenyuPlugin for CryptorRequest {
 
 /// Decrypts or encrypts fields of a request body. A body that is too long or contains none of the
 /// fields is refused; a request without a body passes.
-async fn crypt_body(
-    rule: &Arc<CryptorRequest>,
-    cx: &mut RequestContext<'_>,
-) -> Result<(), Answer> {
+async fn crypt_body(rule: &Arc<CryptorRequest>, cx: &mut RequestContext<'_>) -> Result<(), Answer> {
     if cx.read_body(EDITED_BODY_BYTES_MAX as u64).await.is_err() {
         return Err(Answer::RequestTooLarge);
     }
@@ -43,14 +40,13 @@ async fn crypt_body(
     let rule = Arc::clone(rule);
     let crypted = cx.examine_body(move |body| rule.0.crypt(body)).await;
     match crypted.map_err(|_| Answer::RequestTooLarge)? {
-        Crypted::FieldMissing | Crypted::NoObject => {
+        CryptOutcome::FieldMissing | CryptOutcome::NoObject => {
             return Err(Answer::CryptorRequestLacks("fieldNames"));
         }
-        Crypted::Body(body) => cx.edits().body = Some(body),
-        Crypted::NotDecrypted => return Err(Answer::DecryptionFailed),
-        Crypted::NotEncrypted => return Err(Answer::EncryptionFailed),
-        Crypted::TooHeavy => return Err(Answer::RequestTooLarge),
+        CryptOutcome::Body(body) => cx.edits().body = Some(body),
+        CryptOutcome::NotDecrypted => return Err(Answer::DecryptionFailed),
+        CryptOutcome::NotEncrypted => return Err(Answer::EncryptionFailed),
+        CryptOutcome::TooHeavy => return Err(Answer::RequestTooLarge),
     }
     Ok(())
 }
-

@@ -7,7 +7,7 @@ use tollhouse_shenyu::answer::Statuses;
 
 use crate::plugin::prelude::*;
 use crate::reply::reply;
-use crate::shared::cryptor::{self, Crypted, CryptorRule};
+use crate::shared::cryptor::{self, CryptOutcome, CryptorRule};
 use crate::shared::edits::EDITED_BODY_BYTES_MAX;
 
 #[derive(Debug)]
@@ -60,12 +60,13 @@ impl ResponseEdit for CryptorResponse {
 /// but cannot be read is an error, because it must not be sent.
 fn crypted_answer(rule: &CryptorRule, body: &[u8]) -> Result<Option<Vec<u8>>, Answer> {
     match rule.crypt(body) {
-        Crypted::FieldMissing => Ok(None),
-        Crypted::NoObject if !rule.encrypts() => Ok(None),
-        Crypted::Body(body) => Ok(Some(body)),
-        Crypted::NoObject | Crypted::NotDecrypted | Crypted::NotEncrypted | Crypted::TooHeavy => {
-            Err(unreadable(rule))
-        }
+        CryptOutcome::FieldMissing => Ok(None),
+        CryptOutcome::NoObject if !rule.encrypts() => Ok(None),
+        CryptOutcome::Body(body) => Ok(Some(body)),
+        CryptOutcome::NoObject
+        | CryptOutcome::NotDecrypted
+        | CryptOutcome::NotEncrypted
+        | CryptOutcome::TooHeavy => Err(unreadable(rule)),
     }
 }
 
@@ -140,4 +141,3 @@ impl BodyFilter for CryptFilter {
         true
     }
 }
-

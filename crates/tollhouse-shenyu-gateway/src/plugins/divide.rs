@@ -3,16 +3,18 @@
 use tollhouse_shenyu::matching::RpcType;
 
 use crate::plugin::prelude::*;
-use crate::shared::nodes::DivideRule;
 use crate::shared::forward;
+use crate::shared::nodes::DivideRule;
 
 #[derive(Debug)]
 pub(crate) struct Divide(DivideRule);
 
 impl ShenyuPlugin for Divide {
-    const ROW: Row = Row::harmless("divide", 200)
-        .at(Stage::Proxy(RpcType::Http))
-        .with(Seed::new("5", "Proxy").enabled().config(r#"{"multiSelectorHandle":"1","multiRuleHandle":"0"}"#));
+    const ROW: Row = Row::harmless("divide", 200).at(Stage::Proxy(RpcType::Http)).with(
+        Seed::new("5", "Proxy")
+            .enabled()
+            .config(r#"{"multiSelectorHandle":"1","multiRuleHandle":"0"}"#),
+    );
 
     fn compile(place: &Place<'_>, resources: &mut Resources<'_>) -> CompileResult<Self> {
         let rule = DivideRule::read(place.handle())?;

@@ -150,11 +150,7 @@ impl DubboCaller {
     }
 
     /// Tries one server after the other as long as they cannot be reached.
-    async fn ask(
-        &self,
-        method: &DubboMethod,
-        arguments: &Arguments,
-    ) -> Result<CallResult, Answer> {
+    async fn ask(&self, method: &DubboMethod, arguments: &Arguments) -> Result<CallResult, Answer> {
         let call = Invocation {
             service: &method.service,
             version: &method.version,

@@ -11,8 +11,8 @@ use tollhouse_shenyu::model::Metadata;
 
 use self::method::{GrpcMethod, frames_of_body, json_of_message};
 use crate::plugin::prelude::*;
-use crate::shared::nodes::DivideRule;
 use crate::shared::forward;
+use crate::shared::nodes::DivideRule;
 
 /// Longest silence of a node in milliseconds. The call itself ends with the timeout of its method,
 /// which may be as long.
@@ -81,10 +81,7 @@ fn read(handle: Option<&str>) -> Result<DivideRule, HandleError> {
 /// # Errors
 ///
 /// The answer to a request that is not a valid call.
-async fn call(
-    metadata: Option<&Metadata>,
-    cx: &mut RequestContext<'_>,
-) -> Result<(), Answer> {
+async fn call(metadata: Option<&Metadata>, cx: &mut RequestContext<'_>) -> Result<(), Answer> {
     let method = metadata.and_then(GrpcMethod::read).ok_or(Answer::MetadataError)?;
     let body = cx.read_body(MESSAGE_BYTES_MAX as u64).await;
     if body.map_err(|_| Answer::RequestTooLarge)?.trim_ascii().is_empty() {

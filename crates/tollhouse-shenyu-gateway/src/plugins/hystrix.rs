@@ -2,8 +2,8 @@
 
 use crate::plugin::prelude::*;
 use crate::shared::breaker::{
-    Absent, BreakerRule, Circuit, FAILED_CALL, Failures, Fallback, Refusals, Trips, Window, positive,
-    ratio,
+    Absent, BreakerRule, Circuit, FAILED_CALL, Failures, Fallback, Refusals, Trips, Window,
+    positive, ratio,
 };
 use crate::shared::breaker_gate::{BreakerGate, Labels};
 

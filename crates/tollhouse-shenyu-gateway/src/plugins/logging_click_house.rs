@@ -1,8 +1,8 @@
 //! Plugin `loggingClickHouse`: records exchanges in ClickHouse.
 
 use crate::plugin::prelude::*;
-use crate::shared::recorder::Recorder;
 use crate::shared::record_store::StoreKind;
+use crate::shared::recorder::Recorder;
 
 #[derive(Debug)]
 pub(crate) struct LoggingClickHouse(Recorder);

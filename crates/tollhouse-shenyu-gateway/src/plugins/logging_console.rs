@@ -1,15 +1,14 @@
 //! Plugin `loggingConsole`: records exchanges in the gateway's own log.
 
 use crate::plugin::prelude::*;
-use crate::shared::recorder::Recorder;
 use crate::shared::record_rule::RecordRule;
+use crate::shared::recorder::Recorder;
 
 #[derive(Debug)]
 pub(crate) struct LoggingConsole(Recorder);
 
 impl ShenyuPlugin for LoggingConsole {
-    const ROW: Row = Row::harmless("loggingConsole", 160)
-        .with(Seed::new("18", "Logging"));
+    const ROW: Row = Row::harmless("loggingConsole", 160).with(Seed::new("18", "Logging"));
     const EFFECT: Effect = Effect::Passes;
 
     fn compile(place: &Place<'_>, _: &mut Resources<'_>) -> CompileResult<Self> {

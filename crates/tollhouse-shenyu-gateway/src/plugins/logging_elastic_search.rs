@@ -1,8 +1,8 @@
 //! Plugin `loggingElasticSearch`: records exchanges in Elasticsearch.
 
 use crate::plugin::prelude::*;
-use crate::shared::recorder::Recorder;
 use crate::shared::record_store::StoreKind;
+use crate::shared::recorder::Recorder;
 
 #[derive(Debug)]
 pub(crate) struct LoggingElasticSearch(Recorder);

@@ -3,16 +3,16 @@
 
 use crate::absent::LOGS;
 use crate::plugin::prelude::*;
-use crate::shared::recorder::{Recorder, SERVERS};
 use crate::shared::record_rule::RecordRule;
 use crate::shared::record_store::{KafkaTopic, RecordPlace};
+use crate::shared::recorder::{Recorder, SERVERS};
 
 #[derive(Debug)]
 pub(crate) struct LoggingKafka(Recorder);
 
 impl ShenyuPlugin for LoggingKafka {
-    const ROW: Row = Row::harmless("loggingKafka", 180)
-        .with(Seed::new("33", "Logging").config(LOGS));
+    const ROW: Row =
+        Row::harmless("loggingKafka", 180).with(Seed::new("33", "Logging").config(LOGS));
     const EFFECT: Effect = Effect::Passes;
 
     fn compile(place: &Place<'_>, resources: &mut Resources<'_>) -> CompileResult<Self> {

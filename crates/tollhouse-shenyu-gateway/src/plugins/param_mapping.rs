@@ -59,10 +59,7 @@ impl ShenyuPlugin for ParamMapping {
 ///
 /// # Errors
 /// The answer to a request that declares JSON and has no body.
-async fn edit_body(
-    mapping: &Arc<ParamMapping>,
-    cx: &mut RequestContext<'_>,
-) -> Result<(), Answer> {
+async fn edit_body(mapping: &Arc<ParamMapping>, cx: &mut RequestContext<'_>) -> Result<(), Answer> {
     let kind = cx.header("content-type").map(|kind| kind.to_ascii_lowercase()).unwrap_or_default();
     let is_form = kind.starts_with(b"application/x-www-form-urlencoded");
     let is_json = kind.starts_with(b"application/json");
@@ -104,4 +101,3 @@ fn edit_form(edits: &BodyEdits, body: &[u8]) -> Vec<u8> {
     let pairs: Vec<_> = members.map(|(name, value)| (name, text(value))).collect();
     form::encode(&pairs).into_bytes()
 }
-

@@ -81,9 +81,10 @@ impl ShenyuPlugin for RedirectRule {
         match self {
             Self::Pass => Prediction::Next(Effect::Passes),
             Self::Inside(path) => Prediction::Anew(path.clone()),
-            Self::Elsewhere { location, status } => {
-                Prediction::End(CourseEnd::Elsewhere { status: *status, location: location.clone() })
-            }
+            Self::Elsewhere { location, status } => Prediction::End(CourseEnd::Elsewhere {
+                status: *status,
+                location: location.clone(),
+            }),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::plugin::prelude::*;
 use crate::shared::breaker::{
-    Absent, BreakerRule, Circuit, FAILED_CALL, Failures, Fallback, Flow, Refusals, Trips, WINDOW_MAX,
-    Window, fraction, positive,
+    Absent, BreakerRule, Circuit, FAILED_CALL, Failures, Fallback, Flow, Refusals, Trips,
+    WINDOW_MAX, Window, fraction, positive,
 };
 use crate::shared::breaker_gate::{BreakerGate, Labels};
 

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use regex::Regex;
-use tollhouse_shenyu::matching::Engine;
 use tollhouse_shenyu::expression;
+use tollhouse_shenyu::matching::Engine;
 
 use crate::plugin::prelude::*;
 use crate::shared::percentage::{Paths, percentage};
@@ -220,9 +220,7 @@ fn rewrite(rule: &RewriteRule, draw: u64, turn: &mut Turn, engine: &Engine) {
     }
     let base = match (&*turn.rewrite_context_path, &turn.real) {
         ("", _) => Cow::Borrowed(&*turn.asked),
-        (context, real) => {
-            Cow::Owned(format!("{context}{}", real.as_ref().unwrap_or(&turn.asked)))
-        }
+        (context, real) => Cow::Owned(format!("{context}{}", real.as_ref().unwrap_or(&turn.asked))),
     };
     let Some(path) = rule.apply(&base) else { return };
     if rule.rewrites_metadata {

@@ -67,10 +67,8 @@ pub(crate) fn read(handle: Option<&str>) -> Result<BreakerRule, HandleError> {
     let limits = handle.flow_rule_enable != Some(0);
     // Depending on its version, the admin sends numbers or texts. An unreadable one gets the
     // default, as in ShenYu.
-    let is_zero =
-        handle.flow_rule_count.as_deref().is_some_and(|it| it.trim().parse() == Ok(0.0));
-    let limit =
-        if is_zero { 0 } else { whole(fraction(handle.flow_rule_count.as_deref(), 1.0)) };
+    let is_zero = handle.flow_rule_count.as_deref().is_some_and(|it| it.trim().parse() == Ok(0.0));
+    let limit = if is_zero { 0 } else { whole(fraction(handle.flow_rule_count.as_deref(), 1.0)) };
     let by_calls = handle.flow_rule_grade != Some(0);
     let queues = matches!(handle.flow_rule_control_behavior, Some(2 | 3));
     let count = fraction(handle.degrade_rule_count.as_deref(), 1.0);
@@ -81,9 +79,7 @@ pub(crate) fn read(handle: Option<&str>) -> Result<BreakerRule, HandleError> {
         _ => Trips::FailureRatioAbove(count.min(1.0)),
     };
     let circuit = Circuit {
-        window: Window::Seconds(
-            positive(handle.degrade_rule_stat_intervals, 1).min(WINDOW_MAX),
-        ),
+        window: Window::Seconds(positive(handle.degrade_rule_stat_intervals, 1).min(WINDOW_MAX)),
         calls_min: positive(handle.degrade_rule_min_request_amount, 5),
         trips,
         open_ms: positive(handle.degrade_rule_time_window, 1).saturating_mul(1_000),

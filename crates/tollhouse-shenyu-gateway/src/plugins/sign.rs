@@ -5,7 +5,7 @@ pub(crate) mod signature;
 use tollhouse_plugin::{Identity, RequestContext};
 
 pub(crate) use self::signature::SignRule;
-use self::signature::{SignHeaders, Signed};
+use self::signature::{SignHeaders, SignedRequest};
 use crate::plugin::prelude::*;
 use crate::shared::form;
 use crate::view::text_header;
@@ -46,7 +46,7 @@ fn check_signature(rule: &SignRule, run: &mut Run<'_, '_>) -> Result<(), Answer>
     }
     let query = turn.query.as_deref().map(form::decode);
     let raw_query = turn.query.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-    let signed = Signed {
+    let signed = SignedRequest {
         headers: SignHeaders {
             version: &version,
             app_key: &app_key,

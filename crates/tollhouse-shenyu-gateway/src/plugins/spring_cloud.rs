@@ -5,10 +5,8 @@ use tollhouse_shenyu::matching::RpcType;
 use tollhouse_shenyu::model::DiscoveryUpstreams;
 
 use crate::plugin::prelude::*;
-use crate::shared::nodes::{
-    DivideNode, DivideRule, HandleNode, discovered, gray_alone, in_handle,
-};
 use crate::shared::forward;
+use crate::shared::nodes::{DivideNode, DivideRule, HandleNode, discovered, gray_alone, in_handle};
 use crate::target::Nodes;
 
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use tollhouse_shenyu::matching::RpcType;
 
 use crate::plugin::prelude::*;
-use crate::shared::nodes::DivideRule;
 use crate::shared::forward;
+use crate::shared::nodes::DivideRule;
 
 #[derive(Debug)]
 pub(crate) struct WebSocket(DivideRule);

@@ -170,7 +170,7 @@ pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
 
 /// Admission of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Passed {
+pub struct Admission {
     /// Time to wait before the call, in milliseconds.
     pub wait_ms: u64,
     /// Number of the opening that this trial call belongs to, if it is one.
@@ -244,11 +244,7 @@ impl Breaker {
     }
 
     /// Admits or refuses a call at `now_ms`. Every admitted call must be ended with [`Self::end`].
-    ///
-    /// # Errors
-    ///
-    /// The answer to a refused call.
-    pub fn begin(&mut self, now_ms: u64) -> Result<Passed, Answer> {
+    pub fn begin(&mut self, now_ms: u64) -> Result<Admission, Answer> {
         if let State::Open { until_ms } = self.state {
             let Some(circuit) = self.rule.circuit.as_ref().filter(|_| now_ms >= until_ms) else {
                 return Err(self.rule.refusals.circuit);
@@ -270,11 +266,11 @@ impl Breaker {
             }
             State::Closed | State::Open { .. } => None,
         };
-        Ok(Passed { wait_ms, probe })
+        Ok(Admission { wait_ms, probe })
     }
 
     /// Records the end of an admitted call.
-    pub fn end(&mut self, passed: Passed, end: End, now_ms: u64) {
+    pub fn end(&mut self, passed: Admission, end: End, now_ms: u64) {
         self.open_calls = self.open_calls.saturating_sub(1);
         let Some(circuit) = self.rule.circuit.clone() else { return };
         let has_failed = match (end, circuit.trips) {
@@ -301,16 +297,17 @@ impl Breaker {
             }
             (State::Closed, None) => {
                 if let Some(has_failed) = has_failed {
-                    self.note(&circuit, has_failed, now_ms);
+                    self.note(&circuit, u64::from(has_failed), now_ms);
                 }
             }
             _ => {}
         }
     }
 
-    fn note(&mut self, circuit: &Circuit, has_failed: bool, now_ms: u64) {
+    /// Records one call, of which `failed` have failed.
+    fn note(&mut self, circuit: &Circuit, failed: u64, now_ms: u64) {
         let second = now_ms / 1_000;
-        let bucket = Bucket { second, calls: 1, failed: u64::from(has_failed) };
+        let bucket = Bucket { second, calls: 1, failed };
         match (circuit.window, self.outcomes.back_mut()) {
             (Window::Seconds(_), Some(last)) if last.second == second => {
                 last.calls += 1;

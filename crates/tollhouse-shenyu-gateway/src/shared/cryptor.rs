@@ -72,7 +72,7 @@ pub enum Unusable {
 
 /// Outcome for a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Crypted {
+pub enum CryptOutcome {
     /// The body has none of the fields.
     FieldMissing,
     /// The body is not a JSON object.
@@ -150,12 +150,12 @@ impl CryptorRule {
 
     /// Decrypts or encrypts the fields of a body. Costs one RSA operation per field; one with a
     /// private key takes tenths of a millisecond.
-    pub fn crypt(&self, body: &[u8]) -> Crypted {
+    pub fn crypt(&self, body: &[u8]) -> CryptOutcome {
         if !is_light(body) {
-            return Crypted::TooHeavy;
+            return CryptOutcome::TooHeavy;
         }
         let Ok(mut value @ Value::Object(_)) = serde_json::from_slice::<Value>(body) else {
-            return Crypted::NoObject;
+            return CryptOutcome::NoObject;
         };
         let mut result = None;
         for field in &self.fields {
@@ -165,8 +165,8 @@ impl CryptorRule {
                 other => other.to_string(),
             };
             let crypted = match &self.way {
-                Way::Decrypt(key) => key.decrypt(&text).ok_or(Crypted::NotDecrypted),
-                Way::Encrypt(key) => key.encrypt(&text).ok_or(Crypted::NotEncrypted),
+                Way::Decrypt(key) => key.decrypt(&text).ok_or(CryptOutcome::NotDecrypted),
+                Way::Encrypt(key) => key.encrypt(&text).ok_or(CryptOutcome::NotEncrypted),
             };
             match crypted {
                 Ok(text) => {
@@ -177,9 +177,9 @@ impl CryptorRule {
             }
         }
         match (result, self.becomes) {
-            (None, _) => Crypted::FieldMissing,
-            (Some(result), Becomes::Body) => Crypted::Body(result.into_bytes()),
-            (Some(_), Becomes::Field) => Crypted::Body(value.to_string().into_bytes()),
+            (None, _) => CryptOutcome::FieldMissing,
+            (Some(result), Becomes::Body) => CryptOutcome::Body(result.into_bytes()),
+            (Some(_), Becomes::Field) => CryptOutcome::Body(value.to_string().into_bytes()),
         }
     }
 }
@@ -253,10 +253,6 @@ pub(crate) fn compile(
 }
 
 /// Checks a handle before it is stored.
-///
-/// # Errors
-///
-/// If the rule could not be used.
 pub(crate) fn check(handle: &str) -> Result<(), BuildError> {
     let rule = CryptorRule::read(Some(handle));
     rule.map(drop).map_err(|reason| BuildError::Invalid(reason.to_string()))

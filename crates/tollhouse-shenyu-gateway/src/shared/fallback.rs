@@ -60,14 +60,14 @@ impl OnFailure {
         } else {
             cx.set_header("Content-Type", b"application/json");
         }
-        cx.filter_body(Effect::Rewrites, Box::new(Replaced(body.into_bytes())));
+        cx.filter_body(Effect::Rewrites, Box::new(BodyReplacement(body.into_bytes())));
     }
 }
 
 /// Body filter that replaces the body.
-struct Replaced(Vec<u8>);
+struct BodyReplacement(Vec<u8>);
 
-impl BodyFilter for Replaced {
+impl BodyFilter for BodyReplacement {
     fn filter(&mut self, _input: &[u8], is_last: bool, out: &mut Vec<u8>) {
         if is_last {
             out.append(&mut self.0);

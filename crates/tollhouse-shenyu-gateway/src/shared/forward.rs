@@ -13,10 +13,6 @@ use crate::target::Nodes;
 
 /// Compiles a rule, and creates its target for the nodes of its selector. Without nodes, requests
 /// are refused.
-///
-/// # Errors
-///
-/// If the nodes are invalid.
 pub(crate) fn compile(
     place: &Place<'_>,
     carries: RpcType,

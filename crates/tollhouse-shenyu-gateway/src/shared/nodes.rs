@@ -182,21 +182,6 @@ fn weight(written: Option<i64>) -> u32 {
     written.map_or(DEFAULT_WEIGHT, |weight| weight.clamp(0, i64::from(u32::MAX)) as u32)
 }
 
-impl DivideNode {
-    /// Returns the weight at a time in milliseconds since 1970. During warm-up it rises from 1 with
-    /// the node's uptime.
-    pub fn weight_at(&self, now_ms: i64) -> u32 {
-        let Ok(uptime_ms) = u64::try_from(now_ms.saturating_sub(self.started_ms)) else {
-            return self.weight.min(1);
-        };
-        if self.weight == 0 || uptime_ms >= self.warm_up_ms {
-            return self.weight;
-        }
-        let risen = u128::from(uptime_ms) * u128::from(self.weight) / u128::from(self.warm_up_ms);
-        u32::try_from(risen).map_or(self.weight, |risen| risen.clamp(1, self.weight))
-    }
-}
-
 /// Load balancing algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LoadBalance {

@@ -191,7 +191,7 @@ fn is_blank(text: &str) -> bool {
 impl Condition {
     fn compile(source: &model::Condition) -> Result<Self, ConditionError> {
         let parameter = Parameter::compile(source)?;
-        let test = Test::compile(source, matches!(parameter, Parameter::Uri))?;
+        let test = Test::compile(source, &parameter)?;
         Ok(Self { parameter, test })
     }
 
@@ -263,7 +263,8 @@ impl Parameter {
 }
 
 impl Test {
-    fn compile(source: &model::Condition, is_path: bool) -> Result<Self, ConditionError> {
+    fn compile(source: &model::Condition, parameter: &Parameter) -> Result<Self, ConditionError> {
+        let is_path = matches!(parameter, Parameter::Uri);
         let value = source.param_value.as_deref().map(str::trim).ok_or(ConditionError::Value);
         let text = || value.clone().map(Box::from);
         let time = |order| {

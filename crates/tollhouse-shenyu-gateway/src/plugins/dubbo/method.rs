@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
+use tollhouse_shenyu::lenient;
 use tollhouse_shenyu::model::Metadata;
 use tollhouse_shenyu::weight::is_light;
-use tollhouse_shenyu::lenient;
 
 use crate::handle::{self, HandleError};
 use crate::shared::rpc::name;
@@ -55,10 +55,6 @@ impl Limits {
 
 impl DubboRule {
     /// Reads a rule's handle.
-    ///
-    /// # Errors
-    ///
-    /// If it is not a JSON object of this shape.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
         let limits: Limits = handle::read(handle)?;
         Ok(Self { timeout: limits.timeout(), retries: limits.retries() })

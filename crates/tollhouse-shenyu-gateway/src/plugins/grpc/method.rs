@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
+use tollhouse_shenyu::lenient;
 use tollhouse_shenyu::model::Metadata;
 use tollhouse_shenyu::weight::is_light;
-use tollhouse_shenyu::lenient;
 
 use crate::handle;
 use crate::shared::rpc::name;

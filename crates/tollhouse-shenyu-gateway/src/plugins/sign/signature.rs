@@ -39,7 +39,7 @@ const UNEQUAL: Answer = Answer::SignRefused("signature value is error!");
 
 /// Signed parts of a request.
 #[derive(Debug, Clone, Copy)]
-pub struct Signed<'a> {
+pub struct SignedRequest<'a> {
     /// Headers with the signature.
     pub headers: SignHeaders<'a>,
     /// Original path including the context path, still percent-encoded.
@@ -90,10 +90,6 @@ pub struct SignRule {
 
 impl SignRule {
     /// Reads a rule's handle.
-    ///
-    /// # Errors
-    ///
-    /// If it is not a JSON object of this shape.
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
         handle::read(handle)
     }
@@ -160,11 +156,11 @@ impl Applications {
     }
 
     /// Verifies a signature whose time differs from the clock by at most `delay_minutes`.
-    ///
-    /// # Errors
-    ///
-    /// The answer with which the request is refused.
-    pub fn check(&self, signed: &Signed<'_>, delay_minutes: u32) -> Result<Signer<'_>, Answer> {
+    pub fn check(
+        &self,
+        signed: &SignedRequest<'_>,
+        delay_minutes: u32,
+    ) -> Result<Signer<'_>, Answer> {
         match signed.headers.version {
             "1.0.0" => self.check_v1(signed, delay_minutes),
             "2.0.0" => self.check_v2(signed, delay_minutes),
@@ -172,7 +168,11 @@ impl Applications {
         }
     }
 
-    fn check_v1(&self, signed: &Signed<'_>, delay_minutes: u32) -> Result<Signer<'_>, Answer> {
+    fn check_v1(
+        &self,
+        signed: &SignedRequest<'_>,
+        delay_minutes: u32,
+    ) -> Result<Signer<'_>, Answer> {
         let SignHeaders { app_key, timestamp, sign, .. } = signed.headers;
         if [app_key, timestamp, sign].iter().any(|header| header.trim().is_empty()) {
             return Err(INCOMPLETE);
@@ -183,7 +183,11 @@ impl Applications {
         application.signer(sign, &expected, signed.module)
     }
 
-    fn check_v2(&self, signed: &Signed<'_>, delay_minutes: u32) -> Result<Signer<'_>, Answer> {
+    fn check_v2(
+        &self,
+        signed: &SignedRequest<'_>,
+        delay_minutes: u32,
+    ) -> Result<Signer<'_>, Answer> {
         let token = signed.headers.authorization;
         if token.len() > TOKEN_BYTES_MAX {
             return Err(INCOMPLETE);
@@ -213,7 +217,7 @@ impl Applications {
         &self,
         app_key: &str,
         timestamp: &str,
-        signed: &Signed<'_>,
+        signed: &SignedRequest<'_>,
         delay_minutes: u32,
     ) -> Result<&Application, Answer> {
         let timestamp: i64 = timestamp.trim().parse().map_err(|_| INCOMPLETE)?;
@@ -245,7 +249,7 @@ impl Application {
 
 /// Returns the signed text of version 1: names and values, sorted by name and concatenated. Returns
 /// `None` if a parameter would override a value of the request itself.
-fn text_v1(signed: &Signed<'_>) -> Option<String> {
+fn text_v1(signed: &SignedRequest<'_>) -> Option<String> {
     let mut members: BTreeMap<Cow<'_, str>, Cow<'_, str>> = BTreeMap::new();
     if let Some(body) = signed.body {
         add_body(&mut members, body)?;
@@ -261,7 +265,7 @@ fn text_v1(signed: &Signed<'_>) -> Option<String> {
 }
 
 /// Returns the members that every version 1 signature covers.
-const fn own<'a>(signed: &Signed<'a>) -> [(&'static str, &'a str); 3] {
+const fn own<'a>(signed: &SignedRequest<'a>) -> [(&'static str, &'a str); 3] {
     [
         ("path", signed.path),
         ("timestamp", signed.headers.timestamp),
@@ -305,7 +309,7 @@ fn java_text(value: &Value) -> String {
 /// because later plugins read that one.
 fn add_query<'a>(
     members: &mut BTreeMap<Cow<'a, str>, Cow<'a, str>>,
-    signed: &Signed<'a>,
+    signed: &SignedRequest<'a>,
 ) -> Option<()> {
     let mut parameters: BTreeMap<&str, &str> = BTreeMap::new();
     for pair in signed.raw_query.split('&').filter(|pair| !pair.is_empty()) {

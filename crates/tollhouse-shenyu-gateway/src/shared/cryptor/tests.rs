@@ -75,9 +75,9 @@ fn decrypts(keys: &Keys, fields: &str, map: &str) -> CryptorRule {
         "fieldNames": fields, "decryptKey": keys.private}))
 }
 
-fn body(crypted: Crypted) -> Value {
+fn body(crypted: CryptOutcome) -> Value {
     match crypted {
-        Crypted::Body(body) => serde_json::from_slice(&body)
+        CryptOutcome::Body(body) => serde_json::from_slice(&body)
             .unwrap_or_else(|_| String::from_utf8(body).expect("text").into()),
         other => panic!("{other:?}"),
     }
@@ -125,14 +125,14 @@ fn map_type_field_sends_the_result_alone_and_all_sends_it_in_its_object() {
 fn bodies_without_the_field_are_told_from_those_that_are_not_objects() {
     let keys = keys();
     for absent in [&b"{}"[..], br#"{"order":{"card":null}}"#, br#"{"order":[]}"#] {
-        assert_eq!(encrypts(&keys, "order.card", "").crypt(absent), Crypted::FieldMissing);
-        assert_eq!(decrypts(&keys, "order.card", "").crypt(absent), Crypted::FieldMissing);
+        assert_eq!(encrypts(&keys, "order.card", "").crypt(absent), CryptOutcome::FieldMissing);
+        assert_eq!(decrypts(&keys, "order.card", "").crypt(absent), CryptOutcome::FieldMissing);
     }
     for other in [&b"no JSON"[..], b"[1]", b"1", b""] {
-        assert_eq!(encrypts(&keys, "order.card", "").crypt(other), Crypted::NoObject);
+        assert_eq!(encrypts(&keys, "order.card", "").crypt(other), CryptOutcome::NoObject);
     }
     let heavy = format!("[{}1]", "1,".repeat(1 << 20));
-    assert_eq!(encrypts(&keys, "a", "").crypt(heavy.as_bytes()), Crypted::TooHeavy);
+    assert_eq!(encrypts(&keys, "a", "").crypt(heavy.as_bytes()), CryptOutcome::TooHeavy);
 }
 
 #[test]
@@ -140,12 +140,12 @@ fn texts_beyond_the_key_are_not_encrypted_and_strange_ones_not_decrypted() {
     for (keys, longest) in all_keys().into_iter().zip([53, 117, 245]) {
         let card = |length: usize| json!({"a": "x".repeat(length)}).to_string();
         let encrypts = encrypts(&keys, "a", "");
-        assert!(matches!(encrypts.crypt(card(longest).as_bytes()), Crypted::Body(_)));
-        assert_eq!(encrypts.crypt(card(longest + 1).as_bytes()), Crypted::NotEncrypted);
+        assert!(matches!(encrypts.crypt(card(longest).as_bytes()), CryptOutcome::Body(_)));
+        assert_eq!(encrypts.crypt(card(longest + 1).as_bytes()), CryptOutcome::NotEncrypted);
         for strange in ["", "x", "AAAA", &"A".repeat(1 << 20)] {
             let strange = json!({"a": strange}).to_string();
             let decrypted = decrypts(&keys, "a", "field").crypt(strange.as_bytes());
-            assert_eq!(decrypted, Crypted::NotDecrypted);
+            assert_eq!(decrypted, CryptOutcome::NotDecrypted);
         }
     }
 }
@@ -160,12 +160,12 @@ fn a_caller_never_learns_whether_the_padding_of_a_block_is_right() {
             let mut block = vec![at; bytes];
             block[0] = 0;
             let text = json!({"a": STANDARD.encode(block)}).to_string();
-            let Crypted::Body(first) = rule.crypt(text.as_bytes()) else {
+            let CryptOutcome::Body(first) = rule.crypt(text.as_bytes()) else {
                 panic!("{bytes} {at} is not a text")
             };
             assert_eq!(
                 rule.crypt(text.as_bytes()),
-                Crypted::Body(first.clone()),
+                CryptOutcome::Body(first.clone()),
                 "always the same"
             );
             lengths.insert(first.len());

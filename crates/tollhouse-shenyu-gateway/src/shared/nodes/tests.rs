@@ -172,25 +172,6 @@ fn headers_and_bodies_have_limits() {
 }
 
 #[test]
-fn the_weight_of_a_fresh_node_rises() {
-    let node = DivideNode {
-        url: "a:1".into(),
-        tls: false,
-        weight: 100,
-        warm_up_ms: 1000,
-        started_ms: 5000,
-        gray: false,
-    };
-    for (now_ms, weight) in
-        [(4000, 1), (5000, 1), (5005, 1), (5500, 50), (5999, 99), (6000, 100), (i64::MAX, 100)]
-    {
-        assert_eq!(node.weight_at(now_ms), weight, "{now_ms}");
-    }
-    let without = DivideNode { weight: 0, ..node };
-    assert_eq!((without.weight_at(0), without.weight_at(5500)), (0, 0));
-}
-
-#[test]
 fn a_discovered_node_warms_up_from_when_it_began_to_serve() {
     let began = |node: DiscoveryUpstream| {
         let upstream_data_list = vec![node];

@@ -84,7 +84,8 @@ impl RedisServers {
             }
         };
         let urls = config.url.split([';', ',']).map(str::trim).filter(|url| !url.is_empty());
-        let addresses: Vec<_> = (1..).zip(urls).map(address).collect::<Result<_, _>>()?;
+        let addresses: Vec<_> =
+            (1..).zip(urls).map(|(index, url)| address(index, url)).collect::<Result<_, _>>()?;
         if addresses.is_empty() {
             return Ok(None);
         }
@@ -105,7 +106,7 @@ impl RedisServers {
     }
 }
 
-fn address((index, url): (usize, &str)) -> Result<(String, u16), HandleError> {
+fn address(index: usize, url: &str) -> Result<(String, u16), HandleError> {
     let url = url.strip_prefix("redis://").unwrap_or(url).trim_end_matches('/');
     let (host, port) = match url.rsplit_once(':') {
         Some((host, port)) => (host, port.parse().map_err(|_| HandleError::Address(index))?),

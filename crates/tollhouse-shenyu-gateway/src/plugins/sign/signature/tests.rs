@@ -22,8 +22,8 @@ fn application() -> AppAuth {
     }
 }
 
-fn v1() -> Signed<'static> {
-    Signed {
+fn v1() -> SignedRequest<'static> {
+    SignedRequest {
         headers: SignHeaders {
             version: "1.0.0",
             app_key: "A1",
@@ -40,15 +40,15 @@ fn v1() -> Signed<'static> {
     }
 }
 
-fn v2(authorization: &str) -> Signed<'_> {
-    Signed {
+fn v2(authorization: &str) -> SignedRequest<'_> {
+    SignedRequest {
         headers: SignHeaders { version: "2.0.0", authorization, ..SignHeaders::default() },
         query: Some("id=1"),
         ..v1()
     }
 }
 
-fn check(auth: AppAuth, signed: &Signed<'_>) -> Result<(String, Option<String>), Answer> {
+fn check(auth: AppAuth, signed: &SignedRequest<'_>) -> Result<(String, Option<String>), Answer> {
     let (applications, problems) = Applications::build(&[auth]);
     assert_eq!(problems, []);
     let signer = applications.check(signed, DEFAULT_DELAY_MINUTES)?;
@@ -71,7 +71,7 @@ fn known_signatures_pass() {
 
 #[test]
 fn parameters_and_bodies_are_signed_where_the_rule_says_so_and_not_otherwise() {
-    let signed = Signed {
+    let signed = SignedRequest {
         raw_query: "id=1&id=2&a=b%20c&sign=x&flag",
         body: Some(br#"{"name":"x","count":3,"path":"/other","none":null}"#),
         ..v1()
@@ -79,19 +79,19 @@ fn parameters_and_bodies_are_signed_where_the_rule_says_so_and_not_otherwise() {
     let own = "path/order/findByIdtimestamp1700000000000version1.0.0";
     let text = text_v1(&signed).unwrap();
     assert_eq!(text, format!("ab%20ccount3flagnullid1namex{own}"));
-    let text = text_v1(&Signed { body: Some(b""), ..signed }).unwrap();
+    let text = text_v1(&SignedRequest { body: Some(b""), ..signed }).unwrap();
     assert_eq!(text, format!("ab%20cflagnullid1{own}"), "the query without a body");
-    assert_eq!(text_v1(&Signed { body: None, ..signed }).unwrap(), own);
-    assert_eq!(text_v1(&Signed { body: Some(b"[1]"), ..v1() }), None);
-    let signer = check(application(), &Signed { raw_query: "x=1", ..v1() });
+    assert_eq!(text_v1(&SignedRequest { body: None, ..signed }).unwrap(), own);
+    assert_eq!(text_v1(&SignedRequest { body: Some(b"[1]"), ..v1() }), None);
+    let signer = check(application(), &SignedRequest { raw_query: "x=1", ..v1() });
     assert!(signer.is_ok(), "the query is not signed: {signer:?}");
-    let with_body = Signed { raw_query: "x=1", body: Some(b""), ..v1() };
+    let with_body = SignedRequest { raw_query: "x=1", body: Some(b""), ..v1() };
     assert_eq!(check(application(), &with_body), Err(UNEQUAL));
 }
 
 #[test]
 fn the_body_is_part_of_the_second_version() {
-    let signed = Signed { body: Some(b"{}"), ..v2(V2_MD5) };
+    let signed = SignedRequest { body: Some(b"{}"), ..v2(V2_MD5) };
     assert_eq!(check(application(), &signed), Err(UNEQUAL));
 }
 
@@ -99,7 +99,7 @@ fn the_body_is_part_of_the_second_version() {
 fn an_overheard_signature_is_good_for_no_other_path_or_time() {
     let later = NOW_MS + 3_600_000;
     for body in [None, Some(&b""[..])] {
-        let replayed = Signed {
+        let replayed = SignedRequest {
             headers: SignHeaders { timestamp: "1700003600000", ..v1().headers },
             path: "/order/delete",
             raw_query: "path=/order/findById&timestamp=1700000000000",
@@ -110,7 +110,7 @@ fn an_overheard_signature_is_good_for_no_other_path_or_time() {
         assert_eq!(check(application(), &replayed), Err(UNEQUAL));
     }
     assert_eq!(
-        check(application(), &Signed { now_ms: later, ..v1() }),
+        check(application(), &SignedRequest { now_ms: later, ..v1() }),
         Err(Answer::SignExpired(5))
     );
 }

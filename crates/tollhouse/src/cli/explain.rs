@@ -87,10 +87,9 @@ pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
     Ok(if matched { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Settings and document to evaluate.
 struct Loaded {
     settings: Settings,
-    /// Plugins that may be unknown.
+    /// Plugins that this build need not know.
     skipped_plugins: Vec<String>,
     /// Name of the resource file or store.
     name: String,

@@ -56,7 +56,7 @@ pub fn run(arguments: &PluginsArguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A plugin in the list.
+/// Row of the plugin list.
 struct Listed {
     name: &'static str,
     priority: i32,

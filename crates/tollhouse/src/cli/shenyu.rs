@@ -66,7 +66,7 @@ pub struct ExportArguments {
     namespace: Option<String>,
 }
 
-/// Source of an import.
+/// Content that an import reads: an archive, or groups from a running admin.
 enum Taken {
     Archive(Vec<u8>),
     Groups(serde_json::Value),
@@ -81,7 +81,8 @@ impl Taken {
     }
 }
 
-/// Imports ShenYu's objects into the store. Objects with the same id are replaced, all others stay.
+/// Imports ShenYu's objects into the store. An existing object with an imported id is replaced, all
+/// others stay.
 ///
 /// # Errors
 /// If the source cannot be read, or the store is in use or cannot be written.

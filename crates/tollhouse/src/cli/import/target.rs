@@ -1,7 +1,7 @@
 //! Targets of an import: the configured store, or an Admin API.
 //!
 //! The store of a data directory is locked from before the comparison until everything is written.
-//! An etcd (`whole.rs`) and an Admin API may be written by others at the same time.
+//! An etcd (`whole.rs`) and an Admin API may be written by others meanwhile.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,13 +22,11 @@ use tollhouse_control::feed::import_marker::ImportMarker;
 use tollhouse_control::secrets;
 use tollhouse_store::Batches;
 
-/// Target of an import.
 pub(super) enum Target {
     /// The configured store, opened for writing.
     Store(OwnStore),
     /// A store that is only read, for `--dry-run`.
     Looked(Looked),
-    /// An Admin API.
     Admin(AdminApi),
 }
 
@@ -81,7 +79,7 @@ impl Target {
         }
     }
 
-    /// Returns the target's name for messages.
+    /// Returns the path or URL of the target for messages.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Store(store) => store.name.clone(),
@@ -91,7 +89,6 @@ impl Target {
     }
 }
 
-/// A store opened for writing.
 pub(super) struct OwnStore {
     name: String,
     prefix: String,
@@ -168,7 +165,7 @@ impl OwnStore {
     }
 }
 
-/// A store opened for reading.
+/// Store opened for reading only.
 pub(super) struct Looked {
     bootstrap: Box<Bootstrap>,
     keyring: Option<Keyring>,

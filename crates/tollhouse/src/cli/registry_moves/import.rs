@@ -106,7 +106,6 @@ struct Import<'a> {
     absent: Absent,
 }
 
-/// Planned changes of an import.
 struct Planned {
     tally: Tally,
     only_here: Vec<Object>,

@@ -56,7 +56,6 @@ pub struct PolarisExportArguments {
     prune: bool,
 }
 
-/// Planned changes, with their summary.
 struct Planned {
     name: String,
     tally: Tally,

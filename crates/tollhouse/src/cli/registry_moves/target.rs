@@ -19,17 +19,16 @@ use super::tally::Tally;
 use crate::cli::admin_client::{AdminClient, refusal};
 use crate::cli::gateway::way_through;
 
-/// Hint after an interrupted import.
+/// Hint printed after an interrupted import.
 const REPEAT: &str =
     "repeat the import once the reason is gone: what is there already is passed over";
 
 /// Maximum size of a call to an Admin API in bytes, below the API's own limit.
 const CALL_BYTES_MAX: usize = 1_200_000;
 
-/// Result of a rehearsal.
+/// Effects that an import would have.
 #[derive(Default)]
 pub struct Rehearsed {
-    /// Effects on the objects.
     pub tally: Tally,
     /// Keys of all objects of the source.
     pub keys: HashSet<String>,
@@ -95,7 +94,6 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens the configured registry.
     pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         let registry = OfflineRegistry::open(bootstrap).map_err(|error| {
             let is_in_use =
@@ -109,7 +107,6 @@ impl Opened {
         Ok(Self { registry, runtime })
     }
 
-    /// Writes all objects.
     pub fn write(&self, source: &mut dyn Source) -> anyhow::Result<Tally> {
         let mut tally = Tally::default();
         source.rewind()?;

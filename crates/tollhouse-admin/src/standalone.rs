@@ -29,7 +29,7 @@ use crate::reply::Reply;
 use crate::validate::{self, Extent, LISTS};
 use crate::yaml;
 
-/// A call in this mode.
+/// Call in standalone mode, with the document in service.
 struct Request<'a> {
     admin: &'a Admin,
     current: &'a CurrentDocument,

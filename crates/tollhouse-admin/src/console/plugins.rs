@@ -9,7 +9,6 @@ use crate::index::Known;
 use crate::plugins_api;
 use crate::reply::Reply;
 
-/// Returns all enabled plugins.
 pub(super) fn list(admin: &Admin) -> Value {
     let known = admin.index.known();
     let rows = admin.parts.catalogue.iter().map(|plugin| row(admin, plugin, &known));

@@ -27,7 +27,7 @@ const LEFT_OUT: &str = "…";
 
 /// Write or deletion of one object.
 pub(crate) struct Step {
-    /// Path, such as `routes/1`.
+    /// Path of the object, such as `routes/1`.
     pub(crate) path: String,
     pub(crate) resource: &'static Resource,
     /// The stored object, if it exists.
@@ -36,7 +36,7 @@ pub(crate) struct Step {
     pub(crate) after: Option<Written>,
 }
 
-/// A new object.
+/// New version of an object: plain, and as stored with sealed secrets.
 pub(crate) struct Written {
     /// Form for checks: with plain-text secrets and without timestamps.
     pub(crate) plain: Value,
@@ -163,7 +163,7 @@ fn can_go_back(admin: &Admin, call: &Call, steps: &[Step]) -> bool {
     check_size(admin, &all).is_ok()
 }
 
-/// The step that undoes `step`.
+/// Step that undoes `step`.
 fn reversed(admin: &Admin, step: &Step) -> Option<Step> {
     let before = step.after.as_ref().map(|written| Entry {
         key: admin.key_of(&step.path).into(),
@@ -198,7 +198,7 @@ pub(crate) fn transaction(
     Ok(all)
 }
 
-/// All steps without the row.
+/// Builds the transaction of all steps, without the change row.
 fn assemble(admin: &Admin, call: &Call, steps: &[Step]) -> Result<Transaction, Reply> {
     let made: HashSet<String> = steps
         .iter()

@@ -22,11 +22,11 @@ pub(crate) type Identity = (Box<str>, Box<str>);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// Referenced objects.
+    /// Paths of the objects that this one refers to.
     pub references: Box<[(Box<str>, Place)]>,
     /// Values that no other object may have.
     pub identities: Box<[Identity]>,
-    /// Plugins of a global rule.
+    /// Names of a global rule's plugins.
     pub rule_plugins: Box<[Box<str>]>,
     /// Time of creation, in seconds of Unix time.
     pub create_time: Option<i64>,
@@ -34,7 +34,7 @@ pub(crate) struct Facts {
     pub is_client_certificate: bool,
     /// The value, if the object is plugin metadata.
     pub metadata: Option<Value>,
-    /// Fields for filters.
+    /// Fields that filters of lists compare.
     pub listed: Listed,
 }
 
@@ -45,9 +45,9 @@ pub(crate) struct Listed {
     pub uris: Box<[Box<str>]>,
     /// Hosts, or SNIs of a certificate.
     pub hosts: Box<[Box<str>]>,
-    /// Names of its labels.
+    /// Names of the object's labels.
     pub labels: Box<[Box<str>]>,
-    /// Names of its plugins.
+    /// Names of the object's plugins.
     pub plugins: Box<[Box<str>]>,
     /// Whether it is disabled (`status` 0).
     pub is_off: bool,

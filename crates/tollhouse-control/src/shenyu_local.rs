@@ -22,7 +22,7 @@ pub struct LocalDoor {
     places: Arc<Semaphore>,
 }
 
-/// The connected admin.
+/// Admin that serves local calls, and the gateway's namespace.
 #[derive(Clone)]
 struct Behind {
     admin: ShenyuAdmin,
@@ -48,7 +48,6 @@ impl LocalDoor {
         *behind = Some(Behind { admin, namespace });
     }
 
-    /// Disconnects the admin.
     pub fn shut(&self) {
         *self.behind.write().unwrap_or_else(PoisonError::into_inner) = None;
     }

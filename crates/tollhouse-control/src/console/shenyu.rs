@@ -31,7 +31,6 @@ impl std::fmt::Debug for ShenyuDesk {
 }
 
 impl ShenyuDesk {
-    /// Sets or removes the admin.
     pub fn set(&self, admin: Option<ShenyuAdmin>) {
         *self.behind.write().unwrap_or_else(PoisonError::into_inner) = admin;
     }

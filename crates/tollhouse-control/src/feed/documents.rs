@@ -37,8 +37,7 @@ struct Numbered {
     text: String,
 }
 
-/// Accepts documents as text, so that they take the same path into service as files. Only the
-/// newest is kept.
+/// Receiver of documents as text, so that they are read like files. Only the newest is kept.
 struct Sink(watch::Sender<Numbered>);
 
 // Documents hold credentials and private keys, so that only the number is printed.
@@ -75,7 +74,6 @@ impl DocumentFeed {
         })
     }
 
-    /// Waits for the next document.
     pub async fn next(&mut self) -> Event {
         // `self.sink` owns the sender.
         self.documents.changed().await.expect("the sender lives as long as the receiver");

@@ -36,7 +36,6 @@ const STORE_WAIT: Duration = Duration::from_secs(10);
 /// Interval between attempts to open the store during [`STORE_WAIT`].
 const STORE_LOOK: Duration = Duration::from_millis(20);
 
-/// Feed of a store's objects.
 pub struct StoreFeed {
     store: Arc<dyn Store>,
     events: mpsc::Receiver<Read>,
@@ -47,7 +46,7 @@ pub struct StoreFeed {
     key: Secret,
     /// Whether the demonstration route is in service, because the store is empty.
     has_demonstration: bool,
-    /// Progress of APISIX's objects.
+    /// Reading progress for APISIX's objects.
     objects: Way,
     /// Progress of ShenYu's objects; `None` if this user may not read them.
     shenyu: Option<Way>,
@@ -58,7 +57,6 @@ pub struct StoreFeed {
 struct Way {
     /// Revision up to which `next` has returned events.
     given_out: Revision,
-    /// Revision in service.
     applied: watch::Sender<Revision>,
 }
 
@@ -79,7 +77,7 @@ impl Way {
     }
 }
 
-/// Other users of the store.
+/// Gateways that use the same store.
 enum Sharing {
     /// No other user: the store is in this process's data folder.
     Alone,

@@ -42,10 +42,8 @@ pub trait ServiceSource: Send + Sync {
     fn changes(&self) -> watch::Receiver<u64>;
 }
 
-/// Result of reading a service.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ServiceLookup {
-    /// The service does not exist.
     Missing,
     /// The service still has the known revision.
     Unchanged,
@@ -63,7 +61,7 @@ pub enum ServiceLookup {
 /// a core.
 const REST_FACTOR: u32 = 1;
 
-/// Longest pause, so that changes of huge services show soon.
+/// Maximum pause between two readings, so that changes of huge services show soon.
 const REST_MAX: Duration = Duration::from_millis(50);
 
 /// Readings shorter than this cause no pause, because timers have a resolution of one millisecond.
@@ -77,7 +75,6 @@ type Services = Arc<dyn ServiceSource>;
 pub struct RegistryNodes {
     /// `None` while no registry is running in this process.
     services: watch::Sender<Option<Services>>,
-    /// Followed upstreams, by key.
     followed: Mutex<BTreeMap<String, Followed>>,
     /// Set once the follower thread was started.
     has_thread: AtomicBool,
@@ -93,7 +90,7 @@ struct Followed {
     found: Option<Found>,
 }
 
-/// Result of the last reading.
+/// Result of the last reading of a service.
 #[derive(Debug, Clone, PartialEq)]
 enum Found {
     Missing,
@@ -126,7 +123,7 @@ impl RegistryNodes {
         Self { reach, ..Self::default() }
     }
 
-    /// Switches to another registry. Nodes stay unchanged where the new registry has the same
+    /// Switches to another registry. Nodes stay unchanged if the new registry has the same
     /// instances.
     pub fn connect(&self, services: Services) {
         self.services.send_replace(Some(services));
@@ -208,7 +205,7 @@ impl RegistryNodes {
         }
     }
 
-    /// Reads all followed services.
+    /// Reads the services of all followed upstreams.
     fn look(&self) {
         for entry in self.lock().values_mut() {
             self.look_at(entry);

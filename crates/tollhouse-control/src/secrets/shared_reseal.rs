@@ -41,7 +41,7 @@ const LOOKS_MAX: usize = 8;
 pub struct SharedSecrets<'a> {
     /// The store, joined as one of its gateways.
     pub store: &'a dyn Store,
-    /// Prefix and encryption settings.
+    /// Bootstrap configuration with the store's prefix and the encryption settings.
     pub bootstrap: &'a Bootstrap,
     /// Keyring: the first key encrypts, all keys decrypt.
     pub keyring: &'a Keyring,
@@ -52,16 +52,14 @@ pub struct SharedSecrets<'a> {
 /// Presence of APISIX nodes that read the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApisixNodes {
-    /// Possibly; values that they can read must stay readable for them.
+    /// APISIX nodes may read the store; values that they can read must stay readable for them.
     Respected,
-    /// No such nodes.
+    /// No APISIX nodes read the store.
     None,
 }
 
-/// Result of a re-encryption.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Resealed {
-    /// Number of objects written.
     pub written: usize,
     /// Number of values that needed no change.
     pub sealed: usize,

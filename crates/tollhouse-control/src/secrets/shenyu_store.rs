@@ -54,9 +54,8 @@ pub fn open_entry(mut entry: Entry, keyring: &Keyring) -> Entry {
     entry
 }
 
-/// Result of re-encrypting an entry.
 pub struct Resealed {
-    /// Whether it contains sealed values.
+    /// Whether the entry contains sealed values.
     pub is_sealed: bool,
     /// New text; `None` if the entry needs no change.
     pub value: Option<String>,
@@ -140,7 +139,7 @@ impl Store for ShenyuStore {
     }
 }
 
-/// A watch that opens secrets.
+/// Watch of a store that opens sealed secrets in the values it returns.
 struct Opened {
     watch: Watch,
     keyring: Arc<Keyring>,

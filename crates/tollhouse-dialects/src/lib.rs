@@ -20,13 +20,13 @@ pub use process::Process;
 /// Action that a command line requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Asked<T> {
-    /// Measurement.
+    /// Measurement to run.
     Run(T),
     /// Text to print, such as a version or the help.
     Print(String),
 }
 
-/// Sets a header and removes earlier ones with the same name, ignoring case.
+/// Sets a header and removes earlier ones called `name`, ignoring case.
 fn set_header(headers: &mut Vec<(String, String)>, name: &str, value: String) {
     headers.retain(|(present, _)| !present.eq_ignore_ascii_case(name));
     headers.push((name.to_owned(), value));

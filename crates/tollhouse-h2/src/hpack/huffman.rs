@@ -39,7 +39,7 @@ const LONG_LENGTH_MIN: usize = 10;
 
 /// All tables computed from the lengths.
 struct Code {
-    /// The code of each symbol.
+    /// Bit pattern of each symbol, in its low bits.
     codes: [u32; 257],
     /// Symbols in the order of their codes.
     symbols: [u16; 257],

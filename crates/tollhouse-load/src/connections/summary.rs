@@ -15,7 +15,6 @@ use crate::result::{
     CaseResult, Counts, End, FirstError, Held, HeldPoint, Interval, KernelSeries, ProcessSeries,
 };
 
-/// Data collected during a run.
 pub(super) struct Seen<'a> {
     pub(super) plan: &'a Plan,
     pub(super) url: String,

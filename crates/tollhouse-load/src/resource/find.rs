@@ -12,7 +12,7 @@ const LISTENING: &str = "0A";
 /// All processes by ID, with their `stat`.
 pub(super) type Table = BTreeMap<u32, Stat>;
 
-/// Reads the list of processes.
+/// Reads all processes with their statistics.
 pub(super) fn table(procfs: &Procfs) -> Table {
     procfs.numbers("").filter_map(|pid| Some((pid, process::stat(procfs, pid)?))).collect()
 }

@@ -8,7 +8,7 @@ use crate::resource::Procfs;
 /// sample.
 const THREADS_ASKED_MAX: usize = 1_024;
 
-/// Content of `/proc/<pid>/stat`.
+/// Fields of `/proc/<pid>/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stat {
     /// Name of the program, cut to 15 bytes by the kernel.

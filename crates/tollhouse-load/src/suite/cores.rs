@@ -3,10 +3,9 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Cores of a stage.
+/// Division of the machine's cores between gateway and generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cores {
-    /// Cores available to this process.
     all: Vec<usize>,
     /// Cores of the gateway and its peers.
     pub(super) gateway: Vec<usize>,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// Resources of a gateway.
+/// Routes and consumers of a gateway under test.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Resources {
     routes: Vec<Value>,
@@ -39,7 +39,7 @@ impl Resources {
         self
     }
 
-    /// Returns the resource file.
+    /// Returns the text of the declarative configuration file.
     pub(super) fn text(&self) -> String {
         let document = json!({ "routes": self.routes, "consumers": self.consumers });
         serde_json::to_string_pretty(&document).unwrap_or_default()

@@ -36,8 +36,8 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts a command in a folder. It gets its own process group, so that Ctrl-C ends the
-    /// measurement and not the measured program.
+    /// Starts a command in a folder. The command gets a separate process group, so that Ctrl-C ends
+    /// the measurement and not the measured program.
     pub(super) fn start(name: &str, folder: &Path, command: Command) -> Result<Self, BenchError> {
         let failed = |error: std::io::Error| BenchError::System {
             doing: format!("starting {name} (`{}`)", command.get_program().display()),
@@ -144,7 +144,7 @@ pub(super) fn find(program: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// Returns a free port.
+/// Returns a port that was free a moment ago.
 pub(super) fn free_port() -> Result<u16, BenchError> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .and_then(|listener| listener.local_addr())
@@ -152,11 +152,11 @@ pub(super) fn free_port() -> Result<u16, BenchError> {
         .map_err(|error| BenchError::System { doing: "looking for a free port".into(), error })
 }
 
-/// Response of a server.
+/// Status line and start of the body of a response.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) line: String,
-    /// Beginning of the body.
+    /// Start of the body.
     pub(super) body: String,
 }
 

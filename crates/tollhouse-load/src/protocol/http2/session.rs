@@ -26,7 +26,7 @@ use state::{State, find};
 pub(in crate::protocol) use call::Call;
 pub(super) use state::Held;
 
-/// State of one connection.
+/// Connection that several exchanges share.
 pub(in crate::protocol) struct Session {
     state: RefCell<State>,
     /// Waker of the driver task, which transfers the bytes.
@@ -42,7 +42,8 @@ pub(in crate::protocol) struct Session {
 
 #[derive(Clone, Copy)]
 pub(in crate::protocol) struct RequestHead<'a> {
-    /// Number of a head that is the same every time; `None` for an expanded one.
+    /// Number of a head that is constant for all requests; `None` for a head expanded from
+    /// templates.
     pub(in crate::protocol) number: Option<u64>,
     pub(in crate::protocol) line: RequestLine<'a>,
     pub(in crate::protocol) headers: &'a HeaderMap,
@@ -118,7 +119,7 @@ impl Session {
         }
     }
 
-    /// Wakes one exchange that waits for a stream, or all of them.
+    /// Wakes the exchanges that wait for a stream: one, or with `all` every one.
     fn make_room(&self, all: bool) {
         match (self.waiting.get(), all) {
             (0, _) => {}
@@ -128,7 +129,6 @@ impl Session {
     }
 }
 
-/// Methods for the driver.
 impl Session {
     /// Begins a turn of the driver.
     pub(super) fn begin_turn(&self, context: &Context<'_>) {
@@ -169,7 +169,8 @@ impl Session {
         }
     }
 
-    /// Whether to read; false while the peer does not read the responses to its own frames.
+    /// Whether to read from the socket; false while the peer does not read this side's responses to
+    /// control frames.
     pub(super) fn wants_input(&self) -> bool {
         self.state.borrow().codec.wants_input()
     }

@@ -99,10 +99,10 @@ impl Place {
     }
 }
 
-/// Refuses addresses of nodes that nothing can be sent to, in either form of the list.
+/// Refuses node addresses that nothing can be sent to, in either form of the list.
 ///
 /// # Errors
-/// The first of them.
+/// The first such address.
 pub(crate) fn check_addresses(nodes: &Value) -> Result<(), AddressError> {
     match nodes {
         Value::Object(entries) => entries.keys().try_for_each(|it| Place::parse(it).map(drop)),
@@ -116,8 +116,8 @@ pub(crate) fn check_addresses(nodes: &Value) -> Result<(), AddressError> {
     }
 }
 
-/// `host`, `host:port`, `[v6]`, `[v6]:port`, `unix:/path`, or an IPv6 address as it stands, which has a field of
-/// its own for the port.
+/// Reads an address: `host`, `host:port`, `[v6]`, `[v6]:port`, `unix:/path`, or an IPv6 address
+/// without brackets, whose port is in the field `port`.
 fn read_host(reader: &mut Reader<'_>, value: &Value) -> Option<Place> {
     if let Some(text) = value.as_str().filter(|text| UnixPath::is_meant(text)) {
         return match UnixPath::parse(text) {
@@ -146,7 +146,7 @@ fn read_port(reader: &mut Reader<'_>, value: &Value) -> Option<u16> {
 }
 
 impl Scheme {
-    /// Default port of nodes.
+    /// Port of nodes that are configured without one.
     pub fn default_port(self) -> u16 {
         match self {
             Scheme::Http | Scheme::Grpc | Scheme::Tcp | Scheme::Udp => 80,

@@ -29,7 +29,7 @@ pub(super) struct Shared {
     renewals: Arc<Renewals>,
 }
 
-/// Logins of one client.
+/// Logins with one client id at a provider.
 #[derive(Debug)]
 struct ClientLogins(Engine);
 

@@ -1,6 +1,5 @@
 //! Parser for the `http://` or `https://` address of a service.
 
-/// Protocol of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Scheme {
     Http,
@@ -16,7 +15,6 @@ impl Scheme {
     }
 }
 
-/// Parsed address of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub scheme: Scheme,

@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tollhouse_plugin::RequestContext;
 
-/// Longest value of one cookie. Browsers accept 4,096 bytes including name and attributes.
+/// Maximum length of one cookie's value. Browsers accept 4,096 bytes including name and attributes.
 const PART_BYTES_MAX: usize = 3_600;
 
 /// Largest number of cookies per value. All cookies of a request form one header line, which is
@@ -23,7 +23,7 @@ pub(crate) enum SameSite {
     Strict,
     Lax,
     None,
-    /// Default of the browser.
+    /// Attribute absent, so that the browser's default applies.
     Unsaid,
 }
 
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Seal {
 pub(crate) struct Found {
     /// Opened content; `None` if the cookies are missing or invalid.
     pub(crate) opened: Option<Vec<u8>>,
-    /// Number of cookies.
+    /// Number of cookies that the value was split over.
     pub(crate) parts: usize,
 }
 
@@ -89,7 +89,7 @@ impl Jar {
         Some(URL_SAFE_NO_PAD.encode([&nonce.as_ref()[..], &bytes].concat()))
     }
 
-    /// Opens a value that was sealed for the same purpose.
+    /// Opens a value that was sealed for `purpose`.
     pub(crate) fn open(&self, purpose: &str, sealed: &[u8]) -> Option<Vec<u8>> {
         let whole = URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let (nonce, sealed) = whole.split_at_checked(NONCE_LEN)?;

@@ -24,7 +24,7 @@ pub enum NotMoved {
     /// The object belongs to Polaris' own servers.
     #[error("it belongs to Polaris' own servers")]
     OwnServer,
-    /// Clients report the object themselves.
+    /// Clients report the object themselves, so that it need not be moved.
     #[error("clients report it again when they start")]
     Reported,
     /// Polaris has no table for such objects.
@@ -63,10 +63,8 @@ impl NotMoved {
     }
 }
 
-/// Result of planning an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Effect on the database.
     pub effect: Effect,
     /// Fields that this version of the database has no column for.
     pub stays_behind: Vec<&'static str>,
@@ -75,9 +73,9 @@ pub struct Written {
 /// An object that the database has and the registry does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OnlyThere {
-    /// Kind of the object, for messages.
+    /// Kind of the object as in progress messages.
     pub kind: &'static str,
-    /// Name of the object, for messages.
+    /// Name of the object as in progress messages.
     pub name: String,
     table: &'static str,
     key: &'static str,
@@ -363,7 +361,7 @@ fn comparable(object: &Object) -> Value {
     fields
 }
 
-/// Returns a rule as clients see it, so that two encodings of the same message compare equal.
+/// Returns a rule as clients see it, so that different encodings of one message compare equal.
 fn comparable_rule(rule: &Rule) -> Value {
     let descriptor = descriptors().get_message_by_name(layout_of(rule.kind).message);
     let text = descriptor.and_then(|descriptor| print(&descriptor, rule_message(rule)).ok());

@@ -51,7 +51,6 @@ impl Budget {
         Self(Rc::new(Held { of_thread, unsent, ..Held::default() }))
     }
 
-    /// Returns an empty share.
     pub(super) fn share(&self) -> Share {
         Share { budget: self.clone(), bytes: 0 }
     }

@@ -58,7 +58,6 @@ enum Moved {
     On,
     /// Everything possible is done for now.
     Waiting,
-    /// The connection has ended.
     Ended,
 }
 
@@ -217,7 +216,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         moved
     }
 
-    /// Writes the pending output.
     fn write(&mut self, cx: &mut Context<'_>, session: &Session) -> Moved {
         loop {
             let stream = Pin::new(&mut self.stream);

@@ -19,7 +19,7 @@ use super::limits::GATHERED_BYTES;
 use super::payload::Payload;
 use super::status::Status;
 
-/// Session of one connection.
+/// Streams and codec of one HTTP/2 connection.
 pub(super) struct Session {
     state: RefCell<State>,
     /// Waker of the task that drives the connection.
@@ -30,14 +30,13 @@ pub(super) struct Session {
 
 struct State {
     codec: Connection,
-    /// Call states, by stream slot.
     streams: Vec<Option<Held>>,
     head: Head,
     /// Buffer for a frame whose bytes are in two places.
     scratch: Vec<u8>,
 }
 
-/// State of a call.
+/// State of one call on the connection.
 struct Held {
     stream: StreamId,
     received: VecDeque<Bytes>,
@@ -54,10 +53,8 @@ struct Held {
     task: Option<Waker>,
 }
 
-/// End of a response.
 #[derive(Debug)]
 enum Last {
-    /// Trailers with a status.
     Status(Status),
     Body,
 }
@@ -194,7 +191,6 @@ impl Session {
         }
     }
 
-    /// Whether no call is open.
     pub(super) fn is_idle(&self) -> bool {
         self.state.borrow().codec.open_streams() == 0
     }
@@ -354,7 +350,7 @@ impl CallStream {
         self.with(|state, id| state.codec.respond(id, status, fields, ends).map_err(|_| Gone))
     }
 
-    /// Queues an answer without waiting.
+    /// Queues an answer without waiting for the client to read.
     pub(super) fn send(&self, payload: Payload) -> Result<(), Gone> {
         self.with(|state, id| {
             let held = find(&mut state.streams, id).filter(|held| !held.is_gone).ok_or(Gone)?;
@@ -372,7 +368,7 @@ impl CallStream {
         self.end_with(Last::Status(status))
     }
 
-    /// Sends a plain HTTP response.
+    /// Sends a plain HTTP response, for requests other than gRPC calls.
     pub(super) fn answer<'f>(
         &self,
         status: u16,

@@ -32,7 +32,7 @@ impl Unsent {
         Self { look, by_look: Default::default() }
     }
 
-    /// Adds an entry.
+    /// Counts an answer as unsent until the returned guard is dropped.
     pub(super) fn begin(self: &Rc<Self>) -> OnItsWay {
         let look = self.look.get();
         self.count(look, 1);

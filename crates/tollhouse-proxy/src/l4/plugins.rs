@@ -148,7 +148,7 @@ impl From<ErrorCode> for Refusal {
     }
 }
 
-/// Upstream chosen by a plugin.
+/// Upstream of a connection after its plugins have run.
 pub(super) enum Chosen {
     /// The upstream of the stream route.
     Own,

@@ -13,11 +13,8 @@ pub(crate) type Filters = Vec<(Effect, Box<dyn BodyFilter>)>;
 pub(crate) struct PluginState {
     /// Whether the request has plugins; otherwise the other fields are unused.
     pub(crate) is_active: bool,
-    /// Edits of the request.
     pub(crate) edits: RequestEdits,
-    /// Edits of the response headers.
     pub(crate) response_edits: HeaderEdits,
-    /// Filters of the response body.
     pub(crate) filters: Filters,
     /// Values that plugins store for later phases.
     pub(crate) memory: Memory,
@@ -30,7 +27,7 @@ pub(crate) struct PluginState {
     pub(crate) consumer_group: String,
     /// Counter number of the consumer plus one; 0 without a consumer.
     pub(crate) consumer_count: u32,
-    /// Response of a plugin.
+    /// Response that a plugin gives in place of a node's.
     pub(crate) prepared: Prepared,
 }
 

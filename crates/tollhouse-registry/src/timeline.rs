@@ -12,10 +12,8 @@ use crate::key::ServiceKey;
 /// Maximum number of events kept: at some 300 bytes each, three megabytes.
 const KEPT_MAX: usize = 10_000;
 
-/// Kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happening {
-    /// A new instance was registered.
     Registered,
     /// The instance was registered again and replaced.
     Replaced,
@@ -31,11 +29,9 @@ pub enum Happening {
     SetUnhealthy,
     /// An operator keeps traffic away from the instance.
     Isolated,
-    /// An operator ended the isolation.
     Rejoined,
-    /// The weight was changed.
     Weighted,
-    /// Another field was changed.
+    /// A field other than health, isolation and weight was changed.
     Changed,
 }
 
@@ -87,23 +83,21 @@ impl Happening {
     }
 }
 
-/// An event of the timeline.
 #[derive(Debug, Clone)]
 pub struct TimelineEntry {
-    /// Sequence number of the event.
+    /// Sequence number of the event, from 1.
     pub number: u64,
     /// Time of the event, in milliseconds of Unix time.
     pub at_ms: u64,
     pub happening: Happening,
     pub service: ServiceKey,
-    /// Id of the instance.
     pub instance: Arc<str>,
     pub host: Box<str>,
     pub port: u16,
-    /// Weight after the event.
+    /// Weight of the instance after the event.
     pub weight: u16,
     /// For an expired instance, the time of its last heartbeat in seconds of Unix time; `None` if
-    /// there was none.
+    /// it never sent a heartbeat.
     pub last_beat_s: Option<u64>,
 }
 
@@ -138,7 +132,6 @@ impl Timeline {
         self.note(happening, instance, now_ms);
     }
 
-    /// Adds an event.
     pub(crate) fn note(&self, happening: Happening, instance: &Instance, now_ms: u64) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.kept.len() == KEPT_MAX {

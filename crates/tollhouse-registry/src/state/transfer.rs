@@ -194,8 +194,9 @@ impl State {
         Ok(effect(known.is_some()))
     }
 
-    /// Returns the revision for a transferred object: its own, or a new one if it has none or if it
-    /// equals that of the replaced object, because clients take equal revisions for equal contents.
+    /// Returns the revision for a transferred object: the one it has, or a new one if it has none
+    /// or if it equals that of the replaced object, because clients take equal revisions for equal
+    /// contents.
     fn settled(&mut self, revision: Revision, replaced: Option<Revision>) -> Revision {
         if revision == Revision::default() || replaced == Some(revision) {
             self.next_revision()

@@ -25,9 +25,9 @@ pub enum AccessError {
     #[error("`{member}` is `{value}`; possible are {possible}")]
     Value {
         member: &'static str,
-        /// Given value; empty if missing.
+        /// Value in the rule; empty if it is missing.
         value: String,
-        /// Supported values.
+        /// Values that are supported, for the message.
         possible: &'static str,
     },
 }
@@ -41,16 +41,15 @@ impl From<Malformed> for AccessError {
 /// Treatment of requests that no selector or rule of `waf` matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WafModel {
-    /// Requests pass.
+    /// Requests without a matching rule pass.
     Black,
-    /// Requests are refused.
+    /// Requests without a matching rule are refused.
     Mixed,
 }
 
 /// Treatment of requests that a rule of `waf` matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WafRule {
-    /// Requests pass.
     Allow,
     /// Requests are refused, with this code in the body.
     Reject(i32),

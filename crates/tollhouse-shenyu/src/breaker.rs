@@ -21,7 +21,7 @@ const WINDOW_MAX: u64 = 10_000;
 pub struct BreakerRule {
     circuit: Option<Circuit>,
     flow: Option<Flow>,
-    /// Most concurrent calls.
+    /// Maximum number of concurrent calls.
     open_calls_max: Option<u64>,
     /// Timeout of a call in milliseconds.
     pub time_max_ms: Option<u64>,
@@ -41,7 +41,7 @@ pub struct FailedCall {
     pub broken: Answer,
 }
 
-/// Answers of `hystrix` and `resilience4j`.
+/// Answers to failed calls of `hystrix` and `resilience4j`.
 const FAILED_CALL: FailedCall =
     FailedCall { late: Answer::BreakerTimeout, broken: Answer::BreakerOpen };
 
@@ -61,7 +61,6 @@ enum Window {
     Seconds(u64),
 }
 
-/// Condition that opens the circuit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Trips {
     FailureRatio(f64),
@@ -69,12 +68,12 @@ enum Trips {
     SlowRatio { slower_than_ms: u64, ratio: f64 },
 }
 
-/// Rate limit: calls per period.
+/// Rate limit: a number of calls per period.
 #[derive(Debug, Clone, PartialEq)]
 struct Flow {
     calls: u64,
     period_ms: u64,
-    /// Longest wait for a later period, in milliseconds.
+    /// Maximum wait for a later period in milliseconds.
     wait_max_ms: u64,
     /// Whether waiting calls are spread evenly over the period.
     is_paced: bool,
@@ -95,7 +94,6 @@ struct Refusals {
     circuit: Answer,
 }
 
-/// Handling of refused calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fallback {
     /// The client gets the plugin's answer.
@@ -375,7 +373,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Admission of a call.
+/// Admission of a call, with the wait before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
     /// Time to wait before the call, in milliseconds.
@@ -384,21 +382,20 @@ pub struct Passed {
     probe: Option<u64>,
 }
 
-/// Outcome of a call.
+/// Outcome of an admitted call, reported when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The call succeeded or failed.
     Done {
-        /// Failure as defined by [`BreakerRule::is_failure`].
+        /// Whether the call failed, as [`BreakerRule::is_failure`] defines.
         failed: bool,
-        /// Duration in milliseconds.
+        /// Duration of the call in milliseconds.
         took_ms: u64,
     },
     /// The outcome is unknown, because the request ended early.
     Unknown,
 }
 
-/// State of a rule.
+/// Circuit breaker: outcomes of recent calls, and the state derived from them.
 #[derive(Debug)]
 pub struct Breaker {
     rule: BreakerRule,

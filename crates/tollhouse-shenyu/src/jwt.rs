@@ -13,7 +13,7 @@ use crate::answer::Answer;
 use crate::divide::HandleError;
 use crate::{handle, lenient};
 
-/// Longest accepted token in bytes.
+/// Maximum length of an accepted token in bytes.
 const TOKEN_BYTES_MAX: usize = 64 << 10;
 
 /// Rule of `jwt`, from the plugin's configuration and a rule's handle.
@@ -138,7 +138,7 @@ impl JwtRule {
 pub(crate) struct Token<'a> {
     /// Signature algorithm that the token's header names.
     pub(crate) algorithm: String,
-    /// Signed part: header and payload.
+    /// Part of the token that is signed: header and payload.
     pub(crate) signed: &'a str,
     pub(crate) signature: Vec<u8>,
     payload: &'a str,

@@ -2,8 +2,8 @@
 //! the choice of the objects that apply to a request ([`matching`]). Performs no IO and needs no
 //! runtime.
 //!
-//! An object is stored as its original text ([`Document`]); [`model`] is the typed view of it.
-//! Members that this build does not know stay in the text, byte for byte.
+//! An object is stored as its original text ([`Document`]); [`model`] is the typed view of the
+//! object. Members that this build does not know stay in the text, byte for byte.
 
 #![forbid(unsafe_code)]
 

@@ -6,13 +6,13 @@ use serde::Deserialize;
 use crate::divide::HandleError;
 use crate::{expression, handle, lenient};
 
-/// Longest path that a rewrite may produce, in bytes.
+/// Maximum length in bytes of a path that a rewrite may produce.
 const PATH_BYTES_MAX: usize = 16 << 10;
 
-/// Default of percentages.
+/// Percentage of requests by default: all.
 const WHOLE_PERCENT: i64 = 100;
 
-/// Rule of `rewrite`.
+/// Rule of the plugin `rewrite`.
 #[derive(Debug, Clone)]
 pub struct RewriteRule {
     pattern: Option<Regex>,
@@ -187,7 +187,7 @@ impl Replacement {
     }
 }
 
-/// Rule of `contextPath`.
+/// Rule of the plugin `contextPath`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextPathRule {
     /// Prefix that is removed from the path.
@@ -239,8 +239,8 @@ impl ContextPathRule {
         (rest.is_empty() || rest.starts_with('/')).then_some(rest)
     }
 
-    /// Returns the path for nodes; `rest` is the part after the context path. If it is empty, a
-    /// prefix is added to the whole path instead.
+    /// Returns the path for nodes; `rest` is the part after the context path. If `rest` is empty,
+    /// the prefix is added to the whole path.
     pub fn real_path(&self, path: &str, rest: &str) -> String {
         let is_prefixed = !self.add_prefix.is_empty();
         let behind = if rest.is_empty() && is_prefixed { path } else { rest };
@@ -248,16 +248,13 @@ impl ContextPathRule {
     }
 }
 
-/// Rule of `redirect`.
+/// Rule of the plugin `redirect`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RedirectRule {
-    /// Requests pass unchanged.
     Pass,
     /// Requests run through the gateway again with this path.
     Inside(String),
-    /// Clients are redirected.
     Elsewhere {
-        /// Value of `Location`.
         location: String,
         /// HTTP status from 300 to 399.
         status: u16,
@@ -273,7 +270,7 @@ pub(crate) struct RedirectHandle {
     http_status_code: Option<i64>,
 }
 
-/// Default HTTP status of `redirect`.
+/// Status of `redirect` rules without one.
 const REDIRECT_STATUS: i64 = 302;
 
 impl RedirectRule {

@@ -11,16 +11,16 @@ use crate::json_path::JsonPath;
 use crate::weight::is_light;
 use crate::{handle, lenient};
 
-/// Changes of named values.
+/// Changes of headers, query parameters or cookies by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edits {
-    /// Values added to existing ones.
+    /// Pairs that are added; existing values stay.
     pub add: Vec<(String, String)>,
     /// Values that replace all values of their name.
     pub set: Vec<(String, String)>,
-    /// Old and new names.
+    /// Pairs of old and new names.
     pub rename: Vec<(String, String)>,
-    /// Names of removed values.
+    /// Names whose values are removed.
     pub remove: Vec<String>,
 }
 
@@ -61,9 +61,9 @@ impl Edits {
 /// Choice among several lines of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unique {
-    /// The first line.
+    /// Only the first line remains.
     First,
-    /// The last line.
+    /// Only the last line remains.
     Last,
     /// The first line of each distinct value.
     Each,
@@ -79,7 +79,6 @@ impl Unique {
         }
     }
 
-    /// Returns the values that remain.
     pub fn choose<T: PartialEq>(self, mut values: Vec<T>) -> Vec<T> {
         match self {
             Self::First => values.truncate(1),
@@ -98,14 +97,11 @@ impl Unique {
     }
 }
 
-/// Rule of `request`.
+/// Rule of the plugin `request`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestRule {
-    /// Changes of headers.
     pub headers: Edits,
-    /// Changes of query parameters.
     pub parameters: Edits,
-    /// Changes of cookies.
     pub cookies: Edits,
     /// Whether the client's `Host` is sent to nodes.
     pub preserve_host: bool,
@@ -218,7 +214,7 @@ impl RequestRule {
     }
 }
 
-/// Changes of a JSON body.
+/// Changes of members in a JSON body.
 #[derive(Debug, Clone, Default)]
 pub struct BodyEdits {
     /// Path of the object, name and value of the new member.
@@ -326,14 +322,12 @@ pub fn read_parameter_mapping(handle: Option<&str>) -> Result<BodyEdits, HandleE
     )
 }
 
-/// Rule of `modifyResponse`.
+/// Rule of the plugin `modifyResponse`.
 #[derive(Debug, Clone, Default)]
 pub struct ResponseRule {
-    /// Changes of headers.
     pub headers: Edits,
     /// Status that replaces the node's.
     pub status: Option<u16>,
-    /// Changes of the body.
     pub body: BodyEdits,
 }
 

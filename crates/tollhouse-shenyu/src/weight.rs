@@ -1,7 +1,8 @@
 //! Cost of parsing JSON, estimated before parsing. A parsed value takes some seventy bytes, so that
 //! two characters of text grow forty-fold. Does not check that the text is JSON.
 
-/// Most values of a body that is parsed: some megabytes, and a few milliseconds of a worker thread.
+/// Maximum number of values of a body that is parsed: some megabytes, and a few milliseconds of a
+/// worker thread.
 pub(crate) const BODY_VALUES_MAX: usize = 1 << 16;
 
 /// Counts the values of a JSON text by its separators outside strings; never too low.

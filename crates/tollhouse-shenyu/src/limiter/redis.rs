@@ -1,6 +1,6 @@
 //! Plugin `rateLimiter` with counts in Redis, so that several gateways share them: the servers and
-//! the scripts to run. Keys, values and expiry times match ShenYu's own scripts, so that its
-//! gateways share the same counts. Performs no IO.
+//! the scripts to run. Keys, values and expiry times match ShenYu's own scripts, so that ShenYu's
+//! gateways share these counts. Performs no IO.
 
 use serde::Deserialize;
 
@@ -8,24 +8,22 @@ use super::{Algorithm, LimiterRule};
 use crate::divide::HandleError;
 use crate::{handle, lenient};
 
-/// Default port of a server.
+/// Port of a server that is configured without one.
 const DEFAULT_PORT: u16 = 6379;
 
-/// Most servers in one configuration.
+/// Maximum number of servers in one configuration.
 const SERVERS_MAX: usize = 64;
 
 /// Redis servers that hold the counts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisServers {
-    /// Deployment mode of the servers.
     pub mode: RedisMode,
     /// Host and port of each server.
     pub addresses: Vec<(String, u16)>,
     /// Name of the master, for sentinels.
     pub master: String,
-    /// Password; empty for none.
+    /// Password of the servers; empty for none.
     pub password: String,
-    /// Number of the database.
     pub database: i64,
 }
 
@@ -35,14 +33,12 @@ impl std::fmt::Debug for RedisServers {
     }
 }
 
-/// Deployment mode of Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedisMode {
-    /// A single server.
     Standalone,
-    /// Sentinels name the current master.
+    /// Sentinels, which name the current master.
     Sentinel,
-    /// The key determines the server.
+    /// Cluster, in which the key determines the server.
     Cluster,
 }
 
@@ -117,9 +113,9 @@ fn address((index, url): (usize, &str)) -> Result<(String, u16), HandleError> {
 /// Script with its keys and arguments. Its first result is 0 if the request is refused.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScriptCall {
-    /// Lua source for `EVAL`.
+    /// Source of the script in Lua, for `EVAL`.
     pub script: &'static str,
-    /// Keys of the script; both belong to the same server of a cluster.
+    /// Keys of the script; both belong to one server of a cluster.
     pub keys: [String; 2],
     /// Rate, burst, time in seconds, and cost.
     pub arguments: [f64; 4],

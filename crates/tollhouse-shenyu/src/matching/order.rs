@@ -64,8 +64,8 @@ pub const PLUGIN_ORDER: &[(&str, i64)] = &[
     ("response", 420),
 ];
 
-/// Plugins that only modify, record or forward requests. Their faulty objects are skipped. All
-/// other plugins, including unknown ones, refuse requests instead.
+/// Plugins that only modify, record or forward requests. Their faulty objects are skipped. Faulty
+/// objects of all other plugins, including unknown ones, refuse requests.
 const HARMLESS: &[&str] = &[
     "mock",
     "cache",

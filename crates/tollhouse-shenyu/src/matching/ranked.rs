@@ -7,7 +7,7 @@ use super::condition::{Conditions, Holds};
 use super::index::Index;
 use super::request::Request;
 
-/// Object with its compiled conditions.
+/// Object that competes with others for requests, with its compiled conditions.
 #[derive(Debug)]
 pub(super) struct Competitor<T> {
     pub(super) value: T,
@@ -16,7 +16,6 @@ pub(super) struct Competitor<T> {
     pub(super) sort: i64,
 }
 
-/// Requests that an object matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     All,
@@ -44,7 +43,7 @@ pub(super) struct Ranked<T> {
     index: Index,
 }
 
-/// Outcome of the choice.
+/// Object that a request gets, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Winner<T> {
     Nobody,
@@ -56,14 +55,14 @@ pub(super) enum Winner<T> {
 /// Treatment of an object that cannot be evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unclear {
-    /// The object matches nothing.
+    /// The object is skipped, as if it matched no request.
     Skipped,
     /// The caller is told, because the plugin protects and must refuse.
     Reported,
 }
 
 impl<T> Ranked<T> {
-    /// Ranks the candidates. Returns `before` if it holds the same objects in the same order.
+    /// Ranks the candidates. Returns `before` if it holds these objects in this order.
     pub(super) fn renew(
         mut competitors: Vec<Arc<Competitor<T>>>,
         before: Option<&Arc<Self>>,
@@ -94,7 +93,7 @@ impl<T> Ranked<T> {
         self.competitors.iter()
     }
 
-    /// As [`Index::whole_paths`].
+    /// Returns the texts of [`Index::whole_paths`].
     pub(super) fn whole_paths(&self) -> impl Iterator<Item = &str> {
         self.index.whole_paths()
     }

@@ -206,7 +206,7 @@ const ENGINES: Named = &[
     ("ReplicatedMergeTree", "ReplicatedMergeTree"),
 ];
 
-/// Security protocols of Kafka.
+/// Security protocols of Kafka, as options of a form.
 const SECURITY_PROTOCOLS: Named = &[
     ("default", ""),
     ("PLAINTEXT", "PLAINTEXT"),
@@ -215,7 +215,7 @@ const SECURITY_PROTOCOLS: Named = &[
     ("SASL_SSL", "SASL_SSL"),
 ];
 
-/// SASL mechanisms of Kafka.
+/// SASL mechanisms of Kafka, as options of a form.
 const SASL_MECHANISMS: Named = &[
     ("default", ""),
     ("GSSAPI", "GSSAPI"),
@@ -244,11 +244,10 @@ pub(crate) const OPERATORS: &[&str] = &[
     "isBlank",
 ];
 
-/// Parameter types of conditions.
 pub(crate) const PARAMETER_TYPES: &[&str] =
     &["post", "uri", "query", "host", "ip", "header", "cookie", "req_method", "domain"];
 
-/// Secrets of a new admin.
+/// Random secrets generated for a new admin.
 pub(crate) struct Secrets {
     /// Hash of the first user's password.
     pub(crate) password: String,

@@ -49,7 +49,8 @@ pub(super) fn fields(
     rows
 }
 
-/// Returns the input type of a member, or `None` for an object or array.
+/// Returns the type of the form field for a member of a configuration, or `None` for an object or
+/// array.
 fn filled(name: &str, member: &Value, in_dictionary: &dyn Fn(&str) -> bool) -> Option<Filled> {
     let kinds = member.get("type");
     let is = |kind: &str| match kinds {

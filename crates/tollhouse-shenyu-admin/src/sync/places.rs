@@ -14,7 +14,7 @@ use crate::limits::{GATEWAYS_MAX, STRANGERS_MAX, STRANGERS_PER_ADDRESS_MAX};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// Free and occupied places.
+/// Limits on concurrent followers, with the number of free places.
 #[derive(Debug)]
 pub(crate) struct Places {
     known: Arc<Semaphore>,

@@ -117,7 +117,6 @@ struct Gateway<S> {
     has_asked: bool,
 }
 
-/// Why a gateway's connection ended.
 #[derive(Debug)]
 enum End {
     Stalled,
@@ -229,8 +228,7 @@ fn reported(text: &str) -> Option<String> {
     message.get("bootstrapInstanceInfo").map(Value::to_string)
 }
 
-/// Converts a commit to messages. Consecutive rows of one group with the same event share a
-/// message.
+/// Converts a commit to messages. Consecutive rows with equal group and event share a message.
 fn messages(rows: &[Written], wanted: &str) -> Vec<Value> {
     let mut messages: Vec<(Kind, &str, Vec<Value>)> = Vec::new();
     for written in rows {

@@ -33,13 +33,13 @@ use crate::turn::Turn;
 use crate::view::civil_time;
 use crate::{grpc, guard};
 
-/// Compiled effect of a rule.
+/// Effect of a rule on requests, compiled from its handle.
 #[derive(Debug)]
 pub(crate) enum Action {
     Pass,
     /// Passes requests on, because the rule cannot be used for this reason.
     Broken(String),
-    /// Answers every request.
+    /// Answers every request without asking a node.
     Refuse(Answer),
     Waf(WafRule),
     Sign {
@@ -54,7 +54,6 @@ pub(crate) enum Action {
     Mock(MockRule),
     Cache {
         rule: CacheRule,
-        /// Id of the rule.
         id: String,
         cache: SharedCache,
     },
@@ -112,9 +111,8 @@ impl Refusals {
     }
 }
 
-/// Outcome of an action.
+/// Continuation of a request after an action.
 pub(crate) enum Done<'o> {
-    /// The next plugin runs.
     Next,
     /// The request goes to a node of the target with this index.
     Node(usize),
@@ -124,7 +122,6 @@ pub(crate) enum Done<'o> {
 }
 
 impl Chain {
-    /// Executes an action.
     pub(crate) async fn act<'o>(
         &self,
         action: &Action,
@@ -351,7 +348,6 @@ const SILENCE_LOG_S: u64 = 10;
 #[derive(Debug)]
 pub(crate) struct SharedLimit {
     rule: LimiterRule,
-    /// Id of the rule.
     id: String,
     scripts: Arc<dyn Scripts>,
     /// Time of the last warning that Redis does not answer, in seconds since 1970.

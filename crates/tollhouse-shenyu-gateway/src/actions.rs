@@ -8,7 +8,7 @@ use tollhouse_shenyu::model::{Rule, Selector};
 
 use crate::action::Action;
 
-/// Actions of one plugin.
+/// Actions of one plugin's rules, by selector.
 #[derive(Debug)]
 pub(crate) struct Actions {
     /// Index of each selector's first action in `list`.

@@ -44,7 +44,7 @@ use crate::sources::Terms;
 use crate::target::{self, Again, Nodes, Target};
 use crate::tcp;
 
-/// Objects of one namespace.
+/// Objects of one ShenYu namespace, by kind.
 pub(crate) struct Parts {
     pub(crate) plugins: Vec<Arc<Plugin>>,
     pub(crate) selectors: Vec<Arc<Selector>>,
@@ -173,7 +173,7 @@ fn applications(parts: &Parts, kept: &mut Kept) -> (Arc<Applications>, Vec<Probl
 
 struct Builder<'a> {
     plugins: HashMap<&'a str, &'a Arc<Plugin>>,
-    /// Discovery data by selector id.
+    /// Discovered nodes, by id of their selector.
     discovery: HashMap<&'a str, &'a Arc<DiscoveryUpstreams>>,
     /// Actions of rules by rule id.
     rules: HashMap<&'a str, Arc<Action>>,

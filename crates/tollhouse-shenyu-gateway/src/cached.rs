@@ -33,7 +33,7 @@ pub(crate) struct Keep {
 /// Parts of the key: identities. Requests with `Authorization` are never looked up.
 const KEY_PARTS: KeyParts = KeyParts { identities: true, authorization: false, cookie: false };
 
-/// Outcome of a look-up.
+/// Outcome of looking up a response in the cache.
 pub(crate) enum Found<'o> {
     Answer(Box<Answer<'o>>),
     /// Not found; the node's response may be stored.

@@ -1,5 +1,5 @@
 //! Execution of `casdoor`: checks a token in `Authorization`, or exchanges a code in the query for
-//! one. The rule verifies tokens; an engine sends codes to Casdoor.
+//! a token. The rule verifies tokens; an engine sends codes to Casdoor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,10 +13,11 @@ use crate::engines::Engines;
 use crate::guard;
 use crate::turn::Turn;
 
-/// Most concurrent exchanges. Any client can cause one, and each is a call to Casdoor.
+/// Maximum number of concurrent exchanges. Any client can cause an exchange, and each is a call to
+/// Casdoor.
 const CODES_UNDER_WAY_MAX: usize = 64;
 
-/// Compiled rule of the plugin.
+/// Rule of `casdoor` with the state of its exchanges.
 #[derive(Debug)]
 pub(crate) struct CasdoorGate {
     rule: CasdoorRule,
@@ -71,7 +72,7 @@ impl CasdoorGate {
     }
 }
 
-/// Permit for one exchange.
+/// Permit for one exchange; returned on drop.
 struct Place<'a>(&'a AtomicUsize);
 
 impl<'a> Place<'a> {
@@ -89,7 +90,6 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Encodes a form (`application/x-www-form-urlencoded`).
 fn encoded(form: &[(&str, String)]) -> String {
     let mut text = String::new();
     for (name, value) in form {

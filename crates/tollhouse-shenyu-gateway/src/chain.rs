@@ -28,10 +28,11 @@ use crate::view::View;
 use tollhouse_shenyu::model::Selector;
 use tollhouse_shenyu::sign::Applications;
 
-/// Most passes of a request through the chain, because `redirect` rules may point at each other.
+/// Maximum number of passes of a request through the chain, because `redirect` rules may point at
+/// each other.
 pub(crate) const BEGINNINGS_MAX: u32 = 5;
 
-/// Compiled plugins of ShenYu.
+/// ShenYu's plugins, compiled for requests of one namespace.
 #[derive(Debug)]
 pub struct Chain {
     pub(crate) engine: Engine,
@@ -77,7 +78,7 @@ pub(crate) enum Unmatched {
 }
 
 impl Chain {
-    /// Returns the targets of its proxies.
+    /// Returns the upstreams to which the chain's proxy rules (`divide` and others) send requests.
     pub fn targets(&self) -> &[Arc<Target>] {
         &self.targets
     }

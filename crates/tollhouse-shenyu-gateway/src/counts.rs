@@ -30,7 +30,7 @@ impl<S> Shared<S> {
     }
 }
 
-/// States by rule id.
+/// Counters of rules, by rule id, kept across compilations.
 #[derive(Debug)]
 pub(crate) struct Kept<R, S>(BTreeMap<String, (R, Shared<S>)>);
 
@@ -67,7 +67,6 @@ impl Counts {
     }
 }
 
-/// Counts of a chain.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) limiters: Kept<LimiterRule, Limiter>,
@@ -90,7 +89,7 @@ impl SharedCache {
         self.lock().find(key, now_ms)
     }
 
-    /// Stores a response until `ends_ms`.
+    /// Stores a response until the time `ends_ms`.
     pub(crate) fn keep(&self, key: &[u8], kept: KeptAnswer<Bytes>, ends_ms: u64) {
         self.lock().keep(key, kept, ends_ms);
     }

@@ -21,10 +21,8 @@ pub struct Course {
     pub end: CourseEnd,
 }
 
-/// Step of one plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CourseStep {
-    /// Name of the plugin.
     pub plugin: String,
     /// Matching of its selectors and rules, at this point of the chain.
     pub choice: Explanation,
@@ -34,7 +32,7 @@ pub struct CourseStep {
 /// Effect of a plugin on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// No effect.
+    /// The request passes the plugin unchanged.
     Passes,
     /// Depends on more than the rule, for example on a key. The plugin may answer; later steps
     /// assume that it does not.
@@ -43,14 +41,12 @@ pub enum Effect {
     Edits,
     /// Changes the path that later conditions see.
     Path {
-        /// New path.
         path: String,
         /// Percentage of requests that this applies to.
         percent: u64,
     },
     /// Changes only the path for nodes.
     NodePath {
-        /// New path.
         path: String,
         /// Percentage of requests that this applies to.
         percent: u64,
@@ -73,22 +69,17 @@ pub enum CourseEnd {
         /// Path and query for the node, if they differ from the original ones.
         uri: Option<Vec<u8>>,
     },
-    /// The gateway answers.
     Answer {
-        /// HTTP status.
         status: u16,
         body: String,
     },
-    /// The client is redirected.
     Elsewhere {
-        /// HTTP status.
         status: u16,
-        /// Value of `Location`.
         location: String,
     },
 }
 
-/// Paths before a plugin.
+/// Paths of the request before a plugin has run.
 struct Paths {
     seen: String,
     node: String,
@@ -109,7 +100,7 @@ impl Paths {
     }
 }
 
-/// Outcome of a plugin.
+/// Continuation of the explanation after a plugin.
 enum Next {
     Plugin(Effect),
     Anew(String),
@@ -172,7 +163,8 @@ impl Chain {
         self.answer(Answer::InternalServerError, None)
     }
 
-    /// Adds the steps of plugins that change responses. Returns the new end if one of them refuses.
+    /// Adds the steps of plugins that change responses. Returns the new end if such a plugin
+    /// refuses the response.
     fn refused_answer(
         &self,
         exchange: &dyn Exchange,

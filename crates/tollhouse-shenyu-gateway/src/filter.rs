@@ -16,11 +16,9 @@ const JSON: &[u8] = b"application/json";
 /// CORS headers for a page of another origin. They replace the node's.
 pub(crate) type CrossHeaders = Vec<(&'static str, String)>;
 
-/// Outcome of the filters.
 pub(crate) enum Filtered<'o> {
     /// The request goes on to the plugins.
     Passes,
-    /// A filter answers the request.
     Answered(Box<plugin::Answer<'o>>),
 }
 
@@ -31,8 +29,8 @@ pub(crate) fn concerns(filters: &Filters, exchange: &dyn Exchange) -> bool {
         || (filters.file_bytes_max > 0 && is_form_with_files(exchange))
 }
 
-/// Returns the CORS headers for the page that sends a request; `None` if the page is of the same
-/// origin.
+/// Returns the CORS headers for the page that sends a request; `None` if the page has the origin of
+/// the request.
 pub(crate) fn cross_headers(filters: &Filters, exchange: &dyn Exchange) -> Option<CrossHeaders> {
     let cross = filters.cross.as_ref()?;
     let text =
@@ -51,7 +49,7 @@ pub(crate) fn add_cross_headers(headers: &CrossHeaders, cx: &mut ResponseContext
 }
 
 impl Chain {
-    /// Runs the filters in order.
+    /// Runs the filters that precede all plugins, in order.
     pub(crate) async fn filter<'o>(
         &self,
         filters: &Filters,

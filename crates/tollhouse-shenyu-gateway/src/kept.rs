@@ -1,5 +1,5 @@
-//! State that one compilation passes to the next: counts, and results for unchanged objects.
-//! Objects are unchanged if they are in the same allocation.
+//! State that one compilation passes to the next: counts, and results for unchanged objects. An
+//! object is unchanged if it is in the allocation of the previous compilation.
 
 use std::sync::Arc;
 
@@ -12,14 +12,13 @@ use crate::chain::Chain;
 use crate::counts::Counts;
 use crate::target::Target;
 
-/// State between compilations.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) counts: Counts,
     /// Compiled actions by the id of their rule or selector.
     pub(crate) made: MadeById,
     pub(crate) applications: Option<MadeApplications>,
-    /// Chain of the last compilation.
+    /// Chain that the previous compilation made.
     pub(crate) chain: Option<Arc<Chain>>,
 }
 
@@ -39,7 +38,7 @@ pub(crate) struct Inputs {
     pub(crate) discovery: Option<Arc<DiscoveryUpstreams>>,
 }
 
-/// Compiled action.
+/// Action of a rule with the objects that it was compiled from.
 #[derive(Debug, Clone)]
 pub(crate) struct Made {
     pub(crate) inputs: Inputs,
@@ -59,7 +58,7 @@ pub(crate) struct MadeApplications {
 }
 
 impl Inputs {
-    /// Whether both consist of the same objects.
+    /// Whether both consist of identical objects, not merely equal ones.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.plugin, &other.plugin)
             && Arc::ptr_eq(&self.selector, &other.selector)

@@ -15,7 +15,7 @@ use crate::engines::RecordSink;
 use crate::turn::Turn;
 use crate::view::civil_time;
 
-/// Record in progress.
+/// Access record of a request in progress.
 #[derive(Debug)]
 pub(crate) struct Record {
     rule: RecordRule,
@@ -26,7 +26,7 @@ pub(crate) struct Record {
     answer: Arc<Mutex<Seen>>,
 }
 
-/// Start of a body.
+/// Start of a body, as far as the record includes it.
 #[derive(Debug, Default)]
 struct Seen {
     bytes: Vec<u8>,

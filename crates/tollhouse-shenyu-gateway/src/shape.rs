@@ -14,11 +14,11 @@ use crate::reply::reply;
 use crate::turn::Turn;
 use crate::{grpc, guard};
 
-/// Longest body that is changed, because it is buffered. Longer requests pass unchanged, longer
-/// responses are refused.
+/// Maximum length of a body that is changed, because it is buffered. Longer requests pass
+/// unchanged, longer responses are refused.
 pub(crate) const EDITED_BODY_BYTES_MAX: usize = 8 << 20;
 
-/// Applies a rule of `request`.
+/// Changes a request by a rule of the plugin `request`.
 pub(crate) fn edit_request(rule: &RequestRule, cx: &mut RequestContext<'_>, turn: &mut Turn) {
     edit_headers(&rule.headers, cx);
     if !rule.cookies.is_empty() {
@@ -177,7 +177,7 @@ fn edit_form(edits: &BodyEdits, body: &[u8]) -> Vec<u8> {
 #[derive(Debug, Clone)]
 pub(crate) enum AnswerEdit {
     Modify(Arc<ResponseRule>),
-    /// Headers reduced to fewer lines.
+    /// Headers of which only some lines remain.
     Unique(Vec<String>, Unique),
     /// Fields of the body to decrypt or encrypt.
     Crypt(Arc<CryptorRule>),

@@ -21,7 +21,7 @@ use crate::local::LocalInterface;
 /// Default namespace of objects and gateways (2.7 and later).
 const DEFAULT_NAMESPACE: &str = "649330b6-c2d7-4edc-be8e-8a54df9eb385";
 
-/// Settings for all requests.
+/// Settings that apply to all requests handled by ShenYu's objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
     /// Choice of HTTP statuses in the gateway's own answers.
@@ -32,7 +32,7 @@ pub struct Terms {
     pub namespace: String,
     /// Filters that run before any plugin.
     pub filters: Filters,
-    /// Whether `tcp` may open ports.
+    /// Whether objects of the plugin `tcp` may open ports.
     pub opens_ports: bool,
 }
 
@@ -48,7 +48,6 @@ impl Default for Terms {
     }
 }
 
-/// Why an object is refused.
 pub type SourceError = DocumentError;
 
 /// Source objects by kind and id.
@@ -61,16 +60,15 @@ pub struct Sources {
     app_auths: BTreeMap<String, Arc<AppAuth>>,
     proxy_selectors: BTreeMap<String, Arc<ProxySelector>>,
     discovery: BTreeMap<String, Arc<DiscoveryUpstreams>>,
-    /// State between compilations.
+    /// State that is passed from one compilation to the next.
     kept: Mutex<Kept>,
-    /// Network connections, if available.
+    /// Network access for plugins, if available.
     engines: Option<Arc<dyn Engines>>,
     /// Handler of the gateway's own interface, if enabled.
     local: Option<Arc<dyn LocalInterface>>,
 }
 
 impl Sources {
-    /// Creates an empty collection.
     pub fn with_engines(engines: Option<Arc<dyn Engines>>) -> Self {
         Self { engines, ..Self::default() }
     }
@@ -120,7 +118,6 @@ impl Sources {
         }
     }
 
-    /// Removes all objects.
     pub fn clear(&mut self) {
         let (engines, local) = (self.engines.take(), self.local.take());
         *self = Self { kept: std::mem::take(&mut self.kept), engines, local, ..Self::default() };

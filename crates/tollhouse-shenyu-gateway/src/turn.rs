@@ -41,18 +41,18 @@ impl Facts {
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) facts: Facts,
-    /// Requested path.
+    /// Path that the client requested.
     asked: String,
-    /// Path that conditions see.
+    /// Path against which conditions are matched.
     seen: String,
     /// Path for nodes before `rewrite`, if it differs from the requested one; may be empty.
     /// ShenYu's `realUrl`.
     real: Option<String>,
     /// Path for nodes set by `rewrite`.
     rewritten: Option<String>,
-    /// Context path that was removed.
+    /// Context path that the plugin `contextPath` removed.
     context_path: String,
-    /// Context path that conditions see instead.
+    /// Context path that conditions see in place of the removed one.
     rewrite_context_path: String,
     /// Path under which the called method is registered, if it differs from the requested one.
     metadata_path: Option<String>,
@@ -137,7 +137,7 @@ impl Turn {
         View::new(exchange, &self.seen, self.query.as_deref(), &self.facts)
     }
 
-    /// Returns the path for nodes.
+    /// Returns the path that nodes receive.
     pub(crate) fn node_path(&self) -> Cow<'_, str> {
         let path = self.rewritten.as_ref().or(self.real.as_ref()).unwrap_or(&self.asked);
         // Paths for nodes must begin with a slash, even if a rule omits it.

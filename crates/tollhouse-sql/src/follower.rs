@@ -29,7 +29,7 @@ use tollhouse_store::{LeaseId, Revision};
 
 /// State shared between the follower and the store.
 pub(crate) struct Following {
-    /// History of commits for watchers.
+    /// Recent commits, from which watches are served.
     pub(crate) history: Arc<History>,
     /// Wakes the follower because there may be new commits.
     pub(crate) hint: Arc<Notify>,
@@ -58,7 +58,7 @@ impl Following {
 pub(crate) struct Place {
     /// Revision of the last commit in the row; zero before the first.
     pub(crate) revision: Revision,
-    /// Random number of the commit.
+    /// Random number that identifies the commit.
     pub(crate) id: Bytes,
 }
 

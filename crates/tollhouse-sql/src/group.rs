@@ -53,7 +53,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Collects them from all transactions.
+    /// Collects the wanted keys and prefixes of all transactions.
     pub(crate) fn by(transactions: &'a [Transaction]) -> Self {
         let mut wanted = Self::default();
         for transaction in transactions {
@@ -82,14 +82,11 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Rows found for [`Wanted`].
+/// Rows that the database has for [`Wanted`].
 #[derive(Default)]
 pub(crate) struct Found {
-    /// Revision of the newest commit.
     pub(crate) newest: Revision,
-    /// Entries of the wanted keys.
     pub(crate) entries: Vec<Entry>,
-    /// Keys under the wanted prefixes.
     pub(crate) keys: Vec<Box<str>>,
     /// Duration of each wanted lease that has not ended, in milliseconds.
     pub(crate) leases: HashMap<LeaseId, u64>,
@@ -97,7 +94,7 @@ pub(crate) struct Found {
     pub(crate) now_ms: u64,
 }
 
-/// Result of computing a group.
+/// Outcomes and rows to write for a group of transactions.
 #[derive(Default)]
 pub(crate) struct Computed {
     /// Outcome of each transaction, in order.

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-/// SQL dialect of a database.
+/// Database engine, which decides about the SQL dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// MySQL from 8.0 on, MariaDB from 10.6 on.
     MySql,
-    /// PostgreSQL from 13 on.
+    /// PostgreSQL, from version 13 on.
     PostgreSql,
 }
 
@@ -21,14 +21,13 @@ impl fmt::Display for Engine {
     }
 }
 
-/// Connection options of a database.
 #[derive(Clone)]
 pub struct SqlOptions {
     pub engine: Engine,
     /// Hosts and ports of its servers, at least one. They are tried in order until one accepts
     /// writes, so a standby may be listed beside the primary.
     pub servers: Vec<(String, u16)>,
-    /// The database, which must exist.
+    /// Name of the database, which must exist.
     pub database: String,
     pub user: String,
     /// Password of the user; empty if the server requires none.
@@ -55,7 +54,7 @@ impl fmt::Debug for SqlOptions {
 }
 
 impl SqlOptions {
-    /// Kind and address of the database, for messages.
+    /// Returns engine and address of the database, for messages.
     pub(crate) fn place(&self) -> Box<str> {
         let servers: Vec<String> =
             self.servers.iter().map(|(host, port)| format!("{host}:{port}")).collect();

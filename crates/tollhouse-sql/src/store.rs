@@ -226,7 +226,7 @@ impl Store for SqlStore {
 
 #[cfg(test)]
 impl SqlStore {
-    /// What the follower shares.
+    /// State that the follower shares with readers and watches.
     pub(crate) fn following(&self) -> &Following {
         &self.following
     }

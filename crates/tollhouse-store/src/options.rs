@@ -3,7 +3,6 @@
 use crate::clock::Clock;
 use std::path::PathBuf;
 
-/// Location of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     /// In memory; the content is lost with the process.
@@ -15,7 +14,7 @@ pub enum Location {
 /// Extent of the history kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HistoryKept {
-    /// As much as watchers need to catch up.
+    /// As many commits as watchers need to catch up.
     #[default]
     ForWatchers,
     /// No history, for stores whose only watchers wait for their end.

@@ -1,5 +1,5 @@
-//! `cargo x bench`: measures Tollhouse, nginx and HAProxy with the same requests on this machine
-//! and compares the figures with the budgets. `bench/README.md` explains the method and its limits.
+//! `cargo x bench`: measures Tollhouse, nginx and HAProxy with equal requests on this machine and
+//! compares the figures with the budgets. `bench/README.md` explains the method and its limits.
 //!
 //! This file parses the arguments and runs the cases; the parts are in files below `bench/`.
 
@@ -62,7 +62,6 @@ pub(crate) struct BenchArguments {
     binary: Option<PathBuf>,
 }
 
-/// Runs `cargo x bench`.
 pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
     if arguments.gate && !gate::is_possible() {
         println!("skipped: valgrind is not installed");

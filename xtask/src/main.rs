@@ -1,6 +1,6 @@
 //! Developer tasks, run as `cargo x <task>`: the only way to test, check, measure and generate.
 //!
-//! Each task has its own file. The small part that the tasks share is in `shell` (running
+//! Each task has a separate file. The small part that the tasks share is in `shell` (running
 //! programs). The tasks are not shipped, and apart from the test kit do not depend on a crate of
 //! the product, so that they build in seconds.
 

@@ -91,7 +91,7 @@ fn built_programs() -> PathBuf {
     configured.unwrap_or_else(|| workspace_root().join("target")).join(BUILT_PROGRAMS)
 }
 
-/// Checks whether `cargo <name>` exists.
+/// Checks whether a program `cargo-<name>` exists.
 pub(crate) fn has_cargo_command(name: &str) -> bool {
     find_program(&format!("cargo-{name}")).is_some()
         || home_cargo_bin().is_some_and(|folder| folder.join(format!("cargo-{name}")).is_file())
@@ -104,7 +104,6 @@ fn home_cargo_bin() -> Option<PathBuf> {
     Some(home.join("bin"))
 }
 
-/// Returns cargo's target folder.
 pub(crate) fn target_directory() -> Result<PathBuf> {
     let text = capture(&mut cargo(&["metadata", "--format-version=1", "--no-deps", "--offline"]))?;
     let metadata: serde_json::Value = serde_json::from_str(&text)?;
@@ -132,7 +131,7 @@ pub(crate) fn stand_back() {
     }
 }
 
-/// Returns the text of a command as on a terminal, for messages.
+/// Returns a command as it would be typed on a terminal, for messages.
 pub(crate) fn render(command: &Command) -> String {
     let mut line = command.get_program().to_string_lossy().into_owned();
     for argument in command.get_args() {

@@ -1,6 +1,6 @@
-//! Case with one well-behaved client beside misbehaving ones: its latency compared with that of the
-//! same client alone, and the memory of the gateway. Attackers are limited in number, rate and
-//! time, and stay on this machine.
+//! Case with one well-behaved client beside misbehaving ones: its latency compared with that when
+//! it is alone, and the memory of the gateway. Attackers are limited in number, rate and time, and
+//! stay on this machine.
 //!
 //! `abuse/attack.rs` contains the attacks, `abuse/ordinary.rs` the well-behaved clients,
 //! `abuse/node.rs` the nodes.
@@ -28,10 +28,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Sampling interval of the memory.
+/// Interval between two samples of the gateway's memory.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Kind of attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attack {
     /// Requests cancelled over a node connection that other clients share, with a node that counts
@@ -86,7 +85,6 @@ impl Attack {
     }
 }
 
-/// Listening ports of the gateway.
 #[derive(Debug, Clone, Copy)]
 struct Ports {
     http: u16,
@@ -142,7 +140,6 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     Ok(result)
 }
 
-/// Measurements of one round.
 #[derive(Debug, Clone, Copy, Default)]
 struct Round {
     quiet_p99_us: f64,

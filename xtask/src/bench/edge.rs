@@ -31,7 +31,7 @@ use std::time::Duration;
 const PATH: &str = "/r/0";
 /// Method of the gRPC calls; the node returns the message that it gets.
 const CALL_PATH: &str = "/bench.Echo/Unary";
-/// Length of the gRPC message.
+/// Length of the gRPC message in bytes.
 const MESSAGE_BYTES: usize = 100;
 
 /// Kind of requests, and the connections they use.
@@ -43,7 +43,7 @@ enum Scenario {
     Grpc,
 }
 
-/// Way to open connections.
+/// Kind of TLS handshake that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Handshake {
     Full,
@@ -74,7 +74,6 @@ impl Scenario {
         }
     }
 
-    /// Returns the arguments of h2load.
     fn arguments(self, proxy: &EdgeProxy, message: &Path) -> Vec<String> {
         let streams = ["-c10", "-m10"].map(str::to_owned);
         let plain = format!("http://127.0.0.1:{}", proxy.plain_port);
@@ -208,7 +207,7 @@ fn start_node(plan: &Plan) -> Result<(u16, Running)> {
     Ok((port, running))
 }
 
-/// Measures all proxies under the same load at the same time, round after round.
+/// Measures all proxies concurrently under equal load, round after round.
 fn requests(
     plan: &Plan,
     scenario: Scenario,

@@ -11,7 +11,6 @@ use std::path::Path;
 /// case.
 pub(crate) const ADMIN_KEY: &str = "bench-0123456789abcdef0123456789";
 
-/// Source of the configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin<'a> {
     /// A resources file with this content.
@@ -118,7 +117,7 @@ pub(crate) fn routes_json(origin_port: u16, routes: usize) -> String {
     format!("{{\"routes\":[{}]}}", list.join(",\n"))
 }
 
-/// Returns a route with its own plugins.
+/// Returns a route with the given plugins.
 pub(crate) fn route_with_plugins(origin_port: u16, number: usize, plugins: &Value) -> Value {
     json!({
         "id": number.to_string(),

@@ -20,10 +20,11 @@ pub(crate) enum Peer {
     HaproxyTcp,
 }
 
-/// Most routes that nginx is given; each location costs kilobytes of memory and time to start.
+/// Maximum number of routes that nginx is given; each location costs kilobytes of memory and time
+/// to start.
 const NGINX_ROUTES_MAX: usize = 10_000;
 
-/// A proxy that answers requests.
+/// Running proxy, after its first answer.
 pub(crate) struct Proxy {
     pub(crate) peer: Peer,
     pub(crate) port: u16,
@@ -33,14 +34,13 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Returns the peer's name.
     pub(crate) fn name(&self) -> &'static str {
         self.peer.name()
     }
 }
 
 impl Peer {
-    /// Returns all peers, ours first.
+    /// Returns all peers, Tollhouse first.
     pub(crate) fn all() -> Vec<Self> {
         Self::value_variants().to_vec()
     }

@@ -14,9 +14,9 @@ const ROUNDS: usize = 3;
 const ROUND: Duration = Duration::from_secs(5);
 const QUICK_ROUND: Duration = Duration::from_secs(2);
 
-/// Settings of every case.
+/// Settings that all cases share.
 pub(crate) struct Plan {
-    /// The Tollhouse binary under test.
+    /// Path of the Tollhouse program under test.
     pub(super) binary: PathBuf,
     pub(super) peers: Vec<Peer>,
     pub(super) cores: Cores,

@@ -1,6 +1,6 @@
 //! Requests at an even pace, and the time that each waits for its answer: the latency that a client
 //! sees if the proxy has spare time. wrk sends requests as fast as they are answered and shares its
-//! core with the origin, so that most of the tail it measures is its own doing.
+//! core with the origin, so that wrk causes most of the tail it measures.
 
 use super::client::Connection;
 use super::wrk::Outcome;
@@ -13,14 +13,13 @@ use std::time::{Duration, Instant};
 pub(crate) struct Pace<'a> {
     pub(crate) port: u16,
     pub(crate) path: &'a str,
-    /// Number of connections; each has its own thread and at most one request at a time.
+    /// Number of connections; each has a separate thread and at most one request at a time.
     pub(crate) connections: usize,
     /// Time from one request of a connection to its next.
     pub(crate) interval: Duration,
     pub(crate) duration: Duration,
 }
 
-/// Observations of one connection.
 #[derive(Default)]
 struct Seen {
     waits_us: Vec<f64>,

@@ -1,5 +1,5 @@
-//! A program under test: it is started on one core in its own folder, observed through `/proc`, and
-//! always ended with all its children.
+//! Program under test: it is started on one core in a separate folder, observed through `/proc`,
+//! and always ended with all its children.
 
 use super::client::{self, Connection};
 use crate::shell;
@@ -11,10 +11,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Longest time until a program answers its first request. 100,000 routes take nginx a while, and
+/// Maximum time until a program answers its first request. 100,000 routes take nginx a while, and
 /// under valgrind everything takes fifty times as long.
 const START_MAX: Duration = Duration::from_secs(120);
-/// Longest time until a program ends when asked; after that it is killed. Under valgrind the
+/// Maximum time until a program ends when asked; after that it is killed. Under valgrind the
 /// gateway's threads other than the workers, which otherwise need little CPU time, write the
 /// profile. On a busy machine that takes longer than everything else.
 const STOP_MAX: Duration = Duration::from_secs(120);
@@ -134,7 +134,7 @@ impl Running {
         family
     }
 
-    /// Kills the program.
+    /// Kills the program and its children.
     pub(crate) fn kill(&mut self) {
         for pid in self.processes() {
             signal(pid, Signal::KILL);

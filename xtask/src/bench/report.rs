@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Result of a case.
+/// Rows, figures and tables that a case produced.
 pub(crate) struct CaseResult {
     pub(crate) case: &'static str,
     pub(crate) rows: Vec<Row>,
@@ -27,7 +27,7 @@ pub(crate) struct Table {
     pub(crate) cells: Vec<Vec<Value>>,
 }
 
-/// Destination of the results.
+/// Folder and header of the written results.
 pub(crate) struct Report {
     machine: Value,
     date: String,
@@ -83,7 +83,7 @@ impl Report {
 }
 
 impl CaseResult {
-    /// Returns a result without tables of its own.
+    /// Returns a result without further tables.
     pub(crate) fn new(case: &'static str, rows: Vec<Row>, figures: Vec<Figure>) -> Self {
         Self { case, rows, figures, tables: Vec::new() }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Load to send.
+/// Load that wrk sends.
 pub(crate) struct Load<'a> {
     pub(crate) port: u16,
     pub(crate) path: &'a str,
@@ -16,7 +16,7 @@ pub(crate) struct Load<'a> {
     pub(crate) duration: Duration,
 }
 
-/// Measurements of wrk.
+/// Figures that wrk prints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) requests: u64,
@@ -50,7 +50,6 @@ fn output_of(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
-/// Parses the output of wrk.
 pub(crate) fn parse(text: &str) -> Option<Outcome> {
     let line_with = |word: &str| text.lines().map(str::trim).find(|line| line.contains(word));
     let value_after = |word: &str| {

@@ -23,7 +23,7 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// Creates a certificate in `folder`.
+    /// Creates a self-signed certificate and its key in `folder`.
     pub(crate) fn make(folder: &Path) -> Result<Self> {
         let made = Self {
             chain: folder.join("chain.pem"),
@@ -51,7 +51,7 @@ pub(super) struct Nodes {
     pub(super) grpc_port: u16,
 }
 
-/// A proxy that accepts connections.
+/// Running proxy, with the ports it listens on.
 pub(super) struct EdgeProxy {
     pub(super) peer: Peer,
     /// Port for HTTP/2 in clear text.

@@ -12,7 +12,6 @@ use std::time::Duration;
 /// File with the messages that the calls send and read.
 const PROTO: &str = "crates/tollhouse-load/src/suite/polaris.proto";
 
-/// Condition that ends a run.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) enum End {
     Calls(u64),
@@ -24,7 +23,7 @@ pub(in crate::bench) struct Load {
     pub(in crate::bench) method: &'static str,
     pub(in crate::bench) message: Value,
     pub(in crate::bench) connections: u64,
-    /// Concurrent calls on each connection.
+    /// Number of concurrent calls on each connection.
     pub(in crate::bench) streams: u64,
     /// Calls a second; if absent, calls are sent as fast as they are answered.
     pub(in crate::bench) rate: Option<f64>,

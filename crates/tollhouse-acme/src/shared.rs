@@ -52,7 +52,7 @@ impl Shared {
         (Box::new(client), remarks)
     }
 
-    /// Returns a random generator for one use, so that the shared one is locked only briefly.
+    /// Returns a new random generator, seeded from the shared one.
     pub(crate) fn random(&self) -> Random {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         Random::seeded(random.next_u64())

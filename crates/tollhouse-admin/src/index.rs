@@ -79,7 +79,7 @@ pub(crate) struct Known {
     plugin_uses: HashMap<Box<str>, usize>,
     /// Summaries of change rows, by revision.
     changes: Changes,
-    /// Sessions that signed out before their expiry.
+    /// Sessions that signed out before their expiry, in the order of expiry.
     ended: BTreeSet<SignInId>,
 }
 

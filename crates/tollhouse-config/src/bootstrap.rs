@@ -49,7 +49,7 @@ pub use unix::UnixListen;
 pub struct Bootstrap {
     /// Folder for the files of the process.
     pub data_dir: PathBuf,
-    /// Number of worker threads that serve clients; by default one per CPU.
+    /// Number of worker threads that serve clients; by default one per available core.
     pub workers: Workers,
     /// Addresses on which each service listens.
     pub listen: Listen,

@@ -69,7 +69,7 @@ impl ProcessLog {
         let _ = self.set_filter.set(set_filter);
     }
 
-    /// Stores a line with the current time.
+    /// Stores a line with the current time; the oldest lines are dropped when the buffer is full.
     pub fn keep(&self, line: &str) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut end = line.len().min(LINE_BYTES_MAX);

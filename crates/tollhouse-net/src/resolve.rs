@@ -100,7 +100,7 @@ pub trait Source: Send + Sync + 'static {
 pub struct ResolverSettings {
     /// Name servers to ask; if empty, those of the system.
     pub servers: Vec<SocketAddr>,
-    /// Timeout of one look-up, over all servers.
+    /// Maximum duration of one look-up; 5 s by default.
     pub timeout: Duration,
     /// Replaces every time to live, if set (`dns_resolver_valid`).
     pub valid: Option<Duration>,

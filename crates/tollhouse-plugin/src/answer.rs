@@ -32,7 +32,7 @@ pub struct Answer<'a> {
     pub body: AnswerBody<'a>,
 }
 
-/// Body of an answer; texts and JSON are copied when the answer is sent, shared bytes are not.
+/// Body of an answer, as a plugin gives it; a shared body is sent without a copy.
 #[derive(Debug, Clone)]
 pub enum AnswerBody<'a> {
     /// Default body: the gateway's HTML page for an error status, otherwise an empty body.

@@ -272,7 +272,7 @@ impl<'r> RequestContext<'r> {
         self.exchange.random()
     }
 
-    /// Suspends the request for `time`; the connection stays open.
+    /// Suspends the request for `time` without blocking the thread.
     pub async fn sleep(&mut self, time: Duration) {
         self.exchange.sleep(time).await;
     }

@@ -155,7 +155,7 @@ pub trait Exchange: Lookup {
     fn now(&self) -> Moment;
     /// Returns a random number; not suitable for secrets.
     fn random(&self) -> u64;
-    /// Waits for `time`; cancelled when the request ends.
+    /// Waits for `time` without blocking the thread.
     fn sleep<'a>(&'a mut self, time: Duration) -> LocalFuture<'a, ()>;
     /// Returns this exchange as a source of variables.
     fn as_lookup(&self) -> &dyn Lookup;

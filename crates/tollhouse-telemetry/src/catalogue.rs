@@ -288,7 +288,7 @@ pub fn render_certificates<'a>(ends: impl Iterator<Item = (&'a str, i64)>) -> St
     text
 }
 
-/// Appends the metric with version and commit of the build.
+/// Appends the metric with version, profile and architecture of the build.
 pub(crate) fn render_build_info(text: &mut String) {
     let Metric { name, help, kind, .. } = BUILD_INFO;
     let version = env!("CARGO_PKG_VERSION");

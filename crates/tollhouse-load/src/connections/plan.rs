@@ -71,7 +71,7 @@ pub enum Sources {
     Automatic,
     /// This many loopback addresses, from 127.0.0.1 on.
     Loopback(u64),
-    /// Addresses of this machine, used in turn.
+    /// Given addresses of this machine.
     Addresses(Vec<IpAddr>),
 }
 

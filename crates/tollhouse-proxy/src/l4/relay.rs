@@ -154,7 +154,7 @@ impl<'w> Flow<'w> {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes the received bytes until none are left or the other side is full.
+    /// Writes the received bytes, until none are left or the receiver accepts no more.
     fn poll_write(
         &mut self,
         context: &mut Context<'_>,

@@ -127,7 +127,7 @@ pub enum Value<'a> {
     Number(u64),
     /// Time in milliseconds, written in seconds.
     Seconds(u64),
-    /// Values of all attempts, separated as in nginx.
+    /// Values of all attempts, in order.
     Attempts(&'a [Attempt<'a>], for<'b> fn(&Attempt<'b>) -> Value<'b>),
     /// Method, target and version. Absent if the method is empty.
     Request {

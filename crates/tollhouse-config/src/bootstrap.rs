@@ -58,7 +58,6 @@ pub struct Bootstrap {
     pub control: SideListener,
     pub metrics: SideListener,
     pub status: SideListener,
-    /// The Admin API.
     pub admin: Admin,
     /// Features of the console beyond the Admin API.
     pub console: Console,

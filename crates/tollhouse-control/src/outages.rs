@@ -17,7 +17,7 @@ pub enum Part {
     StoreContents,
     Admin,
     Registry,
-    /// ACME certificates.
+    /// Ordering of certificates with ACME.
     Certificates,
     ShenyuAdmin,
 }

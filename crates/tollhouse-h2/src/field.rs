@@ -41,9 +41,9 @@ pub enum FieldKind {
     Regular,
     /// A field that no message may contain; never handed out.
     Malformed,
-    /// `:method`, a token.
+    /// Pseudo-header `:method`, a token.
     Method,
-    /// `:scheme`, such as `https`.
+    /// Pseudo-header `:scheme`, such as `https`.
     Scheme,
     /// `:authority`, a host with or without a port.
     Authority,
@@ -51,15 +51,15 @@ pub enum FieldKind {
     Path,
     /// `:protocol` of an extended CONNECT (RFC 8441 §4).
     Protocol,
-    /// `:status`, three digits.
+    /// Pseudo-header `:status`, three digits.
     Status,
     /// `host`, a host with or without a port.
     Host,
-    /// `content-length`, digits.
+    /// Header `content-length`, only digits.
     ContentLength,
     /// `cookie`, possibly one of several crumbs (RFC 9113 §8.2.3).
     Cookie,
-    /// `priority` (RFC 9218 §5).
+    /// Header `priority` (RFC 9218 §5).
     Priority,
 }
 

@@ -21,9 +21,9 @@ pub struct Identity<'a> {
 /// Request header that may carry credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
-    /// The header `Authorization`.
+    /// Header `Authorization`, whatever its scheme.
     Authorization,
-    /// The header `Cookie`.
+    /// Header `Cookie`, such as one with a session.
     Cookie,
 }
 

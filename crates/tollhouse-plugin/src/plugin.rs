@@ -169,17 +169,17 @@ pub struct Phases(u8);
 impl Phases {
     /// Empty set, for plugins that work outside of requests.
     pub const NONE: Phases = Phases(0);
-    /// Phase of [`Plugin::rewrite`].
+    /// Phase in which [`Plugin::rewrite`] is called.
     pub const REWRITE: Phases = Phases(1);
-    /// Phase of [`Plugin::access`].
+    /// Phase in which [`Plugin::access`] is called.
     pub const ACCESS: Phases = Phases(2);
-    /// Phase of [`Plugin::before_proxy`].
+    /// Phase in which [`Plugin::before_proxy`] is called.
     pub const BEFORE_PROXY: Phases = Phases(4);
-    /// Phase of [`Plugin::response`].
+    /// Phase in which [`Plugin::response`] is called.
     pub const RESPONSE: Phases = Phases(8);
-    /// Phase of [`Plugin::log`].
+    /// Phase in which [`Plugin::log`] is called.
     pub const LOG: Phases = Phases(16);
-    /// [`Plugin::replace`].
+    /// Phase in which [`Plugin::replace`] is called.
     pub const REPLACE: Phases = Phases(32);
 
     /// Returns the phases of either set.

@@ -225,7 +225,6 @@ const SASL_MECHANISMS: Named = &[
     ("SCRAM-SHA-512", "SCRAM-SHA-512"),
 ];
 
-/// Load balancing algorithms.
 pub(crate) const LOAD_BALANCERS: &[&str] =
     &["hash", "random", "roundRobin", "leastActive", "p2c", "shortestResponse"];
 

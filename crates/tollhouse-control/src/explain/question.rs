@@ -42,9 +42,8 @@ pub struct Url {
     authority: String,
     /// Destination port; the scheme's default if the URL has none.
     port: u16,
-    /// Scheme, from [`SCHEMES`].
     scheme: &'static str,
-    /// Path and query.
+    /// Path and query of the URL.
     target: String,
 }
 

@@ -186,7 +186,7 @@ pub(crate) fn encoded_bytes(text: &[u8]) -> usize {
     bits.div_ceil(8)
 }
 
-/// Appends `text`, Huffman-coded.
+/// Appends `text` in Huffman code, padded to whole bytes.
 pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
     // Bits not yet written, at the bottom; fewer than 32 between symbols.
     let mut window = 0_u64;

@@ -27,11 +27,11 @@ use crate::schedule::{self, NoWindow};
 use crate::settings::ChallengeKind;
 use crate::shared::Shared;
 
-/// Most retries of a request after a refused nonce, in addition to those of the library. Even if
-/// the authority refuses every second nonce, only one request in a million fails.
+/// Maximum number of retries of a request after a refused nonce, in addition to those of the
+/// library. Even if the authority refuses every second nonce, only one request in a million fails.
 pub(crate) const NONCES_MAX: usize = 8;
 
-/// Longest wait for the authority's decision in one attempt; the next attempt resumes the order.
+/// Maximum wait for the authority's decision in one attempt; the next attempt resumes the order.
 const DECISION_TIME_MAX: Duration = Duration::from_secs(180);
 
 /// Waits between two polls of an order: the first, the longest, and the longest that an authority
@@ -40,7 +40,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const ASKED_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Longest wait until this node answers pending challenges; usually milliseconds.
+/// Maximum wait until this node answers pending challenges; usually milliseconds.
 const ANSWERS_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Number of unusable certificates after which the order is abandoned.

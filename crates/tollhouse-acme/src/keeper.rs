@@ -1,4 +1,5 @@
-//! The keeper of certificates: finds what is due, starts attempts, and stores their results.
+//! Task that keeps certificates valid (the keeper): finds certificates that are due, starts
+//! attempts, and stores their results.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,11 +25,11 @@ use crate::shared::{Shared, is_of_store};
 use crate::transport::Transport;
 use crate::{account, keys, lease, listing};
 
-/// Most concurrent attempts: few enough to be a well-behaved client, and enough that a slow attempt
-/// does not delay the others.
+/// Maximum number of concurrent attempts: few enough to be a well-behaved client, and enough that a
+/// slow attempt does not delay the others.
 const AT_ONCE_MAX: usize = 4;
 
-/// Longest time between two checks for due certificates, because the wall clock may be set.
+/// Maximum time between two checks for due certificates, because the wall clock may be set.
 const LOOK_LEAST_OFTEN: Duration = Duration::from_secs(3600);
 
 /// Shortest time between two checks, so that a bug does not lead to a busy loop.
@@ -37,7 +38,7 @@ const LOOK_MOST_OFTEN: Duration = Duration::from_secs(1);
 /// Time until a retry after a failure of the store.
 const STORE_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// Dependencies of a keeper.
+/// Dependencies of the task that orders and renews certificates.
 pub struct Parts {
     pub settings: Settings,
     /// Store for the account, orders and certificates.
@@ -46,11 +47,11 @@ pub struct Parts {
     pub keyring: Arc<Keyring>,
     /// Prefix of the keys of objects, such as `/apisix`.
     pub prefix: String,
-    /// Unique id of this node.
+    /// Id of this node; unique in the cluster.
     pub node: String,
     /// Whether an account is replaced if its key is sealed and no key of the ring opens it.
     pub allows_lost_keys: bool,
-    /// Transport to the authority.
+    /// HTTP client for requests to the authority.
     pub transport: Arc<dyn Transport>,
     pub clock: Arc<dyn Clock>,
     pub metrics: Arc<Metrics>,
@@ -146,7 +147,8 @@ async fn order_for_ever(shared: &Arc<Shared>, held: &mut Option<LeaseId>) {
     }
 }
 
-/// Recommends the staging directory for trials, which has generous limits.
+/// Logs advice to try new configurations with Let's Encrypt's staging directory, which has generous
+/// limits, if the production directory is configured.
 fn advise(settings: &Settings) {
     if settings.directory == LETS_ENCRYPT {
         tracing::info!(

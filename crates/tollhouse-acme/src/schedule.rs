@@ -12,11 +12,12 @@ const MINUTE_S: u64 = 60;
 const HOUR_S: u64 = 60 * MINUTE_S;
 const DAY_S: u64 = 24 * HOUR_S;
 
-/// Most failed challenges of one name per hour; one fewer than Let's Encrypt allows, so that a
-/// manual attempt is left.
+/// Maximum number of failed challenges of one name per hour; one fewer than Let's Encrypt allows,
+/// so that a manual attempt is left.
 pub(crate) const CHALLENGES_FAILED_MAX: usize = 4;
 
-/// Most certificates issued for one name per week; one fewer than Let's Encrypt allows.
+/// Maximum number of certificates issued for one name per week; one fewer than Let's Encrypt
+/// allows.
 pub(crate) const ISSUED_MAX: usize = 4;
 const ISSUED_WITHIN_S: u64 = 7 * DAY_S;
 
@@ -33,7 +34,7 @@ const WAITS_S: [u64; 8] = [
     6 * HOUR_S,
 ];
 
-/// Largest random extension of a wait, as a part of it, so that many gateways do not ask
+/// Maximum random extension of a wait, as a part of it, so that many gateways do not ask
 /// simultaneously.
 const JITTER: f64 = 0.1;
 
@@ -52,12 +53,11 @@ const RENEWAL_SPREAD: f64 = 1.0 / 30.0;
 /// Latest start of a renewal: when this part (one twentieth) of the lifetime is left.
 const LAST_PART: u64 = 20;
 
-/// Due times of a certificate.
+/// Times at which the next actions for a certificate are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
     /// Time to ask the authority for the renewal window; `None` without a certificate.
     pub(crate) ask_at_s: Option<u64>,
-    /// Time to order a certificate.
     pub(crate) order_at_s: u64,
 }
 
@@ -119,11 +119,11 @@ pub(crate) fn plan_by_window(
     });
 }
 
-/// The authority's answer about a renewal.
+/// Renewal window that the authority suggests (ACME Renewal Information, RFC 9773).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WindowAnswer {
     pub(crate) window_s: (u64, u64),
-    /// Wait before the next request.
+    /// Wait before the next request for the window.
     pub(crate) wait: Option<Duration>,
     pub(crate) now_s: u64,
 }

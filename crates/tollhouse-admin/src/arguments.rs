@@ -4,7 +4,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::limits::ARGUMENTS_MAX;
 
-/// Decoded query arguments.
+/// Query arguments, percent-decoded, in the order of the query.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arguments(Vec<(String, String)>);
 
@@ -26,7 +26,6 @@ impl Arguments {
         pair.map(|(_, value)| value.as_str())
     }
 
-    /// All arguments, in order.
     pub(crate) fn to_pairs(&self) -> Vec<(String, String)> {
         self.0.clone()
     }

@@ -39,7 +39,7 @@ use self::source::{Question, RateOrder, RatedKind, RequestFilter};
 /// routes examine.
 const QUESTION_BYTES_MAX: usize = 256 * 1024;
 
-/// Collections that the overview counts.
+/// Collections whose objects the overview counts.
 const COUNTED: [&str; 12] = [
     "routes",
     "services",
@@ -55,7 +55,7 @@ const COUNTED: [&str; 12] = [
     "secrets",
 ];
 
-/// Handles a call below [`prefix::CONSOLE`](crate::prefix::CONSOLE).
+/// Answers a call of the console below [`prefix::CONSOLE`](crate::prefix::CONSOLE).
 pub(crate) async fn answer<B>(admin: &Admin, call: &Call, body: B) -> Result<Reply, Reply>
 where
     B: RequestBody,

@@ -24,14 +24,14 @@ use crate::reply::{Reply, WireResponse};
 use crate::shenyu::ShenyuSource;
 use crate::sign_in::wrong_keys::WrongKeys;
 
-/// Parts that an Admin API is created from.
+/// Dependencies of an Admin API.
 pub struct Parts {
     /// Store of objects. In [`Mode::Standalone`] an in-memory store that stays empty.
     pub store: Arc<dyn Store>,
     /// Revision in service at the data plane, or number of the document in [`Mode::Standalone`]. If
     /// set, writes are answered only once they are in service.
     pub in_service: Option<InService>,
-    /// Enabled plugins.
+    /// Plugins that are enabled in this process.
     pub catalogue: Arc<Catalogue>,
     /// Services that plugins may use when their configurations are checked.
     pub services: Arc<Services>,
@@ -41,7 +41,7 @@ pub struct Parts {
     pub registry: Option<RegistryPart>,
     /// State of ACME certificates, if they are on.
     pub certificates: Option<Arc<dyn CertificateSource>>,
-    /// OCSP state of served certificates.
+    /// OCSP state of the certificates in service.
     pub staples: Option<Arc<dyn StapleSource>>,
     /// Data about the process, for the console.
     pub console: Option<Arc<dyn ConsoleSource>>,
@@ -56,11 +56,11 @@ pub struct Parts {
 pub(crate) struct Admin {
     pub(crate) parts: Parts,
     pub(crate) index: Index,
-    /// The current document, in [`Mode::Standalone`].
+    /// Configuration document in memory; only in [`Mode::Standalone`].
     pub(crate) document: Option<CurrentDocument>,
-    /// Peers with failed sign-ins.
+    /// Failed sign-ins by peer address.
     pub(crate) failures: FailedLogins,
-    /// Peers that sent wrong keys.
+    /// Wrong keys by peer address.
     pub(crate) wrong_keys: WrongKeys,
     /// Recently refused writes.
     pub(crate) refused: RefusalLog,

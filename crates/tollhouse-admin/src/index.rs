@@ -45,7 +45,7 @@ pub(crate) struct Index {
     expected: AtomicU64,
 }
 
-/// Progress of following the store.
+/// State of following the store's commits.
 struct Following {
     watch: Watch,
     /// Last change row that has been read; `None` once all have. Rows are read on the first query
@@ -60,7 +60,7 @@ impl Following {
     }
 }
 
-/// Facts about all objects.
+/// Facts about all stored objects, at one revision.
 #[derive(Default)]
 pub(crate) struct Contents {
     /// Revision up to which commits are known.
@@ -69,7 +69,7 @@ pub(crate) struct Contents {
     objects_revision: Revision,
     objects: HashMap<Box<str>, Object>,
     collections: Collections,
-    /// Collections in other sort orders.
+    /// Sorted views of collections, created when a list needs them.
     orders: Orders,
     users: HashMap<Box<str>, BTreeSet<User>>,
     owners: HashMap<Identity, BTreeSet<Box<str>>>,
@@ -77,9 +77,9 @@ pub(crate) struct Contents {
     rules: HashMap<Box<str>, BTreeSet<Box<str>>>,
     /// Number of objects that contain a plugin.
     plugin_uses: HashMap<Box<str>, usize>,
-    /// Summaries of the change rows.
+    /// Summaries of change rows, by revision.
     changes: Changes,
-    /// Signed-out sessions, by expiry.
+    /// Sessions that signed out before their expiry, in the order of expiry.
     ended: BTreeSet<SignInId>,
 }
 

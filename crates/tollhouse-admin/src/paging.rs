@@ -9,7 +9,7 @@ use crate::references::ReferenceKind;
 use crate::reply::Reply;
 use crate::resource::Resource;
 
-/// Allowed page sizes.
+/// Page sizes that APISIX accepts.
 const PAGE_SIZES: std::ops::RangeInclusive<f64> = 10.0..=500.0;
 
 /// Limits of a pattern in bytes, and of the backtracking steps of a match, so that a list cannot
@@ -20,12 +20,12 @@ const BACKTRACKS_MAX: usize = 10_000;
 /// Resources whose lists can be filtered by reference.
 const REFERRING: [&str; 2] = ["routes", "stream_routes"];
 
-/// Returned part of a list.
+/// Part of a list that the answer contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slice {
     /// All objects, sorted by key.
     All,
-    /// A page of them, in order of creation.
+    /// Page of the list, in order of creation.
     Page {
         /// Number of objects before the page.
         skip: usize,
@@ -81,7 +81,6 @@ impl Filters {
         })
     }
 
-    /// Whether any filter is set.
     pub(crate) fn are_any(&self) -> bool {
         self.name.is_some()
             || self.uri.is_some()

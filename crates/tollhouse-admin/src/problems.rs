@@ -83,7 +83,7 @@ fn ends(place: &str) -> impl DoubleEndedIterator<Item = usize> + '_ {
     inner.map(|(at, _)| at).chain([place.len()])
 }
 
-/// Adds these problems.
+/// Adds problems to an error reply; the first becomes part of its text.
 pub(crate) fn with_problems(reply: Reply, mut problems: Vec<Value>) -> Reply {
     let Some(first) = problems.first() else { return reply };
     let text = |name: &str| first[name].as_str().unwrap_or_default();

@@ -6,19 +6,18 @@ use tollhouse_model::secret::SecretRef;
 
 use crate::object::id_of;
 
-/// Plugins whose configurations contain references.
+/// Plugin whose configurations refer to upstreams.
 const TRAFFIC_SPLIT: &str = "traffic-split";
 const GRPC_TRANSCODE: &str = "grpc-transcode";
 
-/// Kind of a reference.
+/// Place of a reference within an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ReferenceKind {
     Field,
-    /// In a plugin configuration.
+    /// The reference is in a plugin configuration.
     Plugin,
 }
 
-/// A reference to another object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reference {
     /// Path of the object, such as `upstreams/1`.

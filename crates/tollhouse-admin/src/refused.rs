@@ -14,13 +14,13 @@ use crate::options::{KeyCheck, Options, Role};
 use crate::prefix;
 use crate::reply::Reply;
 
-/// Limit of stored attempts.
+/// Maximum number of stored refusals; the oldest are dropped first.
 const KEPT_MAX: usize = 200;
 
 /// Limit of a stored path and reason, in bytes.
 const TEXT_BYTES_MAX: usize = 512;
 
-/// Recently refused writes.
+/// Recent writes that were refused, for the console.
 #[derive(Default)]
 pub(crate) struct RefusalLog(Mutex<VecDeque<Attempt>>);
 

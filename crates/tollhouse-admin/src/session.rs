@@ -56,7 +56,7 @@ pub struct Sessions {
 pub enum Encryption {
     /// TLS, so that browsers also verify the server.
     Tls,
-    /// Plain text.
+    /// Browsers connect without TLS.
     Off,
 }
 
@@ -65,7 +65,7 @@ pub(crate) type SignInId = (u64, Box<str>);
 
 /// Credentials of a browser that has signed in.
 pub(crate) struct SignedIn {
-    /// The `Set-Cookie` line.
+    /// Value of the header `Set-Cookie`.
     pub(crate) line: String,
     /// Value of the header `X-Tollhouse-Console` in the requests of the page.
     pub(crate) proof: String,
@@ -85,14 +85,13 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// `secret` authenticates all cookies.
+    /// Creates sessions whose cookies `secret` authenticates.
     pub fn new(secret: &[u8], encryption: Encryption) -> Self {
         let is_encrypted = encryption == Encryption::Tls;
         let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
         Self { secret, is_encrypted, ended: Arc::default() }
     }
 
-    /// Whether browsers connect over TLS.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.is_encrypted
     }

@@ -45,7 +45,7 @@ pub(crate) const LISTS: [&str; 13] = [
 /// Separator of consumer and credential in a credential's id.
 const CREDENTIALS: &str = "/credentials/";
 
-/// A fault in a document.
+/// Error in an object of a document, with the object's list and index.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fault {
     list: &'static str,
@@ -54,16 +54,12 @@ pub(crate) struct Fault {
     pub error: String,
 }
 
-/// Extent of a validation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Collects all faults.
     All,
-    /// Stops at the first fault.
     First,
 }
 
-/// Handles `POST /configs/validate`.
 pub(crate) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Reply, Reply> {
     let document = read_document(call, body)?;
     let faults = check(admin, &document, Extent::All).await;

@@ -29,9 +29,7 @@ use crate::staples::Staples;
 /// A running Admin API; dropping it stops the server.
 #[derive(Debug)]
 pub struct RunningAdmin {
-    /// Bound address.
     pub address: SocketAddr,
-    /// Whether the listener uses TLS.
     pub is_tls: bool,
     task: JoinHandle<()>,
     _stop: watch::Sender<()>,

@@ -29,26 +29,22 @@ use crate::settings::descriptors::Descriptors;
 use crate::shenyu_local::LocalChannel;
 use crate::staples::{Asking, Staples};
 
-/// Shared state. Cheap to clone.
+/// State that all parts of the control side share. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ControlContext {
     /// The bootstrap file, with command line settings.
     pub bootstrap: Arc<Bootstrap>,
-    /// Identity of this gateway.
     pub identity: Arc<Identity>,
     /// Audit log of the Admin API.
     pub audit: Arc<Audit>,
-    /// Counters of the process.
     pub metrics: Arc<Metrics>,
     /// Traffic of the last 15 minutes, per second.
     pub sampler: Arc<Sampler>,
     /// Load tests started from the console.
     pub bench: Bench,
-    /// Request rates of objects.
     pub object_rates: Arc<ObjectRates>,
-    /// Recent state changes of nodes.
     pub node_history: Arc<NodeHistory>,
-    /// Actual listening addresses.
+    /// Addresses that listeners are bound to, with the ports that the system chose for port 0.
     pub bound: Arc<BoundAddresses>,
     /// The metrics page with all counters.
     pub metrics_page: MetricsPage,
@@ -58,7 +54,6 @@ pub struct ControlContext {
     pub configuration: Arc<Configuration>,
     /// The document in service, if the source is a file or documents.
     pub documents: Arc<watch::Sender<Arc<Fingerprints>>>,
-    /// Enabled plugins.
     pub catalogue: Arc<Catalogue>,
     /// Services of the process that plugins may use.
     pub services: Arc<Services>,

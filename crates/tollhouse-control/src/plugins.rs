@@ -16,7 +16,6 @@ pub const APISIX_VERSION: &str = "3.18.0";
 /// Name and version as in APISIX's `Server` header.
 pub const APISIX_TOKEN: &str = "APISIX/3.18.0";
 
-/// Product name in answers.
 pub fn brand(bootstrap: &Bootstrap) -> Brand {
     if bootstrap.imitate_apisix { Brand::Apisix } else { Brand::Tollhouse }
 }

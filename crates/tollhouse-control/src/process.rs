@@ -54,7 +54,7 @@ const OLD_SNAPSHOTS_INTERVAL: Duration = Duration::from_secs(1);
 /// Time for the remaining work after a second stop signal.
 pub const HURRY_TIME: Duration = Duration::from_millis(500);
 
-/// A running gateway.
+/// Running gateway with all its parts, owned by the main thread.
 pub struct Process {
     cores: Cores,
     snapshots: Arc<SnapshotCell>,
@@ -73,7 +73,7 @@ pub struct Process {
 struct StartFacts {
     data_plane: Vec<(SocketAddr, Transport)>,
     unix_paths: Vec<UnixPath>,
-    /// Each with `tcp` or `udp`.
+    /// Bound addresses of stream listeners, each with `tcp` or `udp`.
     streams: Vec<(&'static str, SocketAddr)>,
     workers: usize,
     /// The data folder, if this start created it.
@@ -193,7 +193,6 @@ impl Process {
         })
     }
 
-    /// Facts for the start-up text.
     pub fn banner(&self) -> Banner<'_> {
         Banner {
             workers: self.start.workers,

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 const LINES_MAX: usize = 500;
 const BYTES_MAX: usize = 256 * 1024;
 
-/// Longest stored line, in bytes; longer lines are cut.
+/// Maximum length of a stored line in bytes; longer lines are cut.
 const LINE_BYTES_MAX: usize = 4 * 1024;
 
-/// Longest duration of a temporary level, because a detailed log costs and operators forget to
+/// Maximum duration of a temporary level, because a detailed log costs and operators forget to
 /// reset it.
 const OTHER_LEVEL_MAX: Duration = Duration::from_secs(3600);
 
@@ -34,7 +34,6 @@ pub struct ProcessLog {
 struct LogBuffer {
     lines: VecDeque<Line>,
     bytes: usize,
-    /// Number of the next line.
     next: u64,
 }
 
@@ -70,7 +69,7 @@ impl ProcessLog {
         let _ = self.set_filter.set(set_filter);
     }
 
-    /// Stores a line.
+    /// Stores a line with the current time; the oldest lines are dropped when the buffer is full.
     pub fn keep(&self, line: &str) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut end = line.len().min(LINE_BYTES_MAX);

@@ -1,5 +1,5 @@
-//! The registry of a running gateway: its store, its keeper, and its listeners. Each runs on its
-//! own threads, so that large answers and slow clients do not delay registrations.
+//! Registry of a running gateway: its store, its main task, and its listeners. Each runs on its own
+//! threads, so that large answers and slow clients do not delay registrations.
 //!
 //! The crate `tollhouse-registry` implements the registry; `tollhouse-polaris` implements the
 //! client protocol.
@@ -46,13 +46,11 @@ use crate::settings::descriptors::Descriptors;
 /// that a flood of registrations neither delays nor displaces configuration changes.
 pub const FOLDER: &str = "registry";
 
-/// A running registry.
 pub struct RunningRegistry {
     /// Handle to the registry's state, for other parts.
     pub handle: Registry,
     /// Implementation of client calls, with counters.
     pub dialect: Dialect,
-    /// Counters of gRPC connections.
     pub connections: Arc<grpc::Counts>,
     /// gRPC address, if there is one.
     pub grpc: Option<SocketAddr>,
@@ -272,7 +270,6 @@ impl RunningRegistry {
         Ok(())
     }
 
-    /// Whether the listeners use TLS.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
@@ -286,7 +283,6 @@ impl RunningRegistry {
         self.part.clone().listening_on(listeners)
     }
 
-    /// Sources of the registry's metrics.
     pub fn sources(&self) -> Sources {
         Sources {
             registry: self.handle.clone(),
@@ -311,7 +307,7 @@ impl RunningRegistry {
         Some(format!("the thread {} has ended", ended.thread().name().unwrap_or_default()))
     }
 
-    /// Ends the keeper thread, as if it had died.
+    /// Ends the thread that changes the registry (its keeper), as if it had died.
     #[cfg(test)]
     pub(crate) fn kill_keeper(&self) {
         let _ = self.stop_keeping.send(true);

@@ -43,7 +43,6 @@ pub struct Resources {
     configuration: Arc<Configuration>,
     /// ShenYu's objects in the current document.
     shenyu: Vec<ShenyuItem>,
-    /// Publishes the current document.
     documents: Arc<watch::Sender<Arc<Fingerprints>>>,
     document_problems: Problems,
     /// All problems, as the control API shows them.
@@ -51,9 +50,7 @@ pub struct Resources {
     /// Problems of an unreadable last document; empty if it was readable.
     refused: Problems,
     in_service: InService,
-    /// Objects of the store.
     known: KnownObjects,
-    /// References to missing objects.
     dangling: Dangling,
     /// Secret managers, and their current problems.
     secret_managers: (Arc<SecretManagers>, Vec<Problem>),
@@ -230,7 +227,7 @@ impl Resources {
         self.secret_managers.0.changed().await;
     }
 
-    /// Puts changed secrets into service.
+    /// Recompiles objects whose secrets have changed, and puts them into service.
     pub fn put_secrets_into_service(&mut self, cell: &SnapshotCell) {
         let began = Instant::now();
         let changes = self.secret_managers.0.take_changes();

@@ -39,7 +39,7 @@ const LAST_GOOD_TIME: Duration = Duration::from_secs(24 * 3600);
 const PATHS_MAX: usize = 4096;
 const BYTES_MAX: usize = 16 << 20;
 
-/// Limit of concurrent fetches.
+/// Maximum number of concurrent fetches of secrets.
 const ASKED_MAX: usize = 8;
 
 /// Manager, its id, and a path in it.
@@ -73,7 +73,6 @@ struct CachedSecret {
     known_at: Option<Instant>,
     due_at: Instant,
     is_asked: bool,
-    /// Error of the last fetch.
     failure: Option<String>,
 }
 

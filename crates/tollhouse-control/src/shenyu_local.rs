@@ -22,7 +22,7 @@ pub struct LocalChannel {
     permits: Arc<Semaphore>,
 }
 
-/// The connected admin.
+/// Admin that serves local calls, and the gateway's namespace.
 #[derive(Clone)]
 struct ConnectedAdmin {
     admin: ShenyuAdmin,
@@ -48,7 +48,6 @@ impl LocalChannel {
         *connected = Some(ConnectedAdmin { admin, namespace });
     }
 
-    /// Disconnects the admin.
     pub fn shut(&self) {
         *self.admin.write().unwrap_or_else(PoisonError::into_inner) = None;
     }

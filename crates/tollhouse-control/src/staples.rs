@@ -24,19 +24,18 @@ use self::folder::StapleFolder;
 
 pub use self::board::StapleView;
 
-/// Longest sleep, so that a change of the system clock is noticed in time.
+/// Maximum sleep, so that a change of the system clock is noticed in time.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
 /// Permission to query OCSP responders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asking {
-    /// Responders are queried.
     On,
     /// Only answers that objects contain are used.
     Off,
 }
 
-/// OCSP staples of this process.
+/// OCSP staples of the certificates in service, renewed before they expire.
 #[derive(Debug)]
 pub struct Staples {
     board: Mutex<Board>,
@@ -198,7 +197,6 @@ fn note(written: std::io::Result<()>) {
     }
 }
 
-/// Pending queries, each in its own task.
 #[derive(Default)]
 struct Fetches {
     tasks: JoinSet<FetchResult>,

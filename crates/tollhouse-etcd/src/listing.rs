@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollhouse_store::{Entry, Listing, Revision};
 
-/// Most keys per request; for ordinary objects a response of some hundred kilobytes.
+/// Maximum number of keys per request; for ordinary objects a response of some hundred kilobytes.
 const PAGE_KEYS: i64 = 500;
 
 /// Keys of the first page, when the size of values is unknown. Even with values as large as etcd
@@ -26,8 +26,8 @@ const GROWTH: i64 = 8;
 /// Attempts to list, because etcd may compact the revision of a listing meanwhile.
 const LISTINGS_MAX: usize = 4;
 
-/// Most leases whose expiry is read in one listing, with a request for each. Objects rarely have a
-/// lease; further entries have their expiry only when read alone.
+/// Maximum number of leases whose expiry is read in one listing, with a request for each. Objects
+/// rarely have a lease; the expiry of further entries is known only when they are read alone.
 const LEASES_ASKED_MAX: usize = 16;
 
 /// Access to the keys of an etcd.

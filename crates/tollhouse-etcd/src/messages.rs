@@ -143,12 +143,12 @@ messages! {
 /// Kind of an event that removes a key; all others put one.
 pub(crate) const DELETE: i32 = 1;
 
-/// Result required of a comparison.
+/// Relation that a comparison requires (`CompareResult`).
 pub(crate) const EQUAL: i32 = 0;
 pub(crate) const GREATER: i32 = 1;
 pub(crate) const LESS: i32 = 2;
 
-/// Compared property of a key.
+/// Property of a key that a transaction's condition compares (`CompareTarget`).
 pub(crate) const VERSION: i32 = 0;
 pub(crate) const MOD: i32 = 2;
 
@@ -158,7 +158,7 @@ pub(crate) enum ComparisonValue {
     /// Number of puts since the key was created; 0 if the key does not exist.
     #[prost(int64, tag = "4")]
     Version(i64),
-    /// Revision of the value.
+    /// Revision of the last change to the value.
     #[prost(int64, tag = "6")]
     ModRevision(i64),
 }

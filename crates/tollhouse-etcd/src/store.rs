@@ -168,7 +168,7 @@ impl Store for EtcdStore {
 
 #[cfg(test)]
 impl EtcdStore {
-    /// Those that are asked.
+    /// Members of the etcd cluster that requests are sent to.
     pub(crate) fn endpoints(&self) -> &Endpoints {
         &self.shared.endpoints
     }

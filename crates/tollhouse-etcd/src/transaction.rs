@@ -136,7 +136,7 @@ fn is_of_key(operation: &Operation) -> bool {
 }
 
 /// Returns the error for the first condition that does not hold, using the keys that etcd has read
-/// at the same instant.
+/// in the transaction.
 fn refusal(keys: &Keys, conditions: &[Condition], responses: &[ResponseOp]) -> StoreError {
     for (index, condition) in conditions.iter().enumerate() {
         let found: Option<Entry> = match responses.get(index).and_then(|it| it.response.as_ref()) {

@@ -13,7 +13,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tollhouse_store::{BoxFuture, Lost, Revision, WatchEvent, WatchSource};
 
-/// Most commits queued for a reader; then etcd has to wait. etcd bounds the size of a commit.
+/// Maximum number of commits queued for a reader; then etcd has to wait. etcd bounds the size of a
+/// commit.
 const EVENTS_QUEUED_MAX: usize = 64;
 
 pub(crate) struct EtcdWatch {

@@ -120,11 +120,11 @@ pub use priority::Priority;
 pub use settings::Settings;
 pub use stream::StreamId;
 
-/// The side of a connection.
+/// Side of the connection that this program is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Opens streams with odd numbers.
+    /// Client: opens streams with odd numbers.
     Client,
-    /// Responds to them.
+    /// Server: responds to the client's streams.
     Server,
 }

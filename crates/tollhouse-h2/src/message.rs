@@ -1,4 +1,4 @@
-//! The rules for messages (RFC 9113 §8, RFC 8441 §4). A head is checked field by field while it is
+//! Rules for messages (RFC 9113 §8, RFC 8441 §4). A head is checked field by field while it is
 //! decoded, and again once it is complete.
 
 use crate::field::{Field, FieldKind, Malformed, content_length, status};
@@ -10,15 +10,15 @@ use tollhouse_http::authority;
 /// The part of a message that a header block contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadKind {
-    /// The head of a request.
+    /// Head of a request.
     Request,
     /// The head of a response, possibly an interim one.
     Response,
-    /// The fields after a body.
+    /// Trailer fields, after the body.
     Trailers,
 }
 
-/// Methods with special rules for messages.
+/// Methods with special rules for bodies or targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Method {
     #[default]
@@ -53,7 +53,6 @@ pub(crate) struct HeadCheck {
     list_bytes: usize,
     is_path_asterisk: bool,
     default_port: &'static [u8],
-    /// Value of `:authority`.
     authority: Vec<u8>,
     has_host: bool,
     pub(crate) method: Method,
@@ -265,7 +264,7 @@ fn malformed(field: &Field<'_>) -> Malformed {
     crate::field::examine(field.name, field.value).err().unwrap_or(Malformed::Name)
 }
 
-/// Whether two authorities name the same host and port.
+/// Whether two authorities name the same host and port; an absent port counts as `default_port`.
 fn is_same_authority(one: &[u8], other: &[u8], default_port: &[u8]) -> bool {
     let parts = |text: &[u8]| {
         let (host, port) = authority::split(text)?;

@@ -3,13 +3,12 @@
 use crate::field::list_elements;
 use crate::{Fields, HeadError, Known, Version};
 
-/// Delimitation of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BodyLength {
     /// The message has no body.
     #[default]
     None,
-    /// This many bytes; never 0.
+    /// Body of this many bytes; never 0.
     Known(u64),
     /// Chunks, up to the last one of size 0.
     Chunked,
@@ -17,7 +16,7 @@ pub enum BodyLength {
     UntilClose,
 }
 
-/// Framing declared by the fields.
+/// Framing that the fields declare, before the rules of methods and statuses apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeclaredFraming {
     Nothing,

@@ -13,13 +13,11 @@ pub struct ResponseHead {
     scan: HeadScan,
     /// Length of the head with its final empty line; the body starts here.
     pub head_bytes: usize,
-    /// Status code, 100 to 999.
     pub status: u16,
-    /// Reason phrase; may be empty.
     pub reason: Span,
-    /// Start of the header lines.
+    /// Offset of the first header line.
     pub fields_start: usize,
-    /// HTTP/1.0 or 1.1.
+    /// Version in the status line, 1.0 or 1.1.
     pub version: Version,
     pub fields: Fields,
     pub body: BodyLength,
@@ -39,8 +37,8 @@ impl ResponseHead {
     }
 
     /// Parses the head at the start of `buffer`; `request_method` determines whether a body
-    /// follows. `Ok(false)` requests more bytes; further calls for the same response must pass the
-    /// same buffer with more bytes.
+    /// follows. `Ok(false)` requests more bytes; a further call for this response must pass the
+    /// buffer with more bytes appended.
     ///
     /// # Errors
     /// The first rule that the head violates; the connection cannot be used further.

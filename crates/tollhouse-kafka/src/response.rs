@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::request::Api;
 use crate::wire::Reader;
 
-/// Most characters of a broker's error message that are kept.
+/// Maximum number of characters kept of a broker's error message.
 const REASON_CHARS_MAX: usize = 200;
 
 /// Why a response cannot be decoded.
@@ -16,10 +16,8 @@ pub enum Malformed {
     /// Bytes remain after the end of the response.
     #[error("{0} bytes follow the answer")]
     Long(usize),
-    /// A length is invalid.
     #[error("the answer has a length of {0}")]
     Length(i64),
-    /// A text is not UTF-8.
     #[error("the answer has a text that is not UTF-8")]
     Text,
     /// The response belongs to another request.
@@ -27,7 +25,6 @@ pub enum Malformed {
     Correlation {
         /// Correlation id of the request that was sent.
         asked: i32,
-        /// Correlation id in the response.
         answered: i32,
     },
     /// The requested topic or partition is missing in the response.
@@ -51,7 +48,6 @@ fn body(frame: &[u8], correlation_id: i32) -> Result<Reader<'_>, Malformed> {
 /// ApiVersions response: the APIs and versions that a broker supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiVersions {
-    /// Error code of the response.
     pub code: Code,
     /// Key, oldest and newest version of each API.
     apis: Vec<(i16, i16, i16)>,
@@ -79,19 +75,16 @@ impl ApiVersions {
     }
 }
 
-/// Broker in the cluster's metadata.
+/// Broker that the cluster's metadata lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broker {
     pub id: i32,
-    /// Host name or address.
     pub host: String,
     pub port: u16,
 }
 
-/// Partition of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
-    /// Number of the partition.
     pub index: i32,
     /// Id of the leading broker, which accepts records; `None` if there is currently no leader.
     pub leader: Option<i32>,
@@ -100,9 +93,7 @@ pub struct Partition {
 /// Metadata response: the brokers, and the leaders of a topic's partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metadata {
-    /// Error code of the topic.
     pub code: Code,
-    /// All brokers of the cluster.
     pub brokers: Vec<Broker>,
     /// Partitions of the topic, sorted by number.
     pub partitions: Vec<Partition>,
@@ -204,7 +195,7 @@ pub struct SaslResponse {
     pub code: Code,
     /// Error message of the broker; empty on success.
     pub reason: String,
-    /// SASL message of the broker.
+    /// Message of the SASL mechanism, without framing.
     pub message: Vec<u8>,
 }
 

@@ -1,5 +1,5 @@
-//! A row of the change history: author, time, way, and the object before and after a write. A row
-//! is stored in the same commit as its change, so that every change has one. This file defines the
+//! Row of the change history: author, time, way, and the object before and after a write. A row is
+//! stored in the commit of its change, so that every change has a row. This file defines the
 //! content and the stored form; writing and expiry of rows are implemented elsewhere.
 
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 /// Prefix of the keys of rows, relative to the prefix of all objects.
 pub const FOLDER: &str = "tollhouse/changes/";
 
-/// Most bytes of an object, before and after together, that a row keeps. Larger ones are left out
-/// and the row says so. Objects have a few KiB.
+/// Maximum size of an object in bytes, before and after together, that a row keeps. Larger objects
+/// are left out and the row says so. Objects have a few KiB.
 pub const BODIES_BYTES_MAX: usize = 256 * 1024;
 
 /// `path` of a row about an import. Such a row covers many objects, with their former values in
@@ -22,15 +22,12 @@ pub const IMPORTED: &str = "import/objects";
 pub enum Way {
     Api,
     Console,
-    /// The command `tollhouse import`.
     Import,
-    /// Automatic renewal of a certificate.
     Acme,
     /// The declarative file that contains all objects.
     File,
 }
 
-/// Kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
     Create,
@@ -39,7 +36,6 @@ pub enum ChangeKind {
     /// A part of the object was changed.
     Patch,
     Delete,
-    /// An earlier change was undone.
     Undo,
 }
 
@@ -52,7 +48,7 @@ impl Way {
         (Self::File, "file"),
     ];
 
-    /// Name in the stored form.
+    /// Name of the way in stored rows.
     pub fn name(self) -> &'static str {
         name_of(&Self::ALL, self)
     }
@@ -67,7 +63,7 @@ impl ChangeKind {
         (Self::Undo, "undo"),
     ];
 
-    /// Name in the stored form.
+    /// Name of the deed in stored rows.
     pub fn name(self) -> &'static str {
         name_of(&Self::ALL, self)
     }
@@ -121,7 +117,7 @@ impl std::fmt::Debug for ChangeRow {
     }
 }
 
-/// Most objects listed in a row about many; a row only counts the others.
+/// Maximum number of objects listed in a row about many; a row only counts the others.
 pub const OBJECTS_TOLD_MAX: usize = 500;
 
 /// Stored text of an object before and after a change of many objects; `None` where it did not
@@ -245,8 +241,8 @@ impl ChangeRow {
     }
 }
 
-/// Returns the key of a row below [`FOLDER`]. Keys sort by time; `suffix` distinguishes rows of the
-/// same millisecond.
+/// Returns the key of a row below [`FOLDER`]. Keys sort by time; `suffix` distinguishes rows with
+/// equal milliseconds.
 pub fn key_of(at_ms: u64, suffix: &str) -> String {
     format!("{at_ms:013}-{suffix}")
 }

@@ -34,7 +34,7 @@ impl Expr {
     }
 
     /// Whether the expression holds for a request. An empty expression holds; an undecided one does
-    /// not. Access control must use [`Expr::evaluate`] instead.
+    /// not. Access control must use [`Expr::evaluate`], which returns undecided outcomes as errors.
     pub fn matches(&self, request: &dyn Lookup) -> bool {
         self.evaluate(request).unwrap_or(false)
     }

@@ -1,5 +1,5 @@
-//! Problems of a document, for the operator: all of them at once, each with path, value, reason and
-//! hint.
+//! Problems of a document, for the operator: all problems at once, each with path, value, reason
+//! and hint.
 //!
 //! These are errors at load time. Errors while serving a request are defined in the data plane.
 
@@ -17,7 +17,7 @@ pub struct Problem {
     pub path: String,
     /// The invalid value as JSON text, shortened; empty if a value is missing.
     pub value: String,
-    /// Reason, as a lower-case fragment.
+    /// Reason as a fragment that begins in lower case.
     pub reason: String,
     /// Advice for the operator; empty when there is nothing useful to add.
     pub hint: String,
@@ -41,7 +41,8 @@ impl Problem {
         Self { severity: Severity::Warning, ..Self::error(path, reason) }
     }
 
-    /// Adds the invalid value, shortened.
+    /// Adds the invalid value, shortened to
+    /// [`PROBLEM_VALUE_CHARS_MAX`](crate::limits::PROBLEM_VALUE_CHARS_MAX).
     #[must_use]
     pub fn with_value(mut self, value: &Value) -> Self {
         self.value = excerpt(value);
@@ -90,12 +91,12 @@ impl fmt::Write for QuoteWriter {
 pub enum Severity {
     /// The object is quarantined: its last good version, if any, keeps serving.
     Error,
-    /// The object serves; a part of it has no effect.
+    /// The object serves, but a part has no effect.
     Warning,
 }
 
 impl Severity {
-    /// Name in API responses.
+    /// Name of the severity in API responses.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Error => "error",

@@ -11,11 +11,11 @@ mod write;
 
 pub use write::{Version, write, write_own};
 
-/// Longest accepted header in bytes; equals nginx's limit. Addresses take 36 bytes (216 for Unix
-/// sockets); the rest is for the fields after them, such as a certificate.
+/// Maximum length of an accepted header in bytes; equals nginx's limit. Addresses take 36 bytes
+/// (216 for Unix sockets); the rest is for the fields after them, such as a certificate.
 pub const HEADER_BYTES_MAX: usize = 4096;
 
-/// Longest header of version 1, line end included (§2.1).
+/// Maximum length of a version 1 header in bytes, line end included (§2.1).
 const V1_BYTES_MAX: usize = 107;
 
 /// First bytes of a version 1 header.
@@ -27,7 +27,7 @@ const V2_START: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Length of the fixed part of version 2, before the addresses.
 const V2_FIXED_BYTES: usize = 16;
 
-/// Longest `PP2_TYPE_UNIQUE_ID` (§2.2.5).
+/// Maximum length of `PP2_TYPE_UNIQUE_ID` in bytes (§2.2.5).
 const UNIQUE_ID_BYTES_MAX: usize = 128;
 
 /// Content of a PROXY protocol header.
@@ -36,7 +36,7 @@ pub enum ProxyHeader {
     /// No client: the proxy connects on its own behalf (a health check), or its client has no IP
     /// address. The peer's address applies.
     Nothing,
-    /// Addresses of the proxied connection.
+    /// Addresses of the connection between client and proxy.
     Proxied {
         /// Address of the client.
         source: SocketAddr,
@@ -45,7 +45,7 @@ pub enum ProxyHeader {
     },
 }
 
-/// A complete header.
+/// Header that was received completely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub said: ProxyHeader,
@@ -68,7 +68,7 @@ pub enum HeaderError {
     /// An address, port or length is invalid.
     #[error("malformed PROXY header")]
     Malformed,
-    /// The checksum does not match.
+    /// The CRC-32C checksum of the header does not match.
     #[error("PROXY header with a wrong checksum")]
     Checksum,
 }

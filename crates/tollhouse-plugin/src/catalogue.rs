@@ -23,9 +23,9 @@ pub struct PluginType {
     pub name: &'static str,
     /// Order of execution; higher runs earlier.
     pub priority: i32,
-    /// Version that `/plugins?all=true` reports.
+    /// Version of the plugin in the answer of `/plugins?all=true`.
     pub version: f32,
-    /// Purpose of the plugin.
+    /// Purpose of the plugin, such as authentication.
     pub category: Category,
     /// Phases that the plugin takes part in.
     pub phases: Phases,
@@ -153,7 +153,7 @@ impl std::fmt::Debug for PluginType {
 }
 
 impl PluginType {
-    /// Returns the properties of `P`.
+    /// Collects the constants and the JSON Schema of the plugin type `P`.
     pub fn new<P: Plugin>() -> Self {
         let mut schema = SchemaOf::<P::Config>::value();
         P::adjust_schema(&mut schema);
@@ -184,12 +184,13 @@ impl PluginType {
         }
     }
 
-    /// Whether the plugin authenticates requests.
+    /// Whether the plugin authenticates requests as consumers.
     pub fn is_auth(&self) -> bool {
         self.category == Category::Authentication && self.consumer.is_some()
     }
 
-    /// Returns `type` for `/plugins?all=true`.
+    /// Returns the field `type` in the answer of `/plugins?all=true`; `None` for plugins without
+    /// one.
     pub fn type_name(&self) -> Option<&'static str> {
         (self.is_auth() || self.name == "multi-auth").then_some("auth")
     }
@@ -268,7 +269,7 @@ impl PluginType {
 pub struct Identified {
     /// Value by which requests find the credential.
     pub key: String,
-    /// Data for verification.
+    /// Plugin-specific data with which the plugin verifies the credential.
     pub identity: Arc<dyn std::any::Any + Send + Sync>,
 }
 
@@ -286,7 +287,7 @@ impl Identified {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoSuchPlugin(pub String);
 
-/// Set of plugins.
+/// Plugins of this build, by priority and by name.
 #[derive(Debug)]
 pub struct Catalogue {
     by_priority: Vec<PluginType>,
@@ -315,7 +316,7 @@ impl Catalogue {
         Ok(Self::new(types.filter(|plugin| names.iter().any(|name| name == plugin.name))))
     }
 
-    /// Returns an empty catalogue.
+    /// Returns a catalogue without plugins.
     pub fn empty() -> Self {
         Self::new([])
     }

@@ -49,7 +49,7 @@ impl std::fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// Drops all values.
+    /// Drops all stored values; their slots are kept for the next request.
     pub fn clear(&mut self) {
         let used = std::mem::take(&mut self.used);
         self.places.iter_mut().take(used).for_each(|place| place.room.empty());

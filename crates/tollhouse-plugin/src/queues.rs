@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Length of a queue.
+/// Source of the current length of one queue.
 pub trait QueueGauge: Send + Sync {
     /// Returns the number of waiting entries.
     fn entries(&self) -> usize;
@@ -36,16 +36,16 @@ struct QueueEntry {
     gauge: Weak<dyn QueueGauge>,
 }
 
-/// Current state of a queue.
+/// Length of one queue, with its name and owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueLength {
     /// Name of the queue, such as `http logger`.
     pub name: String,
     /// Object that has the plugin, such as `routes/1`.
     pub owner: String,
-    /// Request of the first entry.
+    /// Request that queued the oldest entry.
     pub origin: Option<QueueOrigin>,
-    /// Number of waiting entries.
+    /// Number of entries that wait in the queue.
     pub entries: usize,
 }
 
@@ -64,7 +64,7 @@ impl Queues {
         known.push(QueueEntry { name: name.to_owned(), owner: owner.to_owned(), gauge });
     }
 
-    /// Counts entries that were lost.
+    /// Adds to the count of entries that were lost instead of delivered.
     pub fn note_lost(&self, entries: u64) {
         self.lost.fetch_add(entries, Ordering::Relaxed);
     }

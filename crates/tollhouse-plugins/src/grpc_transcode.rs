@@ -65,10 +65,10 @@ use crate::shared::messages::answer_body;
 
 mod answer;
 
-/// Longest request body. gRPC servers accept no longer message by default.
+/// Maximum length of a request body in bytes; by default gRPC servers accept no longer message.
 const REQUEST_BYTES_MAX: u64 = 4 << 20;
 
-/// Longest `grpc-timeout` in milliseconds: its number has at most eight digits.
+/// Maximum `grpc-timeout` in milliseconds: its number has at most eight digits.
 const TIMEOUT_MS_MAX: u64 = 99_999_999;
 
 /// Configuration of `grpc-transcode`.
@@ -127,7 +127,7 @@ defaults! {
         PbOption::AutoDefaultValues,
         PbOption::DisableHooks,
     ];
-    /// 64 MiB, the default of comparable gateways.
+    /// Maximum message length in bytes: 64 MiB, the default of comparable gateways.
     default_answer_bytes_max: u64 = 67_108_864;
 }
 
@@ -140,7 +140,7 @@ pub struct GrpcTranscode {
     deadline: Option<Deadline>,
 }
 
-/// Compiled definition and format options.
+/// Method definition and format options, compiled from the conf.
 #[derive(Debug)]
 struct Terms {
     definition: Arc<Definition>,
@@ -153,11 +153,11 @@ struct Terms {
     memory: Arc<MemoryBudget>,
 }
 
-/// Timeout of a call.
+/// Timeout of a gRPC call, with its header field.
 #[derive(Debug)]
 struct Deadline {
     time: Duration,
-    /// Value of `grpc-timeout`.
+    /// Value of the header `grpc-timeout`.
     field: String,
 }
 
@@ -317,7 +317,7 @@ fn form_of(options: &[PbOption]) -> JsonForm {
     form
 }
 
-/// Source of the message's fields.
+/// Part of the HTTP request from which message fields are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fields {
     Json,

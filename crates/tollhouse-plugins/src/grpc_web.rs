@@ -46,7 +46,7 @@ use crate::shared::messages::answer_body;
 
 mod text;
 
-/// Methods that preflight answers allow.
+/// Methods in the answers to CORS preflight requests.
 const METHODS: &[u8] = b"POST";
 
 /// Response headers that pages may read.
@@ -72,7 +72,7 @@ pub struct Config {
 
 defaults! {
     default_headers: String = "content-type,x-grpc-web,x-user-agent".into();
-    /// 64 MiB, the default of comparable gateways.
+    /// Maximum body length in bytes: 64 MiB, the default of comparable gateways.
     default_body_bytes_max: u64 = 67_108_864;
 }
 
@@ -94,7 +94,7 @@ struct TranslatedCall {
     form: Form,
 }
 
-/// Encoding of bodies.
+/// Encoding of gRPC-Web bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Binary,
@@ -258,7 +258,7 @@ fn asked_content_type(cx: &ResponseContext<'_>) -> Option<&'static str> {
     CONTENT_TYPES.iter().find(|(name, _)| name.as_bytes() == &*sent).map(|(name, _)| *name)
 }
 
-/// Filter that drops the body.
+/// Body filter that drops all bytes.
 struct NoBody;
 
 impl BodyFilter for NoBody {

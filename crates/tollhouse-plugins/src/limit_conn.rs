@@ -112,7 +112,7 @@ enum Learning {
     Off,
 }
 
-/// Compiled limit.
+/// Limit of the conf, with its parsed key.
 #[derive(Debug)]
 struct Rule {
     conn: Amount<1>,

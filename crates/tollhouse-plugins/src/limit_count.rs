@@ -161,7 +161,6 @@ pub struct LimitCount {
     backend: Backend,
     refusal: Refusal,
     when_unknown: WhenUnknown,
-    /// Whether answers carry quota headers.
     shows_quotas: bool,
     /// Whether a key or limit uses variables from request bodies.
     reads_body: bool,
@@ -169,7 +168,7 @@ pub struct LimitCount {
     _group: Option<std::sync::Arc<Group>>,
 }
 
-/// Compiled limit.
+/// Limit of the conf, with its parsed key.
 #[derive(Debug)]
 struct Rule {
     count: Amount<1>,
@@ -178,7 +177,7 @@ struct Rule {
     names: HeaderNames,
 }
 
-/// Resolved limit for one request.
+/// Limit with numbers for one request, after variables were resolved.
 #[derive(Debug, Clone, Copy)]
 struct Limit {
     count: u64,
@@ -347,7 +346,7 @@ impl Rule {
 }
 
 impl LimitCount {
-    /// Does the same as `access`, but may wait for Redis or the body.
+    /// Counts a request as `access` does, but may wait for Redis or the body.
     async fn ask<'a>(&'a self, cx: &mut RequestContext<'_>) -> Flow<'a> {
         if self.reads_body
             && let Err(answer) = body::read_for_variables(cx).await

@@ -76,7 +76,7 @@ pub struct ProxyRewrite {
     reads_body: bool,
 }
 
-/// Pair of `regex_uri`.
+/// Pattern and replacement of a pair in `regex_uri`.
 #[derive(Debug)]
 struct Rule {
     text: String,
@@ -98,7 +98,7 @@ struct HeaderRule {
     values: Vec<HeaderValue>,
 }
 
-/// Text with variables and groups.
+/// Header value with variables and groups of the matched pattern.
 #[derive(Debug)]
 struct HeaderValue(Vec<ValuePart>);
 
@@ -194,7 +194,6 @@ struct GivenUp {
     pattern: String,
 }
 
-/// Compiles the pairs of `regex_uri`.
 fn rules_of(texts: &[String]) -> Result<Vec<Rule>, ConfError> {
     let (pairs, rest) = texts.as_chunks::<2>();
     if !rest.is_empty() {
@@ -316,7 +315,7 @@ impl ProxyRewrite {
     }
 }
 
-/// Appends the client's query.
+/// Appends the client's query to the new path.
 fn with_query(cx: &mut RequestContext<'_>, mut uri: Vec<u8>) -> Vec<u8> {
     if let Some(query) = uri::query_for_node(cx) {
         uri::append_query(&mut uri, &query);

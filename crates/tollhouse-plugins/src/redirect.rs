@@ -84,7 +84,7 @@ enum Target {
     Uri(Vec<Segment>),
     Pattern(Pattern, Replacement),
     Https(Vec<Segment>),
-    /// `http_to_https: false`, which redirects nothing.
+    /// Configured as `http_to_https: false`, which redirects nothing.
     Nowhere,
 }
 

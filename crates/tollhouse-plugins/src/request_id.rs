@@ -24,7 +24,7 @@ use crate::shared::confs::defaults::defaults;
 
 mod ids;
 
-/// Longest random id, bounded because it is part of every request's head.
+/// Maximum length of a random id in characters, bounded because it is part of every request's head.
 const RANGE_ID_CHARS_MAX: usize = 1024;
 
 /// Configuration of `request-id`.

@@ -99,7 +99,7 @@ pub enum Reach {
 
 defaults! {
     default_options: String = "jo".into();
-    /// 64 MiB, the default of comparable gateways.
+    /// Maximum body length in bytes: 64 MiB, the default of comparable gateways.
     default_body_bytes_max: u64 = 67_108_864;
 }
 
@@ -120,7 +120,7 @@ struct HeaderRules {
     remove: Vec<String>,
 }
 
-/// Compiled replacement.
+/// Search and replacement, with the compiled pattern.
 #[derive(Debug)]
 struct Filter {
     pattern: Pattern,

@@ -26,7 +26,7 @@ use crate::shared::logging::batch::Outlet;
 use crate::shared::redis::conf::Policy;
 use crate::shared::redis::{Argument, Call, Servers, Unavailable};
 
-/// Engines of this build.
+/// Implementations of ShenYu's plugins that this build contains.
 #[derive(Debug, Default)]
 pub struct PluginEngines {
     /// Runtime of deliveries, for which no request waits.

@@ -121,7 +121,7 @@ enum Target {
 struct Shares {
     /// Running sums of the weights, with the target of each.
     ends: Box<[(u64, usize)]>,
-    /// Length of a cycle.
+    /// Sum of all weights, after which the picks repeat.
     total: u64,
     /// Step of a turn within the cycle. Coprime to `total`, so that every position is used once,
     /// and the turns of one target are spread out.
@@ -274,7 +274,6 @@ impl Shares {
     }
 }
 
-/// Returns the greatest common divisor.
 fn common(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);

@@ -29,7 +29,7 @@ use record::Cell;
 /// A kind of objects in the database; see [`PARTS`].
 #[derive(Debug)]
 pub struct Part {
-    /// Name of the objects, in the plural, for messages.
+    /// Name of the objects in the plural, for progress messages.
     pub name: &'static str,
     /// Tables of the query, with their joins.
     from: &'static str,
@@ -131,7 +131,7 @@ pub const NOT_TAKEN: [(&str, &str, &str); 6] = [
 pub struct Columns(BTreeMap<(String, String), Limit>);
 
 impl Columns {
-    /// Query that lists the columns.
+    /// SQL query for the tables, columns and types that the database has.
     pub const QUERY: &str = "SELECT LOWER(table_name), LOWER(column_name), LOWER(data_type), \
                              character_maximum_length, character_octet_length FROM information_schema.columns WHERE \
                              table_schema = DATABASE()";

@@ -40,14 +40,13 @@ pub struct Dialect {
     meters: Arc<Mutex<Vec<Arc<Meter>>>>,
 }
 
-/// Credentials of a caller.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Caller<'a> {
     /// Token sent with the call, outside of the message.
     pub token: Option<&'a str>,
 }
 
-/// Answer to a call.
+/// Answer to a call, with its code for counters.
 #[derive(Debug)]
 pub struct CallReply {
     /// Code contained in the answer.
@@ -63,7 +62,7 @@ impl Dialect {
         Self { registry, access, meter, meters }
     }
 
-    /// Creates a copy for another thread, with its own counters.
+    /// Creates a copy for another thread, with separate counters.
     #[must_use]
     pub fn for_thread(&self) -> Self {
         let mut other = self.clone();
@@ -133,10 +132,10 @@ fn put_code(out: &mut Vec<u8>, code: Code, detail: Option<&str>) {
 /// Reason for which a message cannot be decoded or answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Undecodable {
-    /// The protobuf encoding is malformed.
+    /// The message is not valid protobuf.
     #[error("{0}")]
     Wire(#[from] WireError),
-    /// A field's value is malformed.
+    /// A field of the message has an invalid value.
     #[error("{0}")]
     Value(#[from] prost::DecodeError),
     /// The message has more items than the limit.
@@ -147,7 +146,6 @@ pub enum Undecodable {
     Refused(Code),
 }
 
-/// Decodes a text field.
 fn text(bytes: &[u8]) -> Result<&str, Undecodable> {
     std::str::from_utf8(bytes).map_err(|_| WireError::NotUtf8.into())
 }

@@ -40,7 +40,7 @@ pub struct Slot {
 }
 
 impl Slots {
-    /// Creates `max` slots. One address gets at most three quarters of them, so that a faulty
+    /// Creates `max` slots. One address gets at most three quarters of the slots, so that a faulty
     /// client leaves room for others.
     pub fn new(max: usize) -> Self {
         let per_client_max = max.div_ceil(4) * 3;

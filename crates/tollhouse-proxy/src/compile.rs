@@ -76,7 +76,7 @@ pub enum Change {
     },
     /// The object has moved within the document. Sent before any change that takes its old place.
     Move { kind: Kind, id: Id },
-    /// The object was deleted.
+    /// Deletion of the object with this id.
     Delete { kind: Kind, id: Id },
     /// A change of a ShenYu object.
     Shenyu(ShenyuChange),
@@ -200,7 +200,6 @@ impl Compiler {
         self.problems.iter()
     }
 
-    /// Problems of the ShenYu objects.
     pub fn shenyu_problems(&self) -> &Problems {
         self.shenyu.problems()
     }
@@ -341,8 +340,8 @@ impl Compiler {
         }
     }
 
-    /// Plugins of a route: its own first, then those of its plugin config, then of its service. The
-    /// first of each name wins.
+    /// Plugins of a route, then those of its plugin config, then those of its service. Of plugins
+    /// with equal names, the first wins.
     fn chain_of(&self, route: &Route) -> Chain {
         let set = |kind, id: Option<&Id>| self.plugins.get(kind, id?);
         let sets = [

@@ -15,7 +15,7 @@ use crate::worker::{Phase, Transport, Worker, WorkerListener, WorkerParts};
 pub(crate) mod accept;
 mod housekeeping;
 
-/// Listening sockets of a core.
+/// Listening sockets that one core accepts from.
 struct Sockets {
     http: Vec<WorkerListener>,
     proxied: Vec<WorkerListener>,
@@ -23,7 +23,7 @@ struct Sockets {
     streams: Vec<StreamListener>,
 }
 
-/// Starts serving an accepted connection.
+/// Function that starts serving an accepted connection.
 type Start = Box<dyn Fn(&Rc<Worker>, TcpStream, SocketAddr)>;
 
 impl Worker {

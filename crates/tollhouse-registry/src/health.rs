@@ -30,7 +30,7 @@ use losses::Losses;
 use pauses::Pauses;
 pub(crate) use wheel::Wheel;
 
-/// A change of health.
+/// Change of an instance's health, to be committed.
 #[derive(Debug, Clone)]
 pub(crate) enum Transition {
     /// The instance sent no heartbeat in time.

@@ -52,7 +52,6 @@ use crate::limits::{CLIENTS_SWEEP_INTERVAL, COMMANDS_BATCHED_MAX, HEALTH_TICK, S
 use crate::registry::{Registry, Request, Shared};
 use crate::state::State;
 
-/// Settings of a registry.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Default mass expiry threshold, from 0 to 1: silent instances of a service are kept while its
@@ -82,7 +81,8 @@ impl Default for Options {
     }
 }
 
-/// The keeper; see the module. [`Self::run`] must be polled for commands to be answered.
+/// Owner of the registry: the single future that makes all changes; see the module. [`Self::run`]
+/// must be polled for commands to be answered.
 pub struct Keeper {
     shared: Arc<Shared>,
     requests: mpsc::Receiver<Request>,
@@ -251,7 +251,7 @@ impl Keeper {
         self.health.sleep_until(Instant::now() + Duration::from_millis(wait_ms))
     }
 
-    /// Runs everything that is due.
+    /// Runs the periodic work that is due: health, cleaning, and removal of silent clients.
     async fn tick(&mut self) {
         self.health.look();
         match self.cluster() {

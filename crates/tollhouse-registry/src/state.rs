@@ -1,7 +1,7 @@
-//! The state: all registered objects at one version.
+//! State: all registered objects at one version.
 //!
 //! A plain value. A clone costs a few reference counts, and [`State::apply`] changes the clone, so
-//! that a version is published whole or dropped. Each kind of object has its own file under
+//! that a version is published whole or dropped. Each kind of object has a separate file under
 //! `state/`.
 
 mod aliases;
@@ -34,7 +34,7 @@ use crate::view::{Counts, MassExpiry, NamespaceView, Resolved, ServiceView};
 /// A version of the registry; see the module.
 #[derive(Debug, Clone)]
 pub struct State {
-    /// Increases with every published version.
+    /// Number that increases with every published version.
     pub(crate) version: u64,
     /// Makes the revisions of this process differ from those of other processes.
     salt: u64,
@@ -54,11 +54,11 @@ pub struct State {
     /// Services whose silent instances are kept.
     mass_expiries: CowMap<ServiceKey, MassExpiry>,
     counts: Counts,
-    /// Sum of all services' revisions.
+    /// Sum of the revisions of all services, which changes with any service.
     services_revision: Revision,
     /// The sum of all aliases' revisions.
     aliases_revision: Revision,
-    /// Sum of all namespaces' revisions.
+    /// Sum of the revisions of all namespaces, which changes with any namespace.
     namespaces_revision: Revision,
     held: MemoryUse,
     /// Pulses to reuse for instances while the state is read again, by id.
@@ -79,7 +79,7 @@ struct AliasSlot {
     place: u32,
 }
 
-/// Numbers of objects.
+/// Number of objects by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     pub namespaces: usize,
@@ -260,7 +260,6 @@ impl State {
         self.mass_expiries.iter()
     }
 
-    /// Returns the numbers of objects.
     pub fn totals(&self) -> Totals {
         Totals {
             namespaces: self.namespaces.len(),

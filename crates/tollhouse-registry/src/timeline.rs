@@ -12,7 +12,6 @@ use crate::key::ServiceKey;
 /// Maximum number of events kept: at some 300 bytes each, three megabytes.
 const KEPT_MAX: usize = 10_000;
 
-/// Kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     /// A new instance was registered.
@@ -31,11 +30,9 @@ pub enum EventKind {
     SetUnhealthy,
     /// An operator keeps traffic away from the instance.
     Isolated,
-    /// An operator ended the isolation.
     Rejoined,
-    /// The weight was changed.
     Weighted,
-    /// Another field was changed.
+    /// A field other than health, isolation and weight was changed.
     Changed,
 }
 
@@ -87,23 +84,21 @@ impl EventKind {
     }
 }
 
-/// An event of the timeline.
 #[derive(Debug, Clone)]
 pub struct TimelineEntry {
-    /// Sequence number of the event.
+    /// Sequence number of the event, from 1.
     pub number: u64,
     /// Time of the event, in milliseconds of Unix time.
     pub at_ms: u64,
     pub happening: EventKind,
     pub service: ServiceKey,
-    /// Id of the instance.
     pub instance: Arc<str>,
     pub host: Box<str>,
     pub port: u16,
-    /// Weight after the event.
+    /// Weight of the instance after the event.
     pub weight: u16,
     /// For an expired instance, the time of its last heartbeat in seconds of Unix time; `None` if
-    /// there was none.
+    /// it never sent a heartbeat.
     pub last_beat_s: Option<u64>,
 }
 

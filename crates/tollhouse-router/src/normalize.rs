@@ -4,7 +4,7 @@
 //! included, are resolved. A path that needs none of this is recognised in one scan and left in
 //! place. The query string is not part of the path and is not read.
 //!
-//! [`escaped_path`] writes the same path in the form of a request line.
+//! [`escaped_path`] writes the normalised path in the form of a request line.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ pub struct NormalizeOptions {
     pub delete_tail_slash: bool,
 }
 
-/// Storage of the normalised path.
+/// Place of the normalised path: the input, or the output buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Normalized {
     /// The path was already normalised and is borrowed.
@@ -72,7 +72,7 @@ pub fn normalize_path(
 
 /// Normalises `path` for a request line: escapes of unreserved characters are decoded (RFC 3986
 /// §6.2.2.2), all others are kept in upper case, and bytes that are not allowed in a path are
-/// escaped. Decoded once, the result equals that of [`normalize_path`] with the same options.
+/// escaped. Decoded once, the result equals that of [`normalize_path`] with equal options.
 ///
 /// # Errors
 /// [`BadPath`]: the request must be refused.
@@ -119,12 +119,11 @@ fn is_plain(path: &[u8]) -> bool {
     !std::iter::zip(path, rest).fold(false, |any, (before, byte)| any | is_special(*before, *byte))
 }
 
-/// Form of a normalised path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Decoded, for comparisons.
+    /// Decoded form, for comparisons.
     Decoded,
-    /// Escaped, for a request line.
+    /// Escaped form, for a request line.
     Escaped,
 }
 
@@ -190,7 +189,7 @@ fn escape_byte(byte: u8, out: &mut Vec<u8>) {
     out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
 }
 
-/// End of a segment.
+/// Character or limit at which a segment ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Slash,

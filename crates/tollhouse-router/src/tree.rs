@@ -16,7 +16,7 @@ const PREFIXES_INLINE: usize = 16;
 /// Number of children up to which a plain loop is cheaper than a vectorised search.
 const SCANNED_CHILDREN_MAX: usize = 12;
 
-/// Patterns of one host level.
+/// Radix tree of the path patterns of one host level.
 #[derive(Debug)]
 pub(crate) struct Tree<T> {
     root: Option<Arc<Node<T>>>,

@@ -183,12 +183,12 @@ impl ShenyuAdmin {
         }
     }
 
-    /// Returns the same admin, recording every write with `author`.
+    /// Returns a copy of the admin that records every write with `author`.
     pub(crate) fn by(&self, author: &Arc<Author>) -> Self {
         Self { book: self.book.by(Arc::clone(author)), ..self.clone() }
     }
 
-    /// Returns the same admin for a further listener, without probes of nodes.
+    /// Returns a copy of the admin for a further listener, without probes of nodes.
     #[must_use]
     pub fn without_probing(&self) -> Self {
         Self { probing: Probing::Never, ..self.clone() }
@@ -204,7 +204,7 @@ impl ShenyuAdmin {
         self.sync_token.is_some()
     }
 
-    /// Whether a gateway that presents this token may follow.
+    /// Whether a gateway that presents this token may receive the configuration.
     pub(crate) fn lets_follow(&self, token: Option<&[u8]>) -> bool {
         let Some(wanted) = &self.sync_token else { return true };
         // Constant time, so that the duration does not reveal how much of the token is right.

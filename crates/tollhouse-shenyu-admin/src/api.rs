@@ -178,8 +178,8 @@ async fn answer_caller(
     respond(answer_noted(session, segments, &call, Interface::Admin).await)
 }
 
-/// Answers a call of an operator and records the change. A call that writes rows records it in the
-/// same commit; a call that writes none adds the record separately.
+/// Answers a call of an operator and records the change. The record is part of the commit if the
+/// call writes rows, and a separate commit otherwise.
 pub(crate) async fn answer_noted(
     session: Session<'_>,
     segments: &[&str],

@@ -33,7 +33,7 @@ const ANSWER_BYTES_MAX: usize = 128 << 20;
 /// Duration after which a session counts as successful and the backoff is reset.
 const SETTLED_TIME: Duration = Duration::from_secs(10);
 
-/// Admin to follow, and the credentials for it.
+/// ShenYu admin that this gateway copies its configuration from, and the credentials for it.
 #[derive(Clone)]
 pub struct Following {
     /// Addresses of admins: `ws://host:port` for WebSocket, `http://host:port` for polling;
@@ -76,7 +76,6 @@ fn instance_info() -> String {
         .to_string()
 }
 
-/// Protocol of an admin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Transport {
     WebSocket,
@@ -90,12 +89,10 @@ enum Security {
     Tls,
 }
 
-/// Parsed address of an admin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Address {
     way: Transport,
     security: Security,
-    /// Host and port.
     authority: String,
 }
 
@@ -139,7 +136,7 @@ fn parse_address(text: &str) -> Result<Address, AddressError> {
     Ok(Address { way, security, authority })
 }
 
-/// Plain or encrypted connection.
+/// Connection to an admin, plain or encrypted.
 type Connection = Box<dyn Io>;
 
 /// Byte stream that requests are written to and answers read from.

@@ -18,14 +18,15 @@ const OFFLINE_MS: u64 = 20_000;
 /// Silence after which an instance is removed.
 const FORGOTTEN_MS: u64 = 60_000;
 
-/// Most instances in memory; more than follow at a time. A new one replaces the one that has been
-/// silent longest.
+/// Maximum number of instances in memory; more than follow at a time. A new one replaces the one
+/// that has been silent longest.
 const INSTANCES_MAX: usize = 1_024;
 
-/// Longest self-description of an instance: versions and sizes of a JVM. A longer one is dropped.
+/// Maximum size of an instance's self-description in bytes: versions and sizes of a JVM. A longer
+/// one is dropped.
 const INFO_BYTES_MAX: usize = 8 << 10;
 
-/// Longest part of an identity; a host name has 253 bytes at most.
+/// Maximum length of a part of an identity in bytes; a host name has at most 253.
 const PART_BYTES_MAX: usize = 256;
 
 /// Key of an instance: namespace, type, address and port.
@@ -78,7 +79,6 @@ impl Reporter {
     }
 }
 
-/// Instances with a recent heartbeat.
 #[derive(Debug, Default)]
 pub(crate) struct Instances(Mutex<BTreeMap<Identity, Instance>>);
 

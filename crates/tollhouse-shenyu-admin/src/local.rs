@@ -22,11 +22,11 @@ use crate::sync::synced;
 use crate::table::Table;
 use crate::tables::{Name, Tables, namespace};
 
-/// Most rules of one call.
+/// Maximum number of rules in one call.
 const RULES_MAX: usize = 5_000;
 
-/// Most JSON values of a body that is parsed into a tree: as many as the rules above need, some ten
-/// megabytes.
+/// Maximum number of JSON values in a body that is parsed into a tree: as many as `RULES_MAX` rules
+/// need, some ten megabytes.
 const VALUES_MAX: usize = 200_000;
 
 /// Member that marks rows created through this interface, rather than by an operator or a service.
@@ -50,10 +50,8 @@ pub struct LocalRequest<'a> {
 /// Parsed call.
 struct LocalCall<'a> {
     method: &'a str,
-    /// Path after `/shenyu/`.
     path: &'a str,
     arguments: Arguments,
-    /// Namespace of the gateway.
     namespace: String,
 }
 
@@ -125,7 +123,6 @@ enum Change {
     Pairs,
 }
 
-/// Objects that a call removes.
 #[derive(Debug, Clone, Copy)]
 enum Removal {
     Everything,
@@ -225,7 +222,6 @@ fn plugin_name(name: &str, namespace: &str) -> Name {
     }
 }
 
-/// Writes objects into one namespace.
 struct Writer<'a, 'd> {
     draft: &'a mut Draft<'d>,
     namespace: &'a str,
@@ -352,7 +348,7 @@ impl Writer<'_, '_> {
         Ok(id)
     }
 
-    /// Handles `selectorAndRule`: selector and rule have the same conditions.
+    /// Handles `selectorAndRule`: the given conditions apply to the selector and to its rule.
     fn put_pair(&mut self, body: &Row) -> Outcome {
         let selector = self.put_pair_selector(body)?;
         let mut rule = Row::new();

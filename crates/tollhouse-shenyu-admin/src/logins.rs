@@ -6,7 +6,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
 use crate::answer::Refusal;
 use crate::limits::{LOGINS_AT_ONCE, LOGINS_WAITING_MAX};
 
-/// Queue of logins.
+/// Queue of logins, because hashing a password costs CPU time.
 #[derive(Debug)]
 pub(crate) struct Logins {
     /// Permits of running and waiting logins together.

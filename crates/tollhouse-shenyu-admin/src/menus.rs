@@ -296,7 +296,7 @@ fn plugin_buttons(menu: &str, plugin: &str) -> impl Iterator<Item = Entry> {
 
 /// Builds the tree of the matching entries below `parent`, sorted at each level.
 pub(crate) fn tree(entries: &[Entry], parent: &str, is_meant: &dyn Fn(&Entry) -> bool) -> Value {
-    /// Deepest level of the tree. The limit ends the recursion if an added menu is its own
+    /// Maximum depth of the tree. The limit ends the recursion if an added menu is its own
     /// ancestor.
     const DEPTH_MAX: usize = 8;
     branch(entries, parent, is_meant, DEPTH_MAX)

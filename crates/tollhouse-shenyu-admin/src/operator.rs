@@ -1,6 +1,6 @@
-//! Access to ShenYu's objects from the gateway's own console and Admin API: the same interface for
-//! the owner of a gateway key instead of a user, without the calls that only ShenYu's console
-//! needs. Also lists recent changes.
+//! Access to ShenYu's objects from the gateway's own console and Admin API: ShenYu's interface, but
+//! for the owner of a gateway key rather than a user, and without the calls that only ShenYu's
+//! console needs. Also lists recent changes.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -26,10 +26,10 @@ const READ: &[&str] = &["namespace", "shenyu-dict", "plugin-handle"];
 /// milliseconds.
 const CHANCE_BITS: u32 = 22;
 
-/// Caller with a gateway key.
+/// Caller who presented a key of the gateway's Admin API.
 #[derive(Debug, Clone)]
 pub struct Operator {
-    /// Name of the key.
+    /// Name of the caller's key.
     pub name: String,
     /// Whether answers to this caller contain secrets.
     pub sees_secrets: bool,
@@ -41,13 +41,12 @@ pub struct OperatorRequest<'a> {
     pub method: Method,
     /// Path segments, percent-decoded.
     pub segments: &'a [&'a str],
-    /// Arguments of the query.
     pub arguments: Vec<(String, String)>,
-    /// JSON body; `null` if empty.
+    /// Body as JSON; `null` if the body is empty.
     pub body: Value,
 }
 
-/// Recorded change.
+/// Change of an operator, as recorded in the store.
 #[derive(Debug, Clone)]
 pub struct ChangeRecord {
     pub id: String,

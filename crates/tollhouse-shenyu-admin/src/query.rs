@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 
-/// Most arguments that are read; ShenYu's forms have a dozen.
+/// Maximum number of arguments that are read; ShenYu's forms have a dozen.
 const ARGUMENTS_MAX: usize = 256;
 
 /// Names and values in their original order.

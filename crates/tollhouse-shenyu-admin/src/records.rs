@@ -21,11 +21,12 @@ const RECORDS_MAX: usize = 500;
 /// Number of characters of a path that are recorded.
 const PATH_CHARACTERS_MAX: usize = 200;
 
-/// Most rows listed in a record; the rest are only counted. An import changes thousands.
+/// Maximum number of rows listed in a record; the rest are only counted. An import changes
+/// thousands.
 const ROWS_MAX: usize = 20;
 
-/// Most bytes of row contents in a record, so that all records together take some megabytes. Beyond
-/// it only names are recorded.
+/// Maximum size of row contents in a record in bytes, so that all records together take some
+/// megabytes. Beyond it only names are recorded.
 const BODIES_BYTES_MAX: usize = 16 << 10;
 
 /// Number of records on the home page.
@@ -104,7 +105,7 @@ impl Author {
     }
 }
 
-/// Records the changes of a call in the same draft. Does nothing if the call changed nothing.
+/// Records the changes of a call in its draft. Does nothing if the call changed nothing.
 pub(crate) fn note(draft: &mut Draft<'_>, author: &Author) {
     let Some(changes) = changes_of_call(draft) else { return };
     put(draft, author.record(Some(changes)));

@@ -22,11 +22,10 @@ pub(crate) struct Resource {
     pub(crate) table: Table,
     /// Members that a body must have when a row is created.
     pub(crate) required: &'static [&'static str],
-    /// Query arguments that filter a list by the member of the same name.
+    /// Query arguments that filter a list by the row member with the argument's name.
     pub(crate) filters: &'static [&'static str],
-    /// Messages of answers.
+    /// Messages in answers about this resource.
     pub(crate) words: Words,
-    /// Data in answers to changes.
     pub(crate) report: Report,
     /// Members that answers have even if rows lack them, as `null`: the console reads them without asking.
     members: &'static [&'static str],
@@ -36,12 +35,10 @@ pub(crate) struct Resource {
     view: fn(&Tables, &mut Row),
 }
 
-/// Messages of a resource.
 pub(crate) struct Words {
     pub(crate) created: &'static str,
     pub(crate) updated: &'static str,
     pub(crate) deleted: &'static str,
-    /// Message for a missing row.
     pub(crate) missing: &'static str,
 }
 
@@ -564,7 +561,7 @@ fn view_namespace_plugin(tables: &Tables, view: &mut Row) {
 
 /// Adds the options of a field that is chosen from a list.
 fn view_plugin_handle(tables: &Tables, view: &mut Row) {
-    /// `dataType` of fields with options.
+    /// Value of `dataType` of fields whose value is one of several options.
     const CHOICE: i64 = 3;
     let options = (row::number(view, "dataType") == Some(CHOICE)).then(|| {
         let kind = row::text(view, "field").unwrap_or_default();

@@ -31,7 +31,7 @@ const SUPER_ONLY: &[&str] = &[
 /// Paths that need a permission even for reading, because their rows contain secrets.
 const SECRET: &[&str] = &["appAuth"];
 
-/// First path segments with the area that permissions name for them.
+/// Areas of permissions, by the first segment of the path.
 const AREAS: &[(&str, &str)] = &[
     ("plugin", "plugin"),
     ("plugin-template", "plugin"),
@@ -47,7 +47,6 @@ const AREAS: &[(&str, &str)] = &[
     ("tag", "api"),
 ];
 
-/// Rights of a user.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rights {
     may_all: bool,

@@ -161,7 +161,6 @@ const SASL_MECHANISMS: FieldOptions = &[
     ("SCRAM-SHA-512", "SCRAM-SHA-512"),
 ];
 
-/// Load balancing algorithms.
 pub(crate) const LOAD_BALANCERS: &[&str] =
     &["hash", "random", "roundRobin", "leastActive", "p2c", "shortestResponse"];
 
@@ -180,11 +179,10 @@ pub(crate) const OPERATORS: &[&str] = &[
     "isBlank",
 ];
 
-/// Parameter types of conditions.
 pub(crate) const PARAMETER_TYPES: &[&str] =
     &["post", "uri", "query", "host", "ip", "header", "cookie", "req_method", "domain"];
 
-/// Secrets of a new admin.
+/// Random secrets generated for a new admin.
 pub(crate) struct Secrets {
     /// Hash of the first user's password.
     pub(crate) password: String,

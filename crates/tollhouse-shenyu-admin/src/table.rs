@@ -24,9 +24,9 @@ pub(crate) enum Table {
     Record,
     /// Menus and buttons that operators have added.
     Resource,
-    /// Documents of interfaces.
+    /// API documents, of `/apidoc`.
     Api,
-    /// Tags of these documents.
+    /// Tags of API documents.
     Tag,
 }
 

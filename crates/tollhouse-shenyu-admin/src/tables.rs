@@ -99,7 +99,7 @@ impl Tables {
         rows.map(|(id, stored)| (id.as_str(), &stored.row))
     }
 
-    /// Lists the ids of the rows with that name.
+    /// Lists the ids of the rows called `name`.
     pub(crate) fn ids(&self, name: &Name) -> impl Iterator<Item = &str> {
         self.names.get(name).into_iter().flatten().map(String::as_str)
     }

@@ -1,5 +1,5 @@
 //! Single writer task. It commits the waiting calls in batches and follows commits of other writers
-//! of the same store.
+//! to its store.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -20,7 +20,7 @@ use crate::tables::{RowChange, Tables};
 /// commit causes a retry.
 pub(crate) type Call = Box<dyn Fn(&mut Draft<'_>) -> Outcome + Send>;
 
-/// Notification to followers.
+/// Notification to followers about changed rows.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
     /// Changes of one commit.
@@ -84,12 +84,12 @@ impl Book {
         Ok(Self { tables, calls, changes, version, author: None, in_service: None })
     }
 
-    /// Returns the same book, recording each write with `author` in the same commit.
+    /// Returns a handle of the book that records each write with `author` in its commit.
     pub(crate) fn by(&self, author: Arc<Author>) -> Self {
         Self { author: Some(author), ..self.clone() }
     }
 
-    /// Returns the same book, answering each call only after its write is in service.
+    /// Returns a handle of the book that answers each call only after its write is in service.
     pub(crate) fn answering_once(self, in_service: Option<InService>) -> Self {
         Self { in_service, ..self }
     }

@@ -10,7 +10,7 @@ use tollhouse_plugin as plugin;
 use tollhouse_shenyu::model::{Metadata, Plugin, Rule, Selector};
 use tollhouse_shenyu::sealing::cover;
 
-/// The subject of a page.
+/// Objects that a page of the actuator lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Page {
     Plugins,
@@ -83,7 +83,7 @@ pub(crate) struct Contents {
     pub(crate) order: Map<String, Value>,
 }
 
-/// Pages of one chain. Each is rendered at the first request for it.
+/// Actuator pages of one chain. Each page is rendered when it is first requested.
 #[derive(Debug)]
 pub(crate) struct Actuator {
     contents: Contents,

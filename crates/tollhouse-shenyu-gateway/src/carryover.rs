@@ -1,5 +1,5 @@
-//! State that one compilation passes to the next: counts, and results for unchanged objects.
-//! Objects are unchanged if they are in the same allocation.
+//! State that one compilation passes to the next: counts, and results for unchanged objects. An
+//! object is unchanged if it is in the allocation of the previous compilation.
 
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ use crate::plugins::Action;
 use crate::plugins::sign::signature::Applications;
 use crate::target::Target;
 
-/// State between compilations.
 #[derive(Debug, Default)]
 pub(crate) struct Carryover {
     pub(crate) counts: Counts,
@@ -39,7 +38,7 @@ pub(crate) struct Inputs {
     discovery: Option<Arc<DiscoveryUpstreams>>,
 }
 
-/// Compiled action.
+/// Action of a rule with the objects that it was compiled from.
 #[derive(Debug, Clone)]
 pub(crate) struct ActionEntry {
     pub(crate) inputs: Inputs,

@@ -23,10 +23,11 @@ use crate::terms::Terms;
 use crate::turn::{Aftermath, Facts, Turn, asked_path};
 use crate::view::View;
 
-/// Most passes of a request through the chain, because `redirect` rules may point at each other.
+/// Maximum number of passes of a request through the chain, because `redirect` rules may point at
+/// each other.
 pub(crate) const BEGINNINGS_MAX: u32 = 5;
 
-/// Compiled plugins of ShenYu.
+/// ShenYu's plugins, compiled for requests of one namespace.
 #[derive(Debug)]
 pub struct Chain {
     pub(crate) engine: Engine,
@@ -47,7 +48,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Returns the targets of its proxies.
+    /// Returns the upstreams to which the chain's proxy rules (`divide` and others) send requests.
     pub fn targets(&self) -> &[Arc<Target>] {
         &self.targets
     }

@@ -30,7 +30,7 @@ impl<S> Shared<S> {
     }
 }
 
-/// States by rule id.
+/// Counters of rules, by rule id, kept across compilations.
 #[derive(Debug)]
 pub(crate) struct StateTable<R, S>(BTreeMap<String, (R, Shared<S>)>);
 
@@ -67,7 +67,6 @@ impl Counts {
     }
 }
 
-/// Counts of a chain.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) limiters: StateTable<LimiterRule, Limiter>,

@@ -40,7 +40,7 @@ pub trait Engines: Debug + Send + Sync {
     ) -> LocalFuture<'a, Result<CallResult, CallError>>;
 }
 
-/// Why servers cannot be used.
+/// Reason why the configured servers cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct EngineError(pub String);
@@ -73,7 +73,7 @@ pub enum CallError {
     Failed(String),
 }
 
-/// Result of a call.
+/// Value that a call returned, with the memory reserved for it.
 #[derive(Debug)]
 pub struct CallResult {
     pub value: Value,
@@ -81,7 +81,7 @@ pub struct CallResult {
     pub held: Reservation,
 }
 
-/// Access to Redis.
+/// Access to one Redis deployment, for scripts.
 pub trait Scripts: Debug + Send + Sync {
     /// Runs a script and returns its first number; `None` if Redis fails or does not answer in
     /// time.

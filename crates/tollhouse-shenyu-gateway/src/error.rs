@@ -19,10 +19,10 @@ pub(crate) enum BuildError {
     /// The nodes cannot be used together.
     #[error(transparent)]
     Nodes(#[from] NodesError),
-    /// The selector is invalid.
+    /// The nodes of a selector cannot be used.
     #[error("selector `{id}`: {reason}")]
     Selector {
-        /// Id of the selector.
+        /// Id of the invalid selector.
         id: String,
         reason: NodesError,
     },
@@ -30,7 +30,7 @@ pub(crate) enum BuildError {
     #[error("{reason}; requests are refused with code {}", answer.code())]
     Unusable {
         answer: tollhouse_shenyu::answer::Answer,
-        /// Error in the rule.
+        /// Description of the error in the rule.
         reason: String,
     },
     /// No connections of this kind are available.
@@ -39,20 +39,18 @@ pub(crate) enum BuildError {
     /// The plugin is not supported, but an alternative exists.
     #[error("the plugin `{plugin}` is not built into this gateway; {instead}")]
     Elsewhere {
-        /// Name of the plugin.
+        /// Name of the plugin that is missing.
         plugin: String,
-        /// Alternative to the plugin.
+        /// Name of the plugin that can be used in its place.
         instead: &'static str,
     },
-    /// The plugin is unknown.
+    /// This build has no implementation of the plugin.
     #[error("the plugin `{0}` is not built into this gateway")]
     NotBuilt(String),
 }
 
-/// Why nodes cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NodesError {
-    /// The nodes cannot be read.
     #[error(transparent)]
     Handle(#[from] HandleError),
     /// The selector has neither nodes nor a service name.
@@ -69,7 +67,6 @@ pub(crate) enum NodesError {
 /// Why a proxy selector opens no port.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PortError {
-    /// Opening ports is disabled.
     #[error("no port is opened here: set shenyu.tcp_address, or use stream routes")]
     NotOpened,
     /// The port is missing or invalid.
@@ -81,7 +78,6 @@ pub(crate) enum PortError {
     /// The limit of ports is reached.
     #[error("more than {0} ports are not opened")]
     TooMany(usize),
-    /// The nodes are invalid.
     #[error(transparent)]
     Nodes(#[from] NodesError),
 }

@@ -66,7 +66,8 @@ impl Chain {
         self.answer(Answer::InternalServerError, None)
     }
 
-    /// Adds the steps of plugins that change responses. Returns the new end if one of them refuses.
+    /// Adds the steps of plugins that change responses. Returns the new end if such a plugin
+    /// refuses the response.
     fn refused_answer(
         &self,
         exchange: &dyn Exchange,

@@ -40,7 +40,6 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Creates an empty collection.
     pub fn with_engines(engines: Option<Arc<dyn Engines>>) -> Self {
         Self { interfaces: Interfaces { engines, local: None }, ..Self::default() }
     }
@@ -86,7 +85,6 @@ impl Sources {
         }
     }
 
-    /// Removes all objects.
     pub fn clear(&mut self) {
         let interfaces = std::mem::take(&mut self.interfaces);
         let carryover = std::mem::take(&mut self.carryover);

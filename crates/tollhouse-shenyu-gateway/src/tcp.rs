@@ -16,16 +16,14 @@ use crate::shared::nodes::{DivideRule, divide_nodes};
 use crate::target::{self, Nodes};
 use crate::terms::Terms;
 
-/// Most ports of a gateway; each costs a socket on every core.
+/// Maximum number of ports of a gateway; each costs a socket on every core.
 const PORTS_MAX: usize = 64;
 
-/// Port whose connections are proxied.
+/// Port whose TCP connections are proxied, with its nodes.
 #[derive(Debug)]
 pub struct TcpTarget {
-    /// Id of the proxy selector.
     pub id: String,
     pub port: u16,
-    /// Destination of connections.
     pub upstream: Arc<Upstream>,
 }
 

@@ -137,7 +137,7 @@ impl Turn {
         View::new(exchange, &self.seen, self.query.as_deref(), &self.facts)
     }
 
-    /// Returns the path for nodes.
+    /// Returns the path that nodes receive.
     pub(crate) fn node_path(&self) -> Cow<'_, str> {
         let path = self.rewritten.as_ref().or(self.real.as_ref()).unwrap_or(&self.asked);
         // Paths for nodes must begin with a slash, even if a rule omits it.

@@ -12,7 +12,7 @@ pub const LOCAL_PREFIX: &str = "/shenyu/";
 /// Path prefix at which the gateway lists its objects.
 const ACTUATOR_PREFIX: &str = "/actuator/";
 
-/// Path of the health check.
+/// Path at which the gateway answers health checks.
 const HEALTH_PATH: &str = "/actuator/health";
 
 /// Body of the answer to a health check.
@@ -31,13 +31,13 @@ pub struct Filters {
     pub local_key: Option<LocalKey>,
     /// CORS settings; without them no CORS headers are added.
     pub cross: Option<Cross>,
-    /// Path prefixes of health checks.
+    /// Prefixes of further paths that are health checks.
     pub health_prefixes: Vec<String>,
     /// Whether objects are listed below `/actuator/`.
     pub actuator: bool,
     /// Largest multipart form in bytes; 0 means no limit.
     pub file_bytes_max: u64,
-    /// Paths with an empty answer.
+    /// Paths that get an empty answer.
     pub exclude: BTreeSet<String>,
     /// Paths answered with a breaker's fallback page.
     pub fallback: BTreeSet<String>,
@@ -48,18 +48,15 @@ pub struct Filters {
 pub enum OwnPath<'a> {
     /// Call to the gateway's own interface.
     Local,
-    /// Health check.
     Health,
     /// Request for the objects at this path.
     Actuator(&'a str),
-    /// Request with an empty answer.
     Excluded,
     /// Request that is answered with a breaker's fallback page.
     Fallback(&'a str),
 }
 
 impl Filters {
-    /// Whether all filters are off.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -115,7 +112,7 @@ pub fn fallback_answer(path: &str) -> Option<String> {
     Some(format!(r#"{{"code":429,"message":"{plugin} {text}"}}"#))
 }
 
-/// SHA-512 digest of the key.
+/// SHA-512 digest of the key of the local API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalKey(Box<[u8]>);
 
@@ -150,7 +147,7 @@ impl LocalKey {
 /// CORS settings: the pages that may read answers across origins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cross {
-    /// Allowed origins; empty allows all.
+    /// Origins that are allowed; empty allows all.
     pub origins: BTreeSet<String>,
     /// Request headers that pages may send, in addition to ShenYu's list.
     pub headers: Vec<String>,

@@ -21,7 +21,7 @@ enum Driver {
     PostgreSql(Box<PgConnection>),
 }
 
-/// Result of one statement.
+/// Rows and number of changed rows of one statement.
 #[derive(Default)]
 pub(crate) struct ResultSet {
     pub(crate) rows: Vec<Row>,
@@ -162,7 +162,7 @@ impl Connection {
         tokio::time::timeout(timeout, run).await.unwrap_or_else(|_| Err(overdue(timeout)))
     }
 
-    /// Runs one statement.
+    /// Runs one statement and returns its result.
     pub(crate) async fn run_one(&mut self, sql: String) -> Result<ResultSet, Failure> {
         Ok(self.run(sql).await?.pop().unwrap_or_default())
     }

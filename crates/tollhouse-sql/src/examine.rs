@@ -9,7 +9,7 @@ use crate::schema;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollhouse_store::StoreError;
 
-/// Properties of a server.
+/// Properties of a database server that matter to the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerReport {
     /// Version as reported: `10.11.6-MariaDB`, `15.4 (Debian)`.
@@ -26,7 +26,7 @@ pub struct ServerReport {
     pub packet_bytes_max: Option<u64>,
     /// Required rights that the user lacks.
     pub lacks: Option<&'static str>,
-    /// The tables of the store.
+    /// State of the store's tables on the server.
     pub tables: Tables,
 }
 

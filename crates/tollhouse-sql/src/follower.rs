@@ -58,7 +58,7 @@ impl FollowerState {
 pub(crate) struct LogPosition {
     /// Revision of the last commit in the row; zero before the first.
     pub(crate) revision: Revision,
-    /// Random number of the commit.
+    /// Random number that identifies the commit.
     pub(crate) id: Bytes,
 }
 

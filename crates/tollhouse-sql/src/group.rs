@@ -87,9 +87,7 @@ impl<'a> ReadSet<'a> {
 pub(crate) struct ReadRows {
     /// Revision of the newest commit.
     pub(crate) newest: Revision,
-    /// Entries of the wanted keys.
     pub(crate) entries: Vec<Entry>,
-    /// Keys under the wanted prefixes.
     pub(crate) keys: Vec<Box<str>>,
     /// Duration of each wanted lease that has not ended, in milliseconds.
     pub(crate) leases: HashMap<LeaseId, u64>,
@@ -97,7 +95,7 @@ pub(crate) struct ReadRows {
     pub(crate) now_ms: u64,
 }
 
-/// Result of computing a group.
+/// Outcomes and rows to write for a group of transactions.
 #[derive(Default)]
 pub(crate) struct GroupResult {
     /// Outcome of each transaction, in order.

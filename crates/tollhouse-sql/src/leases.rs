@@ -14,10 +14,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollhouse_store::{LeaseId, Revision};
 
-/// Most concurrent leases: one per entry that can expire, which are few.
+/// Maximum number of concurrent leases: one per entry that can expire, which are few.
 const LEASES_MAX: u64 = 64 * 1024;
 
-/// Longest time between two reads that counts in full. Reads occur twice a second.
+/// Maximum time between two reads that counts in full. Reads occur twice a second.
 const UNREAD_COUNTED_MAX: Duration = Duration::from_secs(2);
 
 /// Adds a lease; returns false if there are too many.
@@ -105,7 +105,7 @@ pub(crate) struct LeaseObservations {
 
 struct LeaseObservation {
     renewals: u64,
-    /// Observed time without a renewal.
+    /// Time without a renewal, as measured by this node.
     still_for: Duration,
     read_at: Instant,
 }

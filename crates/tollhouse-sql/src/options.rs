@@ -3,12 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-/// SQL dialect of a database.
+/// Database engine, which decides about the SQL dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// MySQL from 8.0 on, MariaDB from 10.6 on.
     MySql,
-    /// PostgreSQL from 13 on.
+    /// PostgreSQL, from version 13 on.
     PostgreSql,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Debug for SqlOptions {
 }
 
 impl SqlOptions {
-    /// Kind and address of the database, for messages.
+    /// Returns engine and address of the database, for messages.
     pub(crate) fn place(&self) -> Box<str> {
         let servers: Vec<String> = self.servers.iter().map(SqlServer::to_string).collect();
         format!("{} at {}/{}", self.engine, servers.join(","), self.database).into()

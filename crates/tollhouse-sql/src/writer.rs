@@ -25,14 +25,14 @@ use tollhouse_stdx::{Backoff, Random};
 use tollhouse_store::engine::removal;
 use tollhouse_store::{Committed, LeaseId, Revision, StoreError, Transaction};
 
-/// A request to the writer.
+/// Request that waits for the writer.
 pub(crate) enum Request {
     Commit {
         transaction: Transaction,
         answer: oneshot::Sender<Result<Committed, StoreError>>,
         /// Share of the queue's size limit, released when the request is done.
         room: OwnedSemaphorePermit,
-        /// Deadline for leaving the queue.
+        /// Time at which the request leaves the queue with an error.
         until: Instant,
     },
     Grant {
@@ -65,7 +65,7 @@ pub(crate) struct Writer {
 enum TransactionFailure {
     /// The transaction was not committed.
     Failed(Failure),
-    /// The outcome is unknown.
+    /// The connection broke during the commit, so the outcome is unknown.
     Unknown(Failure),
 }
 
@@ -422,7 +422,8 @@ impl Writer {
         result
     }
 
-    /// Waits until this node has read its own commit, so that the caller sees it in every watch.
+    /// Waits until this node has read its own commit, so that the caller finds the commit in every
+    /// watch.
     async fn wait_until_read(&self, revision: Option<Revision>) {
         let Some(revision) = revision.filter(|it| *it > self.following.history.newest()) else {
             return;

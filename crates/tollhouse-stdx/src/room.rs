@@ -21,7 +21,7 @@ pub struct Room {
     memory: Option<(NonNull<u8>, Layout)>,
 }
 
-/// A future in a room.
+/// Future stored in a reused allocation.
 #[must_use = "futures do nothing unless polled"]
 pub struct OccupiedRoom<F> {
     room: Room,

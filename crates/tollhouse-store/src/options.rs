@@ -3,7 +3,6 @@
 use crate::clock::Clock;
 use std::path::PathBuf;
 
-/// Location of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     /// In memory; the content is lost with the process.

@@ -9,7 +9,7 @@ use crate::counters::Counter;
 /// Cells per page; a page has 16 KiB.
 const PAGE_CELLS: usize = 1024;
 
-/// Most pages, for a million objects. Requests of further objects are not counted.
+/// Maximum number of pages, for a million objects. Requests of further objects are not counted.
 const PAGES_MAX: usize = 1024;
 
 /// Number of an object that is not counted.

@@ -178,7 +178,7 @@ impl Node {
     }
 }
 
-/// A node's host as it stands in a `Host` field, without its port and with it.
+/// Host of a node in the form of a `Host` field, without and with its port.
 fn authorities(conf: &upstream::Node) -> [Option<OwnedAuthority>; 2] {
     let parse = |text: String| OwnedAuthority::parse(text.into_bytes());
     if conf.socket.is_some() {

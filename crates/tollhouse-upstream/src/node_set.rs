@@ -51,7 +51,7 @@ pub(crate) struct NodeSet {
     flips: Arc<AtomicU64>,
 }
 
-/// Members of one priority.
+/// Members with equal priority.
 #[derive(Debug)]
 struct Group {
     members: Box<[Member]>,
@@ -207,8 +207,7 @@ impl NodeSet {
         self.refresh();
     }
 
-    /// Updates the ages of remaining nodes, because a node may have been replaced under the same
-    /// address.
+    /// Updates the ages of remaining nodes, because a node may have been replaced at its address.
     pub(crate) fn retell(&self, ages: &[Option<Duration>]) {
         let Some(warm_up) = &self.recipe.warm_up else { return };
         let share = |node: &Node| node.vitals().ramp.share();
@@ -276,7 +275,7 @@ impl NodeSet {
     }
 }
 
-/// Vitals by host and port.
+/// Vitals (health and load) by host and port.
 type VitalsByName<'a> = HashMap<(&'a str, u16), &'a Arc<Vitals>>;
 
 /// Starts the ramp of every node according to how it was added.

@@ -28,7 +28,7 @@ pub(crate) struct Ramp {
     past: Mutex<NodeHistory>,
 }
 
-/// History of a node.
+/// Start of a node's service and age of its address, from which its slow start is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NodeHistory {
     begun: ServiceStart,
@@ -36,7 +36,7 @@ struct NodeHistory {
     born: Option<Instant>,
 }
 
-/// Start of a node's service.
+/// Time at which a node began to receive requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ServiceStart {
     /// Long ago: the node has its full weight.
@@ -53,7 +53,7 @@ pub(crate) enum Arrival {
     First,
     /// Added after other nodes were in service.
     Later,
-    /// Present before the change.
+    /// The node existed before the change.
     Stays,
 }
 
@@ -121,16 +121,17 @@ impl Ramp {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// Whether the share changed.
+    /// Whether the share of a node changed.
     pub(crate) rose: bool,
-    /// Whether further steps follow.
+    /// Whether a node is still in slow start, so that further steps follow.
     pub(crate) warms: bool,
 }
 
 /// Factor for all weights of a group during slow start, so that a weight of 1 can be reduced.
 pub(crate) const PARTS: u32 = 100;
 
-/// `weight` times `parts`, reduced to `share`; only a weight of 0 yields 0.
+/// Weight of a node in slow start: `weight` times `parts`, scaled by `share` (a fraction of
+/// `WHOLE`). Only a weight of 0 yields 0.
 pub(crate) fn weighed(weight: u32, share: u32, parts: u32) -> u32 {
     let scaled = u128::from(weight) * u128::from(parts) * u128::from(share);
     let rounded = (scaled + u128::from(WHOLE / 2)) >> WHOLE.trailing_zeros();

@@ -4,7 +4,7 @@
 //! Runs only after the real decoder has refused a text. A few errors of that decoder are not found
 //! here.
 
-/// Limit of nesting in lua-cjson.
+/// Maximum nesting that lua-cjson accepts.
 const DEPTH_MAX: usize = 1000;
 
 /// Describes the first syntax error; `None` if the syntax has none.

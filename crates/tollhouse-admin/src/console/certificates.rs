@@ -18,7 +18,6 @@ use crate::context::Admin;
 use crate::encrypt;
 use crate::reply::Reply;
 
-/// Collection that holds certificates.
 const SSLS: &str = "ssls";
 
 /// Default and maximum page size; each row costs one store read and one certificate parse.
@@ -31,7 +30,6 @@ const RENEWED: &str = "acme-";
 /// Days before expiry from which a certificate has a fault.
 const ENDS_SOON_DAYS: i64 = 30;
 
-/// Returns one page of certificates.
 pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     let number = |name: &str| call.arguments.get(name).and_then(|text| text.parse().ok());
     let page: usize = number("page").unwrap_or(1).max(1);

@@ -11,7 +11,7 @@ pub(super) fn between(before: &Value, after: &Value, max: usize) -> Vec<Value> {
     differences
 }
 
-/// Field that every write changes.
+/// Field that every write changes and that comparisons therefore ignore.
 const UPDATE_TIME: &str = "update_time";
 
 /// Recursive; the depth is bounded, because stored objects were checked against

@@ -24,7 +24,7 @@ use crate::transfer::{self, Objects};
 /// Limit of ids per request; larger than a page of a list.
 const IDS_MAX: usize = 1000;
 
-/// Returns the document.
+/// Returns the export of all objects as a download.
 pub(super) async fn answer(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
     if admin.document.is_some() {
         return Err(Reply::bad("this gateway has one document; GET /apisix/admin/configs has it"));

@@ -39,10 +39,10 @@ pub(super) const BYTES_MAX: usize = 16 * 1024 * 1024;
 const CHANGES_TOLD_MAX: usize = 500;
 const DIFFERENCES_MAX: usize = 100;
 
-/// Limit of listed problems.
+/// Maximum number of problems in an answer.
 const PROBLEMS_TOLD_MAX: usize = 200;
 
-/// A compared and checked import.
+/// Import after comparison with the store and validation.
 struct Import {
     /// Revision of the stored objects that were compared.
     revision: Revision,
@@ -210,7 +210,8 @@ async fn compare(
     Ok(import)
 }
 
-/// Finds what the data plane would have against the objects, were they written. None of it refuses them.
+/// Compiles the objects as the data plane would, and adds the problems found as warnings. A warning
+/// does not block the import.
 async fn foresee(
     admin: &Admin,
     import: &mut Import,

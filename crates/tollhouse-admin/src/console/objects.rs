@@ -19,10 +19,10 @@ use crate::references;
 use crate::reply::Reply;
 use crate::resource::{self, Layout, Resource};
 
-/// Default page size.
+/// Number of rows per page, by default.
 const ROWS: usize = 50;
 
-/// Maximum page size.
+/// Maximum number of rows per page.
 const ROWS_MAX: usize = 500;
 
 /// Limit of examined problems; a configuration with more has a common cause.
@@ -34,7 +34,8 @@ const USERS_SHOWN_MAX: usize = 100;
 /// Limit of secrets whose positions are returned; larger than any object needs.
 const SECRETS_TOLD_MAX: usize = 1000;
 
-/// Fields in a row, besides the id and plugin names. None of them is secret.
+/// Fields of an object that a row shows, besides the id and plugin names. They never contain
+/// secrets.
 const FIELDS: [&str; 22] = [
     "name",
     "desc",

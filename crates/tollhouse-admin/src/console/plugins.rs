@@ -9,7 +9,6 @@ use crate::index::Contents;
 use crate::plugins_api;
 use crate::reply::Reply;
 
-/// Returns all enabled plugins.
 pub(super) fn list(admin: &Admin) -> Value {
     let contents = admin.index.contents();
     let rows = admin.parts.catalogue.iter().map(|plugin| row(admin, plugin, &contents));

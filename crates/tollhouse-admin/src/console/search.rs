@@ -164,7 +164,8 @@ impl CursorRef<'_> {
     }
 }
 
-/// Objects of a collection after a position, each with its own position.
+/// Objects of a collection after a position, each with the position from which the next page
+/// continues.
 fn walk<'k>(
     contents: &'k Contents,
     collection: &'k str,
@@ -194,16 +195,16 @@ enum Word {
     Anywhere(String),
     Host(String),
     Label(String),
-    /// Complete name of a plugin.
+    /// Full name of a plugin that the object uses.
     Plugin(String),
     /// Path of a referenced object, such as `upstreams/1`.
     Uses(String),
-    /// Whether the object is disabled.
+    /// Whether the object must be disabled.
     Off(bool),
 }
 
 impl Search {
-    /// Parses a search text.
+    /// Parses a search text into its words.
     pub(super) fn parse(text: &str) -> Result<Self, Reply> {
         if text.len() > SEARCH_BYTES_MAX || text.split_whitespace().count() > WORDS_MAX {
             let text = format!("q is longer than {SEARCH_BYTES_MAX} bytes or {WORDS_MAX} words");

@@ -14,10 +14,9 @@ pub(super) const NO_UNDO: &str = "changes of ShenYu's objects cannot be undone h
 /// Prefix of the names of these rows.
 const PREFIX: &str = "shenyu-";
 
-/// Collection name of these rows.
+/// Collection name of ShenYu changes in the list of changes.
 const KIND: &str = "shenyu";
 
-/// All recorded changes, newest first.
 pub(super) fn all(admin: &Admin) -> Vec<ShenyuChange> {
     admin.parts.shenyu.as_ref().map(|source| source.changes()).unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use tollhouse_config::Document;
 /// Filter of recent requests; all criteria must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestFilter {
-    /// Error code.
+    /// Error code of the requests.
     pub code: Option<String>,
     /// Status, such as `502`, or class, such as `5xx`.
     pub status: Option<String>,
@@ -83,7 +83,7 @@ pub struct Question {
     pub body: Option<String>,
 }
 
-/// Data about the process.
+/// Access to the data plane and the process, for the console.
 pub trait ConsoleSource: Send + Sync {
     /// Overview: version, configuration in service, parts that are down, and certificates that
     /// expire soon.
@@ -124,7 +124,7 @@ pub trait ConsoleSource: Send + Sync {
     /// Log lines of the process, starting with this number.
     fn log_lines(&self, from: u64) -> Value;
 
-    /// Level of the process's log.
+    /// Level of the process's log, with the end of a temporary one.
     fn log_level(&self) -> Value;
 
     /// Sets the log level for a number of seconds.
@@ -163,7 +163,7 @@ pub trait ConsoleSource: Send + Sync {
     /// Compares two load tests.
     ///
     /// # Errors
-    /// If one of them does not exist.
+    /// If a load test does not exist.
     fn compare_benches(&self, before: &str, after: &str) -> Result<Value, String>;
 
     /// Manual page of a plugin, in Markdown.

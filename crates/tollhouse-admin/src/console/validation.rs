@@ -62,7 +62,7 @@ pub(super) async fn answer(
     Ok(json!({"valid": problems.is_empty(), "problems": problems}))
 }
 
-/// All faults of an object.
+/// Faults of an object: first those of the schema, and if it has none, all others.
 pub(super) fn faults(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Fault> {
     let mut found = faults_of_schema(resource, candidate);
     if found.is_empty() {

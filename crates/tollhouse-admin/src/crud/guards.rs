@@ -29,7 +29,8 @@ use crate::resource::{Candidate, Layout, Resource};
 /// Value of a guard. Not empty, because other gateways treat a key without a value as deleted.
 const GUARD_VALUE: &str = "{}";
 
-/// Longest path of an object that can be referred to, in bytes: a collection and an id of 64.
+/// Maximum length in bytes of the path of an object that can be referred to: a collection and an id
+/// of 64.
 const PATH_BYTES_MAX: usize = 128;
 
 /// Number of credential buckets: large enough that simultaneous writes rarely collide, and small
@@ -134,16 +135,15 @@ pub(super) struct Attempts<'a> {
     tries: usize,
     /// Number of attempts that failed because the object itself was written meanwhile.
     overtaken: usize,
-    /// Deadline for such failures.
+    /// Time after which conflicting commits are no longer repeated.
     until: Instant,
     /// Front of the object's queue. Only one waiting call of this process tries at a time, in
     /// order of arrival.
     queue: Option<MutexGuard<'a, ()>>,
 }
 
-/// Outcome of an attempt.
+/// Outcome of one attempt to commit.
 pub(super) enum Attempt {
-    /// The commit succeeded.
     Committed(Committed),
     /// The value at this key has changed since the check; check everything again.
     Changed(Box<str>),

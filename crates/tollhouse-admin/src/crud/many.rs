@@ -27,7 +27,7 @@ const LEFT_OUT: &str = "…";
 
 /// Write or deletion of one object.
 pub(crate) struct Step {
-    /// Path, such as `routes/1`.
+    /// Path of the object, such as `routes/1`.
     pub(crate) path: String,
     pub(crate) resource: &'static Resource,
     /// The stored object, if it exists.
@@ -169,7 +169,7 @@ fn can_go_back(admin: &Admin, call: &Call, steps: &[Step]) -> bool {
     check_size(admin, &all).is_ok()
 }
 
-/// The step that undoes `step`.
+/// Step that undoes `step`.
 fn reversed(admin: &Admin, step: &Step) -> Option<Step> {
     let before = step.after.as_ref().map(|written| Entry {
         key: admin.key_of(&step.path).into(),
@@ -204,7 +204,7 @@ pub(crate) fn transaction(
     Ok(all)
 }
 
-/// All steps without the row.
+/// Builds the transaction of all steps, without the change row.
 fn assemble(admin: &Admin, call: &Call, steps: &[Step]) -> Result<Transaction, Reply> {
     let made: HashSet<String> = steps
         .iter()

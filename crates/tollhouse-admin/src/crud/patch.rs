@@ -1,5 +1,5 @@
-//! PATCH: changes parts of an object, and checks the whole object again. If two calls change one
-//! object at the same time, the second applies its change to the result of the first.
+//! PATCH: changes parts of an object, and checks the whole object again. If two calls patch an
+//! object concurrently, the second applies its change to the result of the first.
 
 use serde_json::Value;
 use tollhouse_model::change_row::ChangeKind;

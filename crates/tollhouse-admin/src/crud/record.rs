@@ -1,5 +1,6 @@
-//! Change row of a write, in the same commit. The previous object is read first, and the commit
-//! requires that it is unchanged, so that the row always contains the object that was replaced.
+//! Change row of a write, in the commit of that write. The previous object is read first, and the
+//! commit requires that it is unchanged, so that the row always contains the object that was
+//! replaced.
 
 use tollhouse_model::change_row::{self, ChangeKind, ChangeRow, Way};
 use tollhouse_store::{Condition, Entry, Operation, Transaction};
@@ -40,7 +41,7 @@ impl ChangeNote {
 }
 
 impl Before {
-    /// Reads the current value.
+    /// Reads the object's current value from the store.
     pub(super) async fn read(admin: &Admin, key: &str) -> Result<Self, Reply> {
         let entry = admin.parts.store.get(key).await?;
         Ok(Self { key: key.to_owned(), entry })

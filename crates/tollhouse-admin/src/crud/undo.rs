@@ -24,16 +24,14 @@ use crate::resource::{self, Layout, Resource};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undoing {
     Write,
-    /// Checks only.
+    /// Only check whether the change can be undone.
     Try,
 }
 
-/// A change to undo.
+/// Change to undo: its row, with the row's name and revision.
 pub(crate) struct Change<'a> {
     pub(crate) row: &'a ChangeRow,
-    /// Name of the row.
     pub(crate) name: &'a str,
-    /// Revision of the change.
     pub(crate) revision: Revision,
 }
 

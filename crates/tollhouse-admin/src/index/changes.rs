@@ -15,7 +15,7 @@ pub(crate) const BYTES_MAX: usize = 64 * 1024 * 1024;
 /// several gateways.
 const LET_GO_MAX: usize = 8;
 
-/// Summaries by revision and name.
+/// Summaries of change rows by revision and name.
 #[derive(Default)]
 pub(crate) struct Changes {
     rows: BTreeMap<(Revision, Box<str>), Summary>,
@@ -23,12 +23,12 @@ pub(crate) struct Changes {
     bytes: usize,
 }
 
-/// Summary of a row.
+/// Summary of a change row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Summary {
     /// Time of the change, in milliseconds of Unix time.
     pub at_ms: u64,
-    /// Name of the caller's key.
+    /// Name of the key that the caller presented.
     pub actor: Option<Box<str>>,
     pub way: Way,
     pub deed: ChangeKind,

@@ -26,7 +26,7 @@ pub(crate) struct Facts {
     pub references: Box<[(Box<str>, ReferenceKind)]>,
     /// Values that no other object may have.
     pub identities: Box<[Identity]>,
-    /// Plugins of a global rule.
+    /// Names of a global rule's plugins.
     pub rule_plugins: Box<[Box<str>]>,
     /// Time of creation, in seconds of Unix time.
     pub create_time: Option<i64>,
@@ -45,9 +45,9 @@ pub(crate) struct ListFields {
     pub uris: Box<[Box<str>]>,
     /// Hosts, or SNIs of a certificate.
     pub hosts: Box<[Box<str>]>,
-    /// Names of its labels.
+    /// Names of the object's labels.
     pub labels: Box<[Box<str>]>,
-    /// Names of its plugins.
+    /// Names of the object's plugins.
     pub plugins: Box<[Box<str>]>,
     /// Whether it is disabled (`status` 0).
     pub is_off: bool,

@@ -19,7 +19,7 @@ const KEY_BYTES_MAX: usize = 48;
 /// Separator of sort key and path; neither contains it.
 const SEPARATOR: char = '\0';
 
-/// Sort keys of lists.
+/// Field by which a list is sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SortBy {
     Id,
@@ -28,13 +28,13 @@ pub(crate) enum SortBy {
     Uri,
     /// Disabled or not; enabled objects come first.
     Status,
-    /// Number of plugins.
+    /// Number of plugins of the object.
     Plugins,
     Created,
     Changed,
 }
 
-/// The sorted views.
+/// Views of collections, sorted by other fields than the id.
 #[derive(Default)]
 pub(super) struct Orders {
     views: Vec<Order>,
@@ -93,7 +93,7 @@ impl SortBy {
         Self::ALL.iter().find(|(_, text)| *text == name).map(|(by, _)| *by)
     }
 
-    /// All names, separated by commas.
+    /// Names of all sort keys, separated by commas.
     pub(crate) fn names() -> String {
         Self::ALL.map(|(_, name)| name).join(", ")
     }

@@ -14,7 +14,7 @@ use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
 
-/// Sort keys of the list.
+/// Names by which the list can be sorted.
 const SORTS: [&str; 4] = ["namespace", "name", "target", "changed"];
 
 pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
@@ -54,7 +54,7 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
     Ok(page.reply(request, list, total))
 }
 
-/// Texts that a search compares.
+/// Fields of an alias that a search compares.
 fn texts(alias: &Alias) -> [&str; 6] {
     let Alias { key, target, comment, owners, .. } = alias;
     [&key.name, &key.namespace, &target.name, &target.namespace, comment, owners]

@@ -32,7 +32,7 @@ struct Filters<'a> {
     sort: Option<Sort<'a>>,
 }
 
-/// Sort keys of the list.
+/// Names by which the list can be sorted.
 const SORTS: [&str; 8] =
     ["service", "id", "host", "version", "weight", "healthy", "isolated", "changed"];
 
@@ -81,7 +81,7 @@ impl<'a> Filters<'a> {
     }
 }
 
-/// Texts that a search compares.
+/// Fields of an instance that a search compares.
 fn texts(instance: &Instance) -> impl Iterator<Item = &str> {
     let own = [
         &*instance.id,
@@ -279,7 +279,7 @@ async fn register(
     Ok(reply(status, &InstanceOut::from_instance(&instance)))
 }
 
-/// Recorded heartbeat.
+/// Answer to a heartbeat.
 #[derive(JsonSchema, Serialize)]
 pub(super) struct BeatOut<'a> {
     id: &'a str,

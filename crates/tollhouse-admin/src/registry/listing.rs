@@ -20,7 +20,7 @@ const PAGE_SIZE_DEFAULT: usize = 500;
 /// Maximum page size: some megabytes of text.
 pub(super) const PAGE_SIZE_MAX: usize = 5_000;
 
-/// A requested page.
+/// Number and size of the requested page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Page {
     number: usize,
@@ -97,7 +97,6 @@ impl Page {
     }
 }
 
-/// A page of a list.
 #[derive(JsonSchema, Serialize)]
 pub(super) struct List<T> {
     list: Vec<T>,
@@ -119,13 +118,11 @@ pub(super) fn reply(status: StatusCode, value: &impl Serialize) -> Reply {
 pub(super) struct Pattern(Option<Regex>);
 
 impl Pattern {
-    /// Parses the argument `name`.
     pub(super) fn parse(arguments: &Arguments) -> Result<Self, Reply> {
         let text = arguments.get("name").filter(|text| !text.is_empty());
         Ok(Self(text.map(paging::compile).transpose()?))
     }
 
-    /// Whether the name matches.
     pub(super) fn admits(&self, name: &str) -> bool {
         self.0.as_ref().is_none_or(|regex| regex.is_match(name).unwrap_or(false))
     }
@@ -135,7 +132,6 @@ impl Pattern {
 pub(super) struct Label(Option<(String, Option<String>)>);
 
 impl Label {
-    /// Parses the argument `label`.
     pub(super) fn parse(arguments: &Arguments) -> Self {
         let text = arguments.get("label").filter(|text| !text.is_empty());
         Self(text.map(|text| match text.split_once(':') {

@@ -14,7 +14,7 @@ use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
 
-/// Sort keys of the list.
+/// Names by which the list can be sorted.
 const SORTS: [&str; 4] = ["name", "services", "instances", "changed"];
 
 pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {

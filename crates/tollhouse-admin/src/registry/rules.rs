@@ -56,7 +56,7 @@ pub(super) fn list(request: &Request<'_>, kinds: &[RuleKind]) -> Result<Reply, R
 /// Sort keys of the list; by kind and id by default.
 const SORTS: [&str; 6] = ["kind", "name", "namespace", "priority", "enabled", "changed"];
 
-/// Texts that a search compares.
+/// Fields of a rule that a search compares.
 fn texts(rule: &Rule) -> impl Iterator<Item = &str> {
     let own = [&*rule.name, &*rule.id, &*rule.namespace, rule.kind.name()];
     own.into_iter().chain(rule.targets.iter().flat_map(|it| [&*it.namespace, &*it.name]))

@@ -16,7 +16,7 @@ use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
 
-/// Sort keys of the list.
+/// Names by which the list can be sorted.
 const SORTS: [&str; 7] =
     ["namespace", "name", "instances", "healthy", "unhealthy", "isolated", "changed"];
 
@@ -62,7 +62,7 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
     Ok(page.reply(request, list, total))
 }
 
-/// Texts that a search compares.
+/// Fields of a service that a search compares.
 fn texts(view: &ServiceView) -> impl Iterator<Item = &str> {
     let service = &view.service;
     let details = &service.details;

@@ -15,7 +15,6 @@ use crate::reply::Reply;
 /// Limit of services in mass expiry that are listed by name.
 const MASS_EXPIRIES_NAMED_MAX: usize = 1_000;
 
-/// State of the registry.
 #[derive(JsonSchema, Serialize)]
 pub(super) struct Status<'a> {
     version: u64,

@@ -46,7 +46,7 @@ const LINES_AT_ONCE: usize = 256;
 /// keep the connection.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Starts a watch.
+/// Starts a stream of changes to one service; one line per change.
 pub(super) fn start(request: &Request<'_>, name: ServiceKey) -> Result<Reply, Reply> {
     let watches = &request.part.watches;
     let permit = Arc::clone(&watches.free).try_acquire_owned().map_err(|_| {
@@ -82,7 +82,7 @@ struct Follower {
     _permit: OwnedSemaphorePermit,
 }
 
-/// A line of a watch.
+/// Line of the stream, for one change.
 #[derive(JsonSchema, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub(super) enum Line<'a> {
@@ -132,7 +132,7 @@ fn revision_of(view: &Option<Arc<ServiceView>>) -> Option<Revision> {
 struct Out {
     lines: mpsc::Sender<Bytes>,
     pending: Vec<u8>,
-    /// Number of lines so far.
+    /// Number of lines sent so far.
     sent: usize,
 }
 

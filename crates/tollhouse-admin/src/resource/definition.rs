@@ -17,7 +17,7 @@ pub(crate) struct Resource {
     pub name: &'static str,
     /// Singular name in messages, such as `route`.
     pub kind: &'static str,
-    /// Description in the OpenAPI document.
+    /// Description of the collection in the OpenAPI document.
     pub summary: &'static str,
     /// Name of the core schema of an object.
     pub schema: &'static str,
@@ -27,7 +27,7 @@ pub(crate) struct Resource {
     pub further: &'static [Verb],
     /// Kind of the plugins in an object; `None` if it has no plugins.
     pub plugins: Option<Owner>,
-    /// Checks beyond schema and plugins.
+    /// Checks of an object beyond its schema and plugins.
     pub check: fn(&Candidate<'_>) -> Result<(), Reply>,
     /// Returns the reason why the object at a path must not be deleted.
     pub guard: fn(&str, &Contents) -> Option<String>,
@@ -72,7 +72,7 @@ pub(crate) enum Layout {
     Child(&'static str),
 }
 
-/// Check that referenced objects exist.
+/// Requirement that objects which the candidate refers to exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReferenceCheck {
     On,
@@ -80,7 +80,7 @@ pub(crate) enum ReferenceCheck {
     Off,
 }
 
-/// An object to validate.
+/// Object that is validated before it is written.
 pub(crate) struct Candidate<'a> {
     /// Path, such as `routes/1`; before POST has assigned an id, `routes/`.
     pub path: &'a str,
@@ -104,7 +104,7 @@ impl Resource {
         self.further.contains(&verb)
     }
 
-    /// Whether its objects contain credentials.
+    /// Whether objects of this collection contain credentials of consumers.
     pub(crate) fn holds_identities(&self) -> bool {
         self.plugins == Some(Owner::Consumer)
     }

@@ -36,7 +36,7 @@ fn check(decoration: &Candidate<'_>) -> Result<(), Reply> {
         .map_err(|error| Reply::bad(format!("invalid configuration: {error}")))
 }
 
-/// Refuses a second decoration of the same field.
+/// Refuses a decoration if its field has one already.
 fn check_unique(decoration: &Candidate<'_>) -> Result<(), Reply> {
     let (collection, _) = decoration.path.rsplit_once('/').unwrap_or_default();
     let Some(held) = facts::decoration(collection, decoration.value) else { return Ok(()) };

@@ -24,7 +24,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// Limit of counted addresses, to bound memory. Further addresses are not counted.
 const ADDRESSES_MAX: usize = 4096;
 
-/// Recent wrong keys by address.
+/// Time and number of recent wrong keys, by peer address.
 #[derive(Debug, Default)]
 pub(crate) struct WrongKeys(Mutex<HashMap<IpAddr, (Instant, u32)>>);
 

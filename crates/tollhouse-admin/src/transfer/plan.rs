@@ -12,22 +12,22 @@ use super::objects::{Object, Objects};
 /// Treatment of stored objects that the document lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prune {
-    /// Keep them.
+    /// Keep objects that the document does not contain.
     Nothing,
-    /// Delete them.
+    /// Delete objects that the document does not contain.
     Absent,
 }
 
 /// Visibility of the certificates' private keys at the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrivateKeys {
-    /// Visible like other fields.
+    /// Private keys are written in plain text.
     Seen,
     /// Never visible: keys are compared by their certificates.
     Hidden,
 }
 
-/// Change of one object.
+/// Old and new version of an object; `None` where it does not exist.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     pub kind: Kind,

@@ -249,7 +249,7 @@ impl Bench {
 
     /// Waits for the process, and kills it after `time_max`. Returns its exit code, if it has one.
     fn wait(&self, time_max: Duration) -> Option<i32> {
-        /// Polling interval.
+        /// Interval between two looks at the process.
         const LOOK: Duration = Duration::from_millis(100);
         let started = Instant::now();
         loop {

@@ -10,7 +10,7 @@ use tollhouse_proxy::{Snapshot, SnapshotCell};
 
 use super::nodes::{self, NodeView};
 
-/// Polling interval.
+/// Interval between two looks at the nodes.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Limit of recorded changes per node.
@@ -20,7 +20,7 @@ const KEPT_MAX: usize = 20;
 /// without an address are followed, because no other node changes its state.
 const NODES_MAX: usize = 5_000;
 
-/// History of all followed nodes.
+/// Recent state changes of all nodes.
 #[derive(Debug, Default)]
 pub struct NodeHistory(Mutex<HashMap<Box<str>, Node>>);
 
@@ -42,7 +42,6 @@ struct Change {
 }
 
 impl NodeHistory {
-    /// Polls every [`INTERVAL`]; never returns.
     pub async fn run(self: Arc<Self>, snapshots: Arc<SnapshotCell>) {
         let mut interval = tokio::time::interval(INTERVAL);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);

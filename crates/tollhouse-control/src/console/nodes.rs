@@ -11,7 +11,6 @@ use super::node_history::NodeHistory;
 /// Limit of listed nodes; the answer also contains their full number.
 const ROWS_MAX: usize = 1000;
 
-/// Number of nodes by state.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) total: usize,
@@ -138,7 +137,6 @@ pub(super) fn list(snapshot: &Snapshot, history: &NodeHistory, search: &str) -> 
     json!({ "total": total, "rows": down })
 }
 
-/// Counts all nodes by state.
 pub(super) fn count(snapshot: &Snapshot) -> Counts {
     let mut counts = Counts::default();
     each(snapshot, |_, _, node| {

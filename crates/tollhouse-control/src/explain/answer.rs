@@ -137,8 +137,8 @@ fn decided(snapshot: &Snapshot, question: &Question, decision: &Decision) -> Val
     answer
 }
 
-/// Adds the steps of ShenYu's plugins under `shenyu`, and the outcome in the same members that an
-/// ordinary route has.
+/// Adds the steps of ShenYu's plugins under `shenyu`, and the outcome in the members that ordinary
+/// routes use.
 fn add_shenyu(answer: &mut Value, shenyu: &ByShenyu, winner: Option<&Winner>) {
     let steps = shenyu.course.steps.iter().map(|step| {
         json!({

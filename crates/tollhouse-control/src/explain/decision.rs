@@ -13,7 +13,6 @@ use tollhouse_telemetry::ErrorCode;
 
 use super::question::Question;
 
-/// Routing decision for one request.
 #[derive(Debug)]
 pub struct Decision {
     /// The route that serves the request; `None` if no route matches.
@@ -26,7 +25,6 @@ pub struct Decision {
     pub shenyu: Option<ByShenyu>,
 }
 
-/// ShenYu's handling of a request.
 #[derive(Debug)]
 pub struct ByShenyu {
     /// Whether ShenYu's selectors are evaluated before routes.
@@ -86,14 +84,13 @@ pub struct Candidate {
 #[derive(Debug)]
 pub struct Winner {
     pub entry: Arc<RouteEntry>,
-    /// The URI pattern that matched.
     pub uri: String,
     /// Values captured by the pattern, by name.
     pub captured: Vec<(String, Vec<u8>)>,
     pub destination: Destination,
 }
 
-/// Destination of a route.
+/// Upstream that a route sends requests to, or the error that it answers with.
 #[derive(Debug)]
 pub enum Destination {
     Upstream {
@@ -103,7 +100,7 @@ pub enum Destination {
     },
     /// No destination, because a referenced object or a node is missing.
     Refused {
-        /// Error code that clients get.
+        /// Error code of the response to clients.
         code: ErrorCode,
         /// Explanation of the refusal, such as the missing object.
         missing: String,
@@ -116,7 +113,7 @@ impl Decision {
         self.shenyu.as_ref().map_or(self.winner.is_some(), ByShenyu::is_known)
     }
 
-    /// Evaluates `question` against `snapshot`.
+    /// Routes `question` as the data plane would with `snapshot`.
     pub fn make(snapshot: &Snapshot, question: &Question) -> Self {
         let request = question.at(&question.path);
         let mut captures = Captures::default();

@@ -27,24 +27,23 @@ const SCHEMES: [(&str, Option<u16>); 5] =
 /// A raw TCP, TLS or UDP connection, for stream routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BelowHttp<'a> {
-    /// `tcp`, `tls` or `udp`.
+    /// Transport: `tcp`, `tls` or `udp`.
     pub scheme: &'static str,
     /// Host name or IP address, without brackets.
     pub host: &'a str,
     pub port: u16,
 }
 
-/// Parsed URL: `http://host[:port]/path?query`, the same with `https`, or `tcp://host:port`,
-/// `tls://host:port`, `udp://host:port`.
+/// Parsed URL: `http://` or `https://host[:port]/path?query`, or `tcp://`, `tls://` or
+/// `udp://host:port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
     /// `host[:port]` as in the `Host` header, without a default port.
     authority: String,
     /// Destination port; the scheme's default if the URL has none.
     port: u16,
-    /// Scheme, from [`SCHEMES`].
     scheme: &'static str,
-    /// Path and query.
+    /// Path and query of the URL.
     target: String,
 }
 
@@ -89,7 +88,7 @@ impl Url {
     }
 }
 
-/// Parsed header line, `Name: value`.
+/// Header line of the question, written as `Name: value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderLine {
     name: String,
@@ -131,7 +130,6 @@ pub struct ExplainRequest {
 pub enum Rejection {
     /// The codec rejects the head.
     Head(HeadError),
-    /// Another check rejects the request.
     Code(ErrorCode),
 }
 
@@ -144,7 +142,7 @@ pub struct Question {
     pub path: Vec<u8>,
     /// Whether the path is refused if a plugin decides by it.
     pub is_ambiguous: bool,
-    /// Lower-cased host with port.
+    /// Host in lower case, with the port.
     host: Vec<u8>,
     remote_addr: IpAddr,
     server_port: u16,
@@ -215,7 +213,7 @@ impl Question {
         self.head.method.bytes_in(&self.bytes)
     }
 
-    /// `host[:port]` as sent.
+    /// Authority `host[:port]` as sent.
     pub fn authority(&self) -> &[u8] {
         self.head.authority.bytes_in(&self.bytes)
     }

@@ -75,7 +75,6 @@ impl DocumentFeed {
         })
     }
 
-    /// Waits for the next document.
     pub async fn next(&mut self) -> Event {
         // `self.sink` owns the sender.
         self.documents.changed().await.expect("the sender lives as long as the receiver");

@@ -65,9 +65,7 @@ fn pem(name: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
 pub struct ClusterStore {
     /// The store; it refuses commits once the store is another cluster's.
     pub store: Arc<dyn Store>,
-    /// Id of the cluster.
     pub cluster: ClusterId,
-    /// Keyring for the store's secrets.
     pub keyring: Keyring,
 }
 

@@ -1,5 +1,5 @@
-//! The watched file as a source: read after it changes or on request. Also the read-only view of it
-//! for the Admin API.
+//! The watched file as a source: read after it changes or on request. Also the Admin API's
+//! read-only view of the file.
 
 use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};

@@ -24,17 +24,15 @@ use tollhouse_store::Batches;
 /// Limit of stored change rows: the file's history for operators, a few megabytes at most.
 const ROWS_MAX: usize = 200;
 
-/// State of the mirror.
+/// In-memory store that mirrors a configuration file, for the Admin API's read-only view.
 pub struct Mirror {
-    /// The in-memory store.
     pub store: Arc<dyn Store>,
     /// Keyring for the objects' secrets, as in any store.
     pub keyring: Arc<Keyring>,
     /// Plugins and kinds, which define the secret fields.
     pub catalogue: Arc<Catalogue>,
-    /// Prefix of all keys.
     pub prefix: String,
-    /// Path of the file.
+    /// Path of the configuration file, for messages.
     pub file: String,
 }
 

@@ -36,7 +36,6 @@ const STORE_WAIT: Duration = Duration::from_secs(10);
 /// Interval between attempts to open the store during [`STORE_WAIT`].
 const STORE_LOOK: Duration = Duration::from_millis(20);
 
-/// Feed of a store's objects.
 pub struct StoreFeed {
     store: Arc<dyn Store>,
     events: mpsc::Receiver<StoreReading>,
@@ -79,7 +78,7 @@ impl Progress {
     }
 }
 
-/// Other users of the store.
+/// Gateways that use the same store.
 enum Sharing {
     /// No other user: the store is in this process's data folder.
     Alone,

@@ -40,7 +40,7 @@ pub struct StoreCopy {
     cluster: Option<ClusterId>,
 }
 
-/// First line of the file.
+/// First line of the copy file, as JSON.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     format: u32,
@@ -56,7 +56,7 @@ struct Header {
     journal: u64,
 }
 
-/// Last line of the file.
+/// Last line of the copy file, with the checksum of the lines before.
 #[derive(Debug, Serialize, Deserialize)]
 struct Trailer {
     sha256: String,
@@ -76,16 +76,15 @@ pub struct CopyContents {
 /// Why a copy cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableCopy {
-    /// The file cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] io::Error),
     /// The file is incomplete or was changed.
     #[error("it is damaged")]
     Damaged,
-    /// The copy covers another prefix.
+    /// The file is a copy of another prefix, this one.
     #[error("it is of the objects under {0}")]
     Foreign(String),
-    /// A newer version wrote it.
+    /// The file has the format of a newer version, with this number.
     #[error("a newer version of the gateway wrote it, in format {0}")]
     Newer(u32),
 }
@@ -96,12 +95,13 @@ impl StoreCopy {
         Self { path: data_dir.join("store-copy"), prefix: prefix.to_owned(), cluster: None }
     }
 
-    /// Sets the store's cluster.
+    /// Returns the copy for the store of this cluster.
     pub fn for_cluster(self, cluster: ClusterId) -> Self {
         Self { cluster: Some(cluster), ..self }
     }
 
-    /// Cluster in the copy's header, if it has one. The rest of the file is not checked.
+    /// Id of the cluster in the header of the local copy, if the header has one. The rest of the
+    /// file is not checked.
     pub fn cluster(&self) -> Option<ClusterId> {
         self.header()?.cluster
     }

@@ -34,12 +34,11 @@ use crate::secrets::shenyu_store;
 /// Limit of changes per batch; changes queue up while the previous batch is compiled.
 const CHANGES_BATCHED_MAX: usize = 10_000;
 
-/// Dependencies of a follower.
+/// Dependencies of a store's follower.
 pub struct StoredParts {
     pub store: Arc<dyn Store>,
     /// Known plugins, which define the encrypted fields.
     pub catalogue: Arc<Catalogue>,
-    /// Keyring for encrypted fields.
     pub keyring: Arc<Keyring>,
     /// Receives the newest revision per kind.
     pub indexes: Arc<ModifyIndexes>,
@@ -56,7 +55,7 @@ pub enum Dialect {
     Shenyu,
 }
 
-/// Result of one reading.
+/// Changes read from the store, with the revision that includes them.
 #[derive(Debug)]
 pub struct StoreReading {
     /// Event to put into service; it may contain no change.
@@ -68,9 +67,8 @@ pub struct StoreReading {
 
 /// Key layout of the followed objects.
 enum Layout {
-    /// APISIX's objects, under this prefix.
+    /// Objects of APISIX, under this prefix.
     Apisix(String),
-    /// ShenYu's objects.
     Shenyu,
 }
 
@@ -115,7 +113,7 @@ pub struct StoreFollower {
 enum Step {
     /// Changes; empty if they belong to an incomplete import.
     Changes(Vec<Change>),
-    /// A full reading is needed.
+    /// Changes are missing, so that all objects must be read again.
     ReadAnew,
 }
 
@@ -131,11 +129,10 @@ enum ListingOutcome {
 
 /// Result of starting over.
 enum StartedOver {
-    /// All objects.
+    /// All objects of the store.
     Everything(Vec<Change>),
     /// No objects to put into service yet, because an import is incomplete.
     Held,
-    /// The store is closed.
     Closed,
 }
 

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 /// Polling interval while the file may be changing; a change is in service within 100 ms.
 const INTERVAL: Duration = Duration::from_millis(25);
 
-/// Polling interval without inotify events.
+/// Polling interval while no inotify events arrive.
 const CALM_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time after an event in which the file counts as changing. A writer that writes in several steps
@@ -39,7 +39,7 @@ pub struct WatchedFile {
     seen: Option<Look>,
     /// Whether the last reading was within the timestamp granularity of a change.
     was_fresh: bool,
-    /// No polling before this time.
+    /// Time before which the file is not polled.
     rests_until: Instant,
     /// End of the fast polling that an event or a change started.
     lively_until: Instant,

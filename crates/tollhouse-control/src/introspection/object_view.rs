@@ -7,16 +7,16 @@ use serde_json::{Map, Value, json};
 use tollhouse_model::encryption::SSL_FIELDS;
 use tollhouse_model::{Kind, Upstream, schema};
 
-/// An object with its revisions.
+/// Object as the control API shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StoredObject {
     /// Store key, such as `/apisix/routes/1`.
     pub key: String,
     pub id: String,
     pub value: Value,
-    /// Revision of its creation.
+    /// Revision of the commit that created the object.
     pub created: u64,
-    /// Revision of its last change.
+    /// Revision of the commit that last changed the object.
     pub modified: u64,
 }
 

@@ -32,7 +32,8 @@ use crate::shenyu_follower::{self, RunningFollower};
 /// Interval between checks of the parts.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Longest wait before a failed part is retried. Kept short, because clients are waiting for it.
+/// Maximum wait before a failed part is retried. Kept short, because clients are waiting for the
+/// part.
 const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(2);
 
 /// The exclusive parts, running or not.
@@ -63,13 +64,10 @@ enum Holder {
     Successor,
 }
 
-/// Event for [`ExclusiveParts::handle`].
 pub enum Event {
-    /// The configuration changed.
     Changed(feed::Event),
     /// The store was closed and must be opened again.
     StoreLost,
-    /// The periodic check is due.
     Look,
 }
 
@@ -87,7 +85,7 @@ impl ExclusiveParts {
     /// admin and the ACME client.
     ///
     /// # Errors
-    /// If one of them cannot be started.
+    /// If a part cannot be started.
     pub async fn start(
         cx: &ControlContext,
         inputs: ExclusiveInputs,
@@ -136,7 +134,6 @@ impl ExclusiveParts {
         &self.cx.outages
     }
 
-    /// Source of the configuration.
     pub fn source(&self) -> &Source {
         &self.source
     }
@@ -182,7 +179,6 @@ impl ExclusiveParts {
         }
     }
 
-    /// Handles an event from [`ExclusiveParts::next`].
     pub async fn handle(&mut self, event: Event, resources: &mut Resources, cell: &SnapshotCell) {
         match event {
             Event::Changed(event) => {
@@ -236,7 +232,7 @@ impl ExclusiveParts {
     }
 
     /// Schedules a restart of all parts, because the successor failed. Restarting is retried while
-    /// the successor still holds some of them.
+    /// the successor still holds some parts.
     pub fn take_back(&mut self, sockets: RegistrySockets) {
         self.registry_sockets = sockets;
         self.holder = Holder::ThisProcess;

@@ -51,8 +51,8 @@ impl fmt::Debug for SharedDatabase {
 }
 
 impl SharedDatabase {
-    /// Not connected yet. The node's name contains the host name, because copies of a data folder
-    /// have the same id.
+    /// Creates the handle without connecting. The node's name contains the host name, because
+    /// copies of a data folder have the same id.
     pub fn new(identity: &Identity) -> Self {
         Self::named(format!("node {} on {}", identity.id, identity.hostname))
     }

@@ -42,10 +42,8 @@ pub trait ServiceSource: Send + Sync {
     fn changes(&self) -> watch::Receiver<u64>;
 }
 
-/// Result of reading a service.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ServiceLookup {
-    /// The service does not exist.
     Missing,
     /// The service still has the known revision.
     Unchanged,
@@ -63,7 +61,7 @@ pub enum ServiceLookup {
 /// a core.
 const REST_FACTOR: u32 = 1;
 
-/// Longest pause, so that changes of huge services show soon.
+/// Maximum pause between two readings, so that changes of huge services show soon.
 const REST_MAX: Duration = Duration::from_millis(50);
 
 /// Readings shorter than this cause no pause, because timers have a resolution of one millisecond.
@@ -93,7 +91,7 @@ struct FollowedUpstream {
     reading: Option<Reading>,
 }
 
-/// Result of the last reading.
+/// Result of the last reading of a service.
 #[derive(Debug, Clone, PartialEq)]
 enum Reading {
     Missing,
@@ -126,7 +124,7 @@ impl RegistryNodes {
         Self { reach, ..Self::default() }
     }
 
-    /// Switches to another registry. Nodes stay unchanged where the new registry has the same
+    /// Switches to another registry. Nodes stay unchanged if the new registry has the same
     /// instances.
     pub fn connect(&self, services: Services) {
         self.services.send_replace(Some(services));
@@ -208,7 +206,7 @@ impl RegistryNodes {
         }
     }
 
-    /// Reads all followed services.
+    /// Reads the services of all followed upstreams.
     fn look(&self) {
         for entry in self.lock().values_mut() {
             self.look_at(entry);

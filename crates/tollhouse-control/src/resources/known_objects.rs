@@ -3,12 +3,11 @@
 use tollhouse_model::{Id, Kind};
 use tollhouse_proxy::Change;
 
-/// The objects in the configuration.
+/// Kinds and ids of all objects in the configuration.
 #[derive(Debug, Default)]
 pub struct KnownObjects(hashbrown::HashSet<(Kind, Id)>);
 
 impl KnownObjects {
-    /// Records changes.
     pub fn note(&mut self, changes: &[Change]) {
         for change in changes {
             match change {

@@ -19,7 +19,7 @@ use tollhouse_net::connect::connect_tls;
 use tollhouse_net::stream::Stream;
 use tollhouse_net::tls::{self, Trust};
 
-/// Timeout from the DNS query to the last byte; APISIX uses the same.
+/// Timeout from the DNS query to the last byte; equals APISIX's.
 const TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Limit of a response head, in bytes.
@@ -37,7 +37,7 @@ pub(super) type Fields = BTreeMap<String, SecretText>;
 /// Why a path has no fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NoFields {
-    /// The path does not exist.
+    /// The path does not exist in Vault.
     Gone,
     /// Unknown, because the manager is unreachable or refuses access. The text is for operators.
     Unknown(String),

@@ -13,7 +13,7 @@ use tollhouse_store::{Entry, LeaseId, Store, StoreError, Transaction};
 
 use crate::secrets;
 
-/// Limit of attempts to update the record when other gateways write it at the same time.
+/// Maximum number of attempts to update the record when other gateways write it concurrently.
 const ATTEMPTS_MAX: usize = 16;
 
 /// Returns the configured keyring after checking that the store's record contains one of its keys.

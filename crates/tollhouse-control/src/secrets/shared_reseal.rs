@@ -41,7 +41,7 @@ const LOOKS_MAX: usize = 8;
 pub struct SharedSecrets<'a> {
     /// The store, joined as one of its gateways.
     pub store: &'a dyn Store,
-    /// Prefix and encryption settings.
+    /// Bootstrap configuration with the store's prefix and the encryption settings.
     pub bootstrap: &'a Bootstrap,
     /// Keyring: the first key encrypts, all keys decrypt.
     pub keyring: &'a Keyring,
@@ -52,13 +52,12 @@ pub struct SharedSecrets<'a> {
 /// Presence of APISIX nodes that read the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApisixNodes {
-    /// Possibly; values that they can read must stay readable for them.
+    /// APISIX nodes may read the store; values that they can read must stay readable for them.
     Respected,
-    /// No such nodes.
+    /// No APISIX nodes read the store.
     None,
 }
 
-/// Result of a re-encryption.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ResealReport {
     /// Number of objects written.

@@ -18,10 +18,10 @@ use tollhouse_stdx::random::Random;
 use super::FetchResult;
 use super::folder::Fingerprint;
 
-/// Limit of concurrent queries.
+/// Maximum number of concurrent queries to responders.
 const ASKED_AT_ONCE_MAX: usize = 8;
 
-/// Longest interval between queries for one certificate, so that a revocation is noticed.
+/// Maximum interval between queries for one certificate, so that a revocation is noticed.
 const REFRESH_MAX_S: i64 = 24 * 3600;
 
 /// Shortest interval, for answers that expire soon.
@@ -30,7 +30,7 @@ const REFRESH_MIN_S: i64 = 5 * 60;
 /// Wait after the first failure; doubled after each further one.
 const RETRY_FIRST_S: i64 = 60;
 
-/// Longest such wait; also the wait after an answer other than "good".
+/// Maximum wait after a failed query; also the wait after an answer other than "good".
 const RETRY_MAX_S: i64 = 3600;
 
 /// Limit of an error text in characters, because a responder URL may be as long as a certificate.
@@ -46,18 +46,18 @@ pub(super) struct HostCertificates<'a> {
     pub given: &'a [Arc<[u8]>],
 }
 
-/// A certificate of an object.
+/// Certificate of an `ssls` object, as key of its state.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key {
     ssl: Arc<str>,
     certificate: Fingerprint,
 }
 
-/// A query that is due.
+/// Query to a responder that is due.
 #[derive(Debug)]
 pub(super) struct StatusQuery {
     key: Key,
-    /// OCSP request and responder.
+    /// Prepared OCSP request, with the URL of the responder.
     pub question: Arc<StatusQuestion>,
 }
 
@@ -67,17 +67,14 @@ impl StatusQuery {
         &self.key.ssl
     }
 
-    /// Fingerprint of the certificate.
     pub(super) fn certificate(&self) -> &Fingerprint {
         &self.key.certificate
     }
 }
 
-/// State of a staple.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StapleState {
-    /// A staple is served.
     Stapled,
     /// A staple is served, but the last attempt to renew it failed.
     RenewalFailing,
@@ -95,12 +92,10 @@ pub enum StapleState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StapleView {
     pub ssl: String,
-    /// Host names of the object.
     pub names: Vec<String>,
     /// Whether the certificate requires a staple (OCSP must-staple), so that checking clients
     /// refuse it without one.
     pub required: bool,
-    /// URL of the OCSP responder.
     pub responder: Option<String>,
     pub state: StapleState,
     /// Start of the staple's validity, in Unix time.
@@ -116,10 +111,9 @@ pub struct StapleView {
 /// Why a staple is missing or could not be renewed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailureView {
-    /// Stable error code.
+    /// Code of the failure; does not change between releases.
     pub code: &'static str,
     pub detail: String,
-    /// Suggested action.
     pub remedy: &'static str,
     /// Time of the failure, in Unix time.
     pub at: i64,
@@ -136,7 +130,6 @@ pub(super) struct FailureReport {
     pub is_refused: bool,
 }
 
-/// State of one certificate.
 #[derive(Debug)]
 struct Entry {
     names: Vec<String>,
@@ -152,14 +145,14 @@ struct Entry {
     due_unix_s: Option<i64>,
 }
 
-/// A staple in use.
+/// Staple that is sent to clients.
 #[derive(Debug, Clone)]
 struct ActiveStaple {
     staple: Staple,
     since_unix_s: i64,
 }
 
-/// Staples of all served certificates.
+/// State of the staples of all certificates in service.
 #[derive(Debug)]
 pub(super) struct Board {
     entries: HashMap<Key, Entry>,
@@ -212,7 +205,6 @@ impl Board {
         has_less
     }
 
-    /// Fingerprints of the served certificates.
     pub(super) fn certificates(&self) -> Vec<Fingerprint> {
         self.entries.keys().map(|key| key.certificate).collect()
     }

@@ -21,7 +21,7 @@ const EXTENSION: &str = "ocsp";
 /// SHA-256 of a certificate.
 pub(super) type Fingerprint = [u8; 32];
 
-/// Folder of stored answers.
+/// Folder in which OCSP answers are stored across restarts.
 #[derive(Debug)]
 pub(super) struct StapleFolder {
     folder: PathBuf,

@@ -40,9 +40,9 @@ pub(crate) struct Follower {
     unfinished: Vec<EtcdEvent>,
 }
 
-/// Why a stream has ended.
+/// Reason why a watch stream has ended.
 enum End {
-    /// The stream may be resumed.
+    /// The stream broke and may be resumed.
     Broken(Failure),
     /// The next events are no longer available.
     Lost(Lost),
@@ -170,8 +170,8 @@ impl Follower {
         Ok(conversation)
     }
 
-    /// Checks that the stream is from the same cluster, and that the cluster is not at an earlier
-    /// revision than the watch.
+    /// Checks that the stream belongs to the cluster of earlier streams, and that this cluster is
+    /// not at an earlier revision than the watch.
     async fn check_beginning(&mut self, first: &WatchResponse) -> Result<(), End> {
         if first.canceled {
             return Err(self.cancelled(first));

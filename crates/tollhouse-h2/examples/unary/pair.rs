@@ -14,7 +14,7 @@ const LINE: RequestLine<'_> = RequestLine {
     protocol: b"",
 };
 
-/// Both ends of a connection.
+/// Client and server of one connection, joined in memory.
 pub struct Pair {
     client: Connection,
     server: Connection,

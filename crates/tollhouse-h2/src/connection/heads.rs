@@ -9,7 +9,7 @@ use crate::message::{EndStream, HeadKind, Method};
 use crate::stream::{Half, Reset};
 use crate::{ConnectionError, ErrorCode, Priority, Role, StreamId};
 
-/// A header block in progress.
+/// Header block whose CONTINUATION frames are still arriving.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     pub(super) number: u32,
@@ -20,11 +20,10 @@ pub(super) struct Block {
 
 /// The handling of a header block.
 enum Admission {
-    /// Open a stream.
     Open,
     /// Deliver it to a stream that is held.
     Message(StreamId, HeadKind),
-    /// Decode it and drop it.
+    /// Decode the block to keep the HPACK table in step, and drop its fields.
     Discard,
     /// Decode it, drop it and reset its stream with this code.
     Refuse(ErrorCode),

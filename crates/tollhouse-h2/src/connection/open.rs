@@ -10,7 +10,7 @@ use crate::{Role, StreamId};
 /// The pseudo-header fields of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestLine<'a> {
-    /// A token.
+    /// Request method, a token (RFC 9110 §5.6.2).
     pub method: &'a [u8],
     /// `http` or `https`; empty for a plain CONNECT.
     pub scheme: &'a [u8],
@@ -66,13 +66,13 @@ impl Connection {
         Ok(self.begin_request(line.method, ends))
     }
 
-    /// Like [`Connection::open`], for a head that is sent repeatedly on this connection: once both
-    /// sides have its fields in their tables, the previous encoding is sent again. `key` identifies
-    /// the head: the same key must always come with the same line and fields. Each connection keeps
-    /// one head.
+    /// Opens a stream like [`Connection::open`], with a head that is sent repeatedly on this
+    /// connection. Once both sides have its fields in their tables, the previous encoding is sent
+    /// again. `key` identifies the head: equal keys must come with equal lines and fields. Each
+    /// connection keeps one head.
     ///
     /// # Errors
-    /// No stream was opened.
+    /// If no stream was opened.
     pub fn open_repeated<'f>(
         &mut self,
         key: u64,

@@ -42,13 +42,13 @@ pub struct Encoder {
     /// final one.
     updates: Option<(u32, u32)>,
     lookup: Option<Box<Lookup>>,
-    /// See [`Encoder::changes`].
+    /// Counter that [`Encoder::changes`] returns.
     changes: u64,
 }
 
 /// Hash tables, created when the first field is sent.
 struct Lookup {
-    /// Entry numbers, by field hash.
+    /// Numbers of table entries, by the hash of name and value.
     fields: [u32; FIELD_PLACES],
     /// Hashes of fields that were sent as literals.
     seen: [u32; SEEN_PLACES],
@@ -96,8 +96,9 @@ impl Encoder {
         self.changes += 1;
     }
 
-    /// A counter that increases whenever the same fields may be encoded differently from then on: a
-    /// field was added or will be when it is repeated, or a table size changed or was announced.
+    /// Returns a counter that increases whenever equal fields may be encoded differently from then
+    /// on: a field was added or will be when it is repeated, or a table size changed or was
+    /// announced.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes

@@ -9,7 +9,6 @@ use crate::choice::Verdict;
 use crate::grpc::{self, Call, Step};
 use crate::worker::{ECHO_BYTES_MAX, Outcome, Standing, Worker};
 
-/// Progress of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     /// Waits for the client, for room, or for its deadline.
@@ -25,25 +24,22 @@ pub(super) struct Exchange {
     content_type: Option<Vec<u8>>,
     kept: Kept,
     call: Option<Box<Call>>,
-    /// Data being sent.
     outgoing: Outgoing,
     has_begun: bool,
     /// Received bytes not yet returned to the client's window.
     unread_bytes: usize,
-    /// Whether the response is due.
     pub(super) is_due: bool,
-    /// Whether the request is complete.
     pub(super) has_ended: bool,
 }
 
-/// Buffered body of a request.
+/// Request body, buffered for an echo.
 #[derive(Debug, Default)]
 struct Kept {
     body: Vec<u8>,
     is_too_large: bool,
 }
 
-/// Bytes to send repeatedly.
+/// Bytes that are sent several times in sequence.
 #[derive(Debug, Default)]
 struct Outgoing {
     bytes: Bytes,

@@ -90,7 +90,7 @@ impl Piece<'_> {
     }
 }
 
-/// Whether two numbers have the same value.
+/// Whether two numbers are equal, integers exactly.
 pub(crate) fn numbers_equal(one: &Number, other: &Number) -> bool {
     // Integers that a float cannot represent exactly are compared exactly.
     one == other || (one.as_f64() == other.as_f64() && (one.is_f64() || other.is_f64()))

@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 /// Deepest nesting of branches that is searched; schemas have two or three levels.
 const BRANCHES_DEPTH_MAX: usize = 16;
 
-/// Keywords that contain schemas for the same value.
+/// Keywords whose schemas apply to the value itself.
 const BRANCH_LISTS: [&str; 3] = ["anyOf", "oneOf", "allOf"];
 const BRANCHES: [&str; 3] = ["if", "then", "else"];
 
@@ -18,9 +18,9 @@ pub enum TargetType {
     Integer,
     Number,
     Boolean,
-    /// A list, written as JSON.
+    /// List, written as JSON text.
     List,
-    /// An object, written as JSON.
+    /// Object, written as JSON text.
     Object,
 }
 
@@ -36,7 +36,7 @@ impl TargetType {
         }
     }
 
-    /// The type as a noun phrase for messages.
+    /// The type as a noun phrase for error messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Integer => "a whole number",
@@ -75,7 +75,7 @@ impl<'s> Schemas<'s> {
         Self(all)
     }
 
-    /// The schemas of one field.
+    /// Schemas that apply to the field `name`.
     pub(super) fn field(&self, name: &str) -> Self {
         self.below(|schema| {
             let listed = schema.get("properties").and_then(|fields| fields.get(name));
@@ -115,7 +115,7 @@ impl<'s> Schemas<'s> {
     }
 }
 
-/// Collects a schema and the branches in it that apply to the same value.
+/// Collects a schema and those of its branches that apply to the value itself.
 fn gather<'s>(schema: &'s Value, depth: usize, all: &mut Vec<&'s Value>) {
     all.push(schema);
     if depth == 0 {

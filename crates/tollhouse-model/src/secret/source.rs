@@ -74,7 +74,7 @@ pub fn has_references(value: &Value) -> bool {
 pub struct UnresolvedReference {
     /// Field that contains the reference: names joined by dots, without list indices.
     pub field: String,
-    /// The reference as written.
+    /// Reference as written in the object.
     pub reference: String,
     pub answer: NoAnswer,
 }
@@ -100,7 +100,7 @@ impl UnresolvedReference {
 /// Why a reference has no usable value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// No source knows the reference, or a part of it is missing. The text of the reference stays.
+    /// No source knows the reference, or a part is missing. The text of the reference stays.
     Unknown,
     /// The source may not read the variable. The text of the reference stays.
     Unlisted,

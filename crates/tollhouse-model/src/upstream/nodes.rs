@@ -99,10 +99,10 @@ impl NodeLocation {
     }
 }
 
-/// Refuses addresses of nodes that nothing can be sent to, in either form of the list.
+/// Refuses node addresses that nothing can be sent to, in either form of the list.
 ///
 /// # Errors
-/// The first of them.
+/// The first such address.
 pub(crate) fn check_addresses(nodes: &Value) -> Result<(), AddressError> {
     match nodes {
         Value::Object(entries) => {
@@ -148,7 +148,7 @@ fn read_port(reader: &mut Reader<'_>, value: &Value) -> Option<u16> {
 }
 
 impl Scheme {
-    /// Default port of nodes.
+    /// Port of nodes that are configured without one.
     pub fn default_port(self) -> u16 {
         match self {
             Scheme::Http | Scheme::Grpc | Scheme::Tcp | Scheme::Udp => 80,

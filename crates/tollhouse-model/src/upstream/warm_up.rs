@@ -15,7 +15,7 @@ use crate::reader::{Fields, Reader, Unknown};
 /// The form of APISIX; takes precedence.
 const CONF: &str = "warm_up_conf";
 
-/// The short form.
+/// Field with the settings in APISIX's short form.
 const SHORT: &str = "warmup";
 
 /// The field that may contain the short form as well.
@@ -34,13 +34,13 @@ const SHORT_FIELDS: [&str; 3] = ["duration", "minimum_weight_percent", "aggressi
 /// Default weight of a fresh node, in percent of its full weight.
 const MINIMUM_WEIGHT_PERCENT_DEFAULT: u8 = 10;
 
-/// Linear rise.
+/// Exponent of a linear rise.
 const AGGRESSION_DEFAULT: f64 = 1.0;
 
 /// Smallest exponent; the bound of APISIX's schema.
 const AGGRESSION_MIN: f64 = 0.01;
 
-/// Longest default interval between steps of the weights.
+/// Maximum interval between steps of the weights, by default.
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
 /// Shortest default interval between steps; each step rebuilds the balancing table.

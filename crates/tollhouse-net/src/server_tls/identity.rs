@@ -18,7 +18,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use super::{HostError, PemPair, read_certificates};
 use crate::trust::certified_key;
 
-/// Certificates for the same names with different types of keys.
+/// Certificates for one set of names, with different types of keys.
 #[derive(Debug, Default)]
 pub(super) struct Identities(Vec<Arc<Identity>>);
 
@@ -38,7 +38,7 @@ struct StapledCertificate {
     until_unix_s: i64,
 }
 
-/// OCSP response for a certificate.
+/// OCSP response that is sent with a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staple {
     /// Response in DER, as signed by the responder.

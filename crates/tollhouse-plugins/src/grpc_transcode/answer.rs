@@ -27,7 +27,7 @@ const UNDECODABLE: &str = "failed to decode response data by protobuf";
 /// Why an answer cannot be converted to JSON any further.
 #[derive(Debug, thiserror::Error)]
 enum AnswerFault {
-    /// Invalid frames.
+    /// The body is not a sequence of gRPC frames.
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// Several messages from a method that returns one.

@@ -32,7 +32,7 @@ static ENTER: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Removes a request by name.
+/// Redis script that removes a finished request from the set of its key.
 static LEAVE: LazyLock<Script> =
     LazyLock::new(|| Script::new("return redis.call('ZREM', KEYS[1], ARGV[1])"));
 
@@ -52,7 +52,7 @@ impl Entry for ActiveCount {
     }
 }
 
-/// Storage of the counts.
+/// Storage of concurrent requests: this process, or Redis.
 #[derive(Debug)]
 pub(super) enum HoldStore {
     Local(Arc<Table<ActiveCount>>, Prefix),
@@ -63,11 +63,11 @@ pub(super) enum HoldStore {
 pub(super) enum Admission {
     /// Entered; the number is the count of concurrent requests, this one included.
     Holds(Hold, u64),
-    /// Limit reached.
+    /// As many requests as allowed are in progress.
     Full,
 }
 
-/// Occupied place; freed on drop.
+/// Place of a request in progress; freed on drop.
 pub(super) enum Hold {
     Local(Arc<Table<ActiveCount>>, Tag),
     Remote(Arc<Servers>, Vec<u8>, String),

@@ -14,12 +14,9 @@ use super::quota::Quota;
 use super::remote::RemoteCounts;
 use super::{Config, Limit, NO_SYNC_INTERVAL, WindowType};
 
-/// Result of counting a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Within the limit.
     Passes(Quota),
-    /// Over the limit.
     Refused(Quota),
 }
 
@@ -38,10 +35,9 @@ impl Verdict {
     }
 }
 
-/// Storage of counts.
+/// Storage of counts: this process, Redis, or this process with delayed writes to Redis.
 #[derive(Debug)]
 pub(super) enum Backend {
-    /// Counts in this process.
     Local(LocalCounts),
     /// Counts in Redis for each request. The local counts, if any, are used while Redis is down.
     Remote(Box<RemoteCounts>, Option<LocalCounts>),

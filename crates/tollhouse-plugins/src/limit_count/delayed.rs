@@ -31,14 +31,14 @@ pub(super) struct DelayedCounts {
     began: Instant,
 }
 
-/// Count of one key.
+/// Count of one key, with the part that Redis does not know yet.
 #[derive(Debug, Clone, Copy)]
 struct KeyCount {
     /// Requests of all gateways, from the last exchange.
     agreed: u64,
     /// Local requests since the last exchange.
     pending: u64,
-    /// End of the window.
+    /// End of the window in milliseconds.
     ends_ms: u64,
 }
 

@@ -7,8 +7,8 @@ use super::config::Config;
 use crate::shared::auth::base64::encode_base64;
 use crate::shared::oidc::User;
 
-/// Longest value of one of these headers, in bytes. Servers refuse longer heads, and the provider
-/// controls the amount of user data.
+/// Maximum length of one of these headers' values, in bytes. Servers refuse longer heads, and the
+/// provider controls the amount of user data.
 const VALUE_BYTES_MAX: usize = 32 << 10;
 
 /// Selection of headers, from the conf.
@@ -22,7 +22,7 @@ pub(super) struct Headers {
     refresh_token: bool,
 }
 
-/// A header value exceeds `VALUE_BYTES_MAX`.
+/// Error of a header value longer than `VALUE_BYTES_MAX`.
 #[derive(Debug)]
 pub(super) struct TooLong;
 

@@ -114,7 +114,7 @@ pub(super) fn remarks(conf: &Value) -> Vec<Remark> {
     }]
 }
 
-/// Returns the provider, shared by all confs that name the same one.
+/// Returns the provider; all confs that name one provider share its state.
 fn provider(config: &Config, scope: &Scope<'_>) -> Arc<Provider> {
     let is_in_ms = config.timeout >= MILLISECONDS_FROM && config.timeout.is_multiple_of(1_000);
     let timeout_ms = config.timeout.saturating_mul(if is_in_ms { 1 } else { 1_000 });

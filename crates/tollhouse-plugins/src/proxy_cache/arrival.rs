@@ -16,7 +16,8 @@ use super::reuse::{View, serves_on_error};
 use super::store::{PendingEntry, Saver, StorePlan};
 use super::{Progress, ProxyCache, key};
 
-/// Longest body that is read and dropped so that the node's connection can be used again.
+/// Maximum length in bytes of a body that is read and dropped so that the node's connection can be
+/// used again.
 const DRAINED_BYTES_MAX: u64 = 64 << 10;
 /// Statuses of nodes that `stale-if-error` is about (RFC 5861 §4).
 const ERRORS: [u16; 4] = [500, 502, 503, 504];

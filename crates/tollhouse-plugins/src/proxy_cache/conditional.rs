@@ -7,7 +7,8 @@ use super::item::CachedResponse;
 use super::ranges::{self, Selection};
 use crate::shared::messages::http_date::parse_http_date;
 
-/// Request headers that a cache evaluates itself; a node that is asked for a whole answer gets none of them.
+/// Request headers that a cache evaluates itself. They are removed from a request for a whole
+/// answer.
 pub(super) const NAMES: [&str; 4] = ["if-none-match", "if-modified-since", "range", "if-range"];
 
 /// Conditions and range of a client's request.

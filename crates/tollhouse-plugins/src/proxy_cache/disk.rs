@@ -21,7 +21,8 @@ use super::file::{self, Item};
 use super::item::{CacheLookup, CachedResponse, VaryIndex};
 use super::store::StorePlan;
 
-/// Most bytes that wait to be written: a slow disk makes answers go unkept, not memory short.
+/// Maximum number of bytes that wait to be written. On a slow disk further answers are not kept, so
+/// that memory stays bounded.
 const WRITING_BYTES_MAX: u64 = 32 << 20;
 /// Bytes that a removal counts for among the writes that wait: its place in a table and a task.
 const REMOVAL_BYTES: u64 = 256;
@@ -30,7 +31,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// Seconds for which an expired answer stays, so that the next request for it is told `EXPIRED`.
 const EXPIRED_KEPT_S: u32 = 60;
 
-/// Location of a zone's files.
+/// Folder of a zone's files, and the lengths of its subfolder names.
 #[derive(Debug)]
 pub(super) struct DiskLocation {
     pub root: PathBuf,
@@ -38,7 +39,7 @@ pub(super) struct DiskLocation {
     pub levels: Vec<u8>,
 }
 
-/// Most bytes that a zone may take.
+/// Maximum disk space of a zone's files, and maximum memory of its index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     /// Of the disk, in whole blocks.
@@ -289,7 +290,7 @@ impl Inner {
         }
     }
 
-    /// Removes what is over.
+    /// Removes files whose answers expired more than `EXPIRED_KEPT_S` seconds ago.
     fn sweep(&self, now_unix_s: u32) {
         let over = self.contents().take_expired(now_unix_s.saturating_sub(EXPIRED_KEPT_S));
         self.remove_files(&over);

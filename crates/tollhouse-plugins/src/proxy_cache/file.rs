@@ -18,9 +18,9 @@ use super::item::{CachedResponse, VaryIndex, shared_body};
 /// Begins every file; the digit is the version.
 const MARK: &[u8; 8] = b"TOLLCCH1";
 const PREFIX_BYTES: usize = 12;
-/// Longest head of a file; heads of answers are bounded well below.
+/// Maximum length of a file's head in bytes; heads of answers are bounded well below.
 const HEAD_BYTES_MAX: usize = 1 << 20;
-/// Block size of the disk: a file takes a multiple of it.
+/// Block size of the disk in bytes: a file takes a multiple of it.
 const BLOCK_BYTES: u64 = 4096;
 /// Seconds that an index lives: long enough to lead to answers that follow one another.
 const INDEX_LIFE_S: u32 = 86_400;
@@ -28,7 +28,7 @@ const INDEX_LIFE_S: u32 = 86_400;
 /// Seconds for which an answer stays that can be revalidated, as `inactive` of APISIX's zones has it.
 const STALE_LIFE_S: u64 = 86_400;
 
-/// Content of a file.
+/// Content of a cache file: an answer, or the index of answers that vary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Item {
     Answer(Arc<CachedResponse>),
@@ -76,7 +76,7 @@ struct Head {
     body_bytes: u64,
     #[serde(default)]
     left_out_bytes: Option<u64>,
-    /// Not empty in an index.
+    /// Names of the request headers by which answers vary; not empty in an index.
     vary: Vec<String>,
     generation: u64,
 }
@@ -201,7 +201,7 @@ fn from_text(text: &str) -> Box<[u8]> {
     text.chars().map(|letter| u8::try_from(letter).unwrap_or(b'?')).collect()
 }
 
-/// Two digits a byte.
+/// Formats bytes as hexadecimal, two digits per byte.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -47,7 +47,7 @@ const COUNTER_PART: &str = "ratelimit-remaining";
 const NOT_UPDATED: [&str; 4] =
     ["content-encoding", "content-length", "content-range", "transfer-encoding"];
 
-/// An answer that is kept.
+/// Answer in the cache, with the facts for its reuse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CachedResponse {
     pub status: u16,
@@ -77,7 +77,7 @@ impl CachedResponse {
         self.stored_unix_ms.saturating_add(fresh_ms)
     }
 
-    /// The first header line of that name.
+    /// Value of the first header line called `name`.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         let found = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         found.map(|(_, value)| &**value)
@@ -112,13 +112,12 @@ pub(super) fn shared_body(body: Vec<u8>, reservation: Reservation) -> Bytes {
 /// By which request headers the answers to a key differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct VaryIndex {
-    /// Lower-cased, sorted.
+    /// Names of the request headers, in lower case and sorted.
     pub names: Vec<String>,
     /// Tells variants kept under this index from those of an earlier one.
     pub generation: u64,
 }
 
-/// Result of a look-up.
 #[derive(Debug, Clone)]
 pub(super) enum CacheLookup {
     /// An answer, fresh or not; on the disk, with the index that led to it.
@@ -162,7 +161,8 @@ pub(super) fn kept_headers(cx: &ResponseContext<'_>, directives: &Directives<'_>
     kept
 }
 
-/// Lines of a stored answer with those of a 304 in place of the same names (RFC 9111 §3.2).
+/// Lines of a stored answer, with those of a 304 replacing the lines of equal names (RFC 9111
+/// §3.2).
 pub(super) fn updated_headers(stored: &[Line], update: Vec<Line>) -> Vec<Line> {
     let is_update = |name: &str| !NOT_UPDATED.iter().any(|it| it.eq_ignore_ascii_case(name));
     let update: Vec<Line> = update.into_iter().filter(|(name, _)| is_update(name)).collect();

@@ -36,7 +36,7 @@ struct Bypass {
     is_kept: bool,
 }
 
-/// Key of a request.
+/// Cache key of a request.
 struct Key {
     bytes: Vec<u8>,
     /// Bytes of the owner, in front.
@@ -229,7 +229,7 @@ fn has_body(cx: &RequestContext<'_>) -> bool {
     has_length || cx.header("transfer-encoding").is_some()
 }
 
-/// The same, for a phase that did not have to wait.
+/// Converts the outcome of a phase that did not have to wait.
 fn step_of(flow: Flow<'_>) -> Step<'_> {
     match flow {
         Flow::Continue => Step::Continue,

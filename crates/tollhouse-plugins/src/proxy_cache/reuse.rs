@@ -1,4 +1,5 @@
-//! Use of stored answers: which of them a request may get, and the answer made of one.
+//! Use of stored answers: which stored answer a request may get, and how the answer to the client
+//! is made.
 
 use tollhouse_plugin::{Answer, AnswerBody};
 
@@ -16,7 +17,7 @@ const OF_BODIES: [&str; 4] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Fresh,
-    /// Older than its lifetime.
+    /// The answer is older than its lifetime.
     Expired,
     /// Fresh, and older than the client accepts.
     TooOld,
@@ -59,13 +60,14 @@ pub(super) struct View<'a> {
     pub conditions: &'a Conditions,
     pub is_head: bool,
     pub hides_cache_headers: bool,
-    /// Value of `Apisix-Cache-Status`.
+    /// Value of the header `Apisix-Cache-Status`.
     pub status: &'static str,
     pub now_ms: u64,
 }
 
 impl View<'_> {
-    /// The answer to the client: the whole one, a part of it, or 304 where the client has it.
+    /// Returns the answer to the client: the whole stored one, a part of the body, or 304 if the
+    /// client has it already.
     ///
     /// One allocation, the age: lines and body are shared with the store. Parts and 304 copy lines.
     pub fn answer<'a>(self, stored: &CachedResponse) -> Answer<'a> {

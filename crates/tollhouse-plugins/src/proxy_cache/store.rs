@@ -1,4 +1,4 @@
-//! A zone, wherever it keeps answers, and the filter that collects an answer for it.
+//! Cache zone, in memory or on the disk, and the filter that collects an answer for the zone.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) enum Zone {
 }
 
 impl Zone {
-    /// The zone of that name, shared by all confs that name it.
+    /// Opens the zone called `name`, which all confs that name it share.
     pub fn open(name: &str, strategy: Strategy, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let settings = zones::find(name, scope.services)?;
         let key = format!("proxy-cache/{name}");
@@ -49,7 +49,7 @@ impl Zone {
         }
     }
 
-    /// Most bytes that it keeps.
+    /// Maximum number of bytes that the zone keeps.
     pub fn bytes_max(&self) -> u64 {
         match self {
             Zone::Memory(zone) => zone.bytes_max(),
@@ -110,13 +110,12 @@ pub(super) struct StorePlan {
     pub key: Vec<u8>,
     /// The index that the key has on the disk.
     pub index: Option<VaryIndex>,
-    /// For a new index.
+    /// Generation that a new index gets.
     pub generation: u64,
-    /// Owner of the answer.
     pub owner: Owner,
 }
 
-/// Collects a body, and keeps the answer when all of it has passed.
+/// Body filter that collects a body, and stores the answer when the body is complete.
 pub(super) struct Saver {
     zone: Zone,
     plan: StorePlan,
@@ -136,7 +135,7 @@ pub(super) struct PendingEntry {
     pub plan: StorePlan,
     /// By which request headers it differs from others.
     pub names: Vec<String>,
-    /// The request's values of those.
+    /// Request's values of the headers in `names`.
     pub signature: Vec<u8>,
     pub stored: CachedResponse,
 }
@@ -158,14 +157,13 @@ impl Saver {
         }
     }
 
-    /// For an answer whose body will pass.
+    /// Prepares the filter for the answer's body.
     pub fn expecting(self, content_length: Option<u64>, bytes_max: u64) -> Self {
         // Room for all of it at once: memory is touched, and paid for, as it fills.
         let room = content_length.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
         Self { content_length, bytes_max, body: Vec::with_capacity(room), ..self }
     }
 
-    /// Keeps the answer.
     pub fn save(mut self) {
         self.finish();
     }

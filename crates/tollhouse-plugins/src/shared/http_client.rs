@@ -23,8 +23,8 @@ mod target;
 pub(crate) use self::target::{Scheme, Target, TargetError};
 use crate::shared::dial::{Verification, dial, prepare_tls};
 
-/// Longest answer body in bytes. Such services return a decision or a page; longer answers come
-/// from the wrong server.
+/// Maximum length of an answer's body in bytes. Such services return a decision or a page; longer
+/// answers come from the wrong server.
 const REPLY_BYTES_MAX: usize = 8 << 20;
 
 /// Headers that this client writes itself, and hop-by-hop headers.
@@ -43,9 +43,9 @@ const OWN_HEADERS: [&str; 9] = [
 /// Treatment of a connection after the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reuse {
-    /// Closed.
+    /// The connection is closed after the answer.
     Never,
-    /// Kept for the next request.
+    /// The connection is kept for later requests.
     For {
         idle: Duration,
         /// Idle connections per server and core.
@@ -72,7 +72,6 @@ impl std::fmt::Debug for HttpClient {
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub method: Vec<u8>,
-    /// Path and query.
     pub path: Vec<u8>,
     /// Headers; invalid ones are skipped. `Host` replaces the target's.
     pub headers: Vec<(String, Vec<u8>)>,
@@ -117,20 +116,19 @@ impl Reply {
     }
 }
 
-/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     #[error("timeout")]
     Timeout,
     #[error("failed to connect: {0}")]
     Connect(#[source] io::Error),
-    /// Broken connection or invalid answer.
+    /// The connection broke, or the answer is not valid HTTP.
     #[error("failed to exchange: {0}")]
     Exchange(#[from] hyper::Error),
     /// Method or path that cannot be sent.
     #[error("bad request: {0}")]
     Request(String),
-    /// Answer over the size limit.
+    /// The answer's body exceeds this many bytes.
     #[error("the answer is longer than {0} bytes")]
     TooLarge(usize),
 }

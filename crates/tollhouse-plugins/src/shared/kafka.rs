@@ -30,8 +30,8 @@ const CONNECTIONS_MAX: usize = 64;
 /// ones are down.
 const OTHERS_ASKED_MAX: usize = 8;
 
-/// Longest host name of a broker in bytes, as in DNS. A longer one is invalid and would fill the
-/// log.
+/// Maximum length of a broker's host name in bytes, as in DNS. A longer one is invalid and would
+/// fill the log.
 const HOST_BYTES_MAX: usize = 255;
 
 /// Security settings of a connection to a broker.
@@ -56,7 +56,7 @@ impl std::fmt::Debug for Login {
     }
 }
 
-/// Configured broker.
+/// Address and security of a configured broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub host: String,
@@ -70,10 +70,9 @@ impl Address {
     }
 }
 
-/// Settings of a producer.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// Bootstrap brokers.
+    /// Brokers that are asked first for metadata.
     pub brokers: Vec<Address>,
     pub topic: String,
     pub acks: Acks,
@@ -83,13 +82,13 @@ pub(crate) struct Settings {
     pub believed_for: Duration,
 }
 
-/// Producer for one topic.
+/// Sender of records to the partitions of one topic.
 pub(crate) struct Producer {
     settings: Settings,
     cluster: Mutex<Cluster>,
 }
 
-/// Known metadata and open connections.
+/// Metadata of the cluster and open connections to its brokers.
 #[derive(Default)]
 struct Cluster {
     cache: Option<CachedMetadata>,
@@ -115,7 +114,6 @@ impl std::fmt::Debug for Producer {
 }
 
 impl Producer {
-    /// Returns a producer without connections.
     pub(crate) fn new(settings: Settings) -> Self {
         Self { settings, cluster: Mutex::default() }
     }

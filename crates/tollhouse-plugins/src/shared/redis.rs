@@ -73,7 +73,7 @@ thread_local! {
 pub(crate) struct Call<'a> {
     pub(crate) script: &'a Script,
     pub(crate) key: &'a [u8],
-    /// Second key, on the same server of a cluster.
+    /// Second key of the command; must be on the first key's server of a cluster.
     pub(crate) further_key: Option<&'a [u8]>,
     pub(crate) arguments: &'a [Argument<'a>],
 }

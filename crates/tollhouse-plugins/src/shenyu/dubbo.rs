@@ -223,7 +223,7 @@ mod tests {
         runtime.block_on(future)
     }
 
-    /// Calls with unlimited memory.
+    /// Calls a server with an unlimited memory budget.
     async fn call(server: &str, call: &Invocation<'_>) -> Result<serde_json::Value, CallError> {
         let result = super::call(server, call, &MemoryBudget::unlimited()).await;
         result.map(|result| result.value)

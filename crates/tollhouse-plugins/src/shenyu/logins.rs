@@ -28,7 +28,7 @@ pub(super) struct LoginState {
     renewals: Arc<Renewals>,
 }
 
-/// Logins of one client.
+/// Logins with one client id at a provider.
 #[derive(Debug)]
 struct ClientLogins(Engine);
 

@@ -22,7 +22,7 @@ use crate::shared::logging::batch::{
 };
 use crate::shared::logging::kafka::{Form, Topic};
 
-/// Timeout of a delivery.
+/// Timeout of one delivery of records.
 const DELIVERY_TIME_MAX: Duration = Duration::from_secs(10);
 /// Idle time and number of connections. One is enough, because deliveries follow each other.
 const REUSE: Reuse = Reuse::For { idle: Duration::from_secs(60), connections_max: 1 };
@@ -30,7 +30,7 @@ const REUSE: Reuse = Reuse::For { idle: Duration::from_secs(60), connections_max
 /// Owner of these queues in metrics.
 const OWNER: &str = "shenyu";
 
-/// Longest request to Kafka in bytes: the default limit of brokers and topics.
+/// Maximum length of a request to Kafka in bytes: the default limit of brokers and topics.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// Largest number of records in a request.
 const REQUESTED_MAX: usize = 500;

@@ -24,7 +24,7 @@ pub enum ExportRefusal {
     /// The object belongs to Polaris' own servers.
     #[error("it belongs to Polaris' own servers")]
     OwnServer,
-    /// Clients report the object themselves.
+    /// Clients report the object themselves, so that it need not be moved.
     #[error("clients report it again when they start")]
     Reported,
     /// Polaris has no table for such objects.
@@ -63,7 +63,6 @@ impl ExportRefusal {
     }
 }
 
-/// Result of planning an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteOutcome {
     /// Effect on the database.
@@ -77,7 +76,7 @@ pub struct WriteOutcome {
 pub struct ExtraObject {
     /// Kind of the object, for messages.
     pub kind: &'static str,
-    /// Name of the object, for messages.
+    /// Name of the object as in progress messages.
     pub name: String,
     table: &'static str,
     key: &'static str,
@@ -375,7 +374,7 @@ fn comparable(object: &Object) -> Value {
     fields
 }
 
-/// Returns a rule as clients see it, so that two encodings of the same message compare equal.
+/// Returns a rule as clients see it, so that different encodings of one message compare equal.
 fn comparable_rule(rule: &Rule) -> Value {
     let descriptor = descriptors().get_message_by_name(layout_of(rule.kind).message);
     let text = descriptor.and_then(|descriptor| print(&descriptor, rule_message(rule)).ok());

@@ -8,7 +8,7 @@ use tollhouse_registry::Object;
 use super::{Column, Columns, ImportRefusal, Part, Row, push_text};
 use crate::registration::hex_digest;
 
-/// Value for a column.
+/// Value that a statement writes to a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cell {
     Text(String),
@@ -19,18 +19,16 @@ pub(super) enum Cell {
     Now,
 }
 
-/// Column names with their values.
 pub(super) type Cells = Vec<(&'static str, Cell)>;
 
 /// A row to write, with its dependent rows.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     pub(super) table: &'static str,
-    /// Name of the key column.
     pub(super) key: &'static str,
     /// Cells written on insert and on update.
     pub(super) cells: Cells,
-    /// Cells written on insert only.
+    /// Cells that are only written when the row is inserted.
     pub(super) born: Cells,
     /// Columns with a unique index, which deleted rows occupy too.
     pub(super) unique: &'static [&'static str],
@@ -61,7 +59,7 @@ pub struct RowVersion {
 /// An SQL statement of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
-    /// The SQL, without a semicolon.
+    /// Text of the statement, without a semicolon.
     pub sql: String,
     /// Whether the statement must affect exactly one row; any other number means that another
     /// writer was faster.
@@ -153,7 +151,7 @@ impl Record {
         part.read(&row, &details)
     }
 
-    /// Returns the statements that insert the row. Deleted rows with the same key are removed
+    /// Returns the statements that insert the row. Deleted rows with an equal key are removed
     /// first, as Polaris does.
     pub(super) fn insert(&self, schema: &Columns) -> Vec<Statement> {
         let mut statements = Vec::new();

@@ -12,7 +12,7 @@ use tollhouse_registry::{
 use super::row::metadata;
 use super::{Column, Details, ImportRefusal, Part, Row};
 
-/// A required column.
+/// Column that the query needs; without it the import fails.
 pub(super) const fn column(
     name: &'static str,
     expression: &'static str,
@@ -159,7 +159,7 @@ pub(super) const INSTANCES: Part = Part {
     is_optional: false,
 };
 
-/// Namespace of Polaris itself; the next constant is the prefix of its own services' names.
+/// Namespace of Polaris itself; `OWN_SERVERS` is the name prefix of its services.
 const SYSTEM: &str = tollhouse_registry::SYSTEM_NAMESPACE;
 const OWN_SERVERS: &str = "polaris.";
 

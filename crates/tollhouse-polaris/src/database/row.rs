@@ -58,8 +58,8 @@ impl Row {
         self.small(name)
     }
 
-    /// Returns Polaris' revision of the row, or one derived from id and time if it is malformed, so
-    /// that the same row always has the same revision.
+    /// Returns Polaris' revision of the row. A malformed one is replaced by a revision derived from
+    /// id and time, so that it stays equal between imports.
     pub(super) fn revision(&self) -> Revision {
         let text = self.text("revision");
         let own = text.parse().ok().filter(|_| text.len() == 32);
@@ -84,7 +84,7 @@ impl Row {
     }
 }
 
-/// Converts metadata rows to pairs.
+/// Converts rows of a metadata table to pairs.
 pub(super) fn metadata(rows: &[Row]) -> Metadata {
     rows.iter().map(|row| (row.text("mkey").into(), row.text("mvalue").into())).collect()
 }

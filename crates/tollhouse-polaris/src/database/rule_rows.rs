@@ -15,7 +15,7 @@ use crate::{descriptors, v1};
 /// Time that Polaris stores as the enabling time of a disabled rule.
 const NEVER_ENABLED: Cell = Cell::Time(315_532_801);
 
-/// Returns the table of a kind; `None` if Polaris has no table for it.
+/// Returns the name of the table for this kind of rules; `None` if Polaris has no table for it.
 pub(super) fn table(kind: RuleKind) -> Option<&'static str> {
     match kind {
         RuleKind::RoutingV1 => Some("routing_config"),

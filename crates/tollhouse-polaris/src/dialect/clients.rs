@@ -8,7 +8,7 @@ use crate::code::Code;
 use crate::wire::answer::response;
 use crate::wire::{Fields, Value};
 
-/// `Client.id`.
+/// Field number of `Client.id`.
 const ID: u32 = 5;
 
 /// Fields that are stored: host, type, version, location, id and stat.

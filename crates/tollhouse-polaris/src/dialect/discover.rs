@@ -21,15 +21,15 @@ use crate::wire::write::{put_message, put_nested, put_text_value};
 use crate::wire::{DiscoverRequest, ServiceRequest};
 use kind::Kind;
 
-/// `Service.name`, `Service.namespace`, `Service.revision`.
+/// Field numbers of `Service.name`, `Service.namespace` and `Service.revision`.
 const SERVICE_FIELDS: [u32; 3] = [1, 2, 15];
 
 /// Handling of the request's option for healthy instances only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HealthFilter {
-    /// For gRPC: clients get all instances and choose themselves.
+    /// Unhealthy instances are sent too, over gRPC: clients choose themselves.
     Ignored,
-    /// For HTTP.
+    /// Unhealthy instances are left out if the client asks for it, over HTTP.
     Honoured,
 }
 

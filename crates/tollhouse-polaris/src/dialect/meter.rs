@@ -1,6 +1,6 @@
 //! Counters of clients' calls: by method and code, with a latency histogram.
 //!
-//! Each thread has its own counters; a reader adds them up.
+//! Each thread has separate counters; a reader adds them up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +14,9 @@ use crate::code::Code;
 pub const LATENCY_BOUNDS_US: [u64; 12] =
     [10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 50_000, 250_000, 1_000_000];
 
-/// Number of latency classes.
 const LATENCY_CLASSES: usize = LATENCY_BOUNDS_US.len() + 1;
 
-/// Counted methods.
+/// Methods of the protocol that are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     ReportClient,
@@ -78,7 +77,6 @@ impl Method {
     }
 }
 
-/// Counters of one thread.
 #[derive(Debug)]
 pub(super) struct Meter {
     methods: [MethodMeter; Method::ALL.len()],
@@ -98,9 +96,9 @@ struct MethodMeter {
 /// Durations of the fastest and of the slowest call of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extremes {
-    /// Microseconds of the fastest.
+    /// Duration of the fastest call in microseconds.
     pub fastest_us: u64,
-    /// Microseconds of the slowest.
+    /// Duration of the slowest call in microseconds.
     pub slowest_us: u64,
 }
 

@@ -51,7 +51,6 @@ impl Budget {
         Self(Rc::new(BudgetState { of_thread, unsent, ..BudgetState::default() }))
     }
 
-    /// Returns an empty share.
     pub(super) fn share(&self) -> Share {
         Share { budget: self.clone(), bytes: 0 }
     }

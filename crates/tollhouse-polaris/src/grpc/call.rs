@@ -37,7 +37,7 @@ struct Running {
     inbox: Inbox,
     outbox: Outbox,
     over: Over,
-    /// Set once the call waits.
+    /// Wait of the handler, once the call waits.
     waiting: Option<Waiting>,
 }
 

@@ -58,7 +58,6 @@ enum Progress {
     On,
     /// Everything possible is done for now.
     Waiting,
-    /// The connection has ended.
     Ended,
 }
 

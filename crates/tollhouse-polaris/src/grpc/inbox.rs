@@ -7,7 +7,7 @@ use super::messages::{Message, Messages};
 use super::session::CallStream;
 use super::status::{Code, Status};
 
-/// Receiving side of a call.
+/// Receiver of a call's messages.
 #[derive(Debug)]
 pub(super) struct Inbox {
     messages: Messages,

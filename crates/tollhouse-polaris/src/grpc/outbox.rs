@@ -10,7 +10,7 @@ use super::session::{CallStream, ClientGone};
 use super::status::{Status, head};
 use crate::answer::Answer;
 
-/// Sending side of a call.
+/// Sender of a call's answers.
 pub(super) struct Outbox {
     stream: CallStream,
     is_open: bool,

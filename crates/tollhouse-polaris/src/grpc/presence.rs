@@ -18,7 +18,7 @@ use super::unsent::UnsentAnswers;
 pub(super) struct Roster {
     entries: RefCell<HashMap<u64, Rc<Entry>>>,
     next_key: Cell<u64>,
-    /// Number of checks so far.
+    /// Number of periodic checks so far.
     looks: Rc<Cell<u32>>,
     entered: Notify,
     emptied: Notify,
@@ -37,14 +37,14 @@ struct Entry {
     waker: RefCell<Option<Waker>>,
 }
 
-/// Order to a connection.
+/// Command of the thread to one of its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Ping the client.
+    /// Send a PING to the client.
     Ping,
     /// Check the protocol's deadlines.
     Look,
-    /// Close at once.
+    /// Close the connection at once.
     End,
 }
 
@@ -57,12 +57,10 @@ pub(super) struct Presence {
 }
 
 impl Roster {
-    /// Returns the number of connections.
     pub(super) fn count(&self) -> usize {
         self.entries.borrow().len()
     }
 
-    /// Adds a connection.
     pub(super) fn enter(self: &Rc<Self>) -> Presence {
         let key = self.next_key.get();
         self.next_key.set(key + 1);
@@ -91,7 +89,6 @@ impl Roster {
         }
     }
 
-    /// Orders all connections to close.
     pub(super) fn end_all(&self) {
         for entry in self.entries.borrow().values() {
             entry.give(Order::End);

@@ -19,7 +19,7 @@ use super::limits::GATHERED_BYTES;
 use super::payload::Payload;
 use super::status::Status;
 
-/// Session of one connection.
+/// Streams and codec of one HTTP/2 connection.
 pub(super) struct Session {
     state: RefCell<State>,
     /// Waker of the task that drives the connection.
@@ -54,7 +54,6 @@ struct CallState {
     task: Option<Waker>,
 }
 
-/// End of a response.
 #[derive(Debug)]
 enum CallEnd {
     /// Trailers with a status.
@@ -194,7 +193,6 @@ impl Session {
         }
     }
 
-    /// Whether no call is open.
     pub(super) fn is_idle(&self) -> bool {
         self.state.borrow().codec.open_streams() == 0
     }
@@ -373,7 +371,7 @@ impl CallStream {
         self.end_with(CallEnd::Status(status))
     }
 
-    /// Sends a plain HTTP response.
+    /// Sends a plain HTTP response, for requests other than gRPC calls.
     pub(super) fn answer<'f>(
         &self,
         status: u16,

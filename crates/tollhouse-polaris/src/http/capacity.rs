@@ -1,4 +1,4 @@
-//! Limits of all HTTP clients together: bytes held, and jobs at once.
+//! Limits of all HTTP clients together: number of reserved bytes, and of concurrent jobs.
 //!
 //! The limit counts request bodies and unread answers of all clients, so that a client that does
 //! not read cannot use up the memory. Long jobs run on separate threads, a few at a time, so that
@@ -18,8 +18,9 @@ const HELD_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Unit in which bytes are counted.
 const UNIT_BYTES: usize = 1024;
 
-/// Length up to which bodies and answers are neither counted nor processed on another thread: all
-/// connections together hold little of them, and processing takes less than a millisecond.
+/// Length in bytes up to which bodies and answers are neither counted nor processed on another
+/// thread: all connections together hold little of them, and processing takes less than a
+/// millisecond.
 pub(super) const SHORT_BYTES_MAX: usize = 32 * 1024;
 
 /// Maximum number of jobs at once.
@@ -36,7 +37,7 @@ pub struct Capacity {
     turns: Arc<Semaphore>,
 }
 
-/// Reserved bytes, released on drop.
+/// Reservation of bytes, released on drop.
 #[derive(Debug)]
 pub(super) struct CapacityPermit(OwnedSemaphorePermit);
 

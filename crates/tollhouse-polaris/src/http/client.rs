@@ -19,10 +19,9 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::Response;
 
-/// A client's call.
+/// Call of the interface for client libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientCall {
-    /// Reports the client itself.
     ReportClient,
     RegisterInstance,
     DeregisterInstance,
@@ -34,7 +33,7 @@ pub(super) enum ClientCall {
 /// Header with the id of a call, which is returned with the answer.
 pub(super) const REQUEST_ID: &str = "request-id";
 
-/// `Service.revision`.
+/// Field number of `Service.revision`.
 const REVISION: u32 = 15;
 
 impl ClientCall {
@@ -72,7 +71,7 @@ impl ClientCall {
     }
 }
 
-/// Answers a client's call.
+/// Answers a call of a client library.
 pub(super) async fn call(api: HttpApi, call: ClientCall, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
     let language = Language::from_request(&head);

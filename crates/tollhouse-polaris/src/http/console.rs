@@ -135,7 +135,7 @@ impl Plan {
 
 /// A call that reads a list.
 pub(super) struct List {
-    /// Names of the supported filters.
+    /// Names of the query parameters that filter the list.
     pub(super) keys: &'static [&'static str],
     /// Function that finds the matching objects.
     pub(super) find: fn(&State, &Query) -> Result<ObjectPage, Failure>,
@@ -153,7 +153,7 @@ pub(super) struct ObjectPage {
 
 /// A call that reads one object.
 pub(super) struct Get {
-    /// Names of the supported parameters.
+    /// Names of the query parameters that the call supports.
     pub(super) keys: &'static [&'static str],
     /// Function that returns the fields of `v1.Response` other than code and text.
     pub(super) find: fn(&State, &Query) -> Result<Vec<u8>, Failure>,
@@ -245,7 +245,7 @@ async fn carried_out(
     }
 }
 
-/// Answer for one item.
+/// Answer for one object of a batch.
 struct ItemAnswer {
     failure: Failure,
     echo: Vec<u8>,

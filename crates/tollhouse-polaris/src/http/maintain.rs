@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tollhouse_registry::Client;
 
-/// `StatInfo.target` of metrics for Prometheus.
+/// Value of `StatInfo.target` for metrics that Prometheus reads.
 const SCRAPER: &str = "prometheus";
 
 /// Functions of the server by group; consoles show or hide pages accordingly.
@@ -179,7 +179,7 @@ pub(super) fn nothing(api: &HttpApi, request: &Request) -> Response<Body> {
     }
 }
 
-/// Filters of reported clients.
+/// Query parameters that filter reported clients.
 const CLIENT_KEYS: &[&str] = &["id", "host", "type", "version"];
 
 /// Lists the addresses at which metrics of reported clients are scraped, in the original's form.

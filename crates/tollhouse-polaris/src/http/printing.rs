@@ -1,5 +1,5 @@
-//! Printing of long answers as JSON: within a size limit, and once for all clients that request the
-//! same answer at the same time.
+//! Printing of long answers as JSON: within a size limit, and once for all clients that
+//! concurrently request the answer.
 //!
 //! A text exists, and its memory is reserved, while a client waits for it or reads it.
 

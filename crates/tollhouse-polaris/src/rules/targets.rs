@@ -74,7 +74,8 @@ fn unpack<M: Message + Default>(any: &prost_types::Any, name: &str) -> Option<Re
     (found == name).then(|| decode(&any.value))
 }
 
-/// Whether no two amounts have the same duration, because they would contradict each other.
+/// Whether all amounts have different durations; amounts with equal durations would contradict each
+/// other.
 fn has_one_amount_for_each_duration(amounts: &[v1::Amount]) -> bool {
     let durations = amounts.iter().map(|amount| amount.valid_duration.as_ref());
     let durations: HashSet<_> = durations.map(|d| d.map(|it| (it.seconds, it.nanos))).collect();

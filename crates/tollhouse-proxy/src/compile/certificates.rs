@@ -1,7 +1,7 @@
 //! Compiles certificate objects for the host names that they list.
 //!
-//! If several objects list the same name, the object with the lowest id serves it, regardless of
-//! their order of arrival.
+//! If several objects list a name, the object with the lowest id serves it, regardless of their
+//! order of arrival.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tollhouse_net::server_tls::{
 
 use crate::snapshot::certificates::{Answer, Certificates, ClientTerms, TlsHost, is_name};
 
-/// Certificate objects of the configuration.
+/// Certificate objects of the configuration, by id and by host name.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
     objects: HashMap<Id, CompiledCertificate>,
@@ -26,7 +26,6 @@ pub(super) struct Hosts {
     owners: HashMap<String, BTreeSet<Id>>,
 }
 
-/// A compiled certificate object.
 #[derive(Debug)]
 struct CompiledCertificate {
     /// Server names; empty if the object is disabled or holds a client certificate for connections

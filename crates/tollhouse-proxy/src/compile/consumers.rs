@@ -1,8 +1,8 @@
 //! Consumers and credentials, compiled into the snapshot.
 //!
-//! One index finds a consumer by its own auth configurations and by its credential objects.
-//! Everything that belongs to a consumer is inserted and removed together, so the cost of a change
-//! is limited to that consumer.
+//! One index finds a consumer by its auth configurations and by its credential objects. All entries
+//! of a consumer are inserted and removed together, so the cost of a change is limited to that
+//! consumer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(super) struct FoundBy {
     identity: Arc<dyn std::any::Any + Send + Sync>,
 }
 
-/// Identity of an invalid credential. It reserves the key, because another consumer with the same
+/// Identity of an invalid credential. It reserves the key, because another consumer with an equal
 /// key would otherwise be taken for the intended one.
 struct Nobody;
 
@@ -158,7 +158,6 @@ impl ConsumerTable {
         self.link(username, plugins, snapshot);
     }
 
-    /// All consumers in service.
     pub(super) fn objects(&self) -> impl Iterator<Item = &model::Consumer> {
         self.consumers.values()
     }
@@ -272,7 +271,7 @@ pub(super) fn claimed_keys(value: &Value, plugins: &Plugins) -> Vec<Key> {
     keys.collect()
 }
 
-/// Identities and keys of a set's auth configurations; `None` if one of them is refused.
+/// Identities and keys of a set's auth configurations; `None` if a configuration is refused.
 pub(super) fn identities(
     set: &PluginSet,
     plugins: &Plugins,

@@ -24,7 +24,7 @@ use super::upstreams::{Slots, Upstreams};
 use crate::plugins::chain::StepUpstream;
 use crate::plugins::{PluginStep, StepSet};
 
-/// Treatment of an object's plugins if one of them cannot run.
+/// Treatment of an object's plugins if a plugin cannot run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fallback {
     /// Keep all steps in service, which were good.
@@ -185,7 +185,6 @@ impl Plugins {
         &mut self.protos
     }
 
-    /// Compiles one plugin.
     fn step(
         &self,
         name: &str,

@@ -381,7 +381,7 @@ impl Compiler {
     }
 
     /// Refuses TLS handshakes for the names of an invalid ssl object that must not be served by
-    /// another object, unless a version of it is in service.
+    /// another object, unless an earlier version of the object is in service.
     fn refuse_clients(&mut self, object: Object<'_>, value: &Value, problems: &mut Problems) {
         let names = Ssl::names_to_keep(value);
         if names.is_empty() {
@@ -438,7 +438,7 @@ impl Compiler {
         self.plugins.set(plugins, &mut place);
     }
 
-    /// Treatment of an object's plugins if one of them cannot run.
+    /// Treatment of an object's plugins if a plugin cannot run.
     pub(super) fn fallback(&self, kind: Kind, id: &Id) -> Fallback {
         let is_in_service = match kind {
             Kind::Route => self.routes.contains_key(id),

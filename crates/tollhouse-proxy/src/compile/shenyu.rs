@@ -26,19 +26,19 @@ use crate::snapshot::{
 /// Prefix of the ids of ShenYu's routes in logs and metrics; the id of the rule follows.
 const ROUTE: &str = "shenyu";
 
-/// A changed ShenYu object.
+/// Change of an object of ShenYu.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShenyuChange {
     /// The object is new or has new content.
     Put {
         kind: Kind,
         id: String,
-        /// JSON text of the object.
+        /// Text of the object, as JSON.
         text: Arc<str>,
         /// Place in the configuration, for problem reports.
         path: String,
     },
-    /// The object was deleted.
+    /// Deletion of the object with this id.
     Delete { kind: Kind, id: String },
     /// All objects are removed; the changes that follow are the complete set.
     Clear,

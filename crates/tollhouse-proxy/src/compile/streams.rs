@@ -14,7 +14,6 @@ use crate::l4::table::StreamEntry;
 use crate::plugins::Chain;
 use crate::snapshot::{Reference, Target};
 
-/// Parsed stream routes in service.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     listened: ListenedPorts,
@@ -40,7 +39,6 @@ impl Streams {
         self.routes.contains_key(id)
     }
 
-    /// Plugins of each route.
     pub(super) fn plugins(&self) -> impl Iterator<Item = (&Id, &PluginSet)> {
         self.routes.iter().map(|(id, kept)| (id, &kept.route.plugins))
     }

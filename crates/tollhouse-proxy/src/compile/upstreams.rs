@@ -28,7 +28,7 @@ use crate::snapshot::{NodeHost, UpstreamEntry, UpstreamTerms};
 /// Slots of the upstream objects in a snapshot.
 pub(super) type Slots = CowVec<Option<Arc<UpstreamEntry>>>;
 
-/// Upstreams of the configuration.
+/// Upstreams of the configuration, by object and by route.
 #[derive(Debug)]
 pub(super) struct Upstreams {
     resolver: Arc<Resolver>,
@@ -63,11 +63,12 @@ struct PoolIdentity {
     lacks_certificate: bool,
     /// A connection without verification of the node must not replace a verified one.
     node_trust: NodeTrust,
-    /// An upstream with its own `keepalive_pool` does not share its connections.
+    /// Key and pool of an upstream with a separate `keepalive_pool`, whose connections other
+    /// upstreams do not use.
     isolated: Option<(String, KeepalivePool)>,
 }
 
-/// Properties that two upstreams must share to use the same [`UpstreamTerms`].
+/// Properties that must be equal for two upstreams to use one [`UpstreamTerms`].
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TermsKey {
     /// Number of the connection pool; represents all fields of [`PoolIdentity`].

@@ -1,8 +1,10 @@
-//! Connections of HTTP/2 to nodes, which the requests of a core share, and how connections to nodes are opened.
+//! HTTP/2 connections to nodes, which the requests of a core share, and the opening of connections
+//! to nodes.
 //!
-//! A request takes a stream of a connection that has room for one more; where none has, another is opened, in a
-//! task of its own, and requests wait for that. A connection of HTTP/1.1 is opened in the same way, for one request.
-//! `shared.rs` has those that are open, and `driver.rs` moves a connection's bytes.
+//! A request takes a stream of a connection that has room for one more. If no connection has room,
+//! another is opened, in a separate task, and requests wait for it. A connection of HTTP/1.1 is
+//! opened in the same way, for one request. `shared.rs` has the open connections, and `driver.rs`
+//! moves a connection's bytes.
 
 mod driver;
 pub(crate) mod shared;
@@ -44,10 +46,9 @@ struct OpeningGuard {
     opening: Rc<Opening>,
 }
 
-/// Parameters for opening a connection.
 pub(crate) struct Dial {
     pub(crate) terms: Arc<UpstreamTerms>,
-    /// Connect timeout.
+    /// Maximum time for opening the connection.
     pub(crate) time: Duration,
 }
 
@@ -108,7 +109,7 @@ impl OpeningGuard {
         tokio::task::spawn_local(driver::run(Rc::clone(worker), key.clone(), connection, socket));
     }
 
-    /// Hands the connection to the request that waits for it.
+    /// Hands an HTTP/1.1 connection to the request that waits for it.
     fn deliver(&self, stream: Stream) {
         let (key, metrics) = (self.opening.key.clone(), &self.worker.metrics);
         let connection = self.worker.pools.adopt(key, Link::new(stream), metrics);

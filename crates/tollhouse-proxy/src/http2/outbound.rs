@@ -1,8 +1,8 @@
 //! Parses the HTTP/1.1 message written to a stream and sends it as frames. Request heads, which
 //! open a stream, are handled by `request_head`.
 //!
-//! The bytes come from the gateway's own writers. They are parsed all the same, so that all
-//! responses are checked by the same rules.
+//! The bytes come from the gateway's own writers. They are parsed nevertheless, so that all
+//! responses pass the same checks.
 
 use std::io::{self, ErrorKind, IoSlice};
 
@@ -22,7 +22,7 @@ const HEADS_WAITING_BYTES_MAX: usize = 128 * 1024;
 /// End of a chunked body directly after the data of its last chunk.
 const CHUNK_END_AND_LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
-/// Send half of a stream.
+/// Send half of a stream, which converts HTTP/1.1 bytes to frames.
 #[derive(Debug)]
 pub(super) struct Outbound {
     step: Step,
@@ -36,11 +36,11 @@ pub(super) struct Outbound {
     handshake: Option<Box<Handshake>>,
 }
 
-/// Progress of a message.
+/// Part of the message that is written next.
 #[derive(Debug)]
 enum Step {
     Head,
-    /// Number of body bytes left.
+    /// Body with this many bytes left.
     Length(u64),
     Chunked(ChunkedDecoder),
     /// END_STREAM has been sent; this many bytes of redundant chunk framing are skipped.
@@ -49,7 +49,7 @@ enum Step {
     Ended,
 }
 
-/// Result of a write.
+/// Result of a write to a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriteResult {
     /// Number of bytes taken.
@@ -232,7 +232,6 @@ impl Outbound {
     }
 }
 
-/// Destination of the frames.
 pub(super) struct Sender<'a> {
     pub(super) codec: &'a mut Connection,
     pub(super) stream: StreamId,

@@ -11,7 +11,7 @@ use crate::grpc;
 /// A stream opened for a request.
 pub(super) struct OpenedRequest {
     pub(super) stream: StreamId,
-    /// Send half for the body.
+    /// Send half of the stream, for the body.
     pub(super) outbound: Outbound,
     pub(super) head_bytes: usize,
 }

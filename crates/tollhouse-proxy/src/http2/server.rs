@@ -69,7 +69,7 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) -> Afte
     if moved == Progress::Finished { After::Linger } else { After::Close }
 }
 
-/// State of a served connection.
+/// Connection of a client that is being served.
 struct Serving<'a> {
     worker: &'a Rc<Worker>,
     session: &'a Rc<Session>,
@@ -193,7 +193,6 @@ impl Serving<'_> {
         }
     }
 
-    /// Idle timeout in milliseconds.
     fn idle_ms(&self) -> u64 {
         let idle_time = self.worker.settings.limits.idle_time;
         let time = if self.worker.is_draining() { DRAIN_IDLE_TIME } else { idle_time };

@@ -48,7 +48,7 @@ const REFUSAL_PAUSE_MS: u64 = 1000;
 /// further requests.
 const NODE_RESETS: Rate = Rate { burst: 50, per_second: 2 };
 
-/// State of one HTTP/2 connection.
+/// State of an HTTP/2 connection, shared by its driver and its streams.
 pub(crate) struct Session {
     state: RefCell<State>,
     /// Task that moves the bytes of the connection.
@@ -78,7 +78,7 @@ struct State {
     written_request: RequestHead,
     /// Streams whose heads wait until the socket has taken pending output.
     crowded: Vec<StreamId>,
-    /// Whether the socket is unusable.
+    /// Whether the socket has failed or ended.
     is_lost: bool,
     /// Budget of resets sent to the node.
     resets: Bucket,
@@ -92,7 +92,7 @@ struct StreamState {
     inbound: Inbound,
     outbound: Outbound,
     task: Option<Waker>,
-    /// Whether the stream ended early.
+    /// Whether the stream ended before its message was complete.
     is_broken: bool,
     /// Whether the node did not process the request, so that it may be sent again.
     is_refused: bool,
@@ -323,7 +323,6 @@ impl Session {
         }
     }
 
-    /// Calls `act` with the codec.
     pub(super) fn with_codec<T>(&self, act: impl FnOnce(&mut Connection) -> T) -> T {
         act(&mut self.state.borrow_mut().codec)
     }
@@ -341,12 +340,10 @@ impl Session {
         }
     }
 
-    /// Number of open streams.
     pub(super) fn open_streams(&self) -> u32 {
         self.state.borrow().codec.open_streams()
     }
 
-    /// Whether no stream is open.
     pub(super) fn is_idle(&self) -> bool {
         self.state.borrow().codec.open_streams() == 0
     }
@@ -539,8 +536,8 @@ impl Session {
     }
 
     /// Releases a stream. A stream with an incomplete message is reset, so that the peer does not
-    /// take it for complete. If the node's budget of resets is exhausted, the stream is abandoned
-    /// instead.
+    /// take the message for complete. If the node's budget of resets is exhausted, the stream is
+    /// abandoned without a reset.
     pub(super) fn release(&self, stream: StreamId) {
         let mut state = self.state.borrow_mut();
         if state.has_no_reset_for(stream) {

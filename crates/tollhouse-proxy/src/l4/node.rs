@@ -51,7 +51,6 @@ pub(super) fn upstream(
 /// Evidence of a node's health from opening a socket to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// The node accepted the connection.
     Alive,
     /// No evidence, because nothing was sent to the node yet.
     None,

@@ -34,7 +34,7 @@ impl OpenPorts {
         Ok(handle)
     }
 
-    /// Closes the sockets of ports that are not in `wanted`; each core closes its own handles.
+    /// Closes the sockets of ports that are not in `wanted`; each core closes the handles it holds.
     pub(super) fn keep(&self, wanted: &[u16]) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|port, _| wanted.contains(port));

@@ -26,7 +26,7 @@ pub(crate) struct ProxiedAddresses {
 /// header stay in the link's buffer.
 ///
 /// # Errors
-/// If the peer is not trusted, or its header is missing, incomplete, invalid or late.
+/// If the peer is not trusted, or the header is missing, incomplete, invalid or late.
 pub(crate) async fn read(
     worker: &Worker,
     link: &mut Link,

@@ -22,12 +22,11 @@ use crate::connection::link::Link;
 use crate::turn::{self, TURN_BYTES};
 use crate::worker::Worker;
 
-/// Timeouts of a relay.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     /// Maximum time without a byte in either direction.
     pub idle: Duration,
-    /// The same, after one direction has ended.
+    /// Maximum time without a byte after one direction has ended.
     pub half_closed: Duration,
 }
 
@@ -158,7 +157,7 @@ impl<'w> Flow<'w> {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends everything received so far.
+    /// Writes the received bytes, until none are left or the receiver accepts no more.
     fn poll_write(
         &mut self,
         context: &mut Context<'_>,

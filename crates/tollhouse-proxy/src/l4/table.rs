@@ -14,13 +14,12 @@ use tollhouse_stdx::CowMap;
 use crate::plugins::Chain;
 use crate::snapshot::{Reference, Target};
 
-/// A compiled stream route.
+/// Stream route with its upstream and plugins, ready for use.
 #[derive(Debug)]
 pub struct StreamEntry {
-    /// The route as configured.
     pub route: StreamRoute,
     pub service: Reference<Arc<Service>>,
-    /// Upstream of its connections.
+    /// Upstream of the route's connections.
     pub target: Target,
     /// Plugins of the route, in the order in which they run.
     pub chain: Chain,
@@ -30,7 +29,7 @@ pub struct StreamEntry {
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'a> {
     pub client: IpAddr,
-    /// Local address of the socket.
+    /// Gateway's address of the connection.
     pub local: SocketAddr,
     /// Server name (SNI) of the client's TLS hello, in lower case.
     pub server_name: Option<&'a str>,
@@ -67,7 +66,6 @@ impl StreamTable {
         self.homes.is_empty()
     }
 
-    /// Inserts or replaces a route.
     pub(crate) fn insert(&mut self, place: u64, entry: Arc<StreamEntry>) {
         let id = entry.route.id.clone();
         self.remove(&id);
@@ -91,7 +89,7 @@ impl StreamTable {
         }
     }
 
-    /// Route of a connection.
+    /// Finds the route that a connection matches; routes with a server name come first.
     pub fn find(&self, arrival: &Arrival<'_>) -> Option<&Arc<StreamEntry>> {
         let by_name = arrival.server_name.and_then(|name| self.find_by_name(name, arrival));
         by_name.or_else(|| self.find_by_port(arrival))

@@ -21,7 +21,7 @@ pub(crate) struct PreparedResponse {
     pub place: Place,
 }
 
-/// Place of a response body.
+/// Place of the bytes of a response body.
 #[derive(Debug, Default)]
 pub(crate) enum Place {
     /// In the `body` of the prepared response.
@@ -33,7 +33,6 @@ pub(crate) enum Place {
     LeftOut(Option<u64>),
 }
 
-/// Kind of a response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Kind {
     /// Only a status was given; an error gets the gateway's page.
@@ -63,7 +62,6 @@ impl PreparedResponse {
         self.set_text(text);
     }
 
-    /// The body to be sent.
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.place {
             Place::Own => &self.body,

@@ -12,10 +12,9 @@ use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::snapshot::Snapshot;
 
-/// Longest body that is read for the filters of plugins, in bytes.
+/// Maximum length in bytes of a body that is read for the filters of plugins.
 const FILTERED_BODY_BYTES_MAX: u64 = 64 << 20;
 
-/// Outcome of the request phases.
 pub(crate) enum Verdict<'s> {
     /// The request goes to a node: of the upstream that a plugin chose, or of the route's.
     Forward(Option<&'s StepUpstream>),

@@ -13,11 +13,8 @@ pub(crate) type Filters = Vec<(Effect, Box<dyn BodyFilter>)>;
 pub(crate) struct PluginState {
     /// Whether the request has plugins; otherwise the other fields are unused.
     pub(crate) is_active: bool,
-    /// Edits of the request.
     pub(crate) edits: RequestEdits,
-    /// Edits of the response headers.
     pub(crate) response_edits: HeaderEdits,
-    /// Filters of the response body.
     pub(crate) filters: Filters,
     /// Values that plugins store for later phases.
     pub(crate) memory: Memory,

@@ -197,7 +197,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Counts an accepted connection.
+    /// Counts an accepted connection until the entry is dropped.
     pub(crate) fn begin(worker: &Rc<Worker>) -> Self {
         worker.metrics.downstream_connections_accepted.increment();
         worker.metrics.downstream_connections_open.increment();

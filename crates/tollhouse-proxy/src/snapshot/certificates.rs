@@ -10,7 +10,7 @@ use tollhouse_model::variable::Lookup;
 use tollhouse_net::server_tls::{ClientVerifier, HostTerms};
 use tollhouse_stdx::CowMap;
 
-/// TLS hosts by server name.
+/// TLS hosts by the server name that clients request.
 #[derive(Debug, Clone, Default)]
 pub struct Certificates {
     /// Hosts by name; a wildcard name `*.example.com` has the key `.example.com`.
@@ -23,7 +23,7 @@ pub struct Certificates {
 /// Treatment of handshakes for a server name.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// A valid host.
+    /// Host with valid certificates.
     Host(Arc<TlsHost>),
     /// Handshakes are refused, also if a wildcard host matches: the object for the name requests
     /// client certificates and is invalid.
@@ -47,9 +47,9 @@ impl Answer {
 /// A TLS host, compiled from an ssl object.
 #[derive(Debug)]
 pub struct TlsHost {
-    /// Id of the ssl object.
+    /// Id of the ssl object that lists the host.
     pub id: Id,
-    /// TLS terms of its handshakes.
+    /// TLS terms of the host's handshakes.
     pub terms: HostTerms,
     /// Names and expiry of each certificate.
     pub certificates: Vec<CertificateFacts>,
@@ -60,15 +60,15 @@ pub struct TlsHost {
 }
 
 impl TlsHost {
-    /// Whether every certificate of the host covers `host`, given in lower case. All of them must,
-    /// because the client chooses which one it sees.
+    /// Whether every certificate of the host covers `host`, given in lower case. Every certificate
+    /// must, because the client chooses which one it sees.
     pub(crate) fn covers(&self, host: &str) -> bool {
         !self.certificates.is_empty()
             && self.certificates.iter().all(|certificate| certificate.covers(host))
     }
 }
 
-/// Verification of client certificates.
+/// Verifier of client certificates, and the requests that need none.
 #[derive(Debug)]
 pub struct ClientTerms {
     pub verifier: Arc<ClientVerifier>,

@@ -1,6 +1,7 @@
 //! Access log line of a finished request.
 //!
-//! Lines are formatted on the core into its own buffer. Without a log, the cost is one branch.
+//! Lines are formatted on the core into a buffer of that core. Without a log, the cost is one
+//! branch.
 
 use smallvec::SmallVec;
 use tollhouse_http::Known;
@@ -48,7 +49,7 @@ fn write(log: &CoreLog, cx: &Exchange<'_>) {
 /// A served request as the source of its log line.
 struct LogSource<'a, 'e> {
     cx: &'a Exchange<'e>,
-    /// Path and query as sent.
+    /// Path and query as the client sent them.
     sent_uri: &'a [u8],
     /// Nodes tried; empty if the format does not show them.
     attempts: &'a [Attempt<'a>],

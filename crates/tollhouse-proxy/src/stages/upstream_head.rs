@@ -155,8 +155,8 @@ fn framing(state: &RequestState) -> Framing {
     }
 }
 
-/// `Host` for the node; `None` if it is ambiguous. It is also left in `buffer`, because the TLS
-/// handshake uses the same name.
+/// Returns the value of `Host` for the node; `None` if it is ambiguous. The value also stays in
+/// `buffer`, because the TLS handshake uses it as server name.
 #[inline]
 fn node_authority<'a>(
     cx: &'a Exchange<'_>,
@@ -184,7 +184,7 @@ fn node_authority<'a>(
     Authority::parse(buffer)
 }
 
-/// The node's host, with its port if required.
+/// Returns the node's host. A port other than the scheme's default is included.
 fn node_host<'a>(
     way: Way<'_>,
     picked: &'a Picked<'_>,

@@ -25,7 +25,7 @@ struct EvidenceState {
 
 #[derive(Debug)]
 struct Member {
-    /// Number of its newest round.
+    /// Number of the member's newest round.
     number: Option<u64>,
     /// Time when the newest complete round was seen; initially the time of joining. The next field
     /// is that of the round before, initially 0.
@@ -53,7 +53,6 @@ impl Evidence {
         self.lock().own
     }
 
-    /// Adds a member.
     pub(crate) fn join(&self, node: NodeId, now_ms: u64) {
         let member = Member { number: None, newest_ms: now_ms, previous_ms: 0, has_left: false };
         let mut seen = self.lock();

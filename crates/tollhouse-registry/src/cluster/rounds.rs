@@ -2,7 +2,7 @@
 //!
 //! Encoding: version, flags, number (8 bytes, little endian), then ids, each with a length of two
 //! bytes before it. A large round is split into parts. The last part is marked *whole*: it
-//! completes what was cut at the same time.
+//! completes the ids that were cut at one time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,16 +17,16 @@ const HEAD_BYTES: usize = 10;
 /// Size after which a round is split: a fraction of what one row of a database's log may take.
 pub(crate) const ROUND_BYTES_MAX: usize = 256 * 1024;
 
-/// A decoded round.
+/// Round as decoded from another node's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Round<'a> {
     /// Sequence number of the node's rounds.
     pub(crate) number: u64,
-    /// Whether the round completes what was cut at the same time.
+    /// Whether the round completes the ids that were cut at one time.
     pub(crate) is_whole: bool,
     /// Whether the node accepts no further heartbeats.
     pub(crate) is_last: bool,
-    /// Ids in encoded form.
+    /// Instance ids, still encoded.
     pub(crate) ids: &'a [u8],
 }
 

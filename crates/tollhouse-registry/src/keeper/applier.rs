@@ -16,7 +16,7 @@ use super::log::{CommitEffects, Log, LogEvent};
 use crate::registry::Shared;
 use crate::state::State;
 
-/// Longest wait for a commit to come back in the log, equal to other timeouts of the store. Without
+/// Maximum wait for a commit to come back in the log, equal to other timeouts of the store. Without
 /// it, a database that hangs after its answer would block all calls of this node.
 const READ_BACK_MAX: Duration = Duration::from_secs(3);
 
@@ -31,7 +31,6 @@ impl Applier {
         Self { shared, log }
     }
 
-    /// Returns the published version.
     pub(super) fn current(&self) -> Arc<State> {
         self.shared.state.load_full()
     }

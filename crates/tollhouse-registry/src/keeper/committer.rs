@@ -40,7 +40,7 @@ const PROBE_BYTES: usize = 64 * 1024;
 /// Cause for which the store refused a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
-    /// The disk is full.
+    /// The store's disk is full.
     NoRoom,
     /// The store does not accept the contents of the group.
     Contents,

@@ -28,7 +28,7 @@ pub(super) struct Group {
 pub(super) struct AppliedCommand {
     pub(super) command: Command,
     pub(super) outcome: Result<Outcome, Refusal>,
-    /// Whether the command changes anything.
+    /// Whether the command changes any object.
     pub(super) has_written: bool,
     /// `None` for commands of the keeper itself, such as deletions by the cleaner.
     pub(super) waiter: Option<Waiter>,

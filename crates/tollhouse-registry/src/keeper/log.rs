@@ -24,7 +24,7 @@ use crate::membership::Membership;
 use crate::registry::Shared;
 use crate::state::State;
 
-/// Longest wait before a failed reload is repeated.
+/// Maximum wait before a failed reload is repeated.
 const RELOAD_WAIT_MAX: Duration = Duration::from_secs(2);
 
 pub(super) struct Log {
@@ -35,9 +35,9 @@ pub(super) struct Log {
     watch: Watch,
     /// Bound on the memory of the state, in bytes.
     memory_max: usize,
-    /// Members and their names.
+    /// Names of the members, by node.
     members: HashMap<NodeId, Box<str>>,
-    /// Checksums of the members' states.
+    /// Checksums that the members have reported.
     digests: Digests,
     /// Time of the next reload; set if commits were missed.
     reload_at: Option<Instant>,
@@ -55,7 +55,7 @@ pub(super) struct StateOptions {
 
 /// Event that the applier must handle.
 pub(super) enum LogEvent {
-    /// Changes of one commit.
+    /// Changes of one commit, in their order.
     Commit(Vec<Event>),
     /// An event without effect on the registry.
     Nothing,
@@ -63,7 +63,7 @@ pub(super) enum LogEvent {
     Reload,
 }
 
-/// Combined effects of commits.
+/// Effects of several commits, combined.
 #[derive(Default)]
 pub(super) struct CommitEffects {
     /// Effects on instances.
@@ -100,7 +100,8 @@ impl Log {
         Ok((log, state))
     }
 
-    /// Stores the built-in namespaces if they are missing, so that all nodes have the same.
+    /// Stores the built-in namespaces if they are missing, so that all nodes use one version of
+    /// them.
     async fn write_built_in(&mut self, state: &State) -> Result<(), StoreError> {
         for view in state.namespaces().filter(|view| view.namespace.is_built_in()) {
             let mut journal = Journal::guarded();

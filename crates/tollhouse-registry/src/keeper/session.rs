@@ -20,7 +20,7 @@ use crate::cluster::{BeatChannel, Cluster, ClusterOptions, Identity, NodeId};
 use crate::limits::{DIGEST_INTERVAL, MEMBER_LEASE, MEMBER_RENEWAL, ROUND_INTERVAL, ROUND_WAIT};
 use crate::registry::Shared;
 
-/// Longest wait between retries, because the other nodes wait for this node's rounds.
+/// Maximum wait between retries, because the other nodes wait for this node's rounds.
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// Time for which a failed channel is not used.
@@ -52,7 +52,7 @@ pub(super) struct Session {
     pending: Mutex<VecDeque<Part>>,
 }
 
-/// A part of a round.
+/// Part of a round, as it is sent in one message.
 struct Part {
     bytes: Vec<u8>,
     is_whole: bool,
@@ -207,7 +207,7 @@ impl Session {
         })
     }
 
-    /// Sends the first pending part. A repeated part has the same number.
+    /// Sends the first pending part. A repeated part keeps its number.
     async fn send_first(&self, channel: Option<&dyn BeatChannel>) -> Result<(), String> {
         let number = self.number.load(Ordering::Relaxed) + 1;
         let round = {

@@ -13,7 +13,7 @@ use crate::held_bytes::MemorySize;
 use crate::limits::{COMMANDS_QUEUED_BYTES_MAX, COMMANDS_QUEUED_MAX};
 use crate::refusal::Refusal;
 
-/// Request to the keeper.
+/// Request to the task that changes the registry.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// A command, and the caller that waits for its outcome.

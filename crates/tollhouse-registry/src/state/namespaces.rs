@@ -18,7 +18,7 @@ use crate::view::{Counts, NamespaceView};
 use super::{Change, State};
 
 impl State {
-    /// Adds the built-in namespaces.
+    /// Adds the built-in namespaces `default` and the system's own.
     pub(super) fn add_built_in(&mut self) {
         for name in [DEFAULT, SYSTEM] {
             let namespace = self.new_namespace(&name.into(), 0);
@@ -156,7 +156,7 @@ impl State {
         Ok(Outcome::Deleted)
     }
 
-    /// Removes an empty namespace.
+    /// Removes a namespace that has no services.
     pub(super) fn remove_namespace(&mut self, name: &str) {
         let Some(view) = self.namespaces.remove(name) else { return };
         self.held.replace(MemoryClass::Registrations, view.namespace.held_bytes(), 0);

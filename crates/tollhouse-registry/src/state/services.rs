@@ -153,7 +153,6 @@ impl State {
         Ok(Outcome::Deleted)
     }
 
-    /// Removes a service without instances.
     pub(super) fn remove_service(&mut self, key: &ServiceKey) {
         let Some(view) = self.services.get(key) else { return };
         let (revision, place) = (view.service.revision, view.place);

@@ -289,7 +289,7 @@ pub(crate) async fn register(admin: &ShenyuAdmin, body: &Row) -> Outcome {
         .await
 }
 
-/// Returns the id of the tag with that name, creating the tag if it is missing.
+/// Returns the id of the tag called `name`, creating the tag if it is missing.
 fn tag_named(draft: &mut Draft<'_>, name: &str) -> Result<String, Refusal> {
     let named = Name {
         table: Table::Tag,

@@ -109,12 +109,10 @@ fn boundary(kind: &str) -> Option<&str> {
     parameters.find_map(|it| it.strip_prefix("boundary=")).map(|it| it.trim_matches('"'))
 }
 
-/// Content of a multipart form.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Parts {
     /// Parts by name. A file is represented by a short text, which shows that a file was sent.
     members: Row,
-    /// Content of the part `file`.
     file: Option<Bytes>,
 }
 

@@ -214,8 +214,8 @@ pub(super) fn instantiate_plugin(
     Ok(())
 }
 
-/// Creates an application with a random key and secret. If the body names an app key, replaces the
-/// paths and parameters of that application instead.
+/// Creates an application with a random key and secret. If the body names the key of an existing
+/// application, replaces the paths and parameters of that application.
 async fn apply(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     let mut body = call.object()?.clone();
     let paths = body.get("pathList").map(row::texts).unwrap_or_default();

@@ -47,7 +47,7 @@ struct Group<'a> {
     data: Option<Vec<&'a RawValue>>,
 }
 
-/// ShenYu's wrapper of answers.
+/// JSON object in which ShenYu wraps every answer.
 #[derive(Debug, Deserialize)]
 struct Wrapper<'a> {
     code: i64,

@@ -20,12 +20,12 @@ const WEIGHT: i64 = 50;
 /// Default warm-up time of a node, in milliseconds: practically none.
 const WARM_UP_MS: i64 = 10;
 
-/// Identity of a registered service.
+/// Facts that identify a registered service.
 struct Service {
     /// Plugin that proxies to the service.
     plugin: &'static str,
     rpc_type: String,
-    /// Begins with a slash.
+    /// Path prefix of the service, with a leading slash.
     context_path: String,
     app_name: String,
 }

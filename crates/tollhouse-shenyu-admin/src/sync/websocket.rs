@@ -125,7 +125,6 @@ struct Gateway<S> {
     has_asked: bool,
 }
 
-/// Why a gateway's connection ended.
 #[derive(Debug)]
 enum End {
     Stalled,

@@ -20,10 +20,9 @@ use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::{Name, namespace};
 
-/// Longest id in bytes that is accepted; ShenYu's have 19 or 36.
+/// Maximum length of an accepted id in bytes; ShenYu's have 19 or 36.
 const ID_BYTES_MAX: usize = 128;
 
-/// Parsed objects of an export.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
     /// Files with their index in [`CONTENTS`]: the rows, or why they cannot be read.
@@ -129,10 +128,10 @@ struct Intake<'a, 'b> {
 
 type ImportResult = Result<(), String>;
 
-/// Type, code and name.
+/// Type, code and name of a dictionary entry, which identify it.
 type DictionaryName = (String, String, String);
 
-/// Type and value.
+/// Type and value of a dictionary entry.
 type DictionaryValue = (String, String);
 
 /// Existing dictionary entries. Their ids differ between ShenYu's releases, so they are matched by
@@ -165,8 +164,9 @@ impl Dictionary {
         Some(((kind.clone(), code, text("dictName")), (kind, text("dictValue"))))
     }
 
-    /// Returns the id for an entry: that of an existing entry with the same name or, failing that,
-    /// the same value; otherwise a new one. Returns `None` if the entry has no type or code.
+    /// Returns the id for an entry. An existing entry with the same name keeps its id; failing
+    /// that, one with the same value; otherwise the id is new. Returns `None` if the entry has no
+    /// type or code.
     fn claim(&mut self, row: &Row, new_id: impl FnOnce() -> String) -> Option<String> {
         let (name, value) = Self::keys(row)?;
         let same = || self.values.get(&value).filter(|id| !self.claimed.contains(*id));
@@ -448,7 +448,7 @@ impl<'a, 'b> Intake<'a, 'b> {
     }
 }
 
-/// Renames a member to its name in forms, unless the row already has a member of that name.
+/// Renames the member `from` to `to`, its name in forms, unless the row already has a member `to`.
 fn rename(row: &mut Row, from: &str, to: &str) {
     if let Some(value) = row.remove(from) {
         row.entry(to).or_insert(value);

@@ -1,5 +1,6 @@
 //! Plugin `casdoor`: admits requests with a token that Casdoor has signed for this application, or
-//! with a code that can be exchanged for one. Claims about the user are passed to nodes in headers.
+//! with a code that can be exchanged for such a token. Claims about the user are passed to nodes in
+//! headers.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,14 +26,14 @@ const CODES_UNDER_WAY_MAX: usize = 64;
 /// Path below the endpoint at which codes are exchanged for tokens.
 pub const TOKEN_PATH: &str = "/api/login/oauth/access_token";
 
-/// Longest code that is exchanged, in bytes.
+/// Maximum length of a code that is exchanged, in bytes.
 const CODE_BYTES_MAX: usize = 1_024;
 
 /// Claims about the user and the headers that carry them. A header whose claim is missing is
 /// removed, so that a client cannot forge it.
 const HEADERS: [(&str, &str); 3] = [("name", "name"), ("id", "id"), ("owner", "organization")];
 
-/// Configuration of the plugin.
+/// Configuration of the plugin `casdoor`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CasdoorRule {
     /// Base URL of Casdoor without a trailing slash.
@@ -57,7 +58,7 @@ pub(crate) struct Config {
     endpoint: String,
     #[serde(deserialize_with = "lenient::or_default")]
     client_id: String,
-    /// Spelled as in ShenYu.
+    /// Client secret; the member's name is misspelled as in ShenYu.
     #[serde(deserialize_with = "lenient::or_default", alias = "client_secret")]
     client_secrect: String,
     #[serde(deserialize_with = "lenient::or_default")]

@@ -22,7 +22,7 @@ use crate::turn::Turn;
 /// Largest request body: half of the default limit of Dubbo servers.
 const BODY_BYTES_MAX: u64 = 4 << 20;
 
-/// Compiled rule of the plugin.
+/// Rule of `dubbo` with the servers to call in turn.
 #[derive(Debug)]
 pub(crate) struct DubboCaller {
     rule: DubboRule,
@@ -44,7 +44,8 @@ impl AsRef<[u8]> for ResponseText {
     }
 }
 
-/// Most occurrences of a server in the calling order, so that large weights cost no memory.
+/// Maximum number of occurrences of a server in the calling order, so that large weights cost no
+/// memory.
 const TURNS_MAX: u32 = 100;
 
 impl ShenyuPlugin for DubboCaller {

@@ -10,22 +10,22 @@ use crate::view::civil_time;
 /// Replacement for a placeholder that cannot be evaluated.
 const ERROR: &str = "\"[#ERROR EXPRESSION#]\"";
 
-/// Longest text for a request in bytes, because nested `array` placeholders grow exponentially.
+/// Maximum length of a text for a request in bytes, because nested `array` placeholders grow
+/// exponentially.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Most items of an `array`, and characters of a word.
+/// Maximum number of items of an `array`; also the maximum length of a random word in characters.
 const ITEMS_MAX: u64 = 10_000;
 
-/// Deepest nesting of `array`.
+/// Maximum nesting of `array`.
 const DEPTH_MAX: u32 = 4;
 
 /// Characters of random Chinese words: the first common ideographs.
 const IDEOGRAPHS: std::ops::Range<u32> = 0x4e00..0x9fa5;
 
-/// Rule of `mock`.
+/// Rule of the plugin `mock`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MockRule {
-    /// HTTP status of the answer.
     pub status: u16,
     content: String,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Handle {
     response_content: String,
 }
 
-/// Source of random numbers.
+/// Function that returns random numbers.
 pub type Chance<'a> = &'a mut dyn FnMut() -> u64;
 
 impl MockRule {

@@ -10,7 +10,7 @@ use crate::plugin::prelude::*;
 use crate::shared::percentage::{Paths, percentage};
 use crate::turn::Turn;
 
-/// Longest path that a rewrite may produce, in bytes.
+/// Maximum length in bytes of a path that a rewrite may produce.
 const PATH_BYTES_MAX: usize = 16 << 10;
 
 /// Rule of `rewrite`.

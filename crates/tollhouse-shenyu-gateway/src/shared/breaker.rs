@@ -56,7 +56,6 @@ pub(crate) enum Window {
     Seconds(u64),
 }
 
-/// Condition that opens the circuit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Trips {
     /// Share of failures from which on the circuit opens.
@@ -69,7 +68,7 @@ pub(crate) enum Trips {
     SlowRatioAbove { slower_than_ms: u64, ratio: f64 },
 }
 
-/// Rate limit: calls per period.
+/// Rate limit: a number of calls per period.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Flow {
     pub(crate) calls: u64,
@@ -95,7 +94,6 @@ pub(crate) struct Refusals {
     pub(crate) circuit: Answer,
 }
 
-/// Handling of refused calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fallback {
     /// The client gets the plugin's answer.
@@ -168,7 +166,7 @@ pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Admission of a call.
+/// Admission of a call, with the wait before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admission {
     /// Time to wait before the call, in milliseconds.
@@ -177,21 +175,20 @@ pub struct Admission {
     probe: Option<u64>,
 }
 
-/// Outcome of a call.
+/// Outcome of an admitted call, reported when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The call succeeded or failed.
     Done {
-        /// Failure as defined by [`BreakerRule::is_failure`].
+        /// Whether the call failed, as [`BreakerRule::is_failure`] defines.
         failed: bool,
-        /// Duration in milliseconds.
+        /// Duration of the call in milliseconds.
         took_ms: u64,
     },
     /// The outcome is unknown, because the request ended early.
     Unknown,
 }
 
-/// State of a rule.
+/// Circuit breaker: outcomes of recent calls, and the state derived from them.
 #[derive(Debug)]
 pub struct Breaker {
     rule: BreakerRule,

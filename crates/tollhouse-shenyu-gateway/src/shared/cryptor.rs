@@ -21,7 +21,7 @@ use key::{Private, Public};
 /// Names on the ways to all fields of a rule; each costs a look-up per request.
 const NAMES_MAX: usize = 64;
 
-/// A rule of either plugin.
+/// Rule of `cryptorRequest` or `cryptorResponse`.
 #[derive(Debug)]
 pub struct CryptorRule {
     /// Names on the way to each field, from the outermost object.
@@ -30,10 +30,9 @@ pub struct CryptorRule {
     way: Way,
 }
 
-/// Place that the result takes.
+/// Place of the result in the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Becomes {
-    /// The result replaces the body.
     Body,
     /// The result replaces the field's value.
     Field,
@@ -59,25 +58,22 @@ pub enum Unusable {
     /// The handle is not a JSON object of this shape.
     #[error(transparent)]
     Handle(#[from] HandleError),
-    /// A member is missing.
+    /// The member of this name is missing.
     #[error("`{0}` is missing")]
     Lacks(&'static str),
-    /// The rule cannot decrypt.
     #[error("{0}")]
     Decryption(String),
-    /// The rule cannot encrypt.
     #[error("{0}")]
     Encryption(String),
 }
 
-/// Outcome for a body.
+/// Outcome of encrypting or decrypting a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CryptOutcome {
     /// The body has none of the fields.
     FieldMissing,
     /// The body is not a JSON object.
     NoObject,
-    /// The new body.
     Body(Vec<u8>),
     /// A field is not encrypted with this key.
     NotDecrypted,

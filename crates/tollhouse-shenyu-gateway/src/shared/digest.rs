@@ -1,6 +1,6 @@
 //! MD5 (RFC 1321) and HMAC-MD5 (RFC 2104), for old signature schemes only: MD5 is broken.
 
-/// Block size in bytes.
+/// Block size of the digest in bytes.
 const BLOCK_BYTES: usize = 64;
 
 const SHIFTS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];

@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
-/// Most segments of a path; far more than real paths have.
+/// Maximum number of segments of a path; far more than real paths have.
 const SEGMENTS_MAX: usize = 64;
 
-/// Parsed path.
+/// Path into a JSON document, as ShenYu's rules write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JsonPath(Vec<Segment>);
 
@@ -23,10 +23,9 @@ pub(crate) enum PathError {
     /// The path has too many segments.
     #[error("more than {SEGMENTS_MAX} segments")]
     TooLong,
-    /// No name follows a dot.
+    /// A dot is not followed by a name.
     #[error("a name is missing")]
     NoName,
-    /// The closing bracket is missing.
     #[error("a bracket is not closed")]
     Unclosed,
     /// The text in brackets is neither quoted, nor `*`, nor an index.

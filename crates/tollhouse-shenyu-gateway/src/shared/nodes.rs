@@ -18,16 +18,16 @@ const DEFAULT_WEIGHT: u32 = 50;
 /// Default warm-up of a discovered node in milliseconds: practically none.
 const DISCOVERY_WARM_UP_MS: u64 = 10;
 
-/// Most retries that a rule may request, so that one request cannot become a flood.
+/// Maximum number of retries that a rule may request, so that one request cannot become a flood.
 const RETRIES_MAX: i64 = 100;
 
-/// Longest timeout of an attempt: one hour.
+/// Maximum timeout of an attempt in milliseconds: one hour.
 const TIMEOUT_MS_MAX: i64 = 3_600_000;
 
 /// Node of `divide`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DivideNode {
-    /// Host and port.
+    /// Host and port of the node.
     pub url: String,
     /// Whether the node is reached over TLS.
     pub tls: bool,
@@ -45,7 +45,7 @@ pub struct DivideNode {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct HandleNode {
     protocol: Option<String>,
-    /// Named `url` by `websocket`.
+    /// Address of the node; called `url` by `websocket`.
     #[serde(alias = "url", deserialize_with = "lenient::or_default")]
     upstream_url: String,
     #[serde(deserialize_with = "lenient::hint")]
@@ -70,7 +70,8 @@ struct DiscoveryProperties {
     gray: Option<bool>,
 }
 
-/// Returns the nodes in use: those that are enabled, and only the gray ones if any of them is gray.
+/// Returns the nodes in use: those that are enabled, and only the gray ones if there are enabled
+/// gray nodes.
 ///
 /// # Errors
 ///
@@ -185,10 +186,10 @@ fn weight(written: Option<i64>) -> u32 {
 /// Load balancing algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LoadBalance {
-    /// Random, by weight.
+    /// Random picks in proportion to the weights.
     #[default]
     Random,
-    /// In turns, by weight.
+    /// Picks in turn, in proportion to the weights.
     RoundRobin,
     /// By the hash of the client's address.
     Hash,
@@ -203,14 +204,14 @@ pub enum LoadBalance {
 /// Destination and pause of a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RetryStrategy {
-    /// The same node, after a pause that grows from 20 ms to 20 s.
+    /// Retry on the same node, after a pause that grows from 20 ms to 20 s.
     #[default]
     Current,
-    /// Another node, without a pause.
+    /// Retry on another node, without a pause.
     Failover,
-    /// The same node, after 2 s.
+    /// Retry on the same node, after 2 s.
     Fixed,
-    /// The same node, after a pause that grows from 500 ms to 5 s.
+    /// Retry on the same node, after a pause that grows from 500 ms to 5 s.
     Exponential,
 }
 
@@ -223,9 +224,9 @@ pub struct DivideRule {
     pub retries: u32,
     /// Timeout of each attempt until the response head, in milliseconds.
     pub timeout_ms: u32,
-    /// Most bytes of all request header values together; 0 means no limit.
+    /// Maximum size of all request header values together in bytes; 0 means no limit.
     pub header_bytes_max: u64,
-    /// Most bytes of the request body; 0 means no limit.
+    /// Maximum size of the request body in bytes; 0 means no limit.
     pub request_bytes_max: u64,
 }
 

@@ -12,7 +12,7 @@ use crate::engines::RecordSink;
 use crate::shared::record_rule::RecordRule;
 use crate::shared::record_store;
 
-/// Record in progress.
+/// Access record of a request in progress.
 #[derive(Debug)]
 pub(crate) struct Record {
     rule: RecordRule,
@@ -23,7 +23,7 @@ pub(crate) struct Record {
     answer: Arc<Mutex<BodyStart>>,
 }
 
-/// Start of a body.
+/// Start of a body, as far as the record includes it.
 #[derive(Debug, Default)]
 struct BodyStart {
     bytes: Vec<u8>,

@@ -10,17 +10,17 @@ use tollhouse_shenyu::weight::is_light;
 
 use crate::handle::{self, HandleError};
 
-/// Most bytes of a body in a record, as in ShenYu.
+/// Maximum size of a body in a record in bytes, as in ShenYu.
 const BODY_BYTES_MAX: usize = 512 << 10;
 
-/// Denominator of the sampling rate.
+/// Number of parts of a sampling rate of 1.
 const SAMPLE_PARTS: u64 = 10_000;
 
 /// Headers that are always masked, so that readers of the log cannot impersonate clients.
 const CREDENTIALS: &[&str] =
     &["authorization", "proxy-authorization", "cookie", "set-cookie", "localkey", "x-access-token"];
 
-/// Replacement for masked values.
+/// Text that replaces masked values.
 const MASK: &str = "******";
 
 /// Rule of a logging plugin, combined with the plugin's configuration.
@@ -70,7 +70,7 @@ impl RecordRule {
     ///
     /// # Errors
     ///
-    /// If one of them is not a JSON object of this shape, or the rate or mask is invalid.
+    /// If either is not a JSON object of this shape, or the rate or mask is invalid.
     pub fn read(handle: Option<&str>, config: Option<&str>) -> Result<Self, HandleError> {
         let wrong = HandleError::Malformed;
         let config: Config = handle::read(config)?;

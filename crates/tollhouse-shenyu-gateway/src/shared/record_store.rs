@@ -9,13 +9,13 @@ use tollhouse_shenyu::lenient;
 
 use crate::handle::{self, HandleError};
 
-/// Index that ShenYu writes to, the same for all gateways.
+/// Index that ShenYu writes to; all gateways use it.
 pub const ELASTICSEARCH_INDEX: &str = "shenyu-access-logging";
 
 /// Table that ShenYu writes to, in the configured database.
 pub const CLICKHOUSE_TABLE: &str = "request_log";
 
-/// Default database; ShenYu creates it.
+/// Database by default; ShenYu creates it.
 const CLICKHOUSE_DATABASE: &str = "shenyu-gateway";
 
 /// Default and maximum number of records waiting for delivery.
@@ -30,25 +30,19 @@ mod kafka;
 pub(crate) use kafka::{Config as KafkaConfig, SelectorHandle as KafkaSelectorHandle};
 pub use kafka::{KafkaLogin, KafkaTopic};
 
-/// Destination of records.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RecordPlace {
-    /// A server that stores records.
     Store(RecordStore),
-    /// A topic of Kafka.
     Topic(KafkaTopic),
 }
 
-/// Kind of a record server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StoreKind {
-    /// Elasticsearch's bulk interface.
     Elasticsearch,
-    /// ClickHouse's HTTP interface.
     ClickHouse,
 }
 
-/// Server that stores records.
+/// Server that stores access records, with its credentials.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RecordStore {
     pub kind: StoreKind,
@@ -58,9 +52,9 @@ pub struct RecordStore {
     /// User name; empty for anonymous access.
     pub user: String,
     pub password: String,
-    /// Database of ClickHouse.
+    /// Name of the database in ClickHouse.
     pub database: String,
-    /// Most records waiting for delivery.
+    /// Maximum number of records that wait for delivery.
     pub waiting_max: usize,
 }
 

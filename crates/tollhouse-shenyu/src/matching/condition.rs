@@ -38,18 +38,15 @@ pub enum ConditionError {
     /// The value to compare with is missing.
     #[error("`paramValue` is missing")]
     Value,
-    /// The path pattern is invalid.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// The regular expression is invalid.
     #[error("the regular expression cannot be compiled: {0}")]
     Expression(#[from] ExpressionError),
-    /// The time is malformed.
     #[error("invalid time `{0}`: expected `yyyy-MM-dd HH:mm:ss`")]
     Time(String),
 }
 
-/// Conditions of one object.
+/// Compiled conditions of an object, with their combination.
 #[derive(Debug)]
 pub(super) struct Conditions {
     mode: MatchMode,

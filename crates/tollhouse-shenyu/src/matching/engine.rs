@@ -18,7 +18,7 @@ pub struct Objects<'a> {
     pub plugins: &'a [Arc<Plugin>],
     pub selectors: &'a [Arc<Selector>],
     pub rules: &'a [Arc<Rule>],
-    /// Metadata of methods.
+    /// Metadata of registered methods.
     pub metadata: &'a [Arc<Metadata>],
     /// Roles of the plugins.
     pub roles: Roles,
@@ -27,9 +27,7 @@ pub struct Objects<'a> {
 /// Problem of one object. The other objects stay in service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Kind of the object.
     pub kind: Kind,
-    /// Id of the object.
     pub id: String,
     /// Description with the position of the faulty condition.
     pub reason: String,
@@ -38,7 +36,7 @@ pub struct Problem {
 /// Compiled plugins of one namespace.
 #[derive(Debug)]
 pub struct Engine {
-    /// Plugins in chain order.
+    /// Plugins in the order in which requests pass them.
     plugins: Box<[PluginEntry]>,
     pub(super) metadata: MetadataTable,
 }
@@ -66,24 +64,20 @@ pub(super) struct SelectorEntry {
 pub enum Outcome<'a> {
     /// The plugin does not exist or is disabled.
     Off,
-    /// No selector matches.
     NoSelector,
     /// A selector matches, but none of its rules does.
     NoRule(&'a Selector),
     /// A selector and a rule match.
     Serves {
         selector: &'a Selector,
-        /// Rule to apply.
         rule: RuleChoice<'a>,
-        /// Ranks of selector and rule.
+        /// Ranks of the chosen selector and rule.
         ranks: Ranks,
     },
     /// An object of a protecting plugin that might match cannot be evaluated. The request must not
     /// pass.
     Unavailable {
-        /// Kind of the faulty object.
         kind: Kind,
-        /// Id of the faulty object.
         id: &'a str,
     },
 }
@@ -97,12 +91,10 @@ pub struct Ranks {
     pub rule: u32,
 }
 
-/// Rule that a plugin applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleChoice<'a> {
     /// The selector is not `continued`, so ShenYu's default values apply (`default_rule`).
     Default,
-    /// A matching rule.
     Rule(&'a Rule),
 }
 
@@ -114,8 +106,9 @@ impl Engine {
     }
 
     /// Compiles all objects as [`Self::build`], reusing the compiled parts of `before` for
-    /// unchanged objects. An object is unchanged if its `Arc` points to the same allocation. Costs
-    /// the compilation of changed objects and a look-up for each of the others.
+    /// unchanged objects. An object is unchanged if its `Arc` points to the allocation of the
+    /// previous compilation. Costs the compilation of changed objects and a look-up for each of the
+    /// others.
     pub fn rebuild(objects: Objects<'_>, before: Option<&Self>) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let known = Known::from_engine(before);

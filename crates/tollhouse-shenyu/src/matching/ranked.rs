@@ -8,7 +8,7 @@ use super::index::Index;
 use super::request::Request;
 use super::role::OnFault;
 
-/// Object with its compiled conditions.
+/// Object that competes with others for requests, with its compiled conditions.
 #[derive(Debug)]
 pub(super) struct Competitor<T> {
     pub(super) value: T,
@@ -17,7 +17,6 @@ pub(super) struct Competitor<T> {
     pub(super) sort: i64,
 }
 
-/// Requests that an object matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     All,
@@ -45,7 +44,7 @@ pub(super) struct Ranked<T> {
     index: Index,
 }
 
-/// Outcome of the choice.
+/// Object that a request gets, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Winner<T> {
     Nobody,
@@ -55,7 +54,7 @@ pub(super) enum Winner<T> {
 }
 
 impl<T> Ranked<T> {
-    /// Ranks the candidates. Returns `before` if it holds the same objects in the same order.
+    /// Ranks the candidates. Returns `before` if it holds these objects in this order.
     pub(super) fn renew(
         mut competitors: Vec<Arc<Competitor<T>>>,
         before: Option<&Arc<Self>>,
@@ -86,7 +85,7 @@ impl<T> Ranked<T> {
         self.competitors.iter()
     }
 
-    /// As [`Index::whole_paths`].
+    /// Returns the texts of [`Index::whole_paths`].
     pub(super) fn whole_paths(&self) -> impl Iterator<Item = &str> {
         self.index.whole_paths()
     }

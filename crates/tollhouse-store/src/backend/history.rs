@@ -29,7 +29,7 @@ struct Ring {
     bytes: usize,
     /// The newest revision that was dropped; all later commits are kept.
     dropped: Revision,
-    /// The newest revision.
+    /// Revision of the newest commit.
     newest: Revision,
     /// Number of restarts. Watches from before a restart are lost, because the commits they read
     /// may not exist any more.

@@ -1,7 +1,7 @@
-//! The leases of a store in this process.
+//! Leases of a store in this process.
 //!
-//! They exist in memory only, because their holders are in the same process and end with it.
-//! Entries under a lease are stored with their expiry time, so they expire after a restart too.
+//! They exist in memory only, because their holders are in this process and end with it. Entries
+//! under a lease are stored with their expiry time, so they expire after a restart too.
 
 use crate::changes::Changes;
 use crate::clock::expiry_after;

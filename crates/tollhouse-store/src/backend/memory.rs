@@ -199,7 +199,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes all expired entries.
+    /// Removes the entries whose expiry time has passed, and commits that.
     fn expire(&self, state: &mut State) {
         loop {
             let now_ms = self.clock.now_ms();

@@ -18,7 +18,7 @@ use super::series::{Series, Served};
 use super::settings::Settings;
 use crate::counters::SharedCounter;
 
-/// Request counts with APISIX's names.
+/// Request counts of all cores, for the page with APISIX's metric names.
 #[derive(Debug)]
 pub struct Traffic {
     pub(super) settings: Arc<Settings>,

@@ -20,7 +20,7 @@ use crate::node_set::NodeSet;
 use crate::pick::NodeIndex;
 use crate::state::UpstreamState;
 
-/// Longest delay until a change of the nodes or of their health affects the schedule.
+/// Maximum delay until a change of the nodes or of their health affects the schedule.
 const ATTENTION: Duration = Duration::from_secs(1);
 
 /// Shortest interval, so that a configuration cannot cause a busy loop.
@@ -38,7 +38,7 @@ pub(crate) struct Checker {
     pub(crate) random: Random,
 }
 
-/// A node and its schedule.
+/// Node of the set, with its pending or next probe.
 struct Seat {
     node: SeatName,
     index: NodeIndex,
@@ -67,7 +67,7 @@ struct ProbeResult {
     outcome: ProbeOutcome,
 }
 
-/// Schedule of a node set.
+/// Probe schedule for the nodes of one set.
 #[derive(Default)]
 struct Seats {
     set: Option<Arc<NodeSet>>,
@@ -98,7 +98,7 @@ impl Checker {
         }
     }
 
-    /// Adopts the current nodes.
+    /// Replaces the schedule if the node set has changed; remaining nodes keep their times.
     fn follow(&mut self, seats: &mut Seats, set: Option<Arc<NodeSet>>) {
         let revision = |set: &Option<Arc<NodeSet>>| set.as_ref().map(|set| set.revision());
         if revision(&seats.set) == revision(&set) {

@@ -19,21 +19,19 @@ pub struct HealthReport {
     /// Kind of check: `http`, `https`, `tcp`, `grpc` or `grpcs`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// Nodes in their configured order.
     pub nodes: Vec<NodeHealth>,
 }
 
-/// Health of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeHealth {
     /// Address of the node; its host while the name has no address.
     pub ip: String,
-    /// Probed port.
+    /// Port that is probed.
     pub port: u16,
-    /// Host as configured.
+    /// Host name or address as configured.
     pub hostname: String,
     pub status: Status,
-    /// Consecutive signals of each kind.
+    /// Number of consecutive signals of each kind.
     pub counter: Counters,
 }
 

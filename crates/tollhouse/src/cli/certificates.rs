@@ -26,7 +26,7 @@ pub struct CertificatesArguments {
     json: bool,
 }
 
-/// Answer of the Admin API.
+/// Answer of the Admin API about certificates.
 #[derive(Debug, Deserialize)]
 struct CertificateList {
     directory: Option<String>,
@@ -39,14 +39,12 @@ struct CertificateList {
     served: Vec<ServedCertificate>,
 }
 
-/// A certificate in service.
 #[derive(Debug, Deserialize)]
 struct ServedCertificate {
     ssl: String,
     not_after: i64,
 }
 
-/// OCSP status of a certificate.
 #[derive(Debug, Deserialize)]
 struct Staple {
     ssl: String,

@@ -90,7 +90,7 @@ pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
 /// Settings and document to evaluate.
 struct ExplainInput {
     settings: Settings,
-    /// Plugins that may be unknown.
+    /// Plugins that this build need not know.
     skipped_plugins: Vec<String>,
     /// Name of the resource file or store.
     name: String,

@@ -119,7 +119,7 @@ impl ImportArguments {
     }
 }
 
-/// Default keys of APISIX's `data_encryption.keyring`.
+/// Keys in the default of APISIX's `data_encryption.keyring`.
 const APISIX_KEYS: [&str; 2] = ["qeddd145sfvddff3", "edd1c9f0985e76a2"];
 
 impl EtcdSource {

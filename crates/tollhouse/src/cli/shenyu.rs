@@ -81,7 +81,8 @@ impl ImportSource {
     }
 }
 
-/// Imports ShenYu's objects into the store. Objects with the same id are replaced, all others stay.
+/// Imports ShenYu's objects into the store. An existing object with an imported id is replaced, all
+/// others stay.
 ///
 /// # Errors
 /// If the source cannot be read, or the store is in use or cannot be written.

@@ -34,7 +34,6 @@ pub struct StatusArguments {
     json: bool,
 }
 
-/// Answer of `/v1/configuration`.
 #[derive(Debug, Deserialize)]
 struct StatusResponse {
     ready: bool,

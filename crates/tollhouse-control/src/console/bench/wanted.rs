@@ -9,10 +9,10 @@ pub(super) const SECONDS_MAX: u64 = 600;
 pub(super) const CONNECTIONS_MAX: u32 = 2_000;
 const REPEAT_MAX: u64 = 10;
 
-/// Longest accepted URL, in bytes.
+/// Maximum length of an accepted URL in bytes.
 const URL_BYTES_MAX: usize = 2_000;
 
-/// A requested load test.
+/// Load test that an operator requested in the console.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BenchRequest {

@@ -18,7 +18,7 @@ use super::{StoreCopy, UnusableCopy, hex, parse, private_file};
 /// Length of a checksum in hexadecimal digits.
 const CHECKSUM_LETTERS: usize = 16;
 
-/// First line of a journal.
+/// First line of a journal, as JSON.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     /// Whether the journal continues the previous journal, rather than a copy that may be unfinished.
@@ -30,7 +30,7 @@ struct Header {
 pub(super) struct Record {
     /// Revision of the store after the changes.
     pub(super) revision: u64,
-    /// Time, in seconds since 1970.
+    /// Time of the change in seconds since 1970.
     pub(super) at: u64,
     /// Keys with their new values; `None` for a deleted key.
     pub(super) changes: Vec<(String, Option<String>)>,
@@ -39,13 +39,12 @@ pub(super) struct Record {
 /// State that a new journal continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
-    /// The journal before it.
+    /// Journal with the preceding number.
     Journal,
     /// A copy that is being written.
     Copy,
 }
 
-/// A journal open for writing.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: Arc<File>,
@@ -84,7 +83,6 @@ impl Journal {
         Ok(())
     }
 
-    /// The file, for flushing.
     pub(super) fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)
     }

@@ -27,7 +27,7 @@ const JOURNAL_BYTES_MIN: u64 = 1024 * 1024;
 /// repeatedly.
 const JOURNALS_MAX: u64 = 4;
 
-/// Longest delay before journal writes are flushed to disk.
+/// Maximum delay before journal writes are flushed to disk.
 const FLUSH_WAIT: Duration = Duration::from_secs(1);
 
 /// Delay before a failed copy is retried.

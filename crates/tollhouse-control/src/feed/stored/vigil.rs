@@ -32,12 +32,10 @@ const MARKS_RETRY: Duration = Duration::from_secs(60);
 /// Limit of differing keys that a message names.
 const KEYS_NAMED_MAX: usize = 5;
 
-/// Data about a shared store.
+/// Facts about a store that other nodes write too.
 #[derive(Debug, Clone)]
 pub struct SharedStore {
-    /// The store's cluster.
     pub cluster: ClusterId,
-    /// Counters of differences and rewinds.
     pub metrics: Arc<Metrics>,
     /// Copy of the objects on the disk, for starts without the store.
     pub copy: Option<StoreCopy>,
@@ -51,7 +49,7 @@ impl SharedStore {
     }
 }
 
-/// State of the periodic audit.
+/// State of the periodic audit: a full reading that is compared with the objects in service.
 struct Audit {
     due: Instant,
     reading: Option<BoxFuture<'static, Result<Listing, StoreError>>>,
@@ -62,7 +60,7 @@ struct Audit {
 /// Folder markers, and their pending restoration.
 struct Marks {
     marks: FolderMarks,
-    /// Whether all of them have been seen once. Marks that never existed are not created here.
+    /// Whether all marks have been seen once. Marks that never existed are not created here.
     were_there: bool,
     /// Time of the next restoration; `None` if no marker is missing.
     due: Option<Instant>,
@@ -71,9 +69,8 @@ struct Marks {
 
 /// The store's revision is lower than one it had before.
 struct Rewind {
-    /// Newest revision before the rewind.
+    /// Newest revision known before the store was rewound.
     from: Revision,
-    /// Message for the outage report.
     reason: String,
 }
 
@@ -110,18 +107,18 @@ pub(super) struct Vigil {
 /// Treatment of a commit by the follower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Put it into service.
+    /// The listing is complete and can be put into service.
     Serve,
     /// Hold it back; a full reading follows once the import is complete.
     Hold,
-    /// Read everything again now.
+    /// All objects must be read again now.
     ReadAnew,
 }
 
 /// Treatment of a listing by the follower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judgement {
-    /// Put it into service.
+    /// The changes can be put into service.
     Serve,
     /// Hold it back because of an incomplete import, and watch from there.
     Hold,
@@ -206,7 +203,7 @@ impl Vigil {
         Ok(Judgement::Serve)
     }
 
-    /// Judges a commit, and records it.
+    /// Checks a commit against what is known of the store, and records it.
     pub(super) fn note(&mut self, changes: &Changes) -> Verdict {
         self.newest = self.newest.max(changes.revision);
         if self.rewind.as_ref().is_some_and(|rewind| rewind.from < changes.revision) {

@@ -11,7 +11,7 @@ use super::{FollowedUpstream, Reading, RegistryNodes};
 pub struct SourceReport {
     /// The object that holds the upstream, such as `routes/1`.
     pub upstream: String,
-    /// The service, as `namespace/name`.
+    /// Name of the service, as `namespace/name`.
     pub service: String,
     pub state: SourceState,
     /// Reason of the state; without nodes, also the reason why requests are refused.
@@ -23,12 +23,11 @@ pub struct SourceReport {
     pub node_count: usize,
     /// Instances of the service, counted by use.
     pub instances: Counts,
-    /// The nodes, if requested.
+    /// Nodes of the upstream, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<NodeReport>>,
 }
 
-/// A node of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeReport {
     pub host: String,
@@ -42,13 +41,12 @@ pub struct NodeReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceState {
-    /// Healthy instances serve.
+    /// The upstream consists of healthy instances.
     Serving,
     /// Unhealthy instances serve too, because too few are healthy.
     Protected,
     /// No instance of the service may serve.
     Empty,
-    /// The service does not exist.
     Missing,
     /// No registry is running in this process.
     Off,
@@ -57,9 +55,9 @@ pub enum SourceState {
 /// Level of detail of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// Numbers only.
+    /// Report the number of nodes only.
     Counts,
-    /// Numbers and all nodes.
+    /// Report the number of nodes and all nodes.
     Nodes,
 }
 

@@ -14,18 +14,17 @@ use tollhouse_upstream::PublishedNode;
 
 use super::reach::Reach;
 
-/// Longest accepted host in characters, the limit of a DNS name.
+/// Maximum length of an accepted host in characters, the limit of a DNS name.
 const HOST_CHARS_MAX: usize = 253;
 
-/// Facts about an instance.
+/// Instance of a service, as seen by the selection of nodes.
 #[derive(Clone, Copy)]
 pub struct InstanceFacts<'a> {
-    /// Host name or IP address.
     pub host: &'a str,
     pub port: u32,
     /// Share of the traffic, relative to other instances.
     pub weight: u32,
-    /// Whether its heartbeats arrive.
+    /// Whether heartbeats of the instance arrive.
     pub is_healthy: bool,
     /// Whether an operator has taken it out of traffic.
     pub is_isolated: bool,
@@ -45,20 +44,20 @@ pub struct Counts {
     pub filtered_out: usize,
     /// Taken out of traffic by an operator.
     pub isolated: usize,
-    /// With weight 0.
+    /// Number of instances with weight 0.
     pub weightless: usize,
     /// Without a usable host or port.
     pub unreachable: usize,
     /// With the address of a listener of this gateway, or an address of this machine that registry
     /// clients may not use.
     pub forbidden: usize,
-    /// Without heartbeats.
+    /// Number of instances whose heartbeats are missing.
     pub unhealthy: usize,
-    /// All others.
+    /// Number of instances that serve.
     pub healthy: usize,
 }
 
-/// Result of a selection.
+/// Counts of the instances by state, and the number of selected nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SelectionResult {
     pub(super) counts: Counts,
@@ -67,7 +66,7 @@ pub(super) struct SelectionResult {
     pub(super) nodes: usize,
 }
 
-/// A selection in progress.
+/// Selection while a service's instances are visited.
 pub(super) struct Selection<'s> {
     service: &'s RegistryService,
     ages: Ages,

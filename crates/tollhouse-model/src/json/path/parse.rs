@@ -2,7 +2,7 @@
 
 use super::{Comparison, Literal, Path, PathError, Segment, Selector, Test};
 
-/// Deepest nesting of filters.
+/// Maximum nesting of filters.
 const DEPTH_MAX: usize = 8;
 
 /// Parser state over the text of a path.

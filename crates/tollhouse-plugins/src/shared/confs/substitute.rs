@@ -4,7 +4,7 @@
 use tollhouse_model::expr::pattern::{Exhausted, Groups, Pattern};
 use tollhouse_plugin::ConfError;
 
-/// Parsed replacement text.
+/// Replacement text for a regular expression, parsed once.
 #[derive(Debug, Clone)]
 pub(crate) struct Replacement {
     parts: Box<[Part]>,
@@ -63,7 +63,6 @@ impl Replacement {
 pub(crate) enum OutputPart<'a> {
     /// Literal text of the replacement.
     Text(&'a [u8]),
-    /// Part of the searched value.
     Value(&'a [u8]),
 }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tollhouse_stdx::{MemoryBudget, Reservation};
 
-/// Size of flags and length.
+/// Length of a frame's head in bytes: flags and message length.
 const HEAD_BYTES: usize = 5;
 
-/// Flag of a compressed message.
+/// Flag in the first byte of a compressed message.
 const COMPRESSED: u8 = 1;
 
 /// Appends `message` in a frame with `flags`.
@@ -28,7 +28,7 @@ pub(crate) enum FrameError {
     /// A compressed message, although compression was not requested.
     #[error("a message is compressed, which was not asked for")]
     Compressed,
-    /// The memory budget is exhausted.
+    /// The memory budget has no room for the message.
     #[error("not enough memory for a message")]
     NoMemory,
     /// The body ends within a message.

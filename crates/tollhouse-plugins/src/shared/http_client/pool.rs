@@ -25,7 +25,7 @@ thread_local! {
     static POOL: RefCell<Pool> = RefCell::default();
 }
 
-/// Properties that two requests must share to use the same connection.
+/// Properties that must be equal for two requests to share a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PoolKey {
     scheme: Scheme,
@@ -41,7 +41,7 @@ impl PoolKey {
 }
 
 pub(super) struct Live {
-    /// Sending side.
+    /// Handle through which requests are sent on the connection.
     pub sender: SendRequest<Full<Bytes>>,
     /// Sends the idle deadline to the driving task.
     idle_until: watch::Sender<Option<Instant>>,
@@ -119,7 +119,6 @@ pub(super) fn keep(key: &PoolKey, live: Live, idle: Duration, connections_max: u
 }
 
 impl Pool {
-    /// Removes closed connections.
     fn sweep(&mut self) {
         self.idle.retain(|_, waiting| {
             waiting.retain(|live| !live.sender.is_closed());

@@ -23,7 +23,6 @@ impl Scheme {
     }
 }
 
-/// Parsed address of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub scheme: Scheme,

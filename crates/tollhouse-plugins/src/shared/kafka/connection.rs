@@ -16,8 +16,8 @@ use tollhouse_net::Stream;
 use super::{Address, KafkaError, Login};
 use crate::shared::dial::{dial, write_all};
 
-/// Longest answer in bytes. The longest ones are metadata: ten thousand partitions with three
-/// replicas each take 420,000 bytes.
+/// Maximum length of an answer in bytes. The longest answers are metadata: ten thousand partitions
+/// with three replicas each take 420,000 bytes.
 const ANSWER_BYTES_MAX: i32 = 2 << 20;
 
 /// Size of one read, in bytes.

@@ -27,13 +27,11 @@ const FAILURES_SAID_EVERY: Duration = Duration::from_secs(10);
 /// Why a batch was not delivered.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DeliveryError {
-    /// Invalid address of the server.
     #[error(transparent)]
     Address(#[from] TargetError),
-    /// The server did not answer.
     #[error(transparent)]
     Unanswered(#[from] ClientError),
-    /// The server refused the batch.
+    /// The server answered the batch with this status.
     #[error("server returned status code[{0}]")]
     Status(u16),
     /// The peer of a socket did not take the batch.
@@ -44,7 +42,7 @@ pub(crate) enum DeliveryError {
     Kafka(#[from] KafkaError),
 }
 
-/// Failed delivery of a batch, possibly after a part of it.
+/// Failed delivery of a batch, of which a part may have been delivered.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// Number of entries at the front that need no retry.
@@ -85,10 +83,10 @@ pub(crate) struct QueueOptions<'q> {
 }
 
 pub(crate) trait Delivery: Send + Sync + 'static {
-    /// Entry of a batch.
+    /// Type of the entries in a batch.
     type Entry: Send + Sync + 'static;
 
-    /// Delivers a batch. The error tells how much of it was delivered.
+    /// Delivers a batch. The error tells how many entries were delivered.
     fn deliver(&self, batch: &[Self::Entry]) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
@@ -99,7 +97,7 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count.min(LONGEST_S))
 }
 
-/// Timing and size of batches.
+/// Timing and size of batches, from the conf.
 #[derive(Debug, Clone)]
 struct Settings {
     name: String,
@@ -124,7 +122,7 @@ impl Settings {
     }
 }
 
-/// Queue of one conf.
+/// Queue of entries for one conf's destination.
 pub(crate) struct Batches<D: Delivery> {
     settings: Settings,
     delivery: Arc<D>,
@@ -133,7 +131,7 @@ pub(crate) struct Batches<D: Delivery> {
     queue: OnceLock<mpsc::UnboundedSender<Weighed<D::Entry>>>,
 }
 
-/// Entry and its size.
+/// Entry with its size in bytes.
 struct Weighed<E> {
     entry: E,
     bytes: usize,
@@ -186,7 +184,7 @@ impl<D: Delivery> Batches<D> {
     }
 }
 
-/// Batch that is being collected.
+/// Batch to which entries are still added.
 struct Batch<E> {
     entries: Vec<E>,
     bytes: usize,

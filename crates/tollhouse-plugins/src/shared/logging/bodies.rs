@@ -11,7 +11,8 @@ use tollhouse_plugin::{
 use super::BodyFields;
 use crate::shared::confs::conditions;
 
-/// Longest request body that is read for a log. A longer one is passed on without being logged.
+/// Maximum length in bytes of a request body that is read for a log. A longer one is passed on
+/// without being logged.
 const READ_BYTES_MAX: u64 = 64 << 20;
 
 /// Rules for the bodies of requests and answers.

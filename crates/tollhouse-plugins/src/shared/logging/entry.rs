@@ -22,7 +22,7 @@ pub(crate) struct Entries {
     shape: Shape,
     extra: Fields,
     version: String,
-    /// Value of `Server` towards clients.
+    /// Value of the header `Server` in answers to clients.
     server: String,
 }
 
@@ -41,7 +41,7 @@ struct PhaseData {
 }
 
 impl Entries {
-    /// Phases that entries need.
+    /// Phases in which entries are collected and written.
     pub(crate) const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE).union(Phases::LOG);
 
     /// Compiles the conf, with plugin metadata as defaults.

@@ -11,7 +11,7 @@ use super::BatchFields;
 use super::batch::{Batches, Delivery, Outlet, QueueOptions};
 use super::pending::ENTRIES_MAX;
 
-/// Settings of a queue.
+/// Fields of a conf about its queue, with the limit of entries.
 pub(crate) struct QueueConf<'a> {
     pub plugin: &'static str,
     pub fields: &'a BatchFields,

@@ -39,10 +39,8 @@ fn write_as_browsers_read(text: &[u8], out: &mut Vec<u8>) {
 enum UriPart {
     /// Empty; the next text may be a whole URI.
     Start,
-    /// Scheme, host and port.
     Authority,
     Path,
-    /// Query or fragment.
     Query,
 }
 
@@ -51,7 +49,7 @@ enum UriPart {
 pub(crate) enum Literals {
     /// Written unchanged, because the operator has encoded it.
     AsWritten,
-    /// Encoded like a decoded path.
+    /// Literal text is encoded like a path that was decoded.
     Encoded,
 }
 

@@ -43,12 +43,12 @@ enum SigningKey {
     Ec(Box<EcdsaKeyPair>),
 }
 
-/// Settings of a signer.
+/// Algorithm and keys with which client assertions are signed.
 #[derive(Debug, Default)]
 pub(crate) struct SignerConf<'c> {
     pub(crate) algorithm: Option<AssertionAlgorithm>,
     pub(crate) secret: Option<&'c SecretText>,
-    /// Private key as PEM.
+    /// Private key in PEM format.
     pub(crate) private_key: Option<&'c SecretText>,
     pub(crate) key_id: Option<String>,
     pub(crate) audience: Option<String>,

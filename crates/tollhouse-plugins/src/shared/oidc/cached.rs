@@ -12,7 +12,7 @@ const RETRY_PAUSE_MS: u64 = 1_000;
 /// ids, which anyone can send.
 const REFRESH_PAUSE_MS: u64 = 10_000;
 
-/// Fetched value, refreshed as needed.
+/// Value fetched from the provider, kept and refreshed when it is old.
 #[derive(Debug)]
 pub(crate) struct Cached<T> {
     state: Mutex<State<T>>,

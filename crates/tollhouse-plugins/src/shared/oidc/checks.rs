@@ -8,12 +8,12 @@ use super::provider::Provider;
 use crate::shared::auth::jwt::{Algorithm, Signature, Token, Verifier};
 use crate::shared::auth::secret::{SecretText, are_equal};
 
-/// Longest token in bytes; a request's head cannot be longer.
+/// Maximum length of a token in bytes; a request's head cannot be longer.
 pub(crate) const TOKEN_BYTES_MAX: usize = 64 << 10;
 
 pub(crate) type Claims = Map<String, Value>;
 
-/// Rules for valid tokens.
+/// Keys, algorithms and issuers by which tokens are verified.
 #[derive(Debug)]
 pub(crate) struct Rules {
     /// Configured public key. `None`: the provider's published keys.

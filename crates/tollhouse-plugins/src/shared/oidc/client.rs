@@ -14,13 +14,13 @@ const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-be
 /// Client authentication (OpenID Connect Core §9).
 #[derive(Debug)]
 pub(crate) enum ClientAuth {
-    /// `client_secret_basic`.
+    /// Method `client_secret_basic`: the secret in `Authorization`.
     Basic(SecretText),
-    /// `client_secret_post`.
+    /// Method `client_secret_post`: the secret in the form.
     Post(SecretText),
-    /// `client_secret_jwt` and `private_key_jwt`.
+    /// Methods `client_secret_jwt` and `private_key_jwt`: a signed assertion.
     Assertion(Box<Signer>),
-    /// Client id only.
+    /// Client without a secret: only its id in the form.
     Public,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct FormReply {
 }
 
 impl FormReply {
-    /// Returns a text field.
+    /// Returns the text in a field of the reply.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.fields.get(name).and_then(Value::as_str)
     }
@@ -46,14 +46,14 @@ impl FormReply {
     }
 }
 
-/// Form for an endpoint.
+/// Request to an endpoint of the provider, sent as a form.
 #[derive(Debug)]
 pub(crate) struct Form<'f> {
     /// Purpose of the request, for the log.
     pub(crate) what: &'static str,
     pub(crate) endpoint: &'f str,
     pub(crate) fields: Vec<(&'f str, String)>,
-    /// Additional headers.
+    /// Header lines in addition to those of the client authentication.
     pub(crate) headers: Vec<(String, Vec<u8>)>,
 }
 

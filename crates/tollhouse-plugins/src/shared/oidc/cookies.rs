@@ -27,7 +27,7 @@ pub(crate) enum SameSite {
     Strict,
     Lax,
     None,
-    /// Default of the browser.
+    /// Attribute absent, so that the browser's default applies.
     Unsaid,
 }
 
@@ -101,7 +101,7 @@ impl Jar {
         Some(URL_SAFE_NO_PAD.encode([&nonce.as_ref()[..], &bytes].concat()))
     }
 
-    /// Opens a value that was sealed for the same purpose.
+    /// Opens a value that was sealed for `purpose`.
     pub(crate) fn open(&self, purpose: &str, sealed: &[u8]) -> Option<Vec<u8>> {
         let whole = URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let (nonce, sealed) = whole.split_at_checked(NONCE_LEN)?;

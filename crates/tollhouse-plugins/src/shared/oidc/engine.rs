@@ -16,10 +16,10 @@ use super::provider::Provider;
 use super::tokens::Client;
 use crate::shared::auth::grant::{digest_of, note_claims};
 
-/// `Set-Cookie` lines of an answer.
+/// Lines of `Set-Cookie` for an answer.
 pub(crate) type CookieLines = Vec<String>;
 
-/// Answer instead of a node's.
+/// Answer of the gateway, in place of one from a node.
 pub(crate) type Refusal = Box<Answer<'static>>;
 
 /// Engine of one client of a provider, from a conf.
@@ -36,11 +36,11 @@ pub(crate) struct Engine {
     pub(crate) otherwise: Otherwise,
 }
 
-/// Treatment of bearer tokens.
+/// Treatment of bearer tokens in requests.
 #[derive(Debug)]
 pub(crate) enum Bearer {
     Ignored,
-    /// Verified here.
+    /// Verified with the provider's published keys.
     Verified,
     /// Verified by asking the provider about each.
     Introspected(Box<Introspection>),
@@ -54,7 +54,7 @@ pub(crate) enum Otherwise {
     Pass,
 }
 
-/// Requirements on authenticated users.
+/// Requirements that an authenticated user must fulfil.
 #[derive(Debug, Default)]
 pub(crate) struct AccessRules {
     pub(crate) scopes: Vec<String>,
@@ -62,7 +62,7 @@ pub(crate) struct AccessRules {
     pub(crate) schema: Option<Schema>,
 }
 
-/// Required audience of a token.
+/// Required audience of a token, in the claim `claim`.
 #[derive(Debug)]
 pub(crate) struct Audience {
     pub(crate) claim: String,
@@ -71,7 +71,7 @@ pub(crate) struct Audience {
     pub(crate) is_this_client: bool,
 }
 
-/// Authenticated user.
+/// Authenticated user, with the tokens that nodes receive.
 #[derive(Debug, Default)]
 pub(crate) struct User {
     pub(crate) access_token: Option<String>,
@@ -81,7 +81,6 @@ pub(crate) struct User {
     pub(crate) refresh_token: Option<String>,
 }
 
-/// Outcome for a request.
 pub(crate) enum Admission {
     /// Passes, with its user if there is one. The answer sets these cookies.
     Passes(Option<Box<User>>, CookieLines),

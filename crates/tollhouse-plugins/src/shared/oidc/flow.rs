@@ -21,10 +21,10 @@ use crate::shared::auth::credentials::hide_cookies;
 use crate::shared::auth::jwt::Token;
 use crate::shared::http_client::Scheme;
 
-/// Seal purpose of session cookies.
+/// Purpose for which session cookies are sealed.
 const PURPOSE: &str = "session";
 
-/// Longest error text of a provider that is shown, in characters.
+/// Maximum number of characters shown of a provider's error text.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// Parameters of the authorization request that a conf cannot set.
@@ -44,7 +44,7 @@ const OWN_PARAMETERS: [&str; 9] = [
 const NOT_SILENT: [&str; 4] =
     ["login_required", "interaction_required", "consent_required", "account_selection_required"];
 
-/// Settings and state of logins.
+/// Settings of logins and state that all requests share.
 #[derive(Debug)]
 pub(crate) struct Login {
     pub(crate) jar: Jar,
@@ -590,7 +590,7 @@ fn claims_of(token: &str) -> Option<Claims> {
 }
 
 /// Whether the request carries an answer of the provider (OpenID Connect Core §3.1.2.5). Otherwise
-/// it is for a page at the same address.
+/// it is for a page at the callback's address.
 fn comes_back(cx: &RequestContext<'_>) -> bool {
     ["state", "code", "error"].iter().any(|name| cx.argument(name).is_some())
 }

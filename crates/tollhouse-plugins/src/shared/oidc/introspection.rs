@@ -13,12 +13,12 @@ use super::error::{TokenError, Unavailable};
 use super::now::Now;
 use super::provider::Provider;
 
-/// Largest number of cached answers.
+/// Maximum number of cached introspection answers.
 const ANSWERS_MAX: usize = 10_000;
 /// Memory of an answer besides its text, in bytes.
 const ANSWER_EXTRA_BYTES: u64 = 256;
 
-/// Settings of introspection.
+/// Endpoint and cache of token introspection (RFC 7662).
 #[derive(Debug)]
 pub(crate) struct Introspection {
     /// Endpoint. `None`: the one in the provider's document.
@@ -28,7 +28,7 @@ pub(crate) struct Introspection {
     pub(crate) addon_headers: Vec<String>,
     /// Claim with the expiry of a token.
     pub(crate) expiry_claim: String,
-    /// Longest time for which an answer is cached, in seconds; 0 for the lifetime of the token.
+    /// Maximum time for which an answer is cached, in seconds; 0 for the lifetime of the token.
     pub(crate) interval_s: u64,
     pub(crate) answers: Arc<Answers>,
     /// Separates the answers for this client from those for others.

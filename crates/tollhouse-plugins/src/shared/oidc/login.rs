@@ -1,7 +1,7 @@
 //! Pending logins: redirects to the provider and the return from it.
 //!
-//! The state of a login is sealed in a browser cookie. Only the same browser can complete it, once,
-//! within ten minutes. The original address is in the cookie too, and in no URL.
+//! The state of a login is sealed in a browser cookie. Only this browser can complete the login,
+//! once, within ten minutes. The original address is in the cookie too, and in no URL.
 
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -19,33 +19,33 @@ use super::random::token;
 use crate::shared::auth::secret::are_equal;
 use crate::shared::http_client::Scheme;
 
-/// Seal purpose of login cookies.
+/// Purpose for which login cookies are sealed.
 const PURPOSE: &str = "login";
 /// Number of concurrent logins per browser, for instance in several windows. A further login
 /// replaces another one.
 pub(crate) const SLOTS: u8 = 8;
-/// Longest time for a login at the provider, in seconds.
+/// Maximum time for a login at the provider, in seconds.
 const AGE_MAX_S: u64 = 600;
-/// Longest original address in bytes. Of a longer one, only the path is kept.
+/// Maximum length of the original address in bytes. Of a longer one, only the path is kept.
 const TARGET_BYTES_MAX: usize = 1_500;
 /// Number of used states that are stored until they expire.
 const USED_MAX: usize = 8_192;
-/// Default suffix of redirect addresses.
+/// Suffix of the callback address, by default.
 pub(crate) const DEFAULT_SUFFIX: &str = "/.apisix/redirect";
 
 /// Address to which the provider sends browsers back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Callback {
-    /// Suffix below the requested path.
+    /// The callback is the requested path with a suffix.
     Below,
-    /// Path on the requested host.
+    /// The callback is this path on the requested host.
     Path(String),
-    /// Full address, and its path.
+    /// The callback is this address, with this path.
     Address(String, String),
 }
 
 impl Callback {
-    /// Parses `redirect_uri` of a conf.
+    /// Parses the field `redirect_uri` of a conf.
     pub(crate) fn read(uri: Option<&str>) -> Result<Self, &'static str> {
         let Some(uri) = uri.filter(|uri| !uri.is_empty()) else { return Ok(Self::Below) };
         if !is_clean(uri) {
@@ -86,7 +86,7 @@ fn path_of(uri: &str) -> &str {
     uri.split(['?', '#']).next().unwrap_or_default()
 }
 
-/// Pending login.
+/// Login that the browser has not completed, sealed in its cookie.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PendingLogin {
     /// Id of the login, in the provider's answer; begins with the number of its cookie.
@@ -98,7 +98,7 @@ pub(crate) struct PendingLogin {
     /// 7636).
     #[serde(rename = "v")]
     pub(crate) verifier: Option<String>,
-    /// Requested path and query.
+    /// Requested path and query, to which the browser returns.
     #[serde(rename = "t")]
     pub(crate) target: String,
     #[serde(rename = "r")]
@@ -195,7 +195,7 @@ impl UsedStates {
     }
 }
 
-/// Returns the address after a login: the requested path on the same host, never another host
+/// Returns the address after a login: the requested path on the requested host, never another host
 /// (`//host`, `/\host`).
 pub(crate) fn safe_target(uri: &[u8]) -> String {
     let whole = encoded(uri);

@@ -13,7 +13,7 @@ use crate::shared::auth::jwt::{Algorithm, KeySet, Signature, Token};
 use crate::shared::dial::Verification;
 use crate::shared::http_client::{Call, HttpClient, Repeat, Reply, Reuse, Target};
 
-/// Longest answer in bytes. Documents, keys and tokens have a few thousand.
+/// Maximum length of an answer in bytes. Documents, keys and tokens have a few thousand.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
 /// Time after which the document is fetched again.
@@ -25,7 +25,7 @@ const REUSE: Reuse = Reuse::For { idle: Duration::from_secs(30), connections_max
 /// Discovery document (OpenID Connect Discovery §3), with the fields in use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Document {
-    /// Issuer; empty without a document.
+    /// Issuer identifier; empty without a discovery document.
     pub(crate) issuer: String,
     pub(crate) authorization_endpoint: Option<String>,
     pub(crate) token_endpoint: Option<String>,
@@ -39,10 +39,10 @@ pub(crate) struct Document {
     pub(crate) names_itself: bool,
 }
 
-/// Origin of the document.
+/// Origin of the provider's endpoints.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// Fetched from this address.
+    /// Discovery document, fetched from this address.
     Discovery {
         address: String,
         /// Required issuer; `None` if the operator configured only the address.
@@ -160,7 +160,7 @@ impl Provider {
         Ok(newer.map_or(signature, |keys| keys.verify(token, algorithm)))
     }
 
-    /// Fetches JSON from an address.
+    /// Fetches a JSON document from an address.
     async fn fetch(&self, what: &'static str, address: &str) -> Result<Value, Unavailable> {
         let accept = vec![("Accept".to_owned(), b"application/json".to_vec())];
         let reply = self.send(ProviderRequest::get(what, address, accept)).await?;
@@ -214,7 +214,7 @@ impl Document {
         Ok(())
     }
 
-    /// Parses the document from `address`.
+    /// Parses the discovery document from `address`.
     fn read(document: &Value, address: &str) -> Result<Self, Unavailable> {
         let wrong = |reason: String| Unavailable::new("discovery", reason);
         let fields = document.as_object().ok_or_else(|| wrong("it is not an object".to_owned()))?;

@@ -17,7 +17,7 @@ use crate::shared::auth::secret::SecretText;
 /// Seconds for which the result of a renewal is available to requests that still carry the old
 /// refresh token.
 const RENEWAL_AGE_MAX_S: u64 = 30;
-/// Largest number of stored renewals.
+/// Maximum number of renewals that are remembered.
 const RENEWALS_MAX: usize = 4_096;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Client {
     pub(crate) auth: ClientAuth,
 }
 
-/// Tokens from the provider.
+/// Tokens that the provider granted, with their lifetime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TokenSet {
     pub(crate) access_token: String,
@@ -38,10 +38,8 @@ pub(crate) struct TokenSet {
     pub(crate) scope: Option<String>,
 }
 
-/// Why no tokens were granted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GrantError {
-    /// The provider refuses.
     #[error("{0}")]
     Refused(String),
     #[error(transparent)]
@@ -114,8 +112,8 @@ type Renewal = OnceCell<Result<TokenSet, GrantError>>;
 type RenewalEntry = (u64, Arc<Renewal>);
 
 impl Renewals {
-    /// Renews a refresh token. `renew` asks the provider, once for all concurrent callers with the
-    /// same token.
+    /// Renews a refresh token. `renew` asks the provider, once for all concurrent callers with an
+    /// equal token.
     ///
     /// # Errors
     /// If `renew` fails.

@@ -19,7 +19,7 @@ use super::{Kind, Servers};
 
 use crate::shared::confs::defaults::defaults;
 
-/// Default of `redis_timeout`, in milliseconds.
+/// Timeout in milliseconds if `redis_timeout` is absent.
 const DEFAULT_TIMEOUT_MS: u64 = 1000;
 
 /// Fields that decide where the passwords of a conf are sent.

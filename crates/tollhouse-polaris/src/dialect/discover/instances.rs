@@ -2,8 +2,8 @@
 //! clients. A change of one in ten thousand instances encodes one chunk again.
 //!
 //! A service of few instances caches its whole response in one piece. A larger service caches the
-//! head, and sends the chunks after it, so that a response is never copied whole. An alias has its
-//! own head before the same chunks.
+//! head, and sends the chunks after it, so that a response is never copied whole. An alias has a
+//! separate head before the chunks of its target.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::wire::answer::{discover, put_discover_head};
 use crate::wire::write::{put_nested, put_signed};
 use crate::wire::{Direction, put_discovered_instance, put_discovered_service};
 
-/// Type number of these responses.
+/// Number of the response type "instances".
 const INSTANCE: i32 = 1;
 
 /// Field number of `DiscoverResponse.Direction`.
 const DIRECTION: u32 = 29;
 
-/// Selection of instances.
+/// Selection of instances by health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InstanceFilter {
     All,

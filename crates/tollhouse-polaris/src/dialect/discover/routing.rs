@@ -20,7 +20,7 @@ use crate::wire::write::{put_message, put_nested, put_text_value};
 /// cached it.
 const NO_ROUTING_REVISION: &str = "da39a3ee5e6b4b0d3255bfef95601890afd80709";
 
-/// `Routing.inbounds` and `Routing.outbounds`.
+/// Field numbers of `Routing.inbounds` and `Routing.outbounds`.
 const INBOUNDS: u32 = 3;
 const OUTBOUNDS: u32 = 4;
 

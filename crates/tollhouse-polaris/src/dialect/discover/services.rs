@@ -61,7 +61,8 @@ fn listed_services(chunk: &Chunk<Service>) -> &Bytes {
     })
 }
 
-/// A chunk of aliases as it stands in answers; made at most once for each version of it.
+/// Encoded form of a chunk of aliases in answers; computed at most once for each version of the
+/// chunk.
 fn listed_aliases(chunk: &Chunk<Alias>) -> &Bytes {
     chunk.encoded.get_or_encode(|| {
         let mut out = Vec::new();

@@ -121,7 +121,7 @@ fn described(
     described.collect()
 }
 
-/// Removes the interfaces with the ids of these.
+/// Removes the interfaces whose ids occur in `others`.
 fn remove_interfaces(contract: &mut ServiceContract, others: &[InterfaceDescriptor]) {
     contract.interfaces.retain(|stored| others.iter().all(|other| other.id != stored.id));
 }

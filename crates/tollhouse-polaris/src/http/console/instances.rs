@@ -17,7 +17,7 @@ use tollhouse_registry::{
 };
 
 const MESSAGE: &str = "v1.Instance";
-/// Metadata key under which the console gets the last heartbeat, if it asks for it.
+/// Metadata key under which the console receives the time of the last heartbeat on request.
 const LAST_HEARTBEAT_LABEL: &str = "last-heartbeat-timestamp";
 
 pub(in crate::http) static CREATE: Write = Write::whole(MESSAGE, response::INSTANCE, plan_create);
@@ -216,7 +216,7 @@ fn plan_isolate_host(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     Ok(Plan::commands(commands))
 }
 
-/// Filter of the instance list.
+/// Conditions of a query on the instance list.
 struct Filter<'a> {
     query: &'a Query,
     labels: Vec<(&'a str, &'a str)>,

@@ -63,8 +63,8 @@ calls! {
     FAULT_INJECTIONS: FaultInjection, "v1.FaultInjection", response::DATA;
 }
 
-/// Filters of rules. The list is the same for all kinds, because consoles send filters of other
-/// kinds with an empty value.
+/// Query parameters that filter rules. The list is equal for all kinds, because consoles send
+/// filters of other kinds with an empty value.
 const KEYS: &[&str] = &[
     "id",
     "name",

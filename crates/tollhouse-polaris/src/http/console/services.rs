@@ -33,7 +33,7 @@ pub(in crate::http) static UPDATE: Write = Write::whole(MESSAGE, response::SERVI
 pub(in crate::http) static DELETE: Write = Write::whole(MESSAGE, response::SERVICE, plan_delete);
 pub(in crate::http) static RENEW_TOKEN: Write =
     Write::whole(MESSAGE, response::SERVICE, plan_token);
-/// Filters of services.
+/// Query parameters that filter services.
 const KEYS: &[&str] = &[
     "name",
     "namespace",
@@ -68,7 +68,6 @@ pub(super) fn check_name(name: Option<&str>, code: Code) -> Result<&str, Failure
     name.filter(|name| is_good(name)).ok_or_else(|| code.into())
 }
 
-/// Converts labels to metadata.
 pub(super) fn labels_of(labels: &HashMap<String, String>) -> Metadata {
     labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect()
 }
@@ -187,7 +186,7 @@ fn one_text(view: &ServiceView, number: u32, text: &str) -> Vec<u8> {
     out
 }
 
-/// Filter of the service list.
+/// Conditions of a query on the service list.
 struct Filter<'a> {
     query: &'a Query,
     labels: Vec<(&'a str, &'a str)>,

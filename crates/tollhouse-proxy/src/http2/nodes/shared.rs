@@ -44,11 +44,10 @@ pub struct NodeConnections {
     abandoned: RefCell<VecDeque<Rc<Opening>>>,
 }
 
-/// Connections of one key.
+/// Connections and openings under one key.
 #[derive(Debug, Default)]
 struct SharedConnections {
     connections: Vec<Rc<NodeConnection>>,
-    /// Connections being opened.
     openings: Vec<Rc<Opening>>,
 }
 
@@ -62,7 +61,7 @@ pub(super) struct NodeConnection {
     pub(super) idle_since_ms: Cell<Option<u64>>,
 }
 
-/// A connection being opened.
+/// Connection that is being opened, and the requests that wait for it.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(super) key: PoolKey,
@@ -119,7 +118,7 @@ impl NodeConnections {
         opening
     }
 
-    /// Ends an opening and wakes the requests that wait for it.
+    /// Ends an opening and wakes the requests that wait for the connection.
     pub(super) fn end(&self, opening: &Rc<Opening>) {
         if opening.has_ended.replace(true) {
             return;
@@ -140,7 +139,8 @@ impl NodeConnections {
         self.openings.get()
     }
 
-    /// Notes an opening that no request waits for any more; beyond the bound the oldest of them ends.
+    /// Records an opening that no request waits for any more; beyond the limit the oldest such
+    /// opening ends.
     fn abandon(&self, opening: &Rc<Opening>) {
         let mut abandoned = self.abandoned.borrow_mut();
         abandoned.retain(|other| other.is_abandoned() && !Rc::ptr_eq(other, opening));

@@ -1,5 +1,5 @@
-//! Place of a session among those of its core, and the path of its datagrams: to the node, or to
-//! the queue that waits for one.
+//! Place of a session among those of its core, and the path of its datagrams: to the node, or to a
+//! queue while no node is connected.
 
 use std::future::poll_fn;
 use std::io;
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!((worker.sessions.waiting_bytes.get(), worker.sessions.len()), (0, 0));
     }
 
-    /// Key of `port` at `192.0.2.LAST`.
+    /// Session key of the client `192.0.2.LAST` with this port.
     fn key_at(last: u8, port: u16) -> SessionKey {
         let client = SocketAddr::from((Ipv4Addr::new(192, 0, 2, last), port));
         SessionKey { listener: 0, client }

@@ -11,7 +11,7 @@ use tollhouse_shenyu::lenient;
 
 use crate::handle::{self, HandleError};
 
-/// Most bytes of all stored responses together.
+/// Maximum size of all stored responses together in bytes.
 const BYTES_MAX: usize = 64 << 20;
 
 /// Largest response that is stored, so that a few cannot displace all others.
@@ -20,10 +20,10 @@ pub const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// Estimated overhead of an entry in bytes: its places in two tables.
 const ENTRY_BYTES: usize = 256;
 
-/// Longest lifetime in seconds: one year.
+/// Maximum lifetime in seconds: one year.
 const TIMEOUT_S_MAX: i64 = 31_536_000;
 
-/// Rule of `cache`.
+/// Rule of the plugin `cache`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheRule {
     /// Lifetime of a stored response in milliseconds.
@@ -49,8 +49,7 @@ impl CacheRule {
     ///
     /// # Errors
     ///
-    /// If one of them is not a JSON object of this shape, or a value is unsupported or out of
-    /// range.
+    /// If either is not a JSON object of this shape, or a value is unsupported or out of range.
     pub fn read(handle: Option<&str>, config: Option<&str>) -> Result<Self, HandleError> {
         let config: Config = handle::read(config)?;
         if !matches!(config.cache_type.as_str(), "" | "memory") {
@@ -69,7 +68,7 @@ impl CacheRule {
     }
 }
 
-/// Stored part of a response.
+/// Part of a response that the cache stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CachedResponse<B> {
     /// Value of `Content-Type`, if present.
@@ -82,7 +81,7 @@ pub struct CachedResponse<B> {
 #[derive(Debug)]
 pub struct Cache<B> {
     entries: HashMap<Vec<u8>, Entry<B>, foldhash::fast::RandomState>,
-    /// Keys ordered by last use.
+    /// Keys in the order of their last use.
     order: BTreeMap<u64, Vec<u8>>,
     uses: u64,
     bytes: usize,

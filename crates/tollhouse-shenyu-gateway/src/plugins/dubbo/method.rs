@@ -15,16 +15,16 @@ use crate::shared::rpc::name;
 /// Default timeout of a call in milliseconds.
 const DEFAULT_TIMEOUT_MS: i64 = 3000;
 
-/// Longest timeout that a rule or metadata may set: one hour.
+/// Maximum timeout in milliseconds that a rule or metadata may set: one hour.
 const TIMEOUT_MS_MAX: i64 = 3_600_000;
 
-/// Most retries that a rule or metadata may set.
+/// Maximum number of retries that a rule or metadata may set.
 const RETRIES_MAX: i64 = 100;
 
-/// Most parameters of a method, as in Java.
+/// Maximum number of parameters of a method, as in Java.
 const PARAMETERS_MAX: usize = 255;
 
-/// Settings of a rule.
+/// Settings of a rule of the plugin `dubbo`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DubboRule {
     /// Timeout of a call; `None` leaves it to the method's metadata.
@@ -64,7 +64,6 @@ impl DubboRule {
 /// Dubbo method that can be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DubboMethod {
-    /// Java interface of the service.
     pub service: String,
     pub method: String,
     /// Version of the service; empty for none.
@@ -73,19 +72,16 @@ pub struct DubboMethod {
     pub group: String,
     /// Host and port of the only provider, if the metadata name one.
     pub address: Option<String>,
-    /// Timeout of a call.
     pub timeout: Duration,
     /// Number of retries after the first attempt.
     pub retries: u32,
     parameters: Parameters,
 }
 
-/// Parameters of a method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Parameters {
     /// Types only: the members of a body are the arguments, in order.
     Types(Vec<String>),
-    /// Names and types.
     Named(Vec<(String, String)>),
 }
 
@@ -131,7 +127,6 @@ impl DubboMethod {
         })
     }
 
-    /// Whether the method has parameters.
     pub fn has_parameters(&self) -> bool {
         match &self.parameters {
             Parameters::Types(types) => !types.is_empty(),
@@ -180,7 +175,8 @@ impl DubboMethod {
 }
 
 impl Parameters {
-    /// Parses `java.lang.String,int` or `{"name": "java.lang.String"}`.
+    /// Parses a list of types (`java.lang.String,int`), or names with types (`{"name":
+    /// "java.lang.String"}`).
     fn read(text: &str) -> Option<Self> {
         let text = text.trim();
         if text.starts_with('{') {

@@ -14,7 +14,7 @@ use crate::shared::rpc::name;
 /// Default timeout of a call in milliseconds.
 const DEFAULT_TIMEOUT_MS: i64 = 5000;
 
-/// Longest timeout that metadata may set: one hour.
+/// Maximum timeout in milliseconds that metadata may set: one hour.
 const TIMEOUT_MS_MAX: i64 = 3_600_000;
 
 /// Suffix of service names that accept JSON messages, from ShenYu's server-side library.
@@ -23,7 +23,7 @@ const JSON_SERVICE: &str = "JSON";
 /// Tag of field 1 with a length prefix (protobuf encoding, "Message Structure").
 const JSON_FIELD: u8 = 0x0a;
 
-/// Most messages of one request; each becomes a separate frame.
+/// Maximum number of messages of one request; each becomes a separate frame.
 const MESSAGES_MAX: usize = 10_000;
 
 /// gRPC method that can be called.
@@ -31,9 +31,8 @@ const MESSAGES_MAX: usize = 10_000;
 pub struct GrpcMethod {
     /// Path of the method on the server.
     pub path: String,
-    /// Most messages of a call; further ones are ignored, as in ShenYu.
+    /// Maximum number of messages of a call; further ones are ignored, as in ShenYu.
     pub messages_max: usize,
-    /// Timeout of a call.
     pub timeout: Duration,
 }
 

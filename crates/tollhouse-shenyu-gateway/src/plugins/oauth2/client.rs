@@ -16,16 +16,14 @@ const CALLBACK: &str = "/login/oauth2/code/shenyu";
 /// Least length of the session secret.
 const SESSION_SECRET_CHARS_MIN: usize = 16;
 
-/// OAuth client and its provider.
+/// OAuth client of the gateway, and its provider.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OAuth2Client {
-    /// Client id at the provider.
     pub client_id: String,
-    /// Client secret at the provider.
     pub client_secret: String,
     /// Secret that encrypts session cookies.
     pub session_secret: String,
-    /// Scopes requested at login.
+    /// Scopes that a login requests.
     pub scope: String,
     /// URI that the provider redirects browsers back to.
     pub redirect_uri: String,
@@ -34,18 +32,15 @@ pub struct OAuth2Client {
     pub provider: OAuth2Provider,
 }
 
-/// Endpoints of a provider.
+/// Endpoints of the OAuth provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OAuth2Provider {
     /// Discovered from the metadata document of this issuer.
     Issuer(String),
-    /// Configured explicitly.
+    /// Addresses in the configuration.
     Addresses {
-        /// Authorization endpoint.
         authorization_url: String,
-        /// Token endpoint.
         token_url: String,
-        /// User info endpoint.
         user_info_url: Option<String>,
         /// URL of the keys (JWK set) that sign ID tokens.
         jwk_set_url: Option<String>,

@@ -12,24 +12,24 @@ use tollhouse_shenyu::lenient;
 
 use crate::handle::{self, HandleError};
 
-/// Most keys that a rule counts separately. Further keys share one count, so that clients cannot
-/// evade the limit by changing their key.
+/// Maximum number of keys that a rule counts separately. Further keys share one count, so that
+/// clients cannot evade the limit by changing their key.
 const KEYS_MAX: usize = 100_000;
 
-/// Longest key in bytes. Longer ones are cut, because clients choose them.
+/// Maximum length of a key in bytes. Longer ones are cut, because clients choose them.
 const KEY_BYTES_MAX: usize = 128;
 
 /// Key of the shared count beyond [`KEYS_MAX`].
 const SHARED_KEY: &str = "";
 
-/// Rule of `rateLimiter`.
+/// Rule of the plugin `rateLimiter`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimiterRule {
     algorithm: Algorithm,
-    /// Rate per second.
+    /// Number of tokens added per second.
     replenish: f64,
     burst: f64,
-    /// Cost of one request.
+    /// Number of tokens that a request takes.
     cost: f64,
     /// Whether each client address is counted separately.
     by_address: bool,
@@ -136,7 +136,6 @@ impl LimiterRule {
     }
 }
 
-/// Counts of a rule.
 #[derive(Debug)]
 pub struct Limiter {
     rule: LimiterRule,

@@ -28,7 +28,8 @@ use crate::shared::digest::{hmac_md5, md5, upper_hex};
 /// (`sign.delay`).
 pub const DEFAULT_DELAY_MINUTES: u32 = 5;
 
-/// Longest `ShenYu-Authorization`. Three short members in base64 and a signature take 300 bytes.
+/// Maximum length of `ShenYu-Authorization` in bytes. Three short members in base64 and a signature
+/// take 300.
 const TOKEN_BYTES_MAX: usize = 4096;
 
 const BAD_VERSION: Answer = Answer::SignRefused("sign version does not exist or is wrong!");
@@ -37,7 +38,7 @@ const NO_APP: Answer = Answer::SignRefused("sign appKey does not exist.");
 const NO_PATH: Answer = Answer::SignRefused("you have not configured the sign path.");
 const UNEQUAL: Answer = Answer::SignRefused("signature value is error!");
 
-/// Signed parts of a request.
+/// Parts of a request that a signature covers.
 #[derive(Debug, Clone, Copy)]
 pub struct SignedRequest<'a> {
     /// Headers with the signature.
@@ -46,7 +47,7 @@ pub struct SignedRequest<'a> {
     pub path: &'a str,
     /// Original query, percent-decoded, without the question mark.
     pub query: Option<&'a str>,
-    /// Original query, still percent-encoded.
+    /// Query as the client sent it, still percent-encoded.
     pub raw_query: &'a str,
     /// Body, if the rule has `signRequestBody`; version 1 then signs the query parameters too.
     pub body: Option<&'a [u8]>,
@@ -59,19 +60,18 @@ pub struct SignedRequest<'a> {
 /// Headers of a signed request; absent ones are empty.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SignHeaders<'a> {
-    /// `version`
+    /// Value of the header `version`.
     pub version: &'a str,
-    /// `appKey` (version 1)
+    /// Value of the header `appKey` (version 1).
     pub app_key: &'a str,
     /// `timestamp` (version 1): milliseconds since 1970
     pub timestamp: &'a str,
-    /// `sign` (version 1)
+    /// Value of the header `sign` (version 1).
     pub sign: &'a str,
-    /// `ShenYu-Authorization`, else `Authorization` (version 2)
+    /// Value of `ShenYu-Authorization`, or else of `Authorization` (version 2).
     pub authorization: &'a str,
 }
 
-/// Application that signed a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signer<'a> {
     pub app_key: &'a str,
@@ -79,7 +79,7 @@ pub struct Signer<'a> {
     pub app_param: Option<&'a str>,
 }
 
-/// Rule of `sign`.
+/// Rule of the plugin `sign`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SignRule {
@@ -95,7 +95,7 @@ impl SignRule {
     }
 }
 
-/// Applications that may sign requests.
+/// Applications that may sign requests, by their keys.
 #[derive(Debug, Default)]
 pub struct Applications {
     by_key: HashMap<String, Application, foldhash::fast::RandomState>,

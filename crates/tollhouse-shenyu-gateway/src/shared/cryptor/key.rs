@@ -13,13 +13,13 @@ use super::small_rsa::{PrivateKey, PublicKey};
 /// Bytes of a block that the padding takes.
 const PADDING_BYTES: usize = 11;
 
-/// A key that encrypts.
+/// Public key with which values are encrypted.
 pub(super) enum Public {
     Large(Pkcs1PublicEncryptingKey),
     Small(PublicKey),
 }
 
-/// A key that decrypts.
+/// Private key with which values are decrypted.
 pub(super) struct Private {
     key: PrivateSize,
     /// Key for the substitutes of badly padded texts.
@@ -93,9 +93,9 @@ impl Private {
         Ok(Self { key, made_up: hmac::Key::new(hmac::HMAC_SHA256, seed.as_ref()) })
     }
 
-    /// Decrypts a text; `None` if it cannot be a block of this key. A badly padded block decrypts to a made-up
-    /// text, always the same one: a caller that could tell bad padding from good could decrypt without the
-    /// key, block by block (Bleichenbacher 1998).
+    /// Decrypts a text; `None` if it cannot be a block of this key. A badly padded block decrypts
+    /// to a made-up text, which is constant for the block: a caller that could tell bad padding
+    /// from good could decrypt without the key, block by block (Bleichenbacher 1998).
     pub(super) fn decrypt(&self, text: &str) -> Option<String> {
         let bytes = match &self.key {
             PrivateSize::Large(key) => key.key_size_bytes(),

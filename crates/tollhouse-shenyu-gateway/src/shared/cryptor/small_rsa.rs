@@ -25,7 +25,7 @@ pub(super) struct PublicKey {
     exponent: BigUint,
 }
 
-/// The same with the private exponent.
+/// Private key: the public key with the private exponent.
 pub(super) struct PrivateKey {
     public: PublicKey,
     exponent: BigUint,

@@ -14,10 +14,10 @@ use crate::handle::{self, HandleError};
 /// Default topic, as proposed by ShenYu's form.
 const TOPIC: &str = "shenyu-access-logging";
 
-/// Most bootstrap brokers that are read; they only serve to find the others.
+/// Maximum number of bootstrap brokers that are read; they only serve to find the others.
 const BROKERS_MAX: usize = 64;
 
-/// Kafka topic for records.
+/// Kafka topic that receives access records.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct KafkaTopic {
     /// Bootstrap brokers: host names or addresses, IPv6 without brackets, and ports.
@@ -27,14 +27,12 @@ pub struct KafkaTopic {
     pub is_encrypted: bool,
     /// SASL credentials; `None` for anonymous access.
     pub login: Option<KafkaLogin>,
-    /// Most records waiting for delivery.
+    /// Maximum number of records that wait for delivery.
     pub waiting_max: usize,
 }
 
-/// SASL credentials.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct KafkaLogin {
-    /// SASL mechanism.
     pub mechanism: Mechanism,
     pub user: String,
     pub password: String,
@@ -91,8 +89,8 @@ impl KafkaTopic {
     ///
     /// # Errors
     ///
-    /// If one of them is not a JSON object of this shape, names no broker or an invalid topic, or
-    /// uses an unsupported setting.
+    /// If either is not a JSON object of this shape, names no broker or an invalid topic, or uses
+    /// an unsupported setting.
     pub fn read(
         config: Option<&str>,
         selector: Option<&str>,

@@ -29,16 +29,16 @@ const QUEUED_MAX: usize = QUEUED_KIB_MAX / QUEUED_KIB_MIN + 16;
 /// does not wait too long for the others.
 const GROUP_OPERATIONS_MAX: usize = OPERATIONS_MAX;
 
-/// Command to the thread.
+/// Command to the writer thread.
 pub(super) enum Command {
     Commit(Request),
     Lease(LeaseRequest),
-    /// The clock was moved.
+    /// The clock of a test was moved, so entries may have expired.
     Wake,
     Close,
 }
 
-/// A transaction to commit.
+/// Transaction that waits for the writer thread.
 pub(super) struct Request {
     pub(super) transaction: Transaction,
     pub(super) reply: oneshot::Sender<Result<Committed, StoreError>>,
@@ -46,7 +46,7 @@ pub(super) struct Request {
     pub(super) share: OwnedSemaphorePermit,
 }
 
-/// An operation on a lease.
+/// Operation on a lease that waits for the writer thread.
 pub(super) struct LeaseRequest {
     pub(super) action: LeaseAction,
     pub(super) reply: oneshot::Sender<Result<LeaseId, StoreError>>,
@@ -61,7 +61,6 @@ pub(super) enum LeaseAction {
     Revoke(LeaseId),
 }
 
-/// Handle of the writer thread.
 pub(super) struct WriterHandle {
     commands: SyncSender<Command>,
     shares: Arc<Semaphore>,
@@ -69,7 +68,6 @@ pub(super) struct WriterHandle {
 }
 
 impl WriterHandle {
-    /// Starts the thread.
     pub(super) fn start(
         file: StoreFile,
         path: PathBuf,
@@ -142,7 +140,7 @@ impl Drop for WriterHandle {
     }
 }
 
-/// Commands that are executed together.
+/// Commands that the writer executes in one transaction of SQLite.
 #[derive(Default)]
 pub(super) struct Group {
     pub(super) requests: Vec<Request>,

@@ -28,14 +28,13 @@ use std::time::Duration;
 /// Time between attempts to expire entries after a failure, such as a full disk.
 const EXPIRY_RETRY: Duration = Duration::from_secs(1);
 
-/// State of the writer thread.
 pub(super) struct Writer {
     connection: Connection,
     path: PathBuf,
     commands: Receiver<Command>,
     history: Arc<History>,
     clock: Clock,
-    /// The newest revision on disk.
+    /// Revision of the newest commit on disk.
     newest: Revision,
     /// Time of the next expiry, in milliseconds of Unix time.
     expiry_ms: Option<u64>,

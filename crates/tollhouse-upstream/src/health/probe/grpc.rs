@@ -114,7 +114,6 @@ async fn write(stream: &mut Stream, codec: &mut Connection) -> io::Result<()> {
     poll_fn(|context| stream.poll_flush(context)).await
 }
 
-/// Response received so far.
 #[derive(Debug, Default)]
 struct Answer {
     http_status: u16,

@@ -21,11 +21,11 @@ pub(super) struct References {
     ids: BTreeMap<Kind, Vec<Id>>,
     /// Kinds whose list is unreadable; references to them are not checked.
     unknown: Vec<Kind>,
-    /// Services without an upstream.
+    /// Services that name no upstream.
     bare_services: Vec<Id>,
     /// Metadata of plugins, by plugin name.
     metadata: BTreeMap<String, Value>,
-    /// Valid definitions of gRPC services.
+    /// Definitions of gRPC services that are valid.
     protos: Protos,
     /// Ssl objects by the host names that they serve.
     owners: BTreeMap<String, Vec<Id>>,
@@ -34,7 +34,7 @@ pub(super) struct References {
 /// Plugin whose confs refer to definitions of gRPC services.
 const TRANSCODE: &str = "grpc-transcode";
 
-/// A reference to check.
+/// Reference to another object, which must exist.
 struct Name<'a> {
     kind: Kind,
     id: Option<&'a Id>,

@@ -13,7 +13,7 @@ use crate::cli::problems;
 /// Maximum number of problems printed per file; further ones are only counted.
 const PROBLEMS_SHOWN_MAX: usize = 1_000;
 
-/// Report on all files.
+/// Text of the report on all checked files.
 #[derive(Debug)]
 pub(super) struct Report {
     text: String,
@@ -40,7 +40,6 @@ impl Report {
         self.file(name, "", &Problems::from_iter([problem]), "");
     }
 
-    /// Adds a bootstrap file.
     pub(super) fn bootstrap(&mut self, name: &str, problems: &Problems) {
         self.file(name, " (bootstrap)", problems, "");
     }

@@ -22,7 +22,7 @@ use super::references::References;
 /// Last line of a complete YAML document.
 const END: &str = "#END";
 
-/// Result of checking a document.
+/// Objects and problems of a checked document.
 #[derive(Debug, Default)]
 pub(super) struct CheckResult {
     /// Number of objects by kind, invalid ones included.
@@ -31,7 +31,7 @@ pub(super) struct CheckResult {
     pub(super) shenyu: Vec<ShenyuItem>,
     /// Path and `server_port` of each stream route.
     pub(super) stream_routes: Vec<(String, Option<u16>)>,
-    /// All problems, in document order.
+    /// Problems of the document, in its order.
     pub(super) problems: Problems,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Surrounding<'a> {
     pub(super) environment: Environment<'a>,
     /// Variables that objects may refer to as `$env://NAME`.
     pub(super) listed: Environment<'a>,
-    /// Plugins that may be unknown.
+    /// Plugins that this build need not know.
     pub(super) skipped_plugins: &'a [String],
 }
 

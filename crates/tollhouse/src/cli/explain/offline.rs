@@ -15,10 +15,10 @@ use tollhouse_router::Mode;
 
 use super::ExplainInput;
 
-/// View of the configuration.
+/// Variant of the configuration that is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
-    /// As the data plane serves it.
+    /// Configuration as the data plane serves it.
     AsServed,
     /// With disabled routes enabled, and hosts checked as an ordinary condition, to show what
     /// prevents a match.

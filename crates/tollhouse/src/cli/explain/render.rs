@@ -19,7 +19,7 @@ const CANDIDATES_SHOWN_MAX: usize = 20;
 /// Maximum number of nodes listed per upstream.
 const NODES_SHOWN_MAX: usize = 50;
 
-/// Width of the label column.
+/// Width of the label column in characters.
 const LABEL_CHARS: usize = 12;
 
 /// Page of lines, each with a label and a text.

@@ -18,7 +18,7 @@ use self::carry::Conversion;
 use crate::cli::check;
 use crate::cli::configuration::Configuration;
 
-/// Files in reading order.
+/// Files of the folder, in the order in which they are read.
 const FILES: [&str; 2] = ["upstream.conf", "vhosts.conf"];
 
 /// Arguments of `import ngxway`.
@@ -38,11 +38,11 @@ pub struct NgxwayArguments {
     pub(super) yes: bool,
 }
 
-/// Result of reading ngxway's files.
+/// Document converted from ngxway's files, with a list of what was left out.
 pub(super) struct Import {
-    /// Path of the folder.
+    /// Path of ngxway's folder.
     pub(super) name: String,
-    /// The document, or its problems.
+    /// Converted document, or the problems that prevent the conversion.
     pub(super) document: Result<Document, Problems>,
     /// Routes that are switched off because their protection is not carried over.
     pub(super) unprotected: Vec<String>,

@@ -1,7 +1,7 @@
 //! Targets of an import: the configured store, or an Admin API.
 //!
 //! The store of a data directory is locked from before the comparison until everything is written.
-//! An etcd (`whole.rs`) and an Admin API may be written by others at the same time.
+//! An etcd (`whole.rs`) and an Admin API may be written by others meanwhile.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,7 +22,6 @@ use tollhouse_control::feed::import_marker::ImportMarker;
 use tollhouse_control::secrets;
 use tollhouse_store::Batches;
 
-/// Target of an import.
 pub(super) enum Target {
     /// The configured store, opened for writing.
     Store(OwnStore),
@@ -81,7 +80,7 @@ impl Target {
         }
     }
 
-    /// Returns the target's name for messages.
+    /// Returns the path or URL of the target for messages.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Store(store) => store.name.clone(),
@@ -91,7 +90,6 @@ impl Target {
     }
 }
 
-/// A store opened for writing.
 pub(super) struct OwnStore {
     name: String,
     prefix: String,

@@ -34,7 +34,6 @@ pub struct ListArguments {
     json: bool,
 }
 
-/// Prints the list.
 pub fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     let bootstrap = match arguments.gateway.load() {
         Ok(bootstrap) => bootstrap,

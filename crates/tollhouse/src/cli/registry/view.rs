@@ -14,7 +14,7 @@ pub struct Service {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Numbers of instances.
+/// Number of instances, in total and by state.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct InstanceCounts {
@@ -50,7 +50,7 @@ pub struct Instance {
     pub create_time: u64,
 }
 
-/// Heartbeats of an instance.
+/// Time of the last heartbeat and number of heartbeats of an instance.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct HeartbeatCounts {
@@ -66,7 +66,7 @@ pub struct Alias {
     pub target: Name,
 }
 
-/// Full name of a service.
+/// Namespace and name of a service.
 #[derive(Debug, Clone, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(default)]
 pub struct Name {
@@ -74,7 +74,7 @@ pub struct Name {
     pub name: String,
 }
 
-/// Status of the registry.
+/// Answer of `/registry/v1/status`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Status {
@@ -86,7 +86,6 @@ pub struct Status {
     pub counted: Counters,
 }
 
-/// Listener addresses.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Listeners {
@@ -94,7 +93,6 @@ pub struct Listeners {
     pub http: Vec<String>,
 }
 
-/// Counters since the start.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Counters {
@@ -112,7 +110,7 @@ impl Instance {
         }
     }
 
-    /// Returns host and port.
+    /// Returns `host:port`, with brackets around an IPv6 address.
     pub fn address(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)

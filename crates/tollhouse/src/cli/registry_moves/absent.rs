@@ -9,14 +9,14 @@ use tollhouse_registry::Object;
 
 use super::tally::LineList;
 
-/// Handling of such objects.
+/// Handling of registered objects that the source does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absent {
     /// Ignored, because a file may contain a part of a registry.
     Ignored,
-    /// Listed in the output.
+    /// The objects are listed in the output.
     Named,
-    /// Removed.
+    /// The objects are removed.
     Removed,
 }
 

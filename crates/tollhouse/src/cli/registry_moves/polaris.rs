@@ -124,9 +124,9 @@ impl PolarisSource {
     }
 }
 
-/// A page of rows.
+/// Page of rows of one table, with their details.
 pub struct Rows {
-    /// Kind of objects.
+    /// Table from which the rows come.
     pub part: &'static Part,
     pub rows: Vec<Row>,
     /// Rows of another table that belong to them.

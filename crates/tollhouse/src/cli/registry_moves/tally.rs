@@ -10,7 +10,7 @@ use super::source::LeftOut;
 /// Maximum number of listed objects that are left out; further ones are counted.
 const NAMED_MAX: usize = 50;
 
-/// Counted effects; see the module.
+/// Number of created, changed and unchanged objects by kind, and the objects that were refused.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     kinds: BTreeMap<&'static str, [u64; 3]>,
@@ -77,7 +77,6 @@ impl Tally {
         self.faults.count > 0
     }
 
-    /// Formats the summary.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (kind, [created, changed, unchanged]) in &self.kinds {

@@ -19,14 +19,14 @@ use super::tally::Tally;
 use crate::cli::admin_client::{AdminClient, refusal};
 use crate::cli::gateway::way_through;
 
-/// Hint after an interrupted import.
+/// Hint printed after an interrupted import.
 const REPEAT: &str =
     "repeat the import once the reason is gone: what is there already is passed over";
 
 /// Maximum size of a call to an Admin API in bytes, below the API's own limit.
 const CALL_BYTES_MAX: usize = 1_200_000;
 
-/// Result of a rehearsal.
+/// Effects that an import would have.
 #[derive(Default)]
 pub struct RehearsalResult {
     /// Effects on the objects.
@@ -112,7 +112,6 @@ impl OpenRegistry {
         Ok(Self { registry, runtime })
     }
 
-    /// Writes all objects.
     pub fn write(&self, source: &mut dyn Source) -> anyhow::Result<Tally> {
         let mut tally = Tally::default();
         source.rewind()?;

@@ -17,7 +17,7 @@ const FIRST_PASSWORD: &str = "123456";
 /// First bytes of a zip file.
 const ZIP: &[u8] = b"PK";
 
-/// A session with an admin.
+/// Session with a running ShenYu admin.
 pub(super) struct Remote {
     client: AdminClient,
 }

@@ -19,7 +19,7 @@ use crate::protocol::http2::intake::{Flow, Intake};
 const WINDOW_BYTES: u32 = (1 << 31) - 1;
 
 /// Permitted rate of the peer's resets, pings and window updates: that of a correct server at full
-/// speed. Each of them costs no more than a response.
+/// speed. Handling such a frame costs no more than a response.
 const FRAME_RATE: Rate = Rate { burst: 1_000_000, per_second: 1_000_000 };
 
 /// Stream limit before the peer's settings arrive: the minimum recommended in RFC 9113, section
@@ -32,7 +32,7 @@ pub(super) struct State {
     pub(super) fields: Fields,
     /// Error code of the peer's GOAWAY.
     pub(super) goodbye: Option<ErrorCode>,
-    /// Failure that ended the connection.
+    /// Failure that ended the connection, if it has ended.
     pub(super) end: Option<Failure>,
     /// Whether opening streams has stopped for good.
     pub(super) is_left: bool,

@@ -17,27 +17,26 @@ const KEYS_MAX: usize = 64;
 
 /// Shortest RSA modulus in bytes: 2048 bits, the least that providers publish today.
 const MODULUS_BYTES_MIN: usize = 256;
-/// Longest RSA modulus in bytes; longer ones make verification too expensive.
+/// Maximum length of an RSA modulus in bytes; longer ones make verification too expensive.
 const MODULUS_BYTES_MAX: usize = 1_024;
 
-/// Published keys of a signer.
+/// Public keys that a signer publishes (JSON Web Key Set, RFC 7517).
 #[derive(Debug, Default)]
 pub(crate) struct KeySet {
     keys: Vec<PublishedKey>,
 }
 
-/// Result of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signature {
     /// Made by a key of the set.
     Good,
     /// Not made by any eligible key.
     Bad,
-    /// No eligible key exists.
+    /// No key has the algorithm and id of the token.
     UnknownKey,
 }
 
-/// JSON form of a key.
+/// Key as in the JSON of the key set.
 #[derive(Deserialize)]
 struct KeyDocument {
     kty: String,

@@ -1,6 +1,6 @@
 //! Plugin `rateLimiter` with counts in Redis, so that several gateways share them: the servers and
-//! the scripts to run. Keys, values and expiry times match ShenYu's own scripts, so that its
-//! gateways share the same counts. Performs no IO.
+//! the scripts to run. Keys, values and expiry times match ShenYu's own scripts, so that ShenYu's
+//! gateways share these counts. Performs no IO.
 
 use serde::Deserialize;
 
@@ -9,24 +9,22 @@ use tollhouse_shenyu::lenient;
 
 use crate::handle::{self, HandleError};
 
-/// Default port of a server.
+/// Port of a server that is configured without one.
 const DEFAULT_PORT: u16 = 6379;
 
-/// Most servers in one configuration.
+/// Maximum number of servers in one configuration.
 const SERVERS_MAX: usize = 64;
 
 /// Redis servers that hold the counts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisServers {
-    /// Deployment mode of the servers.
     pub mode: RedisMode,
     /// Host and port of each server.
     pub addresses: Vec<(String, u16)>,
     /// Name of the master, for sentinels.
     pub master: String,
-    /// Password; empty for none.
+    /// Password of the servers; empty for none.
     pub password: String,
-    /// Number of the database.
     pub database: i64,
 }
 
@@ -36,14 +34,12 @@ impl std::fmt::Debug for RedisServers {
     }
 }
 
-/// Deployment mode of Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedisMode {
-    /// A single server.
     Standalone,
-    /// Sentinels name the current master.
+    /// Sentinels, which name the current master.
     Sentinel,
-    /// The key determines the server.
+    /// Cluster, in which the key determines the server.
     Cluster,
 }
 
@@ -119,9 +115,9 @@ fn address(index: usize, url: &str) -> Result<(String, u16), HandleError> {
 /// Script with its keys and arguments. Its first result is 0 if the request is refused.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScriptCall {
-    /// Lua source for `EVAL`.
+    /// Source of the script in Lua, for `EVAL`.
     pub script: &'static str,
-    /// Keys of the script; both belong to the same server of a cluster.
+    /// Keys of the script; both belong to one server of a cluster.
     pub keys: [String; 2],
     /// Rate, burst, time in seconds, and cost.
     pub arguments: [f64; 4],

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::syntax::Directive;
 
-/// Directives that refuse some requests.
+/// Directives of nginx that refuse some requests.
 const PROTECTING: &[&str] = &[
     "auth_basic",
     "auth_jwt",

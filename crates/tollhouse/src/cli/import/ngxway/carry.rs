@@ -9,7 +9,7 @@ use super::syntax::{self, Directive};
 /// Reads an included file; `None` if it cannot be found.
 pub(super) type ReadIncluded<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Result of the conversion.
+/// Objects converted from nginx's directives.
 #[derive(Default)]
 pub(super) struct Conversion {
     pub(super) routes: Vec<Value>,

@@ -27,7 +27,7 @@ const SLOWNESS_MAX: f64 = 1.5;
 /// Maximum number of examples per finding; further ones are only counted.
 const EXAMPLES_MAX: usize = 3;
 
-/// Facts to judge.
+/// Answers of the gateway from which findings are derived.
 #[derive(Debug, Default)]
 pub struct Facts {
     pub status: Status,
@@ -111,7 +111,6 @@ fn instances(facts: &Facts, found: &mut Vec<Finding>) {
     }
 }
 
-/// Possible problem of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Ailment {
     Unhealthy,

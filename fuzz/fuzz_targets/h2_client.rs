@@ -20,7 +20,7 @@ fn client() -> Connection {
     for (method, ends) in [(&b"GET"[..], true), (b"HEAD", true), (b"POST", false)] {
         let (scheme, authority, path) = (&b"http"[..], &b"a"[..], &b"/"[..]);
         let line = RequestLine { method, scheme, authority, path, protocol: b"" };
-        client.open(&line, [], ends).expect("the peer has set no limit yet");
+        client.open(&line, [], ends.into()).expect("the peer has set no limit yet");
     }
     client
 }

@@ -25,8 +25,8 @@ fuzz_target!(|data: &[u8]| {
         let mut out = Vec::new();
         encoder.begin(&mut out);
         for (name, value, is_sensitive) in &fields {
-            let outcome =
-                encoder.field(name, value, *is_sensitive, &mut out, |_, _| Ok::<_, ()>(()));
+            let field = Field { is_sensitive: *is_sensitive, ..Field::new(name, value) };
+            let outcome = encoder.field(field, &mut out, |_, _| Ok::<_, ()>(()));
             assert_eq!(outcome, Ok(()));
         }
         let mut again = Vec::new();

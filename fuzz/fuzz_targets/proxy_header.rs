@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollhouse_net::proxy_protocol::{HEADER_BYTES_MAX, Said, Version, parse, write};
+use tollhouse_net::proxy_protocol::{HEADER_BYTES_MAX, ProxyHeader, Version, parse, write};
 
 fuzz_target!(|data: &[u8]| {
     let whole = parse(data);
@@ -16,7 +16,7 @@ fuzz_target!(|data: &[u8]| {
     }
     let Ok(Some(header)) = whole else { return };
     assert!(header.length <= data.len().min(HEADER_BYTES_MAX));
-    if let Said::Proxied { source, destination } = header.said {
+    if let ProxyHeader::Proxied { source, destination } = header.said {
         for version in [Version::V1, Version::V2, Version::V2Datagram] {
             let mut bytes = Vec::new();
             write(version, source, destination, &mut bytes);

@@ -1,6 +1,6 @@
 //! An HTTP/2 connection that receives arbitrary bytes, with an application that answers everything.
 
-use tollhouse_h2::{Connection, ConnectionError, Event, Limits};
+use tollhouse_h2::{Connection, ConnectionError, EndStream, Event, Limits};
 
 /// Memory limit in bytes for a connection whose output is read.
 const MEMORY_BYTES_MAX: usize = 4 << 20;
@@ -52,8 +52,8 @@ fn answer(connection: &mut Connection, event: Event<'_>) {
 
 /// Answers the request if possible, and releases the stream.
 fn finish(connection: &mut Connection, stream: tollhouse_h2::StreamId) {
-    if connection.respond(stream, 200, [], false).is_ok() {
-        let _ = connection.send_data(stream, b"hello", true);
+    if connection.respond(stream, 200, [], EndStream::No).is_ok() {
+        let _ = connection.send_data(stream, b"hello", EndStream::Yes);
     }
     connection.release(stream);
 }

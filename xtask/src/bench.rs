@@ -15,7 +15,6 @@ pub(crate) struct BenchArguments {
     arguments: Vec<OsString>,
 }
 
-/// Runs `cargo x bench`.
 pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
     start(&arguments.arguments)
 }

@@ -15,7 +15,6 @@ pub(crate) struct CiArguments {
     only: Vec<String>,
 }
 
-/// Result of one step.
 enum Outcome {
     Passed,
     Failed(String),
@@ -51,7 +50,6 @@ const STEPS: &[Step] = &[
     Step { name: "gate", cargo: "x bench --gate", needs: Need::Nothing },
 ];
 
-/// Runs `cargo x ci`.
 pub(crate) fn run(arguments: &CiArguments) -> Result<()> {
     for name in &arguments.only {
         if !STEPS.iter().any(|step| step.name == name) {

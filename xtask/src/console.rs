@@ -15,7 +15,7 @@ use crate::shell;
 
 mod first_load;
 
-/// Folder of the sources.
+/// Folder with the console's sources.
 const SOURCES: &str = "console";
 
 /// Folder of the built files, which are committed.

@@ -24,10 +24,9 @@ pub(crate) struct DistArguments {
     profile: Option<PathBuf>,
 }
 
-/// Cargo profile of published binaries.
+/// Profile of cargo for published programs.
 const CARGO_PROFILE: &str = "dist";
 
-/// Runs `cargo x dist`.
 pub(crate) fn run(arguments: &DistArguments) -> Result<()> {
     let build = Build::new()?;
     let profile = match &arguments.profile {
@@ -66,7 +65,7 @@ fn train(build: &Build) -> Result<PathBuf> {
     Ok(profile)
 }
 
-/// Build settings of this machine.
+/// Target triple and folders for a build on this machine.
 struct Build {
     /// The triple to build for. It is given even though it is the machine's own, because cargo then
     /// keeps the flags from build scripts and procedural macros.

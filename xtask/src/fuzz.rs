@@ -21,7 +21,6 @@ pub(crate) struct FuzzArguments {
 /// Largest useful input; every parser refuses heads far smaller than this.
 const INPUT_BYTES_MAX: u32 = 65_536;
 
-/// Runs `cargo x fuzz`.
 pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
     let targets = targets()?;
     let chosen: Vec<&String> = match &arguments.target {

@@ -23,7 +23,6 @@ pub(crate) struct GenerateArguments {
     check: bool,
 }
 
-/// Runs `cargo x gen`.
 pub(crate) fn run(arguments: &GenerateArguments) -> Result<()> {
     if arguments.check {
         let stale = stale_pages()?;

@@ -102,7 +102,6 @@ pub(crate) struct Environment {
     pub(crate) peers: Option<PathBuf>,
 }
 
-/// Runs `cargo x install`.
 pub(crate) fn run() -> Result<()> {
     let environment = prepare()?;
     if environment.missing.is_empty() {

@@ -90,7 +90,7 @@ fn built_programs() -> PathBuf {
     configured.unwrap_or_else(|| workspace_root().join("target")).join(BUILT_PROGRAMS)
 }
 
-/// Checks whether `cargo <name>` exists.
+/// Checks whether a program `cargo-<name>` exists.
 pub(crate) fn has_cargo_command(name: &str) -> bool {
     find_program(&format!("cargo-{name}")).is_some()
         || home_cargo_bin().is_some_and(|folder| folder.join(format!("cargo-{name}")).is_file())
@@ -103,7 +103,6 @@ fn home_cargo_bin() -> Option<PathBuf> {
     Some(home.join("bin"))
 }
 
-/// Returns cargo's target folder.
 pub(crate) fn target_directory() -> Result<PathBuf> {
     let text = capture(&mut cargo(&["metadata", "--format-version=1", "--no-deps", "--offline"]))?;
     let metadata: serde_json::Value = serde_json::from_str(&text)?;

@@ -22,7 +22,6 @@ pub(crate) struct TestArguments {
     rest: Vec<String>,
 }
 
-/// Number of tests by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     passed: u64,
@@ -31,7 +30,6 @@ pub(crate) struct Counts {
     filtered: u64,
 }
 
-/// Runs `cargo x test`.
 pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     let environment = if arguments.no_install {
         Environment { missing: Vec::new(), python: None, peers: None }

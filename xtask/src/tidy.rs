@@ -1,5 +1,5 @@
-//! `cargo x tidy`: the house rules that no compiler checks, each a small pure function in its own
-//! file.
+//! `cargo x tidy`: the house rules that no compiler checks, each a small pure function in a
+//! separate file.
 //!
 //! A check takes text and returns findings. This file only passes the tree to the checks and prints
 //! the findings: the place, the problem, the reason and the remedy.
@@ -44,7 +44,6 @@ pub(crate) struct TidyArguments {
     shrink: bool,
 }
 
-/// Runs `cargo x tidy`.
 pub(crate) fn run(arguments: &TidyArguments) -> Result<()> {
     if arguments.shrink {
         let tree = Tree::read(&shell::workspace_root())?;

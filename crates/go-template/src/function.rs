@@ -20,19 +20,18 @@ pub(super) struct Context<'r> {
 
 type Call = for<'v> fn(&mut Context<'_>, &[Value<'v>]) -> Result<Value<'v>, Fault>;
 
-/// Origin of a function.
+/// Source of a function, by which [`Functions`](crate::Functions) selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// Part of the template language.
+    /// The template language itself defines the function.
     Builtin,
-    /// Taken from ghz or sprig.
+    /// The function comes from ghz or sprig.
     Library,
 }
 
 pub(super) struct Function {
     name: &'static str,
     origin: Origin,
-    /// Minimum number of arguments.
     count_min: usize,
     /// Maximum number of arguments; `None` for any number.
     count_max: Option<usize>,

@@ -7,7 +7,7 @@ pub mod json;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Appends a number like `%v`: the shortest digits that read back to the same number, with an
+/// Appends a number as Go's `%v` does: the shortest digits that read back to this number, with an
 /// exponent below 0.0001 and from a million on.
 pub fn put_float(number: f64, out: &mut String) {
     const PLAIN: std::ops::Range<f64> = 1e-4..1e6;
@@ -29,7 +29,7 @@ pub fn put_exponent(written: &str, out: &mut String) {
     write!(out, "{digits}e{sign}{exponent:0>2}").expect("a string takes any text");
 }
 
-/// Formats a number like `%v`.
+/// Formats a number as Go's `%v` does.
 pub fn float(number: f64) -> String {
     let mut out = String::new();
     put_float(number, &mut out);

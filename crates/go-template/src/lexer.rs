@@ -4,7 +4,7 @@
 use super::TemplateError;
 use super::fault::Fault;
 
-/// Piece of a template.
+/// Literal text, or an action between braces.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Piece<'t> {
     /// Text, trimmed as adjacent actions require.
@@ -13,43 +13,37 @@ pub(super) enum Piece<'t> {
     Action { inside: &'t str, at: usize },
 }
 
-/// Token of an action.
+/// Token within an action.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
-    /// `.`
+    /// The dot alone.
     Dot,
-    /// `.Name` after a space.
+    /// Field access `.Name` at the start of an operand.
     Field(String),
     /// `.Name` directly after a parenthesis or a variable.
     Chain(String),
     /// `$` or `$name`; holds the name without the sign.
     Variable(String),
-    /// A name.
+    /// Name of a function or keyword.
     Word(String),
-    /// A quoted text, unquoted.
+    /// Quoted text, without its quotes and escapes.
     Text(String),
     /// An integer or a character constant.
     Integer(i64),
     /// A number with decimal point or exponent.
     Float(f64),
-    /// `|`
     Pipe,
-    /// `(`
     Open,
-    /// `)`
     Close,
-    /// `,`
     Comma,
-    /// `:=`
     Declare,
-    /// `=`
     Assign,
 }
 
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
 
-/// Splits a template into pieces.
+/// Splits a template into literal texts and actions.
 pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, TemplateError> {
     let mut pieces = Vec::new();
     let mut rest = text;

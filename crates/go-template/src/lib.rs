@@ -29,13 +29,13 @@ use node::Node;
 pub struct Variables<'a> {
     /// `.WorkerID`: name of the sender; unique among concurrent senders.
     pub worker_id: &'a str,
-    /// `.RequestNumber`, from 0.
+    /// Value of `.RequestNumber`: number of the request within the run, from 0.
     pub request_number: u64,
     /// Names of the gRPC method; all empty for other protocols.
     pub method: &'a Method,
     /// Time of the request in nanoseconds of Unix time, for `.Timestamp`, its variants, and `now`.
     pub unix_ns: u64,
-    /// 128 random bits for `.UUID`, which is constant within a request.
+    /// Random number of 128 bits for `.UUID`, which is constant within a request.
     pub uuid: u128,
 }
 
@@ -56,33 +56,33 @@ impl<'a> Variables<'a> {
 /// Names of a gRPC method, as variables show them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Method {
-    /// `.FullyQualifiedName`: `package.Service.Method`.
+    /// Value of `.FullyQualifiedName`: `package.Service.Method`.
     pub fully_qualified_name: String,
-    /// `.MethodName`, without the service.
+    /// Value of `.MethodName`, without the service.
     pub method_name: String,
-    /// `.ServiceName`, without the package.
+    /// Value of `.ServiceName`, without the package.
     pub service_name: String,
-    /// `.InputName`, without the package.
+    /// Value of `.InputName`: type of the request message, without the package.
     pub input_name: String,
-    /// `.OutputName`, without the package.
+    /// Value of `.OutputName`: type of the response message, without the package.
     pub output_name: String,
-    /// Value of `.IsClientStreaming`.
+    /// Value of `.IsClientStreaming`: whether the client sends several messages.
     pub is_client_streaming: bool,
-    /// Value of `.IsServerStreaming`.
+    /// Value of `.IsServerStreaming`: whether the server sends several messages.
     pub is_server_streaming: bool,
 }
 
 /// Set of functions available to a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Functions {
-    /// All functions.
+    /// Functions of the template language, of ghz and of sprig.
     #[default]
     All,
     /// Only those of the template language, such as `eq` and `printf`.
     Builtin,
 }
 
-/// A compiled template.
+/// Template compiled once and rendered for each request.
 #[derive(Debug, Clone)]
 pub struct Template {
     nodes: Vec<Node>,
@@ -95,12 +95,12 @@ pub enum TemplateError {
     /// The text is not a valid template.
     #[error("template, character {at}: {why}")]
     Parse {
-        /// Position in characters, from 1.
+        /// Position of the error in characters, from 1.
         at: usize,
-        /// Description of the error.
+        /// Description of the error, for the author of the template.
         why: String,
     },
-    /// Rendering failed.
+    /// A function failed while the template was rendered.
     #[error("template: {0}")]
     Render(String),
 }

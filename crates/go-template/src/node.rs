@@ -2,7 +2,7 @@
 
 use super::function::Function;
 
-/// Node of a template.
+/// Node of a parsed template.
 #[derive(Debug, Clone)]
 pub(super) enum Node {
     Text(Box<str>),
@@ -15,7 +15,6 @@ pub(super) enum Node {
     Continue,
 }
 
-/// Block `{{range …}}`.
 #[derive(Debug, Clone)]
 pub(super) struct Range {
     pub(super) list: Pipeline,
@@ -32,14 +31,13 @@ pub(super) struct Pipeline {
     pub(super) then: Vec<Call>,
 }
 
-/// Function call with its arguments.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     pub(super) function: &'static Function,
     pub(super) arguments: Vec<Operand>,
 }
 
-/// Value, or an expression for one.
+/// Operand of a call or pipeline: a value, or an expression for one.
 #[derive(Debug, Clone)]
 pub(super) enum Operand {
     Nil,
@@ -60,7 +58,7 @@ pub(super) enum Operand {
     },
 }
 
-/// Accessors of a time.
+/// Methods of a time value that templates may call.
 #[derive(Debug, Clone)]
 pub(super) enum TimePart {
     Unix,
@@ -70,7 +68,7 @@ pub(super) enum TimePart {
     Format(Box<Operand>),
 }
 
-/// Field of the request.
+/// Field of the request that a template may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Variable {
     WorkerId,
@@ -89,7 +87,7 @@ pub(super) enum Variable {
     Uuid,
 }
 
-/// Fields by name.
+/// Fields of the request by their names in templates.
 pub(super) const VARIABLES: [(&str, Variable); 14] = [
     ("WorkerID", Variable::WorkerId),
     ("RequestNumber", Variable::RequestNumber),

@@ -49,7 +49,7 @@ struct Parser<'t> {
     scope: Vec<(String, usize)>,
     slots: usize,
     depth: usize,
-    /// Number of enclosing `range` blocks.
+    /// Number of `range` blocks around the current position.
     ranges: usize,
     /// Number of enclosing blocks in which `.` is not the request.
     dots: usize,
@@ -61,10 +61,10 @@ enum BlockEnd {
     Else { at: usize, rest: Tokens },
 }
 
-/// Remaining tokens of an action.
+/// Tokens of an action that have not been parsed.
 struct Tokens {
     tokens: std::collections::VecDeque<(Token, usize)>,
-    /// Position of the action, for errors about missing parts.
+    /// Position of the action, for error messages about missing parts.
     at: usize,
 }
 
@@ -335,7 +335,7 @@ fn push_text(nodes: &mut Vec<Node>, text: &str) {
     }
 }
 
-/// Formats a token for messages.
+/// Formats a token for error messages.
 fn describe(token: &Token) -> String {
     match token {
         Token::Dot => "`.`".into(),

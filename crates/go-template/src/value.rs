@@ -8,7 +8,6 @@ use crate::golang::{date, put_float};
 /// A value. Texts borrow from the template or the variables if possible.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value<'v> {
-    /// `nil`.
     Nil,
     Text(Cow<'v, str>),
     Integer(i64),
@@ -64,7 +63,7 @@ impl Value<'_> {
         }
     }
 
-    /// Converts to a floating-point number by the same rules as [`Self::to_integer`].
+    /// Converts to a floating-point number by the rules of [`Self::to_integer`].
     pub(super) fn to_float(&self) -> f64 {
         match self {
             Value::Integer(number) => *number as f64,
@@ -89,7 +88,7 @@ impl Value<'_> {
         }
     }
 
-    /// Appends the printed form.
+    /// Appends the value as a template prints it.
     pub(super) fn put(&self, out: &mut String) {
         // Writing into a String cannot fail.
         let _ = match self {

@@ -20,7 +20,7 @@ use crate::shared::Shared;
 /// shorter than any wait after a failure.
 const REFUSAL_SHARED_S: u64 = 5;
 
-/// Attempts to store a new account, and the time between them.
+/// Maximum number of attempts to store a new account, [`WRITE_AGAIN_AFTER`] apart.
 const WRITES_MAX: u32 = 10;
 const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(2);
 

@@ -13,7 +13,7 @@ use instant_acme::{
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use tokio::time::Instant;
-use tollhouse_model::change_row::{self, ChangeRow, Deed, Way};
+use tollhouse_model::change_row::{self, ChangeKind, ChangeRow, Way};
 use tollhouse_store::{Entry, LeaseId, Operation, Transaction};
 
 use crate::account;
@@ -23,15 +23,15 @@ use crate::challenge::is_token;
 use crate::failure::{Code, Failure, from_problem, from_protocol, is_bad_nonce};
 use crate::keys;
 use crate::records::{CertificateRecord, ChallengeRecord, ORDER_PLACE, OrderRecord, to_json};
-use crate::schedule;
+use crate::schedule::{self, NoWindow};
 use crate::settings::ChallengeKind;
 use crate::shared::Shared;
 
-/// Most retries of a request after a refused nonce, in addition to those of the library. Even if
-/// the authority refuses every second nonce, only one request in a million fails.
+/// Maximum number of retries of a request after a refused nonce, in addition to those of the
+/// library. Even if the authority refuses every second nonce, only one request in a million fails.
 pub(crate) const NONCES_MAX: usize = 8;
 
-/// Longest wait for the authority's decision in one attempt; the next attempt resumes the order.
+/// Maximum wait for the authority's decision in one attempt; the next attempt resumes the order.
 const DECISION_TIME_MAX: Duration = Duration::from_secs(180);
 
 /// Waits between two polls of an order: the first, the longest, and the longest that an authority
@@ -40,7 +40,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const ASKED_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Longest wait until this node answers pending challenges; usually milliseconds.
+/// Maximum wait until this node answers pending challenges; usually milliseconds.
 const ANSWERS_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Number of unusable certificates after which the order is abandoned.
@@ -75,14 +75,15 @@ impl Attempt<'_> {
     /// # Errors
     /// If the certificate could not be obtained yet.
     pub(crate) async fn run(self, record: &mut CertificateRecord) -> Result<Facts, Failure> {
-        let kept: Option<OrderRecord> = self.shared.record(&self.order_key()).await?;
-        let kept = kept.filter(|kept| kept.directory == self.shared.settings.directory);
+        let order_record: Option<OrderRecord> = self.shared.record(&self.order_key()).await?;
+        let order_record = order_record
+            .filter(|order_record| order_record.directory == self.shared.settings.directory);
         let (account, remarks) = account::open(self.shared, self.lease).await?;
-        let (mut order, kept) = match self.resume(&account, kept).await? {
+        let (mut order, order_record) = match self.resume(&account, order_record).await? {
             Some(resumed) => resumed,
             None => self.begin(&account, &remarks).await?,
         };
-        let pem = match self.bring_through(&mut order, &kept, &remarks).await {
+        let pem = match self.bring_through(&mut order, &order_record, &remarks).await {
             Ok(pem) => pem,
             Err(failure) => {
                 if order.state().status == OrderStatus::Invalid {
@@ -91,7 +92,7 @@ impl Attempt<'_> {
                 return Err(failure);
             }
         };
-        self.put_into_service(&pem, kept, record).await
+        self.put_into_service(&pem, order_record, record).await
     }
 
     fn order_key(&self) -> String {
@@ -102,19 +103,19 @@ impl Attempt<'_> {
     async fn resume(
         &self,
         account: &Account,
-        kept: Option<OrderRecord>,
+        order_record: Option<OrderRecord>,
     ) -> Result<Option<(Order, OrderRecord)>, Failure> {
-        let Some(kept) = kept else { return Ok(None) };
+        let Some(order_record) = order_record else { return Ok(None) };
         // An order without its key is useless; a new one costs less than recovering it.
-        let is_open = self.shared.open(&kept.key, ORDER_PLACE).is_ok();
-        let Some(url) = kept.url.clone().filter(|_| is_open) else { return Ok(None) };
+        let is_open = self.shared.open(&order_record.key, ORDER_PLACE).is_ok();
+        let Some(url) = order_record.url.clone().filter(|_| is_open) else { return Ok(None) };
         match past_bad_nonces!(account.order(url.clone())) {
             Ok(mut order) => {
                 if order.state().status == OrderStatus::Invalid {
                     return Ok(None);
                 }
                 tracing::info!(host = self.host, url, "an order for a certificate is resumed");
-                Ok(Some((order, kept)))
+                Ok(Some((order, order_record)))
             }
             // The order has expired, or belongs to another account.
             Err(Error::Api(problem)) => {
@@ -133,14 +134,14 @@ impl Attempt<'_> {
         remarks: &Remarks,
     ) -> Result<(Order, OrderRecord), Failure> {
         let key = KeyPair::generate().map_err(|error| Failure::new(Code::KeyUnopened, error))?;
-        let mut kept = OrderRecord {
+        let mut order_record = OrderRecord {
             host: self.host.to_owned(),
             directory: self.shared.settings.directory.clone(),
             url: None,
             key: self.shared.keyring.seal(&key.serialize_pem(), ORDER_PLACE),
             unusable: 0,
         };
-        self.keep(&kept).await?;
+        self.keep(&order_record).await?;
         let order = match self.ask_for(account, self.replaces.clone()).await {
             // Some authorities do not support `replaces`, or have already received it for this
             // certificate.
@@ -162,10 +163,10 @@ impl Attempt<'_> {
             asked => asked,
         };
         let order = order.map_err(|error| from_protocol(error, Code::OrderRefused))?;
-        kept.url = Some(order.url().to_owned());
-        self.keep(&kept).await?;
+        order_record.url = Some(order.url().to_owned());
+        self.keep(&order_record).await?;
         tracing::info!(host = self.host, url = order.url(), "a certificate has been ordered");
-        Ok((order, kept))
+        Ok((order, order_record))
     }
 
     async fn ask_for(
@@ -184,8 +185,8 @@ impl Attempt<'_> {
         past_bad_nonces!(account.new_order(&new))
     }
 
-    async fn keep(&self, kept: &OrderRecord) -> Result<(), Failure> {
-        let put = Transaction::new().put(self.order_key(), to_json(kept));
+    async fn keep(&self, order_record: &OrderRecord) -> Result<(), Failure> {
+        let put = Transaction::new().put(self.order_key(), to_json(order_record));
         self.shared.commit(self.lease, put).await.map(drop)
     }
 
@@ -198,7 +199,7 @@ impl Attempt<'_> {
     async fn bring_through(
         &self,
         order: &mut Order,
-        kept: &OrderRecord,
+        order_record: &OrderRecord,
         remarks: &Remarks,
     ) -> Result<String, Failure> {
         if order.state().status == OrderStatus::Pending {
@@ -208,7 +209,7 @@ impl Attempt<'_> {
             decided?;
         }
         if order.state().status == OrderStatus::Ready {
-            let key = self.shared.open(&kept.key, ORDER_PLACE)?;
+            let key = self.shared.open(&order_record.key, ORDER_PLACE)?;
             let csr = signing_request(self.host, &key)?;
             past_bad_nonces!(order.finalize_csr(&csr)).map_err(refused)?;
         }
@@ -373,7 +374,7 @@ impl Attempt<'_> {
             at_ms: now_s.saturating_mul(1000),
             actor: None,
             way: Way::Acme,
-            deed: if before.is_some() { Deed::Replace } else { Deed::Create },
+            deed: if before.is_some() { ChangeKind::Replace } else { ChangeKind::Create },
             path: format!("ssls/{id}"),
             before: before.as_ref().and_then(text),
             after: Some(after.to_owned()),
@@ -393,22 +394,22 @@ impl Attempt<'_> {
     async fn put_into_service(
         &self,
         pem: &str,
-        mut kept: OrderRecord,
+        mut order_record: OrderRecord,
         record: &mut CertificateRecord,
     ) -> Result<Facts, Failure> {
         let now_s = self.shared.clock.now_s();
-        let key = self.shared.open(&kept.key, ORDER_PLACE)?;
+        let key = self.shared.open(&order_record.key, ORDER_PLACE)?;
         let facts = match certificate::check(pem, &key, self.host, now_s) {
             Ok(facts) => facts,
             Err(failure) => {
                 // Without this limit, an authority that issues unusable certificates would be asked
                 // for ever, against its rate limits.
-                kept.unusable = kept.unusable.saturating_add(1);
-                let given_up = kept.unusable >= UNUSABLE_MAX;
+                order_record.unusable = order_record.unusable.saturating_add(1);
+                let given_up = order_record.unusable >= UNUSABLE_MAX;
                 if given_up {
                     self.give_up().await?
                 } else {
-                    self.keep(&kept).await?
+                    self.keep(&order_record).await?
                 }
                 return Err(failure);
             }
@@ -418,7 +419,12 @@ impl Attempt<'_> {
         let object = certificate::object(&parts, &self.shared.keyring);
         schedule::note_issued(record, now_s);
         let random = &mut self.shared.random();
-        schedule::plan_by_life(record, &facts, Some(Duration::ZERO), (now_s, random));
+        schedule::plan_by_life(
+            record,
+            &facts,
+            NoWindow { wait: Some(Duration::ZERO), now_s },
+            random,
+        );
         let transaction = Transaction::new()
             .put(keys::object(&self.shared.prefix, &id), object.to_string())
             .then(self.change(&id, &object.to_string(), now_s).await?)

@@ -17,15 +17,15 @@ use crate::clock::Clock;
 use crate::failure::{Fault, bounded};
 use crate::transport::Transport;
 
-/// Longest wait accepted from an authority; after it the authority is asked again.
+/// Maximum wait accepted from an authority; after it the authority is asked again.
 const WAIT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Headers of the last response.
+/// Headers `Retry-After` and `Location` of the last response.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Remark {
-    /// `Retry-After`.
+    /// Wait in `Retry-After`.
     pub(crate) wait: Option<Duration>,
-    /// `Location`.
+    /// URL in `Location`.
     pub(crate) location: Option<String>,
 }
 
@@ -34,7 +34,6 @@ pub(crate) struct Remark {
 pub(crate) struct Remarks(Arc<Mutex<Remark>>);
 
 impl Remarks {
-    /// Headers of the last response.
     pub(crate) fn last(&self) -> Remark {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -12,10 +12,10 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::failure::{Code, Failure, bounded};
 
-/// Properties of a usable certificate.
+/// Properties of a certificate that has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// Common name of the issuer.
+    /// Common name of the issuing authority.
     pub(crate) issuer: String,
     /// First second of validity, in Unix time.
     pub(crate) not_before_s: u64,
@@ -88,7 +88,7 @@ fn name_of(id: &str) -> String {
     format!("{}/{id}", Kind::Ssl.plural())
 }
 
-/// Content of an object.
+/// Values from which an `ssls` object is written.
 pub(crate) struct ObjectParts<'a> {
     pub(crate) id: &'a str,
     pub(crate) host: &'a str,

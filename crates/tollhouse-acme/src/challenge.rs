@@ -14,28 +14,28 @@ use crate::settings::ChallengeKind;
 /// Time between attempts to read the store.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Most challenges answered concurrently; ten times as many as all orders together can have. More
-/// must come from another source.
+/// Maximum number of challenges answered concurrently; ten times as many as all orders together can
+/// have. More must come from another source.
 pub(crate) const PENDING_MAX: usize = 1_000;
 
-/// Longest token answered, in characters. Tokens have 22 to 43 characters (RFC 8555 §8.1 requires
-/// at least 128 bits of entropy).
+/// Maximum length of an answered token in characters. Tokens have 22 to 43 characters (RFC 8555
+/// §8.1 requires at least 128 bits of entropy).
 pub(crate) const TOKEN_CHARS_MAX: usize = 128;
 
 /// A challenge waiting for the authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingChallenge {
     pub kind: ChallengeKind,
-    /// Name to be verified.
+    /// Host name that the authority verifies.
     pub host: String,
     /// Token in the authority's request: letters, digits, `-` and `_`.
     pub token: String,
-    /// Expected answer (RFC 8555 §8.1).
+    /// Response body that the authority expects (RFC 8555 §8.1).
     pub key_authorization: String,
 }
 
 /// Component that answers the authority on this node.
-pub trait Answers: Send + Sync {
+pub trait ChallengeResponder: Send + Sync {
     /// Replaces all pending challenges.
     fn replace(&self, pending: &[PendingChallenge]);
 }
@@ -44,7 +44,7 @@ pub trait Answers: Send + Sync {
 /// which they are.
 pub async fn follow(
     store: Arc<dyn Store>,
-    answers: Arc<dyn Answers>,
+    answers: Arc<dyn ChallengeResponder>,
     seen: Arc<watch::Sender<Revision>>,
 ) {
     loop {
@@ -70,7 +70,7 @@ pub async fn follow(
 
 async fn list(
     store: &dyn Store,
-    answers: &dyn Answers,
+    answers: &dyn ChallengeResponder,
     seen: &watch::Sender<Revision>,
 ) -> Result<Watch, StoreError> {
     let listing = store.list(CHALLENGES).await?;

@@ -9,17 +9,16 @@ use tollhouse_store::StoreError;
 
 use crate::transport::TransportError;
 
-/// Longest quotation of a message from outside, in characters.
+/// Maximum length of a quotation of a message from outside, in characters.
 const DETAIL_CHARS_MAX: usize = 500;
 
 /// Prefix of all ACME problem types (RFC 8555 §6.7).
 const PROBLEM_PREFIX: &str = "urn:ietf:params:acme:error:";
 
-/// Stable code of a failure.
+/// Class of a failure; its name in logs and answers does not change between releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// The authority is not reachable.
     Unreachable,
     /// The authority limits the rate: 429.
     RateLimited,
@@ -27,9 +26,7 @@ pub enum Code {
     Unavailable,
     /// The authority's response cannot be parsed.
     AnswerMalformed,
-    /// The authority refuses the account.
     AccountRefused,
-    /// The authority refuses the order.
     OrderRefused,
     /// The authority could not verify control of the name.
     ChallengeFailed,
@@ -61,7 +58,7 @@ impl Code {
         }
     }
 
-    /// Advice for the operator.
+    /// Advice for the operator, as a phrase.
     pub fn remedy(self) -> &'static str {
         match self {
             Code::Unreachable => {
@@ -102,11 +99,11 @@ impl Code {
     }
 }
 
-/// Extent of a failure.
+/// Requests that a failure delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     Certificate,
-    /// All requests to the authority.
+    /// All requests to the authority, for any certificate.
     Authority,
 }
 
@@ -114,9 +111,9 @@ pub(crate) enum Scope {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub code: Code,
-    /// Reported details, truncated.
+    /// Message of the authority or the library, truncated.
     pub detail: String,
-    /// Wait requested by the authority.
+    /// Wait that the authority asks for.
     pub(crate) wait: Option<Duration>,
     pub(crate) scope: Scope,
     /// Name of the ACME problem, such as `badNonce`; empty if unknown.
@@ -124,7 +121,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of one certificate.
+    /// Returns a failure that concerns one certificate only.
     pub(crate) fn new(code: Code, detail: impl fmt::Display) -> Self {
         let detail = bounded(&detail.to_string());
         Self { code, detail, wait: None, scope: Scope::Certificate, problem: String::new() }
@@ -157,19 +154,18 @@ impl From<StoreError> for Failure {
 /// Errors of the transport, passed through a library that does not inspect them.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// The authority did not respond.
     #[error("{0}")]
     NoAnswer(#[from] TransportError),
     /// The authority asks to retry later.
     #[error("the authority answered {status}{}{detail}", if detail.is_empty() { "" } else { ": " })]
     Later {
-        /// Status: 429, or 5xx.
+        /// HTTP status: 429, or 5xx.
         status: u16,
-        /// Description in the response.
+        /// Description in the problem document.
         detail: String,
-        /// Type of the ACME problem.
+        /// Type in the problem document, a URN.
         problem: String,
-        /// Value of `Retry-After`.
+        /// Wait in `Retry-After`.
         wait: Option<Duration>,
     },
 }

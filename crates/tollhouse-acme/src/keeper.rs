@@ -1,4 +1,5 @@
-//! The keeper of certificates: finds what is due, starts attempts, and stores their results.
+//! Task that keeps certificates valid (the keeper): finds certificates that are due, starts
+//! attempts, and stores their results.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,21 +15,21 @@ use tollhouse_telemetry::Metrics;
 
 use crate::attempt::Attempt;
 use crate::certificate::{self, Facts};
-use crate::challenge::{self, Answers};
+use crate::challenge::{self, ChallengeResponder};
 use crate::clock::Clock;
 use crate::failure::{Code, Failure, Scope, from_protocol};
 use crate::records::{ACCOUNT_PLACE, CertificateRecord, HoldRecord, ORDER_PLACE, to_json};
-use crate::schedule::{self, WindowAnswer};
+use crate::schedule::{self, NoWindow, WindowAnswer};
 use crate::settings::{LETS_ENCRYPT, LETS_ENCRYPT_STAGING, Settings};
 use crate::shared::{Shared, is_of_store};
 use crate::transport::Transport;
 use crate::{account, keys, lease, listing};
 
-/// Most concurrent attempts: few enough to be a well-behaved client, and enough that a slow attempt
-/// does not delay the others.
+/// Maximum number of concurrent attempts: few enough to be a well-behaved client, and enough that a
+/// slow attempt does not delay the others.
 const AT_ONCE_MAX: usize = 4;
 
-/// Longest time between two checks for due certificates, because the wall clock may be set.
+/// Maximum time between two checks for due certificates, because the wall clock may be set.
 const LOOK_LEAST_OFTEN: Duration = Duration::from_secs(3600);
 
 /// Shortest time between two checks, so that a bug does not lead to a busy loop.
@@ -37,7 +38,7 @@ const LOOK_MOST_OFTEN: Duration = Duration::from_secs(1);
 /// Time until a retry after a failure of the store.
 const STORE_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// Dependencies of a keeper.
+/// Dependencies of the task that orders and renews certificates.
 pub struct Parts {
     pub settings: Settings,
     /// Store for the account, orders and certificates.
@@ -46,29 +47,29 @@ pub struct Parts {
     pub keyring: Arc<Keyring>,
     /// Prefix of the keys of objects, such as `/apisix`.
     pub prefix: String,
-    /// Unique id of this node.
+    /// Id of this node; unique in the cluster.
     pub node: String,
     /// Whether an account is replaced if its key is sealed and no key of the ring opens it.
     pub allows_lost_keys: bool,
-    /// Transport to the authority.
+    /// HTTP client for requests to the authority.
     pub transport: Arc<dyn Transport>,
     pub clock: Arc<dyn Clock>,
     pub metrics: Arc<Metrics>,
 }
 
 /// The keeper of certificates of one node.
-pub struct Keeper {
+pub struct Renewer {
     shared: Arc<Shared>,
 }
 
 /// Result of processing a certificate.
-struct Turn {
+struct AttemptResult {
     host: String,
     record: CertificateRecord,
     result: Result<(), Failure>,
 }
 
-impl Keeper {
+impl Renewer {
     /// Creates a keeper; it starts with `run`.
     pub fn new(parts: Parts) -> Self {
         let Parts { settings, store, keyring, prefix, node, .. } = parts;
@@ -98,7 +99,7 @@ impl Keeper {
 
     /// Runs until `stop` changes or its sender is dropped. Answers pending challenges on every
     /// node, and orders certificates on the node that holds the lease.
-    pub async fn run(self, answers: Arc<dyn Answers>, mut stop: watch::Receiver<()>) {
+    pub async fn run(self, answers: Arc<dyn ChallengeResponder>, mut stop: watch::Receiver<()>) {
         let shared = self.shared;
         let store = Arc::clone(&shared.store);
         let follower = challenge::follow(store, Arc::clone(&answers), Arc::clone(&shared.seen));
@@ -146,7 +147,8 @@ async fn order_for_ever(shared: &Arc<Shared>, held: &mut Option<LeaseId>) {
     }
 }
 
-/// Recommends the staging directory for trials, which has generous limits.
+/// Logs advice to try new configurations with Let's Encrypt's staging directory, which has generous
+/// limits, if the production directory is configured.
 fn advise(settings: &Settings) {
     if settings.directory == LETS_ENCRYPT {
         tracing::info!(
@@ -165,7 +167,7 @@ struct Tenure {
     /// Known properties of the certificates in service, with the revision they were read at.
     served: HashMap<String, (Revision, Option<Facts>)>,
     hold: HoldRecord,
-    turns: JoinSet<Turn>,
+    turns: JoinSet<AttemptResult>,
     under_way: HashSet<String>,
 }
 
@@ -301,15 +303,18 @@ impl Tenure {
     }
 
     /// Records the result of a finished attempt.
-    async fn note(&mut self, turn: Result<Turn, tokio::task::JoinError>) -> Result<(), StoreError> {
+    async fn note(
+        &mut self,
+        turn: Result<AttemptResult, tokio::task::JoinError>,
+    ) -> Result<(), StoreError> {
         let now_s = self.shared.clock.now_s();
         let mut random = self.shared.random();
-        let Turn { host, mut record, result } = match turn {
+        let AttemptResult { host, mut record, result } = match turn {
             Ok(turn) => turn,
             Err(error) => {
                 if error.is_panic() {
                     // The task that panicked is unknown, so all are restarted after a wait.
-                    schedule::note_hold(&mut self.hold, None, (now_s, &mut random));
+                    schedule::note_hold(&mut self.hold, None, now_s, &mut random);
                     self.turns.abort_all();
                     self.under_way.clear();
                 }
@@ -325,9 +330,9 @@ impl Tenure {
             }
             Ok(()) => {}
             Err(failure) => {
-                schedule::note_failure(&mut record, failure, (now_s, &mut random));
+                schedule::note_failure(&mut record, failure, now_s, &mut random);
                 if failure.scope == Scope::Authority {
-                    schedule::note_hold(&mut self.hold, failure.wait, (now_s, &mut random));
+                    schedule::note_hold(&mut self.hold, failure.wait, now_s, &mut random);
                     let key = keys::hold(&self.shared.settings.directory);
                     transaction = transaction.put(key, to_json(&self.hold));
                     // Other attempts in progress would ask the authority too early; they are
@@ -395,9 +400,9 @@ async fn take_turn(
     lease: LeaseId,
     mut record: CertificateRecord,
     facts: Option<Facts>,
-) -> Turn {
+) -> AttemptResult {
     let result = run_turn(&shared, lease, &mut record, facts).await;
-    Turn { host: record.host.clone(), record, result }
+    AttemptResult { host: record.host.clone(), record, result }
 }
 
 async fn run_turn(
@@ -448,7 +453,7 @@ async fn ask_for_window(
     let mut random = shared.random();
     let now_s = shared.clock.now_s();
     let Some(renewal_id) = &facts.renewal_id else {
-        schedule::plan_by_life(record, facts, None, (now_s, &mut random));
+        schedule::plan_by_life(record, facts, NoWindow { wait: None, now_s }, &mut random);
         return Ok(());
     };
     let (account, remarks) = account::open(shared, lease).await?;
@@ -467,7 +472,7 @@ async fn ask_for_window(
             schedule::plan_by_window(record, facts, answer, &mut random);
         }
         (None, Err(instant_acme::Error::Unsupported(_)) | Ok(_)) => {
-            schedule::plan_by_life(record, facts, wait, (now_s, &mut random));
+            schedule::plan_by_life(record, facts, NoWindow { wait, now_s }, &mut random);
         }
         (None, Err(error)) => {
             let failure = from_protocol(error, Code::AnswerMalformed);
@@ -475,7 +480,7 @@ async fn ask_for_window(
                 return Err(failure);
             }
             tracing::debug!(host = record.host, %failure, "no window for a renewal");
-            schedule::plan_by_life(record, facts, wait, (now_s, &mut random));
+            schedule::plan_by_life(record, facts, NoWindow { wait, now_s }, &mut random);
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ pub(crate) const HOLDER: &str = "tollhouse/acme/holder";
 /// Prefix of pending challenges; the token follows.
 pub(crate) const CHALLENGES: &str = "tollhouse/acme/challenges/";
 
-/// Prefix of accounts.
+/// Prefix of the store keys of accounts.
 pub(crate) const ACCOUNTS: &str = "tollhouse/acme/accounts/";
 
 /// Prefix of orders; the certificate's id follows.
@@ -18,7 +18,7 @@ pub(crate) const ORDERS: &str = "tollhouse/acme/orders/";
 /// Prefix of the records about certificates; the certificate's id follows.
 pub(crate) const STATES: &str = "tollhouse/acme/certificates/";
 
-/// Longest id of an object.
+/// Maximum length of an object id in characters.
 const ID_CHARS_MAX: usize = 64;
 
 /// Prefix of the ids of ACME certificates.

@@ -13,16 +13,15 @@ use crate::records::to_json;
 /// renewal.
 const TTL: Duration = Duration::from_secs(30);
 
-/// Interval between renewals.
+/// Interval between renewals of the lease.
 const RENEWED_EVERY: Duration = Duration::from_secs(10);
 
 /// Interval between checks whether another node has released the lease.
 const LOOKED_EVERY: Duration = Duration::from_secs(10);
 
-/// Holder of the lease.
+/// Node that holds the lease, as stored.
 #[derive(Debug, Serialize, Deserialize)]
 struct Holder {
-    /// The id of the node.
     node: String,
     lease: u64,
 }

@@ -5,9 +5,9 @@
 //! objects. Therefore any node can answer a challenge, and any node can finish the work of another.
 //! Only one node orders at a time: the holder of a lease, which fences every write.
 //!
-//! [`Keeper`] does the work; [`Listing`] shows its state. Serving the certificates and answering
-//! the authority ([`Answers`]) are left to the caller. Network and time are provided through
-//! [`Transport`] and [`Clock`].
+//! [`Renewer`] does the work; [`Listing`] shows its state. Serving the certificates and answering
+//! the authority ([`ChallengeResponder`]) are left to the caller. Network and time are
+//! provided through [`Transport`] and [`Clock`].
 
 #![forbid(unsafe_code)]
 
@@ -30,10 +30,10 @@ mod shared;
 mod transport;
 
 pub use alpn::{ACME_TLS_ALPN, challenge_certificate};
-pub use challenge::{Answers, PendingChallenge, follow};
+pub use challenge::{ChallengeResponder, PendingChallenge, follow};
 pub use clock::{Clock, SystemClock};
 pub use failure::{Code, Failure};
-pub use keeper::{Keeper, Parts};
+pub use keeper::{Parts, Renewer};
 pub use keys::{certificate_id, objects_folder};
 pub use listing::{CertificateView, Listing, State};
 pub use settings::{ChallengeKind, ExternalAccount, LETS_ENCRYPT, LETS_ENCRYPT_STAGING, Settings};

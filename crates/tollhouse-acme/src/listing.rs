@@ -10,7 +10,7 @@ use crate::records::{CertificateRecord, HoldRecord, LastError};
 use crate::schedule;
 use crate::shared::Shared;
 
-/// State of a certificate.
+/// Progress of a certificate, as listed for operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -26,7 +26,7 @@ pub enum State {
     Failing,
 }
 
-/// A certificate with its state.
+/// Certificate with its state, as listed for operators.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CertificateView {
     /// Id of the `ssls` object.
@@ -41,18 +41,14 @@ pub struct CertificateView {
     pub next_attempt: Option<u64>,
     /// Renewal window suggested by the authority, in Unix time.
     pub suggested_window: Option<(u64, u64)>,
-    /// Error of the last attempt.
+    /// Error of the most recent attempt, if it failed.
     pub last_error: Option<ErrorView>,
 }
 
-/// Error of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ErrorView {
-    /// A stable code.
     pub code: &'static str,
-    /// Reported details.
     pub detail: String,
-    /// Advice for the operator.
     pub remedy: &'static str,
     /// Time of the failure, in Unix time.
     pub at: u64,

@@ -11,13 +11,13 @@ pub(crate) const ACCOUNT_PLACE: &str = "acme.account";
 /// Place to which the keys of ordered certificates are sealed.
 pub(crate) const ORDER_PLACE: &str = "acme.order";
 
-/// An account with an authority.
+/// Stored account with an authority.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct AccountRecord {
     pub(crate) directory: String,
     /// URL and key of the account, sealed.
     pub(crate) credentials: String,
-    /// Contacts registered with the authority.
+    /// Contact addresses registered with the authority.
     pub(crate) contact: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct ChallengeRecord {
     pub(crate) key_authorization: String,
 }
 
-/// State of a certificate.
+/// Stored progress of a certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CertificateRecord {
     pub(crate) host: String,
@@ -68,12 +68,11 @@ pub(crate) struct CertificateRecord {
     pub(crate) last_error: Option<LastError>,
 }
 
-/// Planned renewal of a certificate.
+/// Stored time of the renewal, and of the next request for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Renewal {
     /// Last second of validity, which identifies the certificate concerned.
     pub(crate) not_after_s: u64,
-    /// Time of the renewal.
     pub(crate) at_s: u64,
     /// Window suggested by the authority (RFC 9773 §4.2).
     pub(crate) window_s: Option<(u64, u64)>,
@@ -81,7 +80,6 @@ pub(crate) struct Renewal {
     pub(crate) ask_at_s: u64,
 }
 
-/// Error of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LastError {
     pub(crate) code: Code,
@@ -95,7 +93,7 @@ pub(crate) struct LastError {
 pub(crate) struct HoldRecord {
     /// End of the period, in Unix time.
     pub(crate) until_s: u64,
-    /// Consecutive failures of the authority.
+    /// Number of consecutive failures of the authority.
     pub(crate) failures: u32,
 }
 

@@ -12,11 +12,12 @@ const MINUTE_S: u64 = 60;
 const HOUR_S: u64 = 60 * MINUTE_S;
 const DAY_S: u64 = 24 * HOUR_S;
 
-/// Most failed challenges of one name per hour; one fewer than Let's Encrypt allows, so that a
-/// manual attempt is left.
+/// Maximum number of failed challenges of one name per hour; one fewer than Let's Encrypt allows,
+/// so that a manual attempt is left.
 pub(crate) const CHALLENGES_FAILED_MAX: usize = 4;
 
-/// Most certificates issued for one name per week; one fewer than Let's Encrypt allows.
+/// Maximum number of certificates issued for one name per week; one fewer than Let's Encrypt
+/// allows.
 pub(crate) const ISSUED_MAX: usize = 4;
 const ISSUED_WITHIN_S: u64 = 7 * DAY_S;
 
@@ -33,7 +34,7 @@ const WAITS_S: [u64; 8] = [
     6 * HOUR_S,
 ];
 
-/// Largest random extension of a wait, as a part of it, so that many gateways do not ask
+/// Maximum random extension of a wait, as a part of it, so that many gateways do not ask
 /// simultaneously.
 const JITTER: f64 = 0.1;
 
@@ -52,12 +53,11 @@ const RENEWAL_SPREAD: f64 = 1.0 / 30.0;
 /// Latest start of a renewal: when this part (one twentieth) of the lifetime is left.
 const LAST_PART: u64 = 20;
 
-/// Due times of a certificate.
+/// Times at which the next actions for a certificate are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
     /// Time to ask the authority for the renewal window; `None` without a certificate.
     pub(crate) ask_at_s: Option<u64>,
-    /// Time to order a certificate.
     pub(crate) order_at_s: u64,
 }
 
@@ -103,11 +103,11 @@ pub(crate) fn plan_by_window(
     random: &mut Random,
 ) {
     let WindowAnswer { window_s: (start_s, end_s), wait, now_s } = answer;
-    let kept = renewal_of(record, facts).filter(|it| it.window_s.is_some());
+    let previous = renewal_of(record, facts).filter(|it| it.window_s.is_some());
     // A time drawn earlier is kept while it is inside the window. Drawing again each time would
     // move it towards the start of the window.
-    let at_s = match kept {
-        Some(kept) if (start_s..=end_s).contains(&kept.at_s) => kept.at_s,
+    let at_s = match previous {
+        Some(previous) if (start_s..=end_s).contains(&previous.at_s) => previous.at_s,
         _ => start_s + part_of(end_s.saturating_sub(start_s), random.unit()),
     };
     let wait_s = wait.map_or(ASK_AGAIN_S, |wait| wait.as_secs());
@@ -119,11 +119,19 @@ pub(crate) fn plan_by_window(
     });
 }
 
-/// The authority's answer about a renewal.
+/// Renewal window that the authority suggests (ACME Renewal Information, RFC 9773).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WindowAnswer {
     pub(crate) window_s: (u64, u64),
-    /// Wait before the next request.
+    /// Wait before the next request for the window.
+    pub(crate) wait: Option<Duration>,
+    pub(crate) now_s: u64,
+}
+
+/// An answer of the authority without a window, or no answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoWindow {
+    /// Wait before the next request; `None` for the default.
     pub(crate) wait: Option<Duration>,
     pub(crate) now_s: u64,
 }
@@ -133,15 +141,16 @@ pub(crate) struct WindowAnswer {
 pub(crate) fn plan_by_life(
     record: &mut CertificateRecord,
     facts: &Facts,
-    ask_after: Option<Duration>,
-    (now_s, random): (u64, &mut Random),
+    answer: NoWindow,
+    random: &mut Random,
 ) {
+    let NoWindow { wait, now_s } = answer;
     let life_s = life_s(facts);
     let earlier_s = part_of(life_s, RENEWAL_SPREAD * random.unit());
     let by_life_s = facts.not_before_s + life_s / 3 * 2 - earlier_s;
-    let kept = renewal_of(record, facts);
-    let (at_s, window_s) = kept.map_or((by_life_s, None), |it| (it.at_s, it.window_s));
-    let ask_s = ask_after.map_or(ASK_AGAIN_S, |wait| wait.as_secs());
+    let previous = renewal_of(record, facts);
+    let (at_s, window_s) = previous.map_or((by_life_s, None), |it| (it.at_s, it.window_s));
+    let ask_s = wait.map_or(ASK_AGAIN_S, |wait| wait.as_secs());
     record.renewal = Some(Renewal {
         not_after_s: facts.not_after_s,
         at_s,
@@ -174,7 +183,8 @@ pub(crate) fn issued_too_often(record: &CertificateRecord, now_s: u64) -> Option
 pub(crate) fn note_failure(
     record: &mut CertificateRecord,
     failure: &Failure,
-    (now_s, random): (u64, &mut Random),
+    now_s: u64,
+    random: &mut Random,
 ) {
     let Failure { code, detail, wait, scope, .. } = failure;
     record.last_error = Some(LastError { code: *code, detail: detail.clone(), at_s: now_s });
@@ -199,7 +209,8 @@ pub(crate) fn note_failure(
 pub(crate) fn note_hold(
     hold: &mut HoldRecord,
     wait: Option<Duration>,
-    (now_s, random): (u64, &mut Random),
+    now_s: u64,
+    random: &mut Random,
 ) {
     hold.failures = hold.failures.saturating_add(1);
     let wait_s = wait.map_or_else(|| wait_s(hold.failures), |wait| wait.as_secs());

@@ -9,7 +9,6 @@ pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 /// The staging directory of Let's Encrypt: certificates are not trusted, and limits are generous.
 pub const LETS_ENCRYPT_STAGING: &str = "https://acme-staging-v02.api.letsencrypt.org/directory";
 
-/// Settings of ACME.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The authority's directory (RFC 8555 §7.1.1), an `https` URL.

@@ -1,4 +1,4 @@
-//! State shared by all parts of a keeper.
+//! State shared by all parts of the task that orders certificates.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<Metrics>,
     /// Prefix of the keys of objects.
     pub(crate) prefix: String,
-    /// The id of this node.
+    /// Id of this node; unique in the cluster.
     pub(crate) node: String,
     /// Whether an account is replaced if its key is sealed and no key of the ring opens it.
     pub(crate) allows_lost_keys: bool,
@@ -52,7 +52,7 @@ impl Shared {
         (Box::new(client), remarks)
     }
 
-    /// Returns a separate random generator.
+    /// Returns a new random generator, seeded from the shared one.
     pub(crate) fn random(&self) -> Random {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         Random::seeded(random.next_u64())

@@ -17,9 +17,9 @@ use tollhouse_store::{Location, Store};
 use tollhouse_telemetry::Metrics;
 
 use self::directory::Directory;
-use crate::challenge::{Answers, PendingChallenge};
+use crate::challenge::{ChallengeResponder, PendingChallenge};
 use crate::clock::Clock;
-use crate::keeper::{Keeper, Parts};
+use crate::keeper::{Parts, Renewer};
 use crate::listing::{CertificateView, Listing};
 use crate::settings::Settings;
 
@@ -38,15 +38,15 @@ impl Clock for VirtualClock {
 
 /// What this node answers.
 #[derive(Default)]
-pub(crate) struct Answered(Mutex<Vec<PendingChallenge>>);
+pub(crate) struct TestResponder(Mutex<Vec<PendingChallenge>>);
 
-impl Answers for Answered {
+impl ChallengeResponder for TestResponder {
     fn replace(&self, pending: &[PendingChallenge]) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = pending.to_vec();
     }
 }
 
-impl Answered {
+impl TestResponder {
     pub(crate) fn pending(&self) -> Vec<PendingChallenge> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -64,7 +64,7 @@ pub(crate) struct World {
 /// A node that runs.
 pub(crate) struct Node {
     pub(crate) listing: Listing,
-    pub(crate) answered: Arc<Answered>,
+    pub(crate) answered: Arc<TestResponder>,
     stop: watch::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -92,7 +92,7 @@ impl World {
 
     /// Starts a node. The authority looks at what it answers.
     pub(crate) fn node(&self, name: &str) -> Node {
-        let keeper = Keeper::new(Parts {
+        let keeper = Renewer::new(Parts {
             settings: self.settings.clone(),
             store: Arc::clone(&self.store),
             keyring: Arc::clone(&self.keyring),
@@ -105,7 +105,7 @@ impl World {
         });
         let (stop, stopped) = watch::channel(());
         let listing = keeper.listing();
-        let answered = Arc::new(Answered::default());
+        let answered = Arc::new(TestResponder::default());
         self.directory.visit(&answered);
         let answers = Arc::clone(&answered);
         let task = tokio::spawn(keeper.run(answers, stopped));

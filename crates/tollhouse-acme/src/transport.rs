@@ -26,7 +26,6 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 /// Largest body of a response, in bytes; a certificate chain has some ten thousand.
 pub(crate) const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Future of a response.
 pub type Exchange = Pin<Box<dyn Future<Output = Result<Response<Bytes>, TransportError>> + Send>>;
 
 /// Transport of requests to the authority.
@@ -35,11 +34,11 @@ pub trait Transport: Send + Sync {
     fn send(&self, request: Request<Bytes>) -> Exchange;
 }
 
-/// Why a response is missing.
+/// Reason why a request to the authority has no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no answer from {host}: {reason}")]
 pub struct TransportError {
-    /// Host of the request.
+    /// Host that the request was sent to.
     pub host: String,
     pub reason: String,
 }

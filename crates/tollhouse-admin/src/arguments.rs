@@ -4,7 +4,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::limits::ARGUMENTS_MAX;
 
-/// Decoded query arguments.
+/// Query arguments, percent-decoded, in the order of the query.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arguments(Vec<(String, String)>);
 
@@ -22,11 +22,10 @@ impl Arguments {
 
     /// First value with this name.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        let found = self.0.iter().find(|(candidate, _)| candidate == name);
-        found.map(|(_, value)| value.as_str())
+        let pair = self.0.iter().find(|(candidate, _)| candidate == name);
+        pair.map(|(_, value)| value.as_str())
     }
 
-    /// All arguments, in order.
     pub(crate) fn to_pairs(&self) -> Vec<(String, String)> {
         self.0.clone()
     }

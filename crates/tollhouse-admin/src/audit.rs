@@ -16,19 +16,17 @@ use crate::prefix;
 use crate::reply::Reply;
 use crate::served;
 
-/// Longest path in an event, in bytes.
+/// Maximum length of the path in an audit event, in bytes.
 const PATH_BYTES_MAX: usize = 512;
 
-/// Kind of an audited call.
+/// Kind of an audited call; its name is written to the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuditDeed {
     /// A call that changes objects, the registry, or the process.
     Write,
-    /// A browser signed in.
     SignIn,
-    /// A browser signed out.
     SignOut,
-    /// An export with sealed secrets.
+    /// An export that includes sealed secrets.
     Export,
     /// An export with secrets in plain text.
     Reveal,
@@ -37,7 +35,6 @@ pub enum AuditDeed {
 }
 
 impl AuditDeed {
-    /// Name in the audit log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Write => "write",
@@ -50,7 +47,6 @@ impl AuditDeed {
     }
 }
 
-/// An audit event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEvent {
     /// Kind of the call, even if the call was refused.
@@ -58,7 +54,6 @@ pub struct AuditEvent {
     /// Name of the caller's key; `None` if no key is required or the key is wrong.
     pub actor: Option<String>,
     pub peer: IpAddr,
-    /// HTTP method.
     pub method: String,
     /// Path without query, cut to `PATH_BYTES_MAX`.
     pub path: String,
@@ -68,7 +63,6 @@ pub struct AuditEvent {
     pub revision: Option<u64>,
 }
 
-/// Storage of audit events.
 pub trait AuditSink: Send + Sync {
     /// Stores an event. Must not block.
     fn keep(&self, event: &AuditEvent);

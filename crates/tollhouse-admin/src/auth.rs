@@ -13,7 +13,7 @@ use crate::prefix;
 use crate::reply::Reply;
 use crate::session::{self, Sessions};
 
-/// Header that carries a key.
+/// Header with the caller's Admin API key.
 const KEY_HEADER: &str = "x-api-key";
 
 /// Refuses peers outside the allow list, with an HTML page as nginx does.

@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::arguments::Arguments;
 
-/// A parsed request.
+/// Request to the Admin API, with its path split into segments.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub method: Method,
@@ -16,10 +16,8 @@ pub(crate) struct Call {
     pub segments: Vec<String>,
     /// Decoded path segments in which an escaped slash does not separate, as in registry names.
     pub whole_segments: Vec<String>,
-    /// Query arguments.
     pub arguments: Arguments,
     pub headers: HeaderMap,
-    /// Address of the caller.
     pub peer: SocketAddr,
 }
 

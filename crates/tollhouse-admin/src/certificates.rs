@@ -11,7 +11,7 @@ use crate::call::Call;
 use crate::context::Admin;
 use crate::reply::Reply;
 
-/// Handles a call below [`prefix::OWN`](crate::prefix::OWN).
+/// Answers a call about certificates below [`prefix::OWN`](crate::prefix::OWN).
 pub(crate) async fn answer(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
     auth::check_key(&admin.parts.options, call)?;
     let segments: Vec<&str> = call.whole_segments.iter().skip(2).map(String::as_str).collect();

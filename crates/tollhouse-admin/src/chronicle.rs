@@ -42,7 +42,7 @@ pub(crate) async fn keep(admin: &Admin, row: ChangeRow) {
 /// Transaction that deletes old rows to make room for a new one.
 pub(crate) fn room(admin: &Admin) -> Transaction {
     let folder = change_row::FOLDER;
-    let gone = admin.index.known().changes().let_go();
+    let gone = admin.index.contents().changes().let_go();
     let delete = |all: Transaction, name| all.delete(admin.key_of(&format!("{folder}{name}")));
     gone.into_iter().fold(Transaction::new(), delete)
 }

@@ -33,13 +33,13 @@ mod shenyu_changes;
 pub(crate) mod source;
 mod validation;
 
-use self::source::{Question, RatedKind, RequestFilter};
+use self::source::{Question, RateOrder, RatedKind, RequestFilter};
 
 /// Largest body of an `explain` request, in bytes: room for the largest head, and for a body that
 /// routes examine.
 const QUESTION_BYTES_MAX: usize = 256 * 1024;
 
-/// Collections that the overview counts.
+/// Collections whose objects the overview counts.
 const COUNTED: [&str; 12] = [
     "routes",
     "services",
@@ -55,7 +55,7 @@ const COUNTED: [&str; 12] = [
     "secrets",
 ];
 
-/// Handles a call below [`prefix::CONSOLE`](crate::prefix::CONSOLE).
+/// Answers a call of the console below [`prefix::CONSOLE`](crate::prefix::CONSOLE).
 pub(crate) async fn answer<B>(admin: &Admin, call: &Call, body: B) -> Result<Reply, Reply>
 where
     B: RequestBody,
@@ -109,7 +109,7 @@ where
         }
         (["live", kind], &Method::GET) if RatedKind::find(kind).is_some() => {
             let kind = RatedKind::find(kind).unwrap_or(RatedKind::Routes);
-            source()?.live_objects(kind, argument("sort") == Some("failures"), argument("ids"))
+            source()?.live_objects(kind, RateOrder::parse(argument("sort")), argument("ids"))
         }
         (["requests"], &Method::GET) => source()?.requests(&filter_of(call)),
         (["nodes"], &Method::GET) => source()?.nodes(argument("q").unwrap_or_default()),
@@ -214,11 +214,11 @@ async fn stored(admin: &Admin, call: &Call, segments: &[&str]) -> Result<Option<
 /// Adds counts of objects and registry entries to the process's overview.
 async fn overview(admin: &Admin, mut value: Value) -> Result<Value, Reply> {
     admin.index.catch_up().await?;
-    let known = admin.index.known();
+    let contents = admin.index.contents();
     let counts = COUNTED.iter().filter(|name| resource::find(name).is_some());
     value["objects"] =
-        counts.map(|name| ((*name).to_owned(), Value::from(known.count(name)))).collect();
-    drop(known);
+        counts.map(|name| ((*name).to_owned(), Value::from(contents.count(name)))).collect();
+    drop(contents);
     value["shenyu"] = admin.parts.shenyu.is_some().into();
     value["registry"] = admin.parts.registry.as_ref().map_or(Value::Null, |part| {
         let totals = part.registry.state_full().totals();

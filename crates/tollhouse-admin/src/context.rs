@@ -18,20 +18,20 @@ use crate::index::facts::Facts;
 use crate::index::{Index, OWN_KEYS};
 use crate::limits::TURNS;
 use crate::options::{Mode, Options};
-use crate::refused::Refused;
+use crate::refused::RefusalLog;
 use crate::registry::part::RegistryPart;
 use crate::reply::{Reply, WireResponse};
 use crate::shenyu::ShenyuSource;
 use crate::sign_in::wrong_keys::WrongKeys;
 
-/// Parts that an Admin API is created from.
+/// Dependencies of an Admin API.
 pub struct Parts {
     /// Store of objects. In [`Mode::Standalone`] an in-memory store that stays empty.
     pub store: Arc<dyn Store>,
     /// Revision in service at the data plane, or number of the document in [`Mode::Standalone`]. If
     /// set, writes are answered only once they are in service.
     pub in_service: Option<InService>,
-    /// Enabled plugins.
+    /// Plugins that are enabled in this process.
     pub catalogue: Arc<Catalogue>,
     /// Services that plugins may use when their configurations are checked.
     pub services: Arc<Services>,
@@ -41,7 +41,7 @@ pub struct Parts {
     pub registry: Option<RegistryPart>,
     /// State of ACME certificates, if they are on.
     pub certificates: Option<Arc<dyn CertificateSource>>,
-    /// OCSP state of served certificates.
+    /// OCSP state of the certificates in service.
     pub staples: Option<Arc<dyn StapleSource>>,
     /// Data about the process, for the console.
     pub console: Option<Arc<dyn ConsoleSource>>,
@@ -56,24 +56,24 @@ pub struct Parts {
 pub(crate) struct Admin {
     pub(crate) parts: Parts,
     pub(crate) index: Index,
-    /// The current document, in [`Mode::Standalone`].
+    /// Configuration document in memory; only in [`Mode::Standalone`].
     pub(crate) document: Option<CurrentDocument>,
-    /// Peers with failed sign-ins.
+    /// Failed sign-ins by peer address.
     pub(crate) failures: FailedLogins,
-    /// Peers that sent wrong keys.
+    /// Wrong keys by peer address.
     pub(crate) wrong_keys: WrongKeys,
     /// Recently refused writes.
-    pub(crate) refused: Refused,
+    pub(crate) refused: RefusalLog,
     /// Taken while a document is compiled to see its problems.
     pub(crate) trial: Semaphore,
     /// Limits comparisons of load tests to one at a time.
     pub(crate) comparison: Semaphore,
     /// Queues of calls that write the same object.
-    turns: Turns,
+    write_queues: WriteQueues,
 }
 
 /// Queues by hash of the object's key.
-struct Turns {
+struct WriteQueues {
     queues: [Mutex<()>; TURNS],
     hasher: RandomState,
 }
@@ -99,10 +99,10 @@ impl Admin {
             document,
             failures: FailedLogins::default(),
             wrong_keys: WrongKeys::default(),
-            refused: Refused::default(),
+            refused: RefusalLog::default(),
             trial: Semaphore::new(1),
             comparison: Semaphore::new(1),
-            turns: Turns {
+            write_queues: WriteQueues {
                 queues: std::array::from_fn(|_| Mutex::default()),
                 hasher: RandomState::new(),
             },
@@ -135,8 +135,8 @@ impl Admin {
 
     /// Waits for the turn to write the object with this key, first come, first served. Only calls
     /// of this process are queued; keys with equal hashes share a queue.
-    pub(crate) async fn turn(&self, key: &str) -> MutexGuard<'_, ()> {
-        let Turns { queues, hasher } = &self.turns;
+    pub(crate) async fn write_queue(&self, key: &str) -> MutexGuard<'_, ()> {
+        let WriteQueues { queues, hasher } = &self.write_queues;
         let queue = hasher.hash_one(key) % queues.len() as u64;
         queues[usize::try_from(queue).unwrap_or_default()].lock().await
     }

@@ -26,7 +26,7 @@ mod write;
 pub(crate) use record::way_of;
 pub(crate) use request::Request;
 
-/// Handles a call about objects.
+/// Answers a call about objects of one collection.
 pub(crate) async fn run(admin: &Admin, request: Request<'_>) -> Result<Reply, Reply> {
     let resource = request.resource;
     let value = body::decode(&request.body)?;

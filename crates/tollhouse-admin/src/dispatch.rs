@@ -34,11 +34,11 @@ use crate::validate;
 /// Header that names the response format.
 const API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
 
-/// Methods that have handlers.
+/// Methods that at least one path supports.
 const METHODS: [Method; 5] =
     [Method::GET, Method::PUT, Method::POST, Method::DELETE, Method::PATCH];
 
-/// Handles a request.
+/// Answers a request to the Admin API, after the checks of peer and browser.
 pub(crate) async fn answer<B>(admin: &Admin, call: &Call, body: B) -> WireResponse
 where
     B: RequestBody,
@@ -101,8 +101,9 @@ where
     if call.method == Method::HEAD && segments.is_empty() {
         return Ok(Reply::bare(StatusCode::OK));
     }
-    if let Some(document) = &admin.document {
-        return standalone::answer(admin, document, call, (&segments, body)).await;
+    if let Some(current) = &admin.document {
+        let request = standalone::Request { admin, current, call };
+        return standalone::answer(request, &segments, body).await;
     }
     if segments.is_empty() || !METHODS.contains(&call.method) {
         return Err(not_registered());

@@ -16,7 +16,7 @@ const LAST_MODIFIED: &str = "X-Last-Modified";
 const DIGEST_HEADER: HeaderName = HeaderName::from_static("x-digest");
 const LAST_MODIFIED_HEADER: HeaderName = HeaderName::from_static("x-last-modified");
 
-/// An accepted document.
+/// Configuration document that passed validation.
 #[derive(Clone, PartialEq)]
 pub struct Document {
     /// Lists of objects, each with its version: `routes` and `routes_conf_version`, and so on.
@@ -34,7 +34,7 @@ impl fmt::Debug for Document {
     }
 }
 
-/// Receiver of accepted documents.
+/// Receiver of accepted documents: the data plane.
 pub trait DocumentSink: Send + Sync + fmt::Debug {
     /// Accepts a document, and returns its number, which rises. Must not block.
     fn accept(&self, document: &Document) -> Revision;

@@ -1,5 +1,5 @@
-//! Problems that the data plane would have with objects that are not written yet: they are compiled beside those of the
-//! store, as for serving, and nothing of it serves.
+//! Problems that the data plane would have with objects that are not written yet. The objects are
+//! compiled together with those of the store, but the result does not serve requests.
 
 use std::collections::HashSet;
 

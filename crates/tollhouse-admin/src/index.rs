@@ -16,7 +16,7 @@ use tollhouse_store::{
 };
 
 use crate::limits::OBJECTS_PER_TURN;
-use crate::references::Place;
+use crate::references::ReferenceKind;
 use crate::session::SignInId;
 use crate::sign_in::ended;
 
@@ -28,7 +28,7 @@ pub(crate) mod orders;
 use self::changes::Changes;
 use self::collections::{Collections, Creation, collections_of};
 use self::facts::{Facts, GLOBAL_RULES, Identity};
-use self::orders::{Ordered, Orders, SortBy};
+use self::orders::{Direction, OrderKey, Orders, Sortable};
 
 /// Extracts the facts of a value. The path has no prefix: `routes/1`.
 pub(crate) type Inspect = dyn Fn(&str, &[u8]) -> Facts + Send + Sync;
@@ -40,12 +40,12 @@ pub(crate) struct Index {
     inspect: Box<Inspect>,
     /// Held while the index catches up.
     following: tokio::sync::Mutex<Following>,
-    known: Mutex<Known>,
+    contents: Mutex<Contents>,
     /// Newest commit of this process.
     expected: AtomicU64,
 }
 
-/// Progress of following the store.
+/// State of following the store's commits.
 struct Following {
     watch: Watch,
     /// Last change row that has been read; `None` once all have. Rows are read on the first query
@@ -60,16 +60,16 @@ impl Following {
     }
 }
 
-/// Facts about all objects.
+/// Facts about all stored objects, at one revision.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct Contents {
     /// Revision up to which commits are known.
     revision: Revision,
     /// Revision of the last change of an object.
     objects_revision: Revision,
     objects: HashMap<Box<str>, Object>,
     collections: Collections,
-    /// Collections in other sort orders.
+    /// Sorted views of collections, created when a list needs them.
     orders: Orders,
     users: HashMap<Box<str>, BTreeSet<User>>,
     owners: HashMap<Identity, BTreeSet<Box<str>>>,
@@ -77,27 +77,32 @@ pub(crate) struct Known {
     rules: HashMap<Box<str>, BTreeSet<Box<str>>>,
     /// Number of objects that contain a plugin.
     plugin_uses: HashMap<Box<str>, usize>,
-    /// Summaries of the change rows.
+    /// Summaries of change rows, by revision.
     changes: Changes,
-    /// Signed-out sessions, by expiry.
+    /// Sessions that signed out before their expiry, in the order of expiry.
     ended: BTreeSet<SignInId>,
+}
+
+/// Revisions of an object: its creation and its last change. Zero before it is stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Revisions {
+    pub(crate) created: Revision,
+    pub(crate) changed: Revision,
 }
 
 struct Object {
     facts: Facts,
-    created: Revision,
-    changed: Revision,
+    revisions: Revisions,
 }
 
 impl Object {
-    fn ordered<'a>(&'a self, path: &'a str) -> Ordered<'a> {
-        let Self { facts, created, changed } = self;
-        Ordered { path, listed: &facts.listed, created: *created, changed: *changed }
+    fn sortable<'a>(&'a self, path: &'a str) -> Sortable<'a> {
+        Sortable { path, fields: &self.facts.list_fields, revisions: self.revisions }
     }
 }
 
 /// A referring object: rank of its collection, kind of reference, and path.
-type User = (u8, Place, Box<str>);
+type User = (u8, ReferenceKind, Box<str>);
 
 /// Order in which collections are searched for references to an object.
 const RANKS: [&str; 8] = [
@@ -128,11 +133,11 @@ impl Index {
         prefix: String,
         inspect: Box<Inspect>,
     ) -> Result<Self, StoreError> {
-        let known = read_all(&*store, &prefix, &*inspect).await?;
-        let following = Following::new(store.watch(&prefix, known.revision));
+        let contents = read_all(&*store, &prefix, &*inspect).await?;
+        let following = Following::new(store.watch(&prefix, contents.revision));
         let following = tokio::sync::Mutex::new(following);
-        let expected = AtomicU64::new(known.revision.0);
-        Ok(Self { store, prefix, inspect, following, known: Mutex::new(known), expected })
+        let expected = AtomicU64::new(contents.revision.0);
+        Ok(Self { store, prefix, inspect, following, contents: Mutex::new(contents), expected })
     }
 
     /// Records a commit of this process, which later queries must see.
@@ -177,18 +182,18 @@ impl Index {
                     Lost::Compacted { .. } | Lost::Rewound { .. } | Lost::Unavailable { .. },
                 ) => {
                     let committed = self.expected.load(Ordering::Acquire);
-                    let known = read_all(&*self.store, &self.prefix, &*self.inspect).await?;
+                    let contents = read_all(&*self.store, &self.prefix, &*self.inspect).await?;
                     // A listing contains every commit confirmed before it. If its revision is lower
                     // all the same, the store was restored from a backup and those commits are
                     // lost. Waiting for them would mean waiting for as many new commits.
-                    if known.revision.0 < committed {
-                        let (lower, order) = (known.revision.0, Ordering::Relaxed);
+                    if contents.revision.0 < committed {
+                        let (lower, order) = (contents.revision.0, Ordering::Relaxed);
                         // Fails if another commit was made meanwhile, which is then awaited.
                         let _ = self.expected.compare_exchange(committed, lower, order, order);
                     }
-                    expected = expected.min(known.revision);
-                    *following = Following::new(self.store.watch(&self.prefix, known.revision));
-                    *self.lock() = known;
+                    expected = expected.min(contents.revision);
+                    *following = Following::new(self.store.watch(&self.prefix, contents.revision));
+                    *self.lock() = contents;
                 }
             }
         }
@@ -209,43 +214,47 @@ impl Index {
                 return;
             };
             *after = last.key.to_string();
-            let mut known = self.lock();
+            let mut contents = self.lock();
             for row in &page {
-                known.put(row, &self.prefix, &*self.inspect);
+                contents.put(row, &self.prefix, &*self.inspect);
             }
         }
     }
 
     /// The index as of the last catch-up. Do not hold the lock across an await.
-    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
+    pub(crate) fn contents(&self) -> MutexGuard<'_, Contents> {
         self.lock()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Reads everything except change rows. Later pages may contain newer objects than the first;
 /// replaying the commits since the first page gives the same result.
-async fn read_all(store: &dyn Store, prefix: &str, inspect: &Inspect) -> Result<Known, StoreError> {
-    let mut known = Known::default();
+async fn read_all(
+    store: &dyn Store,
+    prefix: &str,
+    inspect: &Inspect,
+) -> Result<Contents, StoreError> {
+    let mut contents = Contents::default();
     let mut after = String::new();
     let rows = format!("{prefix}{}", change_row::FOLDER);
     loop {
         let Listing { revision, entries } =
             store.list_page(prefix, &after, OBJECTS_PER_TURN).await?;
         if after.is_empty() {
-            (known.revision, known.objects_revision) = (revision, revision);
+            (contents.revision, contents.objects_revision) = (revision, revision);
         }
-        let Some(last) = entries.last() else { return Ok(known) };
+        let Some(last) = entries.last() else { return Ok(contents) };
         // Skips the change rows: no key with this prefix is greater.
         after = match last.key.starts_with(&rows) {
             true => format!("{rows}{}", char::MAX),
             false => last.key.to_string(),
         };
         for entry in entries.iter().filter(|entry| !entry.key.starts_with(&rows)) {
-            known.put(entry, prefix, inspect);
+            contents.put(entry, prefix, inspect);
         }
         tokio::task::yield_now().await;
     }
@@ -257,7 +266,7 @@ pub(crate) fn holds_object(key: &str, value: &[u8]) -> bool {
     !key.ends_with('/') && !value.is_empty()
 }
 
-impl Known {
+impl Contents {
     fn apply(&mut self, changes: &Commit, prefix: &str, inspect: &Inspect) {
         self.revision = changes.revision;
         let folder = format!("{prefix}{OWN_KEYS}");
@@ -290,17 +299,11 @@ impl Known {
         if !holds_object(path, &entry.value) {
             return;
         }
-        let versions = (entry.create_revision, entry.mod_revision);
-        self.insert(path, inspect(path, &entry.value), versions);
+        let revisions = Revisions { created: entry.create_revision, changed: entry.mod_revision };
+        self.insert(path, inspect(path, &entry.value), revisions);
     }
 
-    /// Adds an object with its revisions of creation and last change.
-    pub(crate) fn insert(
-        &mut self,
-        path: &str,
-        facts: Facts,
-        (created, changed): (Revision, Revision),
-    ) {
+    pub(crate) fn insert(&mut self, path: &str, facts: Facts, revisions: Revisions) {
         let rank = rank_of(path);
         for (target, place) in &facts.references {
             self.users.entry(target.clone()).or_default().insert((rank, *place, path.into()));
@@ -311,13 +314,13 @@ impl Known {
         for plugin in &facts.rule_plugins {
             self.rules.entry(plugin.clone()).or_default().insert(path.into());
         }
-        for plugin in &facts.listed.plugins {
+        for plugin in &facts.list_fields.plugins {
             *self.plugin_uses.entry(plugin.clone()).or_default() += 1;
         }
-        self.collections.insert(path, created);
-        let object = Object { facts, created, changed };
+        self.collections.insert(path, revisions.created);
+        let object = Object { facts, revisions };
         let collections: Vec<&str> = collections_of(path).collect();
-        self.orders.insert(&collections, object.ordered(path));
+        self.orders.insert(&collections, object.sortable(path));
         self.objects.insert(path.into(), object);
     }
 
@@ -345,9 +348,9 @@ impl Known {
     fn remove(&mut self, path: &str) {
         let Some(object) = self.objects.remove(path) else { return };
         let collections: Vec<&str> = collections_of(path).collect();
-        self.orders.remove(&collections, object.ordered(path));
-        let Object { facts, created, .. } = object;
-        self.collections.remove(path, created);
+        self.orders.remove(&collections, object.sortable(path));
+        let Object { facts, revisions } = object;
+        self.collections.remove(path, revisions.created);
         let rank = rank_of(path);
         let path: Box<str> = path.into();
         for (target, place) in &facts.references {
@@ -356,7 +359,7 @@ impl Known {
         for identity in &facts.identities {
             take(&mut self.owners, identity, &path);
         }
-        for plugin in &facts.listed.plugins {
+        for plugin in &facts.list_fields.plugins {
             if let Some(uses) = self.plugin_uses.get_mut(plugin) {
                 *uses = uses.saturating_sub(1);
             }
@@ -421,16 +424,16 @@ impl Known {
 
     /// Builds the next part of a sort order, of at most `objects_max` objects. Returns whether the
     /// order is complete.
-    pub(crate) fn make_order(&mut self, collection: &str, by: SortBy, objects_max: usize) -> bool {
-        let Err(made_to) = self.orders.progress(collection, by) else { return true };
-        let part = self.collections.after(collection, made_to.as_ref()).take(objects_max);
+    pub(crate) fn make_order(&mut self, key: OrderKey<'_>, objects_max: usize) -> bool {
+        let Err(last_added) = self.orders.progress(key) else { return true };
+        let part = self.collections.after(key.collection, last_added.as_ref()).take(objects_max);
         let part: Vec<&Creation> = part.collect();
         let last = part.last().filter(|_| part.len() == objects_max).map(|it| (*it).clone());
         let is_whole = last.is_none();
         let objects = part
             .into_iter()
-            .filter_map(|(_, path)| self.objects.get(path).map(|object| object.ordered(path)));
-        self.orders.extend((collection, by), objects, last);
+            .filter_map(|(_, path)| self.objects.get(path).map(|object| object.sortable(path)));
+        self.orders.extend(key, objects, last);
         is_whole
     }
 
@@ -438,20 +441,24 @@ impl Known {
     /// with its position.
     pub(crate) fn in_order<'k>(
         &'k self,
-        (collection, by): (&str, SortBy),
+        key: OrderKey<'_>,
+        direction: Direction,
         last: Option<&'k str>,
-        is_descending: bool,
     ) -> impl Iterator<Item = (&'k str, &'k str)> {
-        self.orders.after((collection, by), last, is_descending)
+        self.orders.after(key, direction, last)
     }
 
     /// The first object in these collections that refers to the object at `path`.
-    pub(crate) fn user_of(&self, path: &str, collections: &[&str]) -> Option<(Place, &str)> {
+    pub(crate) fn user_of(
+        &self,
+        path: &str,
+        collections: &[&str],
+    ) -> Option<(ReferenceKind, &str)> {
         let users = self.users.get(path)?;
-        let mut found = users.iter().filter(|(_, _, user)| {
+        let mut matches = users.iter().filter(|(_, _, user)| {
             collections.iter().any(|collection| user.split('/').next() == Some(collection))
         });
-        found.next().map(|(_, place, user)| (*place, &**user))
+        matches.next().map(|(_, place, user)| (*place, &**user))
     }
 
     /// Another object than `path` with this identity.
@@ -491,7 +498,7 @@ fn rank_of(path: &str) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use tollhouse_model::change_row::{ChangeRow, Deed, Way};
+    use tollhouse_model::change_row::{ChangeKind, ChangeRow, Way};
     use tollhouse_store::{Location, Transaction};
 
     use super::*;
@@ -501,7 +508,7 @@ mod tests {
             at_ms: number as u64,
             actor: None,
             way: Way::Api,
-            deed: Deed::Create,
+            deed: ChangeKind::Create,
             path: format!("routes/{number}"),
             before: None,
             after: None,
@@ -528,8 +535,8 @@ mod tests {
         let index =
             Index::open(Arc::clone(&store), "/apisix/".into(), inspect).await.expect("it reads");
         let counts = |index: &Index| {
-            let known = index.known();
-            (known.count("routes"), known.exists("upstreams/1"), known.changes().len())
+            let contents = index.contents();
+            (contents.count("routes"), contents.exists("upstreams/1"), contents.changes().len())
         };
         assert_eq!(counts(&index), (objects, true, 0));
         // One row is deleted before the first query and one is added; neither counts twice.
@@ -538,6 +545,6 @@ mod tests {
         index.expect(store.commit(change).await.expect("memory").revision);
         index.catch_up().await.expect("memory");
         assert_eq!(counts(&index), (objects, true, rows));
-        assert_eq!(index.known().changes().find(&change_row::key_of(1, "a")), None);
+        assert_eq!(index.contents().changes().find(&change_row::key_of(1, "a")), None);
     }
 }

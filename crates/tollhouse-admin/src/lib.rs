@@ -56,7 +56,9 @@ mod yaml;
 pub use api::AdminApi;
 pub use audit::{AuditDeed, AuditEvent, AuditSink};
 pub use certificates::source::{CertificateSource, Certificates, StapleSource};
-pub use console::source::{ConsoleSource, Question, RatedKind, RequestFilter};
+pub use console::source::{
+    BenchFile, ConsoleSource, Question, RateOrder, RatedKind, RequestFilter,
+};
 pub use context::Parts;
 pub use document::{Document, DocumentSink};
 pub use options::{

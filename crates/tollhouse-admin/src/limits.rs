@@ -39,8 +39,8 @@ pub const DEPTH_MAX: usize = 100;
 /// under such load.
 pub const ATTEMPTS_MAX: usize = 5;
 
-/// Limit of attempts that fail because other calls wrote the same object: as many as may wait for
-/// one object, because each failed attempt means that another write succeeded.
+/// Maximum number of attempts that fail because other calls wrote the object first: as many as may
+/// wait for one object, because each failed attempt means that another write succeeded.
 pub const OVERTAKEN_MAX: usize = 1024;
 
 /// Total time for such attempts; clients wait longer for an answer.

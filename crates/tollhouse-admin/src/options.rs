@@ -12,12 +12,11 @@ use crate::document::DocumentSink;
 use crate::reply::Reply;
 use crate::session::Sessions;
 
-/// Options of an Admin API.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Prefix of all object keys in the store, such as `/apisix`.
     pub key_prefix: String,
-    /// Accepted keys.
+    /// Keys that callers may present.
     pub keys: Vec<AdminKey>,
     /// Requirement of a key; required by default.
     pub key_check: KeyCheck,
@@ -29,13 +28,13 @@ pub struct Options {
     pub allow: Vec<IpNet>,
     /// Access for pages of other origins.
     pub cors: Cors,
-    /// Value of the `Server` header.
+    /// Value of the header `Server`.
     pub server_token: ServerToken,
-    /// Support for stream routes.
+    /// Support for stream routes, or their refusal.
     pub stream_mode: StreamMode,
-    /// Format of answers.
+    /// Answer format, by version of APISIX's Admin API.
     pub api_version: ApiVersion,
-    /// Source of the configuration.
+    /// Source of the configuration, which decides about writes.
     pub mode: Mode,
 }
 
@@ -57,7 +56,7 @@ impl Default for Options {
     }
 }
 
-/// A key with its role.
+/// Key of the Admin API, with its name and role.
 #[derive(Clone)]
 pub struct AdminKey {
     /// Name for logs and the list of changes.
@@ -72,10 +71,10 @@ impl fmt::Debug for AdminKey {
     }
 }
 
-/// Permissions of a key.
+/// Permissions that a key grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Everything.
+    /// Permission for all calls.
     Admin,
     /// Reads and writes objects, and thereby controls all traffic. Sees no secret in plain text,
     /// cannot have secrets sent elsewhere, and cannot control the process.
@@ -84,10 +83,9 @@ pub enum Role {
     Viewer,
 }
 
-/// Requirement of a key.
+/// Requirement of a key in calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyCheck {
-    /// Every call needs a key.
     Required,
     /// No key is needed: every peer on the allow list may do everything.
     Off,
@@ -98,7 +96,6 @@ pub enum KeyCheck {
 pub enum Cors {
     /// CORS headers are sent, and `OPTIONS` is answered.
     On,
-    /// No CORS headers are sent.
     Off,
 }
 
@@ -106,16 +103,15 @@ pub enum Cors {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerToken(pub String);
 
-/// Support for stream routes.
+/// Support for stream routes, or their refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamMode {
-    /// Stream routes are served.
     On,
     /// Every call about stream routes is refused.
     Off,
 }
 
-/// Format of answers.
+/// Answer format, by version of APISIX's Admin API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiVersion {
     /// Value and key side by side.
@@ -124,7 +120,7 @@ pub enum ApiVersion {
     V2,
 }
 
-/// Source of the configuration.
+/// Source of the configuration, which decides about writes.
 #[derive(Debug, Clone)]
 pub enum Mode {
     /// A store; objects are written individually.
@@ -138,7 +134,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Refuses writes in read-only modes.
+    /// Returns the refusal if this mode does not accept writes.
     pub(crate) fn check_writable(&self) -> Result<(), Reply> {
         match self {
             Self::Store | Self::Standalone(_) => Ok(()),

@@ -5,11 +5,11 @@ use hyper::StatusCode;
 
 use crate::arguments::Arguments;
 use crate::index::facts::Facts;
-use crate::references::Place;
+use crate::references::ReferenceKind;
 use crate::reply::Reply;
 use crate::resource::Resource;
 
-/// Allowed page sizes.
+/// Page sizes that APISIX accepts.
 const PAGE_SIZES: std::ops::RangeInclusive<f64> = 10.0..=500.0;
 
 /// Limits of a pattern in bytes, and of the backtracking steps of a match, so that a list cannot
@@ -20,12 +20,12 @@ const BACKTRACKS_MAX: usize = 10_000;
 /// Resources whose lists can be filtered by reference.
 const REFERRING: [&str; 2] = ["routes", "stream_routes"];
 
-/// Returned part of a list.
+/// Part of a list that the answer contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slice {
     /// All objects, sorted by key.
     All,
-    /// A page of them, in order of creation.
+    /// Page of the list, in order of creation.
     Page {
         /// Number of objects before the page.
         skip: usize,
@@ -81,7 +81,6 @@ impl Filters {
         })
     }
 
-    /// Whether any filter is set.
     pub(crate) fn are_any(&self) -> bool {
         self.name.is_some()
             || self.uri.is_some()
@@ -91,13 +90,13 @@ impl Filters {
 
     /// Whether an object passes all filters.
     pub(crate) fn admit(&self, facts: &Facts) -> bool {
-        let listed = &facts.listed;
+        let listed = &facts.list_fields;
         let by_name = |regex: &Regex| listed.name.iter().any(|name| finds(regex, name));
         let by_uri = |regex: &Regex| listed.uris.iter().any(|uri| finds(regex, uri));
         let by_label = |label: &String| listed.labels.iter().any(|own| **own == **label);
         let by_reference = |path: &String| {
             let mut named = facts.references.iter();
-            named.any(|(target, place)| **target == **path && *place == Place::Field)
+            named.any(|(target, place)| **target == **path && *place == ReferenceKind::Field)
         };
         self.name.as_ref().is_none_or(by_name)
             && self.uri.as_ref().is_none_or(by_uri)

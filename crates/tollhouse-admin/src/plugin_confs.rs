@@ -63,7 +63,7 @@ pub(crate) fn check_one(
     if owner == Owner::Consumer && plugin.consumer.is_some() {
         catalogue.check_identity(name, &bare, services)?;
     } else {
-        let metadata = object.known.facts(&format!("plugin_metadata/{name}"));
+        let metadata = object.contents.facts(&format!("plugin_metadata/{name}"));
         let metadata = metadata.and_then(|facts| facts.metadata.as_ref());
         let scope =
             Scope { owner: object.path, conf: &bare, metadata, protos: None, catalogue, services };

@@ -7,7 +7,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use serde_json::Value;
 
 use crate::context::Admin;
-use crate::index::Known;
+use crate::index::Contents;
 use crate::reply::Reply;
 
 /// Header with the first problem of an accepted write that is not served as written.
@@ -30,8 +30,8 @@ pub(crate) fn with_warnings(admin: &Admin, reply: Reply) -> Reply {
     let key = answer.get("node").unwrap_or(&answer).get("key").and_then(Value::as_str);
     let Some(path) = key.and_then(|key| key.strip_prefix(&admin.key_of(""))) else { return reply };
     let mut problems = source.problems_at(&in_configuration(path));
-    let known = admin.index.known();
-    problems.retain(|problem| is_about(&known, &place_in_store(problem), path));
+    let contents = admin.index.contents();
+    problems.retain(|problem| is_about(&contents, &place_in_store(problem), path));
     with_problems(reply, problems)
 }
 
@@ -45,8 +45,8 @@ pub(crate) fn with_all_warnings(admin: &Admin, reply: Reply) -> Reply {
 
 /// Path of the object that contains a place: the longest existing prefix, because ids may contain
 /// dots.
-pub(crate) fn object_at<'p>(known: &Known, place: &'p str) -> Option<&'p str> {
-    ends(place).rev().map(|end| &place[..end]).find(|path| known.exists(path))
+pub(crate) fn object_at<'p>(contents: &Contents, place: &'p str) -> Option<&'p str> {
+    ends(place).rev().map(|end| &place[..end]).find(|path| contents.exists(path))
 }
 
 /// Place of a problem, with the object's path in the store.
@@ -69,11 +69,11 @@ fn in_configuration(path: &str) -> Cow<'_, str> {
 
 /// Whether a place is inside the object at `path`, and not inside an object with a longer path. The
 /// object itself may be missing in the index.
-fn is_about(known: &Known, place: &str, path: &str) -> bool {
+fn is_about(contents: &Contents, place: &str, path: &str) -> bool {
     let is_below = place
         .strip_prefix(path)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
-    let is_longer = |end: &usize| *end > path.len() && known.exists(&place[..*end]);
+    let is_longer = |end: &usize| *end > path.len() && contents.exists(&place[..*end]);
     is_below && !ends(place).any(|end| is_longer(&end))
 }
 
@@ -83,7 +83,7 @@ fn ends(place: &str) -> impl DoubleEndedIterator<Item = usize> + '_ {
     inner.map(|(at, _)| at).chain([place.len()])
 }
 
-/// Adds these problems.
+/// Adds problems to an error reply; the first becomes part of its text.
 pub(crate) fn with_problems(reply: Reply, mut problems: Vec<Value>) -> Reply {
     let Some(first) = problems.first() else { return reply };
     let text = |name: &str| first[name].as_str().unwrap_or_default();

@@ -6,24 +6,23 @@ use tollhouse_model::secret::SecretRef;
 
 use crate::object::id_of;
 
-/// Plugins whose configurations contain references.
+/// Plugin whose configurations refer to upstreams.
 const TRAFFIC_SPLIT: &str = "traffic-split";
 const GRPC_TRANSCODE: &str = "grpc-transcode";
 
-/// Kind of a reference.
+/// Place of a reference within an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum ReferenceKind {
     Field,
-    /// In a plugin configuration.
+    /// The reference is in a plugin configuration.
     Plugin,
 }
 
-/// A reference to another object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reference {
     /// Path of the object, such as `upstreams/1`.
     pub target: String,
-    pub place: Place,
+    pub place: ReferenceKind,
 }
 
 /// Reference fields, with the collections they refer to.
@@ -40,48 +39,50 @@ pub(crate) const COLLECTIONS: [&str; 6] =
 
 /// References in `value` that must exist; may contain duplicates.
 pub(crate) fn find(value: &Value) -> Vec<Reference> {
-    let mut found = Vec::new();
-    let mut add = |collection: &str, id: Option<String>, place: Place| {
-        found.extend(id.map(|id| Reference { target: format!("{collection}/{id}"), place }));
+    let mut references = Vec::new();
+    let mut add = |collection: &str, id: Option<String>, place: ReferenceKind| {
+        references.extend(id.map(|id| Reference { target: format!("{collection}/{id}"), place }));
     };
     for (field, collection) in FIELDS {
-        add(collection, id_of(value, field), Place::Field);
+        add(collection, id_of(value, field), ReferenceKind::Field);
     }
     if let Some(protocol) = value.get("protocol") {
-        add("stream_routes", id_of(protocol, "superior_id"), Place::Field);
+        add("stream_routes", id_of(protocol, "superior_id"), ReferenceKind::Field);
     }
     let plugins = value.get("plugins");
     if let Some(conf) = plugins.and_then(|plugins| plugins.get(TRAFFIC_SPLIT)) {
         for upstream in split_upstreams(conf) {
-            add("upstreams", id_of(upstream, "upstream_id"), Place::Plugin);
+            add("upstreams", id_of(upstream, "upstream_id"), ReferenceKind::Plugin);
         }
     }
     if let Some(conf) = plugins.and_then(|plugins| plugins.get(GRPC_TRANSCODE)) {
-        add("protos", id_of(conf, "proto_id"), Place::Field);
+        add("protos", id_of(conf, "proto_id"), ReferenceKind::Field);
     }
-    found
+    references
 }
 
 /// All references in `value`, including those that need not exist: to client certificates and
 /// secret managers.
 pub(crate) fn find_all(value: &Value) -> Vec<Reference> {
-    let mut found = find(value);
+    let mut references = find(value);
     let upstream = value.get("upstream").unwrap_or(&Value::Null);
     for tls in [value.get("tls"), upstream.get("tls")].into_iter().flatten() {
         let id = id_of(tls, "client_cert_id");
-        found.extend(id.map(|id| Reference { target: format!("ssls/{id}"), place: Place::Field }));
+        references.extend(
+            id.map(|id| Reference { target: format!("ssls/{id}"), place: ReferenceKind::Field }),
+        );
     }
     // Iterative, because values may be nested deeper than the stack allows.
     let mut waiting = vec![value];
     while let Some(value) = waiting.pop() {
         match value {
-            Value::String(text) => found.extend(keeper(text)),
+            Value::String(text) => references.extend(keeper(text)),
             Value::Array(items) => waiting.extend(items),
             Value::Object(fields) => waiting.extend(fields.values()),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
-    found
+    references
 }
 
 /// The secret manager that a text refers to. Texts with a longer id than any object has are
@@ -90,7 +91,7 @@ fn keeper(text: &str) -> Option<Reference> {
     const ID_BYTES_MAX: usize = 64;
     let Some(SecretRef::Keeper { manager, id, .. }) = SecretRef::parse(text) else { return None };
     let target = format!("secrets/{}/{id}", manager.name());
-    (id.len() <= ID_BYTES_MAX).then_some(Reference { target, place: Place::Field })
+    (id.len() <= ID_BYTES_MAX).then_some(Reference { target, place: ReferenceKind::Field })
 }
 
 fn split_upstreams(conf: &Value) -> impl Iterator<Item = &Value> {
@@ -120,16 +121,16 @@ mod tests {
                 "grpc-transcode": {"proto_id": 3},
             },
         });
-        let found: Vec<(String, Place)> =
-            find(&value).into_iter().map(|found| (found.target, found.place)).collect();
+        let references: Vec<(String, ReferenceKind)> =
+            find(&value).into_iter().map(|it| (it.target, it.place)).collect();
         let expected = [
-            ("upstreams/1", Place::Field),
-            ("services/s", Place::Field),
-            ("stream_routes/7", Place::Field),
-            ("upstreams/u", Place::Plugin),
-            ("protos/3", Place::Field),
+            ("upstreams/1", ReferenceKind::Field),
+            ("services/s", ReferenceKind::Field),
+            ("stream_routes/7", ReferenceKind::Field),
+            ("upstreams/u", ReferenceKind::Plugin),
+            ("protos/3", ReferenceKind::Field),
         ];
-        assert_eq!(found, expected.map(|(target, place)| (target.to_owned(), place)));
+        assert_eq!(references, expected.map(|(target, place)| (target.to_owned(), place)));
         assert!(find(&json!({"plugins": [], "upstream_id": null})).is_empty());
     }
 
@@ -141,8 +142,8 @@ mod tests {
             "plugins": {"key-auth": {"key": ["$secret://vault/1/jack/key", "$env://KEY"]}},
             "desc": "$secret://aws/",
         });
-        let found: Vec<String> = find_all(&value).into_iter().map(|found| found.target).collect();
-        assert_eq!(found, ["services/s", "ssls/7", "secrets/vault/1"]);
+        let references: Vec<String> = find_all(&value).into_iter().map(|it| it.target).collect();
+        assert_eq!(references, ["services/s", "ssls/7", "secrets/vault/1"]);
         assert_eq!(find(&value).len(), 1, "nothing waits for those");
     }
 }

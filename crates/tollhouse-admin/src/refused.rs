@@ -14,15 +14,15 @@ use crate::options::{KeyCheck, Options, Role};
 use crate::prefix;
 use crate::reply::Reply;
 
-/// Limit of stored attempts.
+/// Maximum number of stored refusals; the oldest are dropped first.
 const KEPT_MAX: usize = 200;
 
 /// Limit of a stored path and reason, in bytes.
 const TEXT_BYTES_MAX: usize = 512;
 
-/// Recently refused writes.
+/// Recent writes that were refused, for the console.
 #[derive(Default)]
-pub(crate) struct Refused(Mutex<VecDeque<Attempt>>);
+pub(crate) struct RefusalLog(Mutex<VecDeque<Attempt>>);
 
 struct Attempt {
     at_ms: u64,
@@ -34,7 +34,7 @@ struct Attempt {
     reason: String,
 }
 
-impl Refused {
+impl RefusalLog {
     /// Records an answer, if it refuses a write of an authenticated caller.
     pub(crate) fn note(&self, options: &Options, call: &Call, refusal: &Reply) {
         let is_write = !matches!(call.method, Method::GET | Method::HEAD | Method::OPTIONS);
@@ -59,11 +59,11 @@ impl Refused {
             status: refusal.status().as_u16(),
             reason: cut(&refusal.error_text()),
         };
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == KEPT_MAX {
-            kept.pop_front();
+        let mut attempts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if attempts.len() == KEPT_MAX {
+            attempts.pop_front();
         }
-        kept.push_back(attempt);
+        attempts.push_back(attempt);
     }
 
     /// The attempts, newest first. Reasons may quote written values; they are shown to
@@ -72,8 +72,8 @@ impl Refused {
         let own = auth::caller(options, call).map(|key| key.name.as_str());
         let is_administrator = auth::caller_role(options, call) == Role::Admin;
         let is_told = |actor: Option<&str>| is_administrator || (actor.is_some() && actor == own);
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let shown = kept.iter().rev().map(|it| {
+        let attempts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = attempts.iter().rev().map(|it| {
             json!({
                 "at_ms": it.at_ms,
                 "actor": it.actor,

@@ -1,5 +1,5 @@
-//! `/registry/v1`: objects of the service registry, with the same keys, roles and errors as the
-//! rest of the Admin API.
+//! `/registry/v1`: objects of the service registry. Keys, roles and errors are those of the Admin
+//! API.
 //!
 //! This module routes by path. [`RegistryDialect`](part::RegistryDialect) has the few functions
 //! that depend on the registry's wire protocol.
@@ -37,7 +37,7 @@ use crate::reply::Reply;
 use part::RegistryPart;
 use request::Request;
 
-/// Handles a call below [`prefix::REGISTRY`](crate::prefix::REGISTRY).
+/// Answers a call about the registry below [`prefix::REGISTRY`](crate::prefix::REGISTRY).
 pub(crate) async fn answer<B>(admin: &Admin, call: &Call, body: B) -> Result<Reply, Reply>
 where
     B: RequestBody,

@@ -63,7 +63,7 @@ impl Reply {
         Self::new(status, JSON, text)
     }
 
-    /// A file of the console.
+    /// Reply with a file of the console, status 200.
     pub(crate) fn file(kind: &'static str, bytes: &'static [u8]) -> Self {
         Self::new(StatusCode::OK, kind, bytes)
     }
@@ -88,6 +88,11 @@ impl Reply {
         Self::new(status, JSON, Bytes::new())
     }
 
+    /// Text for people, of the type of plain text.
+    pub(crate) fn plain(status: StatusCode, text: &'static str) -> Self {
+        Self::new(status, PLAIN, text)
+    }
+
     /// Empty body, without the content type of JSON.
     pub(crate) fn bare(status: StatusCode) -> Self {
         Self::new(status, PLAIN, Bytes::new())
@@ -104,12 +109,10 @@ impl Reply {
         Self::json(status, &json!({"error_msg": text.into()}))
     }
 
-    /// Error reply 400.
     pub(crate) fn bad(text: impl Into<String>) -> Self {
         Self::refusal(StatusCode::BAD_REQUEST, text)
     }
 
-    /// Error reply 503.
     pub(crate) fn unavailable(text: impl Into<String>) -> Self {
         Self::refusal(StatusCode::SERVICE_UNAVAILABLE, text)
     }
@@ -151,7 +154,7 @@ impl Reply {
         value.get("error_msg").and_then(Value::as_str).unwrap_or_default().to_owned()
     }
 
-    /// Adds a header.
+    /// Appends a header line.
     #[must_use]
     pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));

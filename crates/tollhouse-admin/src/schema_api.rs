@@ -38,8 +38,8 @@ fn with_encrypted(name: &str, document: &Value) -> Value {
 }
 
 fn has_field(document: &Value, path: &str) -> bool {
-    let found = path.split('.').try_fold(document, |at, name| at.get("properties")?.get(name));
-    found.is_some()
+    let schema = path.split('.').try_fold(document, |at, name| at.get("properties")?.get(name));
+    schema.is_some()
 }
 
 /// Validates a body against a schema only, without plugins and references. `name` is the

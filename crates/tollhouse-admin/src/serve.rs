@@ -83,10 +83,10 @@ async fn take(
 /// Reply to everything that a client without a valid certificate asks.
 fn certificate_refusal(fault: CertificateFault) -> Reply {
     let text = match fault {
-        CertificateFault::Missing => "No required SSL certificate was sent",
-        CertificateFault::Invalid(_) => "The SSL certificate error",
+        CertificateFault::Missing => "No required SSL certificate was sent\n",
+        CertificateFault::Invalid(_) => "The SSL certificate error\n",
     };
-    Reply::refusal(StatusCode::BAD_REQUEST, text)
+    Reply::plain(StatusCode::BAD_REQUEST, text)
         .with(CONNECTION, HeaderValue::from_static("close"))
 }
 

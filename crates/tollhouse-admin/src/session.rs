@@ -41,14 +41,14 @@ const NUMBER_BYTES: usize = 12;
 pub(crate) const ENDED_MAX: usize = 10_000;
 
 /// Signed-out sessions whose cookies have not expired.
-type Ended = BTreeSet<SignInId>;
+type SignOuts = BTreeSet<SignInId>;
 
 /// Issues and verifies the cookies of signed-in browsers.
 #[derive(Clone)]
 pub struct Sessions {
     secret: hmac::Key,
     is_encrypted: bool,
-    ended: Arc<Mutex<Ended>>,
+    ended: Arc<Mutex<SignOuts>>,
 }
 
 /// Encryption between browsers and the listener. With TLS, cookies are marked as secure.
@@ -56,7 +56,7 @@ pub struct Sessions {
 pub enum Encryption {
     /// TLS, so that browsers also verify the server.
     Tls,
-    /// Plain text.
+    /// Browsers connect without TLS.
     Off,
 }
 
@@ -65,7 +65,7 @@ pub(crate) type SignInId = (u64, Box<str>);
 
 /// Credentials of a browser that has signed in.
 pub(crate) struct SignedIn {
-    /// The `Set-Cookie` line.
+    /// Value of the header `Set-Cookie`.
     pub(crate) line: String,
     /// Value of the header `X-Tollhouse-Console` in the requests of the page.
     pub(crate) proof: String,
@@ -85,14 +85,13 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// `secret` authenticates all cookies.
+    /// Creates sessions whose cookies `secret` authenticates.
     pub fn new(secret: &[u8], encryption: Encryption) -> Self {
         let is_encrypted = encryption == Encryption::Tls;
         let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
         Self { secret, is_encrypted, ended: Arc::default() }
     }
 
-    /// Whether browsers connect over TLS.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.is_encrypted
     }
@@ -166,12 +165,12 @@ impl Sessions {
             return None;
         }
         let cookie = self.cookie(call)?;
-        let found = self.owner(keys, &cookie, now_s)?;
+        let key = self.owner(keys, &cookie, now_s)?;
         let proof = unhex(call.header(CONSOLE_HEADER)?)?;
         let text = text(PROOF_PURPOSE, cookie.end_s, cookie.number);
-        hmac::verify(&self.key_for(found), text.as_bytes(), &proof).ok()?;
+        hmac::verify(&self.key_for(key), text.as_bytes(), &proof).ok()?;
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        (!ended.contains(&cookie.id())).then_some(found)
+        (!ended.contains(&cookie.id())).then_some(key)
     }
 
     /// Id of the session of a call, unless it was signed out in this process.

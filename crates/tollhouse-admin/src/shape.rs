@@ -7,31 +7,30 @@ use tollhouse_store::Entry;
 use crate::options::ApiVersion;
 use crate::reply::Reply;
 
-/// Kind of a write.
+/// Way of a write, which decides about status and form of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum WriteKind {
     /// Created by PUT.
     Created,
-    /// Replaced by PUT.
     Replaced,
     Posted,
     Patched,
 }
 
 /// Answer to a write, without revisions.
-pub(crate) fn written(version: ApiVersion, how: Written, key: &str, value: Value) -> Reply {
+pub(crate) fn written(version: ApiVersion, how: WriteKind, key: &str, value: Value) -> Reply {
     let status = match how {
-        Written::Created | Written::Posted => StatusCode::CREATED,
-        Written::Replaced | Written::Patched => StatusCode::OK,
+        WriteKind::Created | WriteKind::Posted => StatusCode::CREATED,
+        WriteKind::Replaced | WriteKind::Patched => StatusCode::OK,
     };
     let node = json!({"key": key, "value": value});
     match version {
         ApiVersion::V3 => Reply::json(status, &node),
         ApiVersion::V2 => {
             let action = match how {
-                Written::Created | Written::Replaced => "set",
-                Written::Posted => "create",
-                Written::Patched => "compareAndSwap",
+                WriteKind::Created | WriteKind::Replaced => "set",
+                WriteKind::Posted => "create",
+                WriteKind::Patched => "compareAndSwap",
             };
             Reply::json(status, &json!({"action": action, "node": node}))
         }
@@ -49,7 +48,7 @@ pub(crate) fn deleted(version: ApiVersion, key: &str) -> Reply {
     Reply::json(StatusCode::OK, &body)
 }
 
-/// Answer with one object.
+/// Answer to a write or read of one object.
 pub(crate) fn one(version: ApiVersion, entry: &Entry, value: Value) -> Value {
     let node = node(entry, value);
     match version {
@@ -87,7 +86,7 @@ impl List {
         Self { version, text, is_empty: true }
     }
 
-    /// Adds an object.
+    /// Appends an object to the list.
     pub(crate) fn push(&mut self, entry: &Entry, value: Value) {
         if !std::mem::take(&mut self.is_empty) {
             self.text.push(',');

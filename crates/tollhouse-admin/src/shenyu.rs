@@ -11,14 +11,13 @@ pub type ShenyuFuture<'a> = Pin<Box<dyn Future<Output = Option<(u16, Value)>> + 
 /// An authenticated call about ShenYu's objects.
 #[derive(Debug)]
 pub struct ShenyuCall {
-    /// Name of the caller's key.
+    /// Name of the key that the caller presented.
     pub operator: String,
     /// Whether the caller may see secrets.
     pub sees_secrets: bool,
     pub method: Method,
     /// Decoded path segments below ShenYu's admin.
     pub segments: Vec<String>,
-    /// Query arguments.
     pub arguments: Vec<(String, String)>,
     /// Body; `null` if empty.
     pub body: Value,
@@ -28,15 +27,15 @@ pub struct ShenyuCall {
 #[derive(Debug, Clone)]
 pub struct ShenyuChange {
     pub id: String,
-    /// Revision of the commit.
+    /// Store revision of the commit.
     pub revision: u64,
     /// Time, in milliseconds of Unix time.
     pub at_ms: u64,
-    /// Name of the caller's key.
+    /// Name of the key that the caller presented.
     pub actor: String,
     /// Origin of the call, such as `console`.
     pub way: String,
-    /// Description of the call.
+    /// Description of the call, for people.
     pub context: String,
     /// Kind of change, such as `create`.
     pub deed: String,
@@ -44,7 +43,7 @@ pub struct ShenyuChange {
     pub object: String,
 }
 
-/// Access to ShenYu's objects.
+/// Access to the objects of ShenYu's admin.
 pub trait ShenyuSource: Send + Sync {
     /// JSON schemas of the console's forms.
     fn forms(&self) -> &'static Value;
@@ -52,7 +51,7 @@ pub trait ShenyuSource: Send + Sync {
     /// Handles a call. Returns HTTP status and body, or `None` if ShenYu's objects are off.
     fn call(&self, call: ShenyuCall) -> ShenyuFuture<'_>;
 
-    /// Recent changes, newest first.
+    /// Recent changes of ShenYu objects, newest first.
     fn changes(&self) -> Vec<ShenyuChange>;
 
     /// A change with its details: `rows`, each with `object`, `name`, `deed`, `before` and `after`.

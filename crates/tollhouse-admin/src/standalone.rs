@@ -10,7 +10,7 @@ use hyper::{Method, StatusCode};
 use serde_json::Value;
 use time::OffsetDateTime;
 use tollhouse_model::Kind;
-use tollhouse_model::change_row::{BothSides, ChangeRow, OBJECTS_TOLD_MAX};
+use tollhouse_model::change_row::{BothSides, ChangeOrigin, ChangeRow, OBJECTS_TOLD_MAX};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::sealing::{self, ObjectRef};
 
@@ -30,23 +30,22 @@ use crate::validate::{self, Extent, LISTS};
 use crate::yaml;
 
 /// A call in this mode.
-struct Request<'a> {
-    admin: &'a Admin,
-    current: &'a CurrentDocument,
-    call: &'a Call,
+pub(crate) struct Request<'a> {
+    pub(crate) admin: &'a Admin,
+    pub(crate) current: &'a CurrentDocument,
+    pub(crate) call: &'a Call,
 }
 
 /// Handles a call; only a few paths exist in this mode.
 pub(crate) async fn answer<B>(
-    admin: &Admin,
-    current: &CurrentDocument,
-    call: &Call,
-    (segments, body): (&[&str], B),
+    request: Request<'_>,
+    segments: &[&str],
+    body: B,
 ) -> Result<Reply, Reply>
 where
     B: RequestBody,
 {
-    let request = Request { admin, current, call };
+    let Request { admin, current, call } = request;
     let check_key = || auth::check_key(&admin.parts.options, call);
     match (segments, &call.method) {
         (["configs"], &Method::GET) => check_key().and_then(|()| request.read()),
@@ -100,11 +99,11 @@ impl Request<'_> {
             return Err(Reply::bad(fault.error));
         }
         let keyring = unkept_keyring()?;
-        let mut changed = (BTreeMap::new(), 0);
+        let (mut changed, mut more) = (BTreeMap::new(), 0);
         let (reply, revision) = self.current.replace(|before| {
             let next = succeed(before, fields)?;
             let before = before.map(|document| &document.fields);
-            changed = differences(self.admin, &keyring, before, &next);
+            (changed, more) = differences(self.admin, &keyring, before, &next);
             Ok(Document {
                 fields: next,
                 digest: digest.to_owned(),
@@ -112,8 +111,9 @@ impl Request<'_> {
             })
         })?;
         let actor = auth::caller(&self.admin.parts.options, self.call);
-        let who = (chronicle::now_ms(), actor.map(|key| key.name.clone()), way_of(self.call));
-        let row = ChangeRow::about_many(who, DOCUMENT, (&changed.0, changed.1));
+        let actor = actor.map(|key| key.name.clone());
+        let origin = ChangeOrigin { at_ms: chronicle::now_ms(), actor, way: way_of(self.call) };
+        let row = ChangeRow::about_many(origin, DOCUMENT, &changed, more);
         chronicle::keep(self.admin, row).await;
         if let Some(in_service) = &self.admin.parts.in_service {
             in_service.meets_write(revision).await;
@@ -161,7 +161,7 @@ fn differences(
 
 /// The objects of a document by path; an object without an id is named by its position.
 fn objects(fields: &Fields) -> BTreeMap<String, &Value> {
-    let mut found = BTreeMap::new();
+    let mut objects = BTreeMap::new();
     for list in LISTS {
         let items = fields.get(list).and_then(Value::as_array).into_iter().flatten();
         for (place, item) in items.enumerate() {
@@ -170,10 +170,10 @@ fn objects(fields: &Fields) -> BTreeMap<String, &Value> {
                 Value::Number(id) => Some(id.to_string()),
                 _ => None,
             });
-            found.insert(format!("{list}/{}", id.unwrap_or_else(|| format!("#{place}"))), item);
+            objects.insert(format!("{list}/{}", id.unwrap_or_else(|| format!("#{place}"))), item);
         }
     }
-    found
+    objects
 }
 
 /// A keyring for values that must not be read and never count again: a document has no secrets that lie sealed.

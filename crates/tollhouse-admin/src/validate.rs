@@ -9,15 +9,14 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 use tollhouse_config::declarative;
 use tollhouse_model::schema;
-use tollhouse_store::Revision;
 
 use crate::body;
 use crate::call::Call;
 use crate::context::Admin;
 use crate::encrypt;
 use crate::foreseen;
-use crate::index::Known;
 use crate::index::facts::Facts;
+use crate::index::{Contents, Revisions};
 use crate::limits::OBJECTS_PER_TURN;
 use crate::object::{Fields, drop_revisions, id_of};
 use crate::problems;
@@ -46,7 +45,7 @@ pub(crate) const LISTS: [&str; 13] = [
 /// Separator of consumer and credential in a credential's id.
 const CREDENTIALS: &str = "/credentials/";
 
-/// A fault in a document.
+/// Error in an object of a document, with the object's list and index.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fault {
     list: &'static str,
@@ -55,16 +54,12 @@ pub(crate) struct Fault {
     pub error: String,
 }
 
-/// Extent of a validation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Collects all faults.
     All,
-    /// Stops at the first fault.
     First,
 }
 
-/// Handles `POST /configs/validate`.
 pub(crate) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Reply, Reply> {
     let document = read_document(call, body)?;
     let faults = check(admin, &document, Extent::All).await;
@@ -109,7 +104,7 @@ pub(crate) fn read_document(call: &Call, body: &[u8]) -> Result<Fields, Reply> {
 /// Returns the faults of a document.
 pub(crate) async fn check(admin: &Admin, document: &Fields, extent: Extent) -> Vec<Fault> {
     let mut faults = Vec::new();
-    let known = metadata_of(document);
+    let contents = metadata_of(document);
     for list in LISTS {
         let Some(Value::Array(items)) = document.get(list) else {
             faults.extend(document.get(list).and_then(|value| not_a_list(list, value)));
@@ -118,7 +113,7 @@ pub(crate) async fn check(admin: &Admin, document: &Fields, extent: Extent) -> V
         let mut seen = HashSet::new();
         for (index, item) in items.iter().enumerate() {
             let fault = |error| Fault { list, id: item_id(list, item), index, error };
-            if let Err(error) = check_item(admin, &known, list, item) {
+            if let Err(error) = check_item(admin, &contents, list, item) {
                 faults.push(fault(format!("invalid {list} at index {index}, err: {error}")));
             }
             if let Some(error) = repeated(list, item, &mut seen) {
@@ -168,19 +163,19 @@ fn repeated(list: &str, item: &Value, seen: &mut HashSet<String>) -> Option<Stri
 }
 
 /// Index of the plugin metadata in the document, which plugin configurations are checked against.
-fn metadata_of(document: &Fields) -> Known {
-    let mut known = Known::default();
+fn metadata_of(document: &Fields) -> Contents {
+    let mut contents = Contents::default();
     let items = document.get("plugin_metadata").and_then(Value::as_array);
     for item in items.into_iter().flatten() {
         if let Some(id) = id_of(item, "id") {
             let facts = Facts { metadata: Some(item.clone()), ..Facts::default() };
-            known.insert(&format!("plugin_metadata/{id}"), facts, (Revision::ZERO, Revision::ZERO));
+            contents.insert(&format!("plugin_metadata/{id}"), facts, Revisions::default());
         }
     }
-    known
+    contents
 }
 
-fn check_item(admin: &Admin, known: &Known, list: &str, item: &Value) -> Result<(), String> {
+fn check_item(admin: &Admin, contents: &Contents, list: &str, item: &Value) -> Result<(), String> {
     let Value::Object(fields) = item else {
         let got = crate::object::type_name(item);
         return Err(format!("invalid configuration: wrong type: expected object, got {got}"));
@@ -199,7 +194,7 @@ fn check_item(admin: &Admin, known: &Known, list: &str, item: &Value) -> Result<
         .map_err(|refusal| refusal.error_text())?;
     let references = ReferenceCheck::Off;
     let candidate =
-        Candidate { path: &path, value: &value, known, parts: &admin.parts, references };
+        Candidate { path: &path, value: &value, contents, parts: &admin.parts, references };
     resource::validate(resource, &candidate).map_err(|refusal| refusal.error_text())
 }
 

@@ -1,6 +1,6 @@
-//! Case with one well-behaved client beside misbehaving ones: its latency compared with that of the
-//! same client alone, and the memory of the gateway. Attackers are limited in number, rate and
-//! time, and stay on this machine.
+//! Case with one well-behaved client beside misbehaving ones: its latency compared with that when
+//! it is alone, and the memory of the gateway. Attackers are limited in number, rate and time, and
+//! stay on this machine.
 //!
 //! `abuse/attack.rs` contains the attacks, `abuse/ordinary.rs` the well-behaved clients,
 //! `abuse/node.rs` the nodes.
@@ -25,10 +25,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tollhouse_testbed::{Bootstrap, Listen, Program, free_port};
 
-/// Sampling interval of the memory.
+/// Interval between two samples of the gateway's memory.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Kind of attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attack {
     /// Requests cancelled over a node connection that other clients share, with a node that counts
@@ -127,7 +126,6 @@ pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     Ok(result)
 }
 
-/// Measurements of one round.
 #[derive(Debug, Clone, Copy, Default)]
 struct Round {
     quiet_p99_us: f64,

@@ -161,7 +161,7 @@ fn written(what: &str, count: usize, took: Duration) -> Figure {
     Figure::with_budget(title, count as f64 / took.as_secs_f64(), budget::ADMIN_WRITES_PER_SECOND)
 }
 
-/// Stops the gateway and starts another with the same store. The memory of the new one is what the
+/// Stops the gateway and starts another with its store. The memory of the new one is what the
 /// objects need; the difference to the old one is left over from writing them.
 fn restart(gateway: Gateway, plan: &Plan, count: usize) -> Result<[Figure; 2]> {
     let Gateway { program, data, ports } = gateway;

@@ -21,9 +21,9 @@ const WARM_UP_REQUESTS: usize = 200;
 /// Number of bodies per round, because the maximum of some thousand latencies depends on other
 /// activity of the machine.
 const BODIES_PER_ROUND: usize = 3;
-/// Sampling interval of the memory.
+/// Interval between two samples of the gateway's memory.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
-/// Path of the other route.
+/// Path of the route whose latency is measured.
 const OTHER: &str = "/r/0";
 /// Routes that read the whole body, and the feature that does so.
 const ROUTES: [(&str, &str); 2] = [("/validated", "request-validation"), ("/chosen", "post_arg")];

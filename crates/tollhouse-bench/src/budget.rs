@@ -12,7 +12,6 @@ pub(crate) struct Budget {
     bound: Bound,
 }
 
-/// Direction of the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bound {
     AtMost,
@@ -55,13 +54,13 @@ pub(crate) const IDLE_BYTES_PER_CONNECTION: Budget = Budget::at_most(4096.0, 204
 pub(crate) const START_MS: Budget = Budget::at_most(1000.0, 200.0);
 pub(crate) const BOMB_MEMORY: Budget = Budget::at_most(3.0, 1.5);
 pub(crate) const BOMB_WAIT_MS: Budget = Budget::at_most(5.0, 1.0);
-/// Latency of a well-behaved client during an attack, relative to the same client alone.
+/// Latency of a well-behaved client during an attack, relative to its latency without one.
 pub(crate) const ABUSE_P99: Budget = Budget::at_most(2.0, 1.2);
 pub(crate) const INSTRUCTIONS_PER_REQUEST: Budget = Budget::at_most(12_000.0, 9_000.0);
 pub(crate) const INSTRUCTIONS_WITH_PLUGINS: Budget = Budget::at_most(18_000.0, 13_000.0);
 /// Selector and rule of ShenYu's `divide`, relative to a plain route.
 pub(crate) const SHENYU_OVER_ROUTE: Budget = Budget::at_most(1.05, 1.0);
-/// 10,000 selectors and rules, relative to one.
+/// Cost of a request with 10,000 selectors and rules, relative to one.
 pub(crate) const SHENYU_AT_MANY_RULES: Budget = Budget::at_most(1.05, 1.0);
 pub(crate) const ADMIN_WRITES_PER_SECOND: Budget = Budget::at_least(2_000.0, 4_000.0);
 /// Registrations of services at ShenYu's admin, each durable before its response.
@@ -85,7 +84,7 @@ pub(crate) const WRITE_VISIBLE_MS: Budget = Budget::at_most(20.0, 5.0);
 /// Single durable calls, including the flush to disk.
 pub(crate) const DURABLE_CALL_US: Budget = Budget::at_most(2_000.0, 1_000.0);
 pub(crate) const CHANGE_SEEN_MS: Budget = Budget::at_most(10.0, 1.0);
-/// 100,000 instances with a heartbeat every five seconds.
+/// CPU use for 100,000 instances with a heartbeat every five seconds, in cores.
 pub(crate) const STORM_CORES: Budget = Budget::at_most(1.0, 0.3);
 pub(crate) const STORM_MIB: Budget = Budget::at_most(300.0, 300.0);
 
@@ -104,7 +103,7 @@ pub(crate) const SHARED_REFUSAL_MS: Budget = Budget::at_most(2_000.0, 500.0);
 pub(crate) const SHARED_RESYNC_P99: Budget = Budget::at_most(1.2, 1.0);
 pub(crate) const NOTHING_LOST: Budget = Budget::at_most(0.0, 0.0);
 
-/// Result of a case.
+/// Measured value with its budget.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     pub(crate) what: String,

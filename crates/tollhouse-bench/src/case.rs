@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// Case of the bench.
+/// Case that `cargo x bench` can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Case {
     /// A single route, responses of 2 KB, all peers under load at the same time
@@ -42,7 +42,6 @@ pub(crate) const CONNECTIONS: usize = 64;
 pub(crate) const BODY_BYTES: usize = 2048;
 
 impl Case {
-    /// Returns all cases.
     pub(crate) fn all() -> Vec<Self> {
         Self::value_variants().to_vec()
     }

@@ -14,7 +14,7 @@ use super::{
 use anyhow::Result;
 use std::path::Path;
 
-/// Number of connections per peer if all are under load at the same time.
+/// Number of connections per peer if all peers are under load together.
 const CONCURRENT_CONNECTIONS: usize = 32;
 const ROUTE_COUNTS: [usize; 4] = [1, 100, 10_000, 100_000];
 
@@ -131,7 +131,7 @@ fn contenders(proxies: &[Proxy]) -> Vec<Contender<'_>> {
     proxies.iter().map(contender).collect()
 }
 
-/// Constant equal to `route_path(0)`.
+/// Path of the first route, equal to `route_path(0)`.
 const FIRST_ROUTE: &str = "/r/0";
 
 /// CPU per request of Tollhouse, relative to each other peer, round by round.

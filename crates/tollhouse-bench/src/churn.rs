@@ -1,5 +1,5 @@
 //! Case of the latency tail during configuration changes: 50 route changes per second among 10,000
-//! routes, compared with the same proxy without changes.
+//! routes, compared with an unchanged configuration of the same proxy.
 //!
 //! Changes are made as with a declarative file: the whole file is replaced.
 
@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 const ROUTES: usize = 10_000;
-/// 50 changes per second.
+/// Interval between two changes: 50 per second.
 const CHANGE_INTERVAL: Duration = Duration::from_millis(20);
 /// 4,000 requests per second, a tenth of what the proxy's core can serve, because queueing would
 /// hide the effect.
@@ -80,8 +80,8 @@ fn turn(plan: &Plan, contender: &Contender<'_>) -> Result<Sample> {
     contender.account(|| prober::run(&pace))
 }
 
-/// Runs a turn while the file is rewritten at the same pace, whether it is watched or not, so that
-/// the cost of writing cancels out in the comparison.
+/// Runs a turn while the file is rewritten at one pace, whether it is watched or not, so that the
+/// cost of writing cancels out in the comparison.
 fn turn_beside_writer(
     plan: &Plan,
     contender: &Contender<'_>,
@@ -144,7 +144,7 @@ impl ResourceFile {
         *digit = if *digit == b'9' { b'0' } else { *digit + 1 };
     }
 
-    /// Appends a route.
+    /// Appends a route to the file's text.
     fn add(&mut self, route: &str) {
         let end = self.text.len() - b"]}".len();
         self.text.truncate(end);

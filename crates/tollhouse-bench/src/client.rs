@@ -155,7 +155,7 @@ fn find_head_end(buffer: &[u8]) -> Option<usize> {
     buffer.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
 }
 
-/// Returns status and content length.
+/// Returns the status and content length of a response head.
 fn parse_head(head: &[u8]) -> Result<(u16, usize)> {
     let text = std::str::from_utf8(head).context("a head that is not text")?;
     let mut lines = text.split("\r\n");

@@ -18,11 +18,11 @@ use super::plan::Plan;
 use super::report::CaseResult;
 use anyhow::{Context, Result};
 
-/// Independent part of a case.
+/// Part of the case that runs on its own.
 type Part = fn(&Plan) -> Result<Vec<Figure>>;
 
-/// Measures costs and durations of Tollhouse. The figures of Polaris on the same stores are in the
-/// design, measured once.
+/// Measures costs and durations of Tollhouse's cluster. The design has figures of Polaris on these
+/// stores, measured once.
 pub(crate) fn run(plan: &Plan) -> Result<CaseResult> {
     let parts: [(_, Part); 3] =
         [("calls", calls::run), ("seen by other nodes", seen::run), ("read anew", resync::run)];

@@ -30,7 +30,7 @@ use std::time::Duration;
 const PATH: &str = "/r/0";
 /// Method of the gRPC calls; the node returns the message that it gets.
 const CALL_PATH: &str = "/bench.Echo/Unary";
-/// Length of the gRPC message.
+/// Length of the gRPC message in bytes.
 const MESSAGE_BYTES: usize = 100;
 
 /// Kind of requests, and the connections they use.
@@ -42,7 +42,7 @@ enum Scenario {
     Grpc,
 }
 
-/// Way to open connections.
+/// Kind of TLS handshake that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Handshake {
     Full,
@@ -184,7 +184,7 @@ impl Cost {
         }
     }
 
-    fn to_cells(&self, what: &str) -> Vec<Value> {
+    fn to_cells(self, what: &str) -> Vec<Value> {
         vec![json!(what), json!(self.peer.name()), json!(self.cpu_us), json!(self.per_second)]
     }
 }

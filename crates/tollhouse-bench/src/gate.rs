@@ -25,7 +25,7 @@ use tollhouse_testbed::{Bootstrap, Program, free_port};
 const CONNECTIONS: usize = 16;
 /// Requests of the short run, enough to take every connection past its first ones.
 const REQUESTS_SHORT: usize = 320;
-/// Requests of the long run.
+/// Number of requests of the long run.
 const REQUESTS_LONG: usize = 3520;
 
 /// A request with nine headers, about as many as a browser sends when it calls an API.
@@ -40,7 +40,7 @@ pub(crate) const REQUEST: &str = "GET /r/0?page=2 HTTP/1.1\r\n\
     X-Request-Id: 5f1d7a3c-8a39-4f56-9a34-0d2f8f0b6d11\r\n\
     Cache-Control: no-cache\r\n";
 
-/// Configuration whose requests are counted.
+/// Configuration of the gateway whose instructions are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Load {
     Plain,

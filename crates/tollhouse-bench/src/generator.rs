@@ -1,8 +1,8 @@
-//! CPU time per request in the load generators: Tollhouse's own beside wrk, ab, h2load and ghz,
-//! against a server that does as little as possible on its own core.
+//! CPU time per request in the load generators: Tollhouse's beside wrk, ab, h2load and ghz, against
+//! a server that does as little as possible on a separate core.
 //!
 //! A generator that uses much CPU time per request is the bottleneck of its own measurement, and
-//! the times that it prints include its own queues. The code that reads the output is in
+//! the times that it prints include its queues. The code that reads the output is in
 //! `generator/tool.rs`.
 
 mod tool;
@@ -26,7 +26,7 @@ use tool::{Server, Tool};
 /// frequency.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Two generators that send the same requests.
+/// Comparison of two generators that send equal requests.
 struct Duel {
     protocol: &'static str,
     server: Server,

@@ -46,6 +46,7 @@ use std::process::{Command, ExitCode};
 #[derive(Parser)]
 #[command(
     name = "cargo x bench",
+    bin_name = "cargo x bench",
     about = "Compare with nginx and HAProxy on this machine, or count instructions per request"
 )]
 struct BenchArguments {

@@ -1,7 +1,7 @@
-//! Fair measurements of several proxies. To compare CPU time, all proxies are under load at the
-//! same time, so that a disturbance of the machine affects all of them at once. To compare response
-//! times, each proxy is measured alone in turn, round after round. The result is the median of the
-//! rounds.
+//! Fair measurements of several proxies. To compare CPU time, all proxies are under load
+//! concurrently, so that a disturbance of the machine affects all of them at once. To compare
+//! response times, each proxy is measured alone in turn, round after round. The result is the
+//! median of the rounds.
 
 use super::peer::Proxy;
 use super::plan::Plan;
@@ -18,7 +18,7 @@ use tollhouse_testbed::Program;
 /// allocator.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// A proxy and its load.
+/// Proxy in a comparison, with the load that it gets.
 pub(crate) struct Contender<'a> {
     pub(crate) label: String,
     pub(crate) proxy: &'a Proxy,
@@ -27,7 +27,7 @@ pub(crate) struct Contender<'a> {
     pub(crate) connections: usize,
 }
 
-/// Medians over the rounds.
+/// Figures of a contender, each the median over the rounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) label: String,
@@ -35,7 +35,7 @@ pub(crate) struct Row {
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) cpu_us_per_request: f64,
-    /// Sum instead of median, because even one lost request matters.
+    /// Number of failed requests: the sum over the rounds, because even one lost request matters.
     pub(crate) errors: u64,
 }
 
@@ -60,9 +60,8 @@ pub(crate) fn in_rounds(plan: &Plan, contenders: &[Contender<'_>]) -> Result<Vec
     Ok(rows.map(|(contender, kept)| Row::from_samples(&contender.label, kept)).collect())
 }
 
-/// Result of a comparison of contenders that are under load at the same time.
+/// Result of a comparison of contenders that are under load concurrently.
 pub(crate) struct Concurrent {
-    /// Medians over the rounds.
     pub(crate) rows: Vec<Row>,
     /// CPU time per request of each contender in each round, in the order of the contenders.
     cpu_by_round: Vec<Vec<f64>>,
@@ -79,7 +78,7 @@ impl Concurrent {
     }
 }
 
-/// Measures all contenders at the same time, each under its own load. On a machine whose clock rate
+/// Measures all contenders concurrently, each under a separate load. On a machine whose clock rate
 /// and neighbours change, successive rounds would differ more than the contenders do.
 pub(crate) fn concurrently(plan: &Plan, contenders: &[Contender<'_>]) -> Result<Concurrent> {
     let mut samples: Vec<Vec<Sample>> = contenders.iter().map(|_| Vec::new()).collect();

@@ -36,7 +36,7 @@ pub(crate) struct Plan {
 pub(crate) enum Length {
     /// As published.
     Full,
-    /// One short round per case, for a first try.
+    /// A single short round per case, for a first try.
     Quick,
 }
 

@@ -1,6 +1,6 @@
 //! Requests at an even pace, and the time that each waits for its answer: the latency that a client
 //! sees if the proxy has spare time. wrk sends requests as fast as they are answered and shares its
-//! core with the origin, so that most of the tail it measures is its own doing.
+//! core with the origin, so that wrk causes most of the tail it measures.
 
 use super::client::Connection;
 use super::measure::{at_once, percentile};

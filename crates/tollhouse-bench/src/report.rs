@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 use tollhouse_stdx::civil::CivilTime;
 
-/// Result of a case.
+/// Rows, figures and tables that a case produced.
 pub(crate) struct CaseResult {
     pub(crate) case: Case,
     pub(crate) rows: Vec<Row>,
@@ -30,7 +30,7 @@ pub(crate) struct Table {
     pub(crate) cells: Vec<Vec<Value>>,
 }
 
-/// Destination of the results.
+/// Folder and header of the written results.
 pub(crate) struct Report {
     machine: Value,
     date: String,

@@ -21,7 +21,7 @@ const QUICK_SERVICES: usize = 100;
 const CHANGES: usize = 200;
 const QUICK_CHANGES: usize = 20;
 const WORKERS: usize = 2;
-/// Number of services that register at the same time, like a fleet that starts.
+/// Number of services that register concurrently, like a fleet that starts.
 const CLIENTS: usize = 64;
 /// Calls of each service: one for a method, and one for its address.
 const CALLS_A_SERVICE: usize = 2;

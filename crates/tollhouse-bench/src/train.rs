@@ -72,6 +72,6 @@ fn requests() -> Vec<(String, u16)> {
         ),
         (get_request("/guarded/1", &key), 200),
         (get_request("/guarded/1", ""), 401),
-        (get_request("/nobody", ""), 404),
+        (get_request("/missing", ""), 404),
     ]
 }

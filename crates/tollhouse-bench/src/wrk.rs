@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::Duration;
 
-/// Load to send.
+/// Load that wrk sends.
 pub(crate) struct Load<'a> {
     pub(crate) port: u16,
     pub(crate) path: &'a str,
@@ -15,7 +15,7 @@ pub(crate) struct Load<'a> {
     pub(crate) duration: Duration,
 }
 
-/// Measurements of wrk.
+/// Figures that wrk prints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) requests: u64,

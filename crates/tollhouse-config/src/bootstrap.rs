@@ -1,8 +1,8 @@
-//! The bootstrap configuration, which the process reads once at startup.
+//! Bootstrap configuration, which the process reads once at startup.
 //!
 //! This file defines the resolved form and its defaults. The meaning and the syntax of each field
 //! are in the table of `bootstrap/keys.rs`; reading, display and documentation are derived from it.
-//! Routes and upstreams are not part of it.
+//! Routes and upstreams are configured elsewhere.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -49,37 +49,32 @@ pub use unix::UnixListen;
 pub struct Bootstrap {
     /// Folder for the files of the process.
     pub data_dir: PathBuf,
-    /// Number of worker threads.
+    /// Number of worker threads that serve clients; by default one per available core.
     pub workers: Workers,
-    /// Listen addresses.
+    /// Addresses on which each service listens.
     pub listen: Listen,
-    /// TLS towards clients.
+    /// TLS of connections from clients.
     pub tls: Tls,
-    /// TLS of the control API.
     pub control: SideListener,
-    /// TLS of the metrics page.
     pub metrics: SideListener,
-    /// TLS of the status pages.
     pub status: SideListener,
-    /// The Admin API.
     pub admin: Admin,
     /// Features of the console beyond the Admin API.
     pub console: Console,
     /// Location of the configuration store, if not in the data folder.
     pub store: Store,
-    /// Automatic certificates (ACME).
+    /// Certificates ordered from an ACME authority; none by default.
     pub acme: Acme,
     /// The registry of services and instances.
     pub registry: Registry,
     /// Declarative file with objects, watched for changes.
     pub resources: Option<PathBuf>,
-    /// The access log.
     pub access_log: AccessLog,
-    /// Limits on clients.
+    /// Limits on requests and connections of clients.
     pub limits: Limits,
     /// Time for pending requests to finish after the process was told to stop.
     pub drain_time: Duration,
-    /// Route matching.
+    /// Order in which hosts and paths of routes are compared.
     pub router: RouterMode,
     /// Whether one trailing `/` is removed before matching.
     pub delete_uri_tail_slash: bool,
@@ -96,15 +91,15 @@ pub struct Bootstrap {
     pub show_upstream_status_in_response_header: bool,
     /// Meaning of a client's FIN while its response is pending.
     pub on_client_half_close: ClientHalfClose,
-    /// Whether `Server` contains the version.
+    /// Whether the header `Server` contains the version.
     pub server_tokens: bool,
     /// Whether responses show APISIX's name instead of Tollhouse's.
     pub imitate_apisix: bool,
     /// Peers whose `X-Forwarded-*` headers are kept.
     pub trusted_addresses: Vec<IpNet>,
-    /// Source of the client's address.
+    /// Header from which the client's address is taken, and the peers trusted to send it.
     pub real_ip: RealIp,
-    /// Name resolution of nodes.
+    /// Name resolution of upstream nodes.
     pub dns: Dns,
     /// Keep-alive pool of upstreams without their own.
     pub upstream_keepalive: KeepalivePool,
@@ -116,13 +111,14 @@ pub struct Bootstrap {
     pub encryption: Encryption,
     /// Secrets outside the store that objects may refer to.
     pub secrets: Secrets,
-    /// Files that plugins write.
+    /// Folder of the files that logging plugins write.
     pub log_files: LogFiles,
     /// Plugins that may be used; empty allows all.
     pub plugins: Vec<String>,
     /// Plugins that are ignored if this build does not have them.
     pub skip_plugins: Vec<String>,
-    /// Settings for plugins, by plugin.
+    /// Process-wide settings of plugins, by plugin name; a plugin without an entry uses its
+    /// defaults.
     pub plugin_attr: Map<String, Value>,
     /// Zones of the `proxy-cache` plugin, and the default lifetime of responses.
     pub proxy_cache: Map<String, Value>,
@@ -130,7 +126,6 @@ pub struct Bootstrap {
     pub stream_routes: bool,
     /// PROXY protocol from proxies in front of the gateway.
     pub proxy_protocol: ProxyProtocol,
-    /// Handling of ShenYu's objects.
     pub shenyu: Shenyu,
 }
 
@@ -183,7 +178,6 @@ impl Default for Bootstrap {
     }
 }
 
-/// Handling of ShenYu's objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shenyu {
     /// Whether ShenYu's selectors are matched before routes.
@@ -203,9 +197,9 @@ pub struct Shenyu {
     /// AES key with which ShenYu's clients encrypt passwords at login; `None` accepts plain text
     /// only.
     pub aes_key: Option<Secret>,
-    /// Initialisation vector of `aes_key`.
+    /// Initialisation vector for AES with `aes_key`.
     pub aes_iv: Option<Secret>,
-    /// Synchronisation from a ShenYu admin.
+    /// Remote ShenYu admin from which objects are copied; none by default.
     pub follow: ShenyuFollow,
     /// SHA-512 digest, in hexadecimal, of the key for the gateway's own ShenYu interface; `None`
     /// disables it.
@@ -214,13 +208,12 @@ pub struct Shenyu {
     pub tcp_address: Option<String>,
     /// Whether repeated slashes in a path count as one.
     pub collapse_slashes: bool,
-    /// Cross-origin requests.
     pub cross: ShenyuCross,
     /// Prefixes of paths that answer health checks.
     pub health_paths: Vec<String>,
     /// Whether objects are published below `/actuator/`; off by default.
     pub actuator: bool,
-    /// Longest multipart form, in bytes; `None` is unlimited.
+    /// Maximum size of a multipart form in bytes; `None` is unlimited.
     pub file_bytes: Option<u64>,
     /// Paths answered with an empty response.
     pub exclude_paths: Vec<String>,
@@ -231,15 +224,13 @@ pub struct Shenyu {
 /// Cross-origin access to responses of ShenYu's objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShenyuCross {
-    /// Whether cross-origin access is enabled.
     pub enabled: bool,
-    /// Allowed origins; empty allows all.
     pub origins: Vec<String>,
     /// Request headers allowed in addition to ShenYu's list.
     pub headers: Vec<String>,
-    /// Response headers readable by pages.
+    /// Response headers that pages of other origins may read.
     pub exposed: Vec<String>,
-    /// Whether cookies are allowed.
+    /// Whether cross-origin requests may carry cookies.
     pub credentials: bool,
     /// Time for which browsers cache the answer to a preflight request.
     pub max_age: Duration,
@@ -258,7 +249,7 @@ impl Default for ShenyuCross {
     }
 }
 
-/// Synchronisation from a ShenYu admin.
+/// Remote ShenYu admin from which objects are copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShenyuFollow {
     /// URLs of admins with host and port: `ws://` or `http://`, with TLS `wss://` or `https://`.
@@ -266,7 +257,7 @@ pub struct ShenyuFollow {
     pub addresses: Vec<String>,
     /// CA certificates of the admins, PEM; `None` uses those of the system.
     pub ca: Option<PathBuf>,
-    /// User for polling.
+    /// User name for long polling.
     pub user: String,
     /// Password of that user; `None` uses ShenYu's default.
     pub password: Option<Secret>,
@@ -319,31 +310,31 @@ impl Default for Shenyu {
 /// Listen addresses; an empty list disables a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// Data plane, plain.
+    /// Addresses of the data plane for unencrypted HTTP.
     pub http: Vec<SocketAddr>,
     /// Data plane, plain, behind proxies that send PROXY headers.
     pub http_proxied: Vec<SocketAddr>,
     /// Data plane, TLS, behind proxies that send PROXY headers.
     pub https_proxied: Vec<SocketAddr>,
-    /// Data plane, TLS.
+    /// Addresses of the data plane for HTTPS.
     pub https: Vec<SocketAddr>,
     /// Data plane, plain, on Unix sockets.
     pub unix: Vec<UnixListen>,
-    /// Connections below HTTP, and datagrams.
+    /// Listeners of stream routes, for TCP and UDP.
     pub stream: Vec<StreamListen>,
-    /// Admin API and console.
+    /// Addresses of the Admin API and the console.
     pub admin: Vec<SocketAddr>,
-    /// Control API: introspection.
+    /// Addresses of the control API for introspection.
     pub control: Vec<SocketAddr>,
-    /// Prometheus metrics.
+    /// Addresses of the Prometheus metrics page.
     pub metrics: Vec<SocketAddr>,
     /// Liveness and readiness; off by default.
     pub status: Vec<SocketAddr>,
-    /// Registry, Polaris gRPC.
+    /// Addresses of the registry for Polaris' gRPC protocol.
     pub registry_grpc: Vec<SocketAddr>,
-    /// Registry, Polaris HTTP.
+    /// Addresses of the registry for Polaris' HTTP protocol.
     pub registry_http: Vec<SocketAddr>,
-    /// ShenYu's admin; off by default.
+    /// Addresses of the ShenYu-compatible admin; off by default.
     pub shenyu: Vec<SocketAddr>,
     /// Host names of the operators' listeners, accepted in addition to local ones.
     pub hosts: Vec<String>,
@@ -375,7 +366,7 @@ impl Default for Listen {
     }
 }
 
-/// TLS towards clients.
+/// TLS of connections from clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
     /// TLS versions for SSL objects without their own list.
@@ -407,7 +398,7 @@ impl Default for Tls {
 pub struct ProxyProtocol {
     /// Networks that may send a PROXY header; empty admits no peer.
     pub from: Vec<IpNet>,
-    /// Timeout for the header.
+    /// Maximum time until the PROXY protocol header is complete.
     pub header_time: Duration,
 }
 
@@ -417,7 +408,6 @@ impl Default for ProxyProtocol {
     }
 }
 
-/// The Admin API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
     /// Key with all rights, sent as `X-API-KEY`.
@@ -426,7 +416,7 @@ pub struct Admin {
     pub viewer_key: Option<Secret>,
     /// Further keys, each with a name and a role.
     pub keys: Vec<NamedKey>,
-    /// Whether a key is required.
+    /// Whether calls of the Admin API need a key.
     pub key_required: bool,
     /// Networks that may connect; empty admits all.
     pub allow: Vec<IpNet>,
@@ -471,7 +461,7 @@ pub struct Registry {
     pub mass_expiry_threshold: f64,
     /// Whether instances may have loopback and link-local addresses.
     pub local_instances: bool,
-    /// Most memory of all objects, in bytes.
+    /// Maximum memory of all registered objects, in bytes.
     pub memory_max: usize,
     /// Time after which unhealthy instances are deleted; `None` keeps them.
     pub delete_unhealthy_after: Option<Duration>,
@@ -479,7 +469,7 @@ pub struct Registry {
     pub delete_empty_services_after: Option<Duration>,
     /// Certificate of both listeners; without one, clear text.
     pub tls: ListenerTls,
-    /// Storage of the registered objects.
+    /// Store of the registered objects.
     pub store: RegistryStore,
 }
 
@@ -488,13 +478,13 @@ pub struct Registry {
 pub struct RegistryStore {
     /// URL of a MySQL or MariaDB.
     pub mysql: Option<Secret>,
-    /// URL of a PostgreSQL.
+    /// Connection URL of a PostgreSQL server.
     pub postgresql: Option<Secret>,
     /// Whether connections to the database use TLS.
     pub tls: bool,
     /// Additional CA certificates of the database, PEM, besides those of browsers.
     pub ca: Option<PathBuf>,
-    /// Prefix of the tables.
+    /// Prefix of the names of database tables.
     pub tables: String,
     /// URLs, separated by commas, of the Redis that distributes heartbeats among the nodes.
     pub redis: Option<Secret>,
@@ -565,7 +555,7 @@ pub struct SideListener {
 /// TLS of a listener for operators.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListenerTls {
-    /// Certificate chain, PEM.
+    /// File with the certificate chain in PEM format.
     pub cert: Option<PathBuf>,
     /// Private key of the certificate, PEM.
     pub key: Option<PathBuf>,
@@ -590,23 +580,22 @@ impl Default for Admin {
     }
 }
 
-/// Automatic certificates (ACME).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acme {
     /// Directory URL of the certificate authority; `None` disables ACME.
     pub directory: Option<String>,
-    /// Names that need a certificate.
+    /// Host names for which certificates are ordered.
     pub hosts: Vec<String>,
     /// Whether the operator agrees to the authority's terms of service.
     pub agree: bool,
     /// Contacts of the account, as `mailto:` URLs.
     pub contact: Vec<String>,
     pub challenge: AcmeChallenge,
-    /// Certificate profile of the authority.
+    /// Profile that is requested from the authority; unset by default.
     pub profile: Option<String>,
     /// CA certificates of the authority's server, PEM; `None` uses those of the system.
     pub ca: Option<PathBuf>,
-    /// External account binding.
+    /// External account binding (RFC 8555 §7.3.4), which some authorities require.
     pub eab: ExternalAccount,
 }
 
@@ -644,12 +633,9 @@ pub struct Encryption {
     pub allow_lost_keys: bool,
 }
 
-/// The access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLog {
-    /// Format of a line.
     pub format: AccessLogFormat,
-    /// Destination of the lines.
     pub file: AccessLogTarget,
     /// Fields of a JSON line; empty writes all.
     pub fields: Vec<String>,
@@ -666,20 +652,19 @@ impl AccessLog {
     }
 }
 
-/// Limits on clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest request line, in bytes.
+    /// Maximum length of a request line in bytes.
     pub request_line_bytes: usize,
-    /// Longest head without the request line, in bytes.
+    /// Maximum length of a request head without the request line, in bytes.
     pub header_bytes: usize,
-    /// Most header fields of a request.
+    /// Maximum number of header fields of a request.
     pub header_count: usize,
-    /// Longest request body, in bytes; `None` is unlimited.
+    /// Maximum length of a request body in bytes; `None` is unlimited.
     pub body_bytes: Option<u64>,
-    /// Longest gRPC message, in bytes; `None` is unlimited.
+    /// Maximum length of a gRPC message in bytes; `None` is unlimited.
     pub grpc_message_bytes: Option<u64>,
-    /// Most memory for buffered bodies and responses, in bytes; `None` depends on the machine.
+    /// Maximum memory for buffered bodies and responses in bytes; `None` depends on the machine.
     pub buffered_bytes: Option<u64>,
     /// Timeout from the first byte of a request to the end of its head.
     pub header_read_time: Duration,
@@ -691,21 +676,22 @@ pub struct Limits {
     pub send_time: Duration,
     /// Requests after which a connection is closed.
     pub requests_per_connection: u32,
-    /// Most concurrent requests on one HTTP/2 connection.
+    /// Maximum number of concurrent requests on one HTTP/2 connection.
     pub http2_streams: u32,
-    /// Most concurrent connections of one worker.
+    /// Maximum number of concurrent connections of one worker.
     pub connections_per_worker: u32,
-    /// Most concurrent connections of one client address; `None` is unlimited.
+    /// Maximum number of concurrent connections of one client address; `None` is unlimited.
     pub connections_per_address: Option<u32>,
-    /// Most concurrent connections per worker without a complete first TLS message.
+    /// Maximum number of concurrent connections per worker without a complete first TLS message.
     pub silent_connections_per_worker: u32,
-    /// Most concurrent connections per client address without a complete first TLS message.
+    /// Maximum number of concurrent connections per client address without a complete first TLS
+    /// message.
     pub silent_connections_per_address: u32,
-    /// Most concurrent TLS handshakes of one worker.
+    /// Maximum number of concurrent TLS handshakes of one worker.
     pub handshakes_per_worker: u32,
-    /// Timeout for a TLS handshake.
+    /// Maximum duration of a TLS handshake.
     pub handshake_time: Duration,
-    /// Longest first message of a TLS handshake, in bytes.
+    /// Maximum length of the first message of a TLS handshake in bytes.
     pub client_hello_bytes: usize,
     /// Timeout for a connection of a stream route without data.
     pub stream_idle_time: Duration,
@@ -715,9 +701,9 @@ pub struct Limits {
     pub stream_first_bytes_time: Duration,
     /// Timeout for a datagram session without datagrams.
     pub udp_idle_time: Duration,
-    /// Most concurrent datagram sessions of one worker.
+    /// Maximum number of concurrent datagram sessions of one worker.
     pub udp_sessions_per_worker: u32,
-    /// Most concurrent datagram sessions of one client address with one worker.
+    /// Maximum number of concurrent datagram sessions of one client address with one worker.
     pub udp_sessions_per_address: u32,
 }
 
@@ -759,12 +745,12 @@ impl Default for Limits {
     }
 }
 
-/// Source of the client's address.
+/// Header from which the client's address is taken, and the peers trusted to send it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RealIp {
     /// Header that contains the address.
     pub header: String,
-    /// Trusted peers.
+    /// Peers whose header is trusted.
     pub from: Vec<Peer>,
     /// Whether the last address in the header that does not belong to a trusted peer is used.
     pub recursive: bool,
@@ -781,14 +767,14 @@ impl Default for RealIp {
     }
 }
 
-/// Name resolution of nodes.
+/// Name resolution of upstream nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dns {
     /// Name servers; empty uses those of the system.
     pub servers: Vec<SocketAddr>,
     /// Lifetime of an answer, overriding its TTL.
     pub valid: Option<Duration>,
-    /// Timeout for an answer.
+    /// Maximum time for an answer of a name server.
     pub timeout: Duration,
 }
 

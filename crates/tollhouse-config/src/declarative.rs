@@ -28,12 +28,12 @@ pub use write::write;
 /// Keys of APISIX's documents that have no effect yet.
 pub const NOT_SERVED: [&str; 2] = ["plugins", "stream_plugins"];
 
-/// Format of a document.
+/// Format of a declarative document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// YAML. Ends with a line `#END`; without it the file counts as incomplete.
     Yaml,
-    /// JSON: one object.
+    /// JSON, a single object.
     Json,
 }
 

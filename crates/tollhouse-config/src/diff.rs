@@ -15,9 +15,10 @@ use crate::declarative::{Document, Item, Kind, Withheld};
 #[derive(Debug, Clone, Default)]
 pub struct Fingerprints {
     items: HashMap<(Kind, Id), Fingerprint>,
-    /// Withheld items that were never known otherwise, with the readable part of each.
+    /// Items that the document withholds because they are invalid, if no earlier document had a
+    /// valid version of them. The value is the readable part of the item.
     withheld: HashMap<(Kind, Id), Arc<str>>,
-    /// Number of documents so far.
+    /// Number of documents compared so far.
     documents: u64,
 }
 
@@ -30,9 +31,9 @@ struct Fingerprint {
     modified: u64,
 }
 
-/// A remembered item.
+/// Item as last accepted, with the numbers of the documents that created and changed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct ItemRecord {
     pub id: Id,
     /// JSON text of the item.
     pub text: Arc<str>,
@@ -48,7 +49,7 @@ impl Fingerprints {
         Self::default()
     }
 
-    /// State after a single document.
+    /// Returns the state after a single document, the first.
     pub fn from_document(document: &Document) -> Self {
         Self::new().followed_by(document)
     }
@@ -94,17 +95,16 @@ impl Fingerprints {
     }
 
     /// Items of one kind, in the order of the document.
-    pub fn items_by_kind(&self, kind: Kind) -> Vec<Known> {
+    pub fn items_by_kind(&self, kind: Kind) -> Vec<ItemRecord> {
         let mut items: Vec<_> = self.items.iter().filter(|((of, _), _)| *of == kind).collect();
         items.sort_by_key(|(_, print)| print.position);
         items.into_iter().map(|((_, id), print)| print.known(id)).collect()
     }
 
-    pub fn get(&self, kind: Kind, id: &Id) -> Option<Known> {
+    pub fn get(&self, kind: Kind, id: &Id) -> Option<ItemRecord> {
         self.items.get(&(kind, id.clone())).map(|print| print.known(id))
     }
 
-    /// Number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
@@ -116,8 +116,8 @@ impl Fingerprints {
 }
 
 impl Fingerprint {
-    fn known(&self, id: &Id) -> Known {
-        Known {
+    fn known(&self, id: &Id) -> ItemRecord {
+        ItemRecord {
             id: id.clone(),
             text: Arc::clone(&self.text),
             created: self.created,
@@ -126,13 +126,12 @@ impl Fingerprint {
     }
 }
 
-/// Changes between two documents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     /// New and changed items, in the order of the new document.
     pub upserts: Vec<Item>,
-    /// Withheld items that are not otherwise known, and were not withheld with the same readable
-    /// part before; in the order of the new document.
+    /// Withheld items without a valid earlier version, unless the previous document withheld them
+    /// with the same readable part; in the order of the new document.
     pub withheld: Vec<Withheld>,
     /// Removed items, in the order of the old document.
     pub deletes: Vec<(Kind, Id)>,

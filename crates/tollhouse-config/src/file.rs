@@ -22,10 +22,10 @@ pub(crate) fn read(path: &Path) -> Result<String, Problem> {
 /// Why a file cannot be read as text.
 #[derive(Debug, thiserror::Error)]
 enum FileError {
-    /// The system refused the read.
+    /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
-    /// The file exceeds the limit.
+    /// The file exceeds the limit of this many bytes.
     #[error("larger than {}", tollhouse_stdx::bytes_size::format(*.0))]
     TooLarge(u64),
     /// The file is not UTF-8 at this byte offset.

@@ -18,7 +18,7 @@ mod yaml;
 
 pub use bootstrap::{Bootstrap, Loaded};
 pub use declarative::{Document, Format, Item, Kind};
-pub use diff::{Changes, Fingerprints, Known, diff};
+pub use diff::{Changes, Fingerprints, ItemRecord, diff};
 pub use environment::{EnvironmentSecrets, environment_secrets};
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use tollhouse_model::{Credential, Id, Kind, Secret};
 
-/// Default prefix of all keys.
+/// Prefix of all keys in the store, by default; the same as APISIX's.
 pub const DEFAULT_PREFIX: &str = "/apisix";
 
 /// Returns the key of an object. `id` is the id in a [`Document`](crate::Document):

@@ -7,7 +7,7 @@
 use serde_json::{Map, Number, Value};
 use tollhouse_model::{Problem, Problems};
 
-/// Lookup of environment variables.
+/// Function that looks up an environment variable.
 pub(crate) type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
 
 const OPEN: &str = "${{";

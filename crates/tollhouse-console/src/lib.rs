@@ -17,10 +17,10 @@ const DOCUMENT: &str = "index.html";
 /// Placeholder in the document for the nonce of its Content-Security-Policy.
 const NONCE_MARK: &str = "__NONCE__";
 
-/// Start of the document's relative file references, replaced so that they work at any address.
+/// Prefix of relative file references in the document; replaced so that they work at any address.
 const RELATIVE: &str = "=\"./";
 
-/// File of the console.
+/// File of the console, embedded in the program.
 #[derive(Debug)]
 pub struct Asset {
     name: &'static str,
@@ -33,7 +33,7 @@ impl Asset {
         Self { name, bytes, packed: OnceLock::new() }
     }
 
-    /// Returns the media type.
+    /// Returns the media type for the header `Content-Type`.
     pub fn kind(&self) -> &'static str {
         match self.name.rsplit_once('.').map(|(_, ending)| ending) {
             Some("js") => "text/javascript",
@@ -59,7 +59,7 @@ impl Asset {
     }
 }
 
-/// Returns the hash of all files. An address that contains it always serves the same content.
+/// Returns the hash of all files. An address that contains this hash always serves equal content.
 pub fn build_id() -> &'static str {
     BUILD_ID
 }

@@ -29,9 +29,7 @@ use crate::staples::Staples;
 /// A running Admin API; dropping it stops the server.
 #[derive(Debug)]
 pub struct RunningAdmin {
-    /// Bound address.
     pub address: SocketAddr,
-    /// Whether the listener uses TLS.
     pub is_tls: bool,
     task: JoinHandle<()>,
     _stop: watch::Sender<()>,
@@ -76,20 +74,26 @@ fn options(bootstrap: &Bootstrap, key: &Secret, mode: Mode) -> Options {
     }
 }
 
+/// Parts of the process that the Admin API shows and changes.
+pub struct AdminSources<'a> {
+    pub access: AdminAccess,
+    pub registry: Option<&'a RunningRegistry>,
+    pub certificates: Option<&'a RunningCertificates>,
+    pub console: Arc<dyn ConsoleSource>,
+}
+
 /// Starts the Admin API; returns `None` if it has no listener.
 ///
 /// # Errors
 /// If the address is in use, the store cannot be read, or the certificate is invalid.
 pub async fn start(
     cx: &ControlContext,
-    access: AdminAccess,
-    (registry, certificates): (Option<&RunningRegistry>, Option<&RunningCertificates>),
-    console: Arc<dyn ConsoleSource>,
+    sources: AdminSources<'_>,
     predecessor: Predecessor,
 ) -> anyhow::Result<Option<RunningAdmin>> {
     let Some(address) = cx.bootstrap.listen.admin.first().copied() else { return Ok(None) };
     let tls = listeners::admin_tls(&cx.bootstrap.admin.tls)?;
-    let mut parts = parts(cx, access, (registry, certificates), console);
+    let mut parts = parts(cx, sources);
     let encryption = if tls.is_some() { Encryption::Tls } else { Encryption::Off };
     let secret = session_secret(&parts.keyring, &parts.options.mode)?;
     parts.options.sessions = Some(Sessions::new(&secret, encryption));
@@ -143,12 +147,8 @@ impl StapleSource for BoardOfStaples {
     }
 }
 
-fn parts(
-    cx: &ControlContext,
-    access: AdminAccess,
-    (registry, certificates): (Option<&RunningRegistry>, Option<&RunningCertificates>),
-    console: Arc<dyn ConsoleSource>,
-) -> Parts {
+fn parts(cx: &ControlContext, sources: AdminSources<'_>) -> Parts {
+    let AdminSources { access, registry, certificates, console } = sources;
     let AdminAccess { store, keyring, key, mode, in_service, .. } = access;
     Parts {
         store,
@@ -163,7 +163,8 @@ fn parts(
             Arc::clone(cx.metrics_page.certificates()),
         ))),
         console: Some(console),
-        shenyu: shenyu::source(&cx.shenyu_desk, shenyu_admin::is_asked_for(&cx.bootstrap)),
+        shenyu: shenyu_admin::is_asked_for(&cx.bootstrap)
+            .then(|| shenyu::source(&cx.shenyu_access)),
         audit: Some(Arc::clone(&cx.audit) as Arc<dyn AuditSink>),
         options: options(&cx.bootstrap, &key, mode),
     }

@@ -21,7 +21,7 @@ use tollhouse_telemetry::Metrics;
 const FILE_BYTES_MAX: u64 = 32 << 20;
 const FILES_MAX: u32 = 8;
 
-/// The same limits for refused keys.
+/// Size limit in bytes and number of files, for lines about refused keys.
 const REFUSED_FILE_BYTES_MAX: u64 = 4 << 20;
 const REFUSED_FILES_MAX: u32 = 2;
 
@@ -30,7 +30,7 @@ const REFUSED_FILES_MAX: u32 = 2;
 const REFUSED_LINES_MAX: u32 = 30;
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Writer of the audit log.
+/// Writer of the audit log and of the file of refused keys.
 #[derive(Debug)]
 pub struct Audit {
     metrics: Arc<Metrics>,

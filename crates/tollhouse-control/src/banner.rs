@@ -15,10 +15,9 @@ use crate::introspection::listeners::SideListeners;
 use crate::registry::RunningRegistry;
 use crate::shenyu_admin::RunningShenyuAdmin;
 
-/// Contents of the text.
+/// Facts for the text that is printed when the gateway has started.
 #[derive(Debug)]
 pub struct Banner<'a> {
-    /// Listeners of the data plane.
     pub data_plane: &'a [(SocketAddr, Transport)],
     /// Unix sockets of the data plane.
     pub unix_paths: &'a [UnixPath],
@@ -27,10 +26,8 @@ pub struct Banner<'a> {
     /// Listeners of the control API, metrics and status.
     pub side: &'a SideListeners,
     pub admin: Option<&'a RunningAdmin>,
-    /// The ShenYu-compatible admin.
     pub shenyu_admin: Option<&'a RunningShenyuAdmin>,
     pub registry: Option<&'a RunningRegistry>,
-    /// Source of the configuration.
     pub source: &'a Source,
     /// The data folder, if this start created it.
     pub new_data_dir: Option<&'a Path>,

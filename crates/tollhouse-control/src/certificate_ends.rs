@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tollhouse_model::certificate::format_date;
 use tollhouse_telemetry::catalogue::render_certificates;
 
-/// Interval between log warnings.
+/// Interval between log warnings about one expiring certificate.
 const LOG_INTERVAL: Duration = Duration::from_secs(12 * 3600);
 
 /// Time before expiry, in seconds, from which a certificate is logged.

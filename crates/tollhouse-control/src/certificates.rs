@@ -13,8 +13,8 @@ use anyhow::Context;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollhouse_acme::{
-    Answers, ChallengeKind, ExternalAccount, HttpsTransport, Keeper, Listing, PendingChallenge,
-    Settings, SystemClock,
+    ChallengeKind, ChallengeResponder, ExternalAccount, HttpsTransport, Listing, PendingChallenge,
+    Renewer, Settings, SystemClock,
 };
 use tollhouse_admin::{CertificateSource, Certificates};
 use tollhouse_config::bootstrap::{Acme, AcmeChallenge};
@@ -63,7 +63,7 @@ pub async fn start(
             (Arc::clone(&own.store), Arc::clone(&own.keyring), Some((own, first)))
         }
     };
-    let keeper = Keeper::new(tollhouse_acme::Parts {
+    let keeper = Renewer::new(tollhouse_acme::Parts {
         settings,
         store,
         keyring,
@@ -131,7 +131,7 @@ impl CertificateSource for Source {
 /// The workers, which answer the authority's challenges.
 struct DataPlane(Arc<SnapshotCell>);
 
-impl Answers for DataPlane {
+impl ChallengeResponder for DataPlane {
     fn replace(&self, pending: &[PendingChallenge]) {
         let http = pending.iter().filter(|it| it.kind == ChallengeKind::Http01);
         let http = http.map(|it| (it.token.clone(), it.key_authorization.clone()));

@@ -28,7 +28,7 @@ pub struct Status {
     pub revision: u64,
     /// Number of routes in service.
     pub routes: usize,
-    /// Problems of individual objects.
+    /// Problems of objects that were set aside.
     pub problems: Arc<[Value]>,
     /// Reasons why the last document was rejected as a whole.
     pub refused: Arc<[Value]>,
@@ -40,9 +40,9 @@ pub enum ObjectSource {
     /// No objects yet, or another process has taken the store over.
     #[default]
     None,
-    /// The store, under this prefix.
+    /// Store of objects, and the prefix of their keys.
     Store(Arc<dyn Store>, String),
-    /// The last document.
+    /// Last document that was put into service.
     Document(Arc<Fingerprints>),
 }
 
@@ -61,7 +61,7 @@ impl Configuration {
         self.lock().status = status;
     }
 
-    /// Revision and problems as JSON.
+    /// Returns the revision in service and the problems as JSON.
     pub fn status(&self) -> Value {
         let Status { revision, routes, problems, refused } = self.lock().status.clone();
         json!({"revision": revision, "routes": routes, "problems": *problems, "refused": *refused})

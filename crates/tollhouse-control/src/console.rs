@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use tollhouse_admin::{ConsoleSource, Question, RatedKind, RequestFilter};
+use tollhouse_admin::{BenchFile, ConsoleSource, Question, RateOrder, RatedKind, RequestFilter};
 use tollhouse_config::Document;
 use tollhouse_proxy::SnapshotCell;
 use tollhouse_telemetry::Counted;
@@ -120,13 +120,13 @@ impl ConsoleSource for RunningProcess {
         self.cx.sampler.after(since)
     }
 
-    fn live_objects(&self, kind: RatedKind, by_failures: bool, ids: Option<&str>) -> Value {
+    fn live_objects(&self, kind: RatedKind, order: RateOrder, ids: Option<&str>) -> Value {
         let counted = match kind {
             RatedKind::Routes => Counted::Routes,
             RatedKind::Upstreams => Counted::Upstreams,
             RatedKind::Consumers => Counted::Consumers,
         };
-        self.cx.object_rates.top(counted, by_failures, ids)
+        self.cx.object_rates.top(counted, order, ids)
     }
 
     fn requests(&self, filter: &RequestFilter) -> Value {
@@ -177,8 +177,12 @@ impl ConsoleSource for RunningProcess {
         self.bench.one(id)
     }
 
-    fn bench_file(&self, id: &str, is_page: bool) -> Option<Vec<u8>> {
-        self.bench.file(id, if is_page { "html" } else { "result.json" })
+    fn bench_file(&self, id: &str, file: BenchFile) -> Option<Vec<u8>> {
+        let extension = match file {
+            BenchFile::Page => "html",
+            BenchFile::Result => "result.json",
+        };
+        self.bench.file(id, extension)
     }
 
     fn end_bench(&self, id: &str) -> bool {

@@ -11,44 +11,40 @@ use tollhouse_upstream::HealthSupervisor;
 
 use crate::audit::Audit;
 use crate::configuration::Configuration;
-use crate::console::bench::Bench;
+use crate::console::bench::{Bench, BenchSettings};
 use crate::console::bound::BoundAddresses;
 use crate::console::node_history::NodeHistory;
 use crate::console::object_rates::ObjectRates;
 use crate::console::sampler::Sampler;
-use crate::console::shenyu::ShenyuDesk;
+use crate::console::shenyu::ShenyuAccess;
 use crate::identity::Identity;
-use crate::keepers::Keepers;
 use crate::metrics::MetricsPage;
 use crate::outages::Outages;
 use crate::plugins::{self, endpoints};
 use crate::registry::database::SharedDatabase;
 use crate::registry::nodes::Reach;
 use crate::resources::Drivers;
+use crate::secret_managers::SecretManagers;
 use crate::settings::descriptors::Descriptors;
-use crate::shenyu_local::LocalDoor;
+use crate::shenyu_local::LocalChannel;
 use crate::staples::{Asking, Staples};
 
-/// Shared state. Cheap to clone.
+/// State that all parts of the control side share. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ControlContext {
     /// The bootstrap file, with command line settings.
     pub bootstrap: Arc<Bootstrap>,
-    /// Identity of this gateway.
     pub identity: Arc<Identity>,
     /// Audit log of the Admin API.
     pub audit: Arc<Audit>,
-    /// Counters of the process.
     pub metrics: Arc<Metrics>,
     /// Traffic of the last 15 minutes, per second.
     pub sampler: Arc<Sampler>,
     /// Load tests started from the console.
     pub bench: Bench,
-    /// Request rates of objects.
     pub object_rates: Arc<ObjectRates>,
-    /// Recent state changes of nodes.
     pub node_history: Arc<NodeHistory>,
-    /// Actual listening addresses.
+    /// Addresses that listeners are bound to, with the ports that the system chose for port 0.
     pub bound: Arc<BoundAddresses>,
     /// The metrics page with all counters.
     pub metrics_page: MetricsPage,
@@ -58,12 +54,11 @@ pub struct ControlContext {
     pub configuration: Arc<Configuration>,
     /// The document in service, if the source is a file or documents.
     pub documents: Arc<watch::Sender<Arc<Fingerprints>>>,
-    /// Enabled plugins.
     pub catalogue: Arc<Catalogue>,
     /// Services of the process that plugins may use.
     pub services: Arc<Services>,
     /// Resolvers of secret references in plugin configurations.
-    pub keepers: Arc<Keepers>,
+    pub secret_managers: Arc<SecretManagers>,
     /// Parts of the process that are down.
     pub outages: Arc<Outages>,
     /// The shared registry database, if one is configured.
@@ -71,9 +66,9 @@ pub struct ControlContext {
     /// File descriptor limits of each part.
     pub descriptors: Descriptors,
     /// Local channel from the data plane to ShenYu's admin.
-    pub local_door: Arc<LocalDoor>,
+    pub local_channel: Arc<LocalChannel>,
     /// Channel from the console to ShenYu's admin.
-    pub shenyu_desk: Arc<ShenyuDesk>,
+    pub shenyu_access: Arc<ShenyuAccess>,
 }
 
 impl ControlContext {
@@ -97,8 +92,8 @@ impl ControlContext {
         services.endpoints =
             endpoints::for_plugins(&catalogue, &identity.id, &metrics, &metrics_page);
         let environment = tollhouse_config::environment_secrets(&bootstrap.secrets.env);
-        let keepers = Arc::new(Keepers::new(Box::new(environment)));
-        services.secrets = Some(Arc::<Keepers>::clone(&keepers));
+        let secret_managers = Arc::new(SecretManagers::new(Box::new(environment)));
+        services.secrets = Some(Arc::<SecretManagers>::clone(&secret_managers));
         let registry_database = Arc::new(SharedDatabase::new(&identity));
         let asking = if bootstrap.tls.ocsp_stapling { Asking::On } else { Asking::Off };
         let staples = Staples::new(asking, &bootstrap.data_dir, Arc::clone(&metrics));
@@ -106,7 +101,7 @@ impl ControlContext {
         let reach = Reach::new(bootstrap, Arc::clone(&bound));
         Ok(Self {
             registry_database,
-            keepers,
+            secret_managers,
             bootstrap: Arc::new(bootstrap.clone()),
             identity,
             audit: Arc::new(Audit::in_folder(&bootstrap.data_dir, Arc::clone(&metrics))),
@@ -116,8 +111,10 @@ impl ControlContext {
             object_rates: Arc::default(),
             node_history: Arc::default(),
             bench: Bench::new(
-                bootstrap.console.bench,
-                bootstrap.console.bench_targets.clone(),
+                BenchSettings {
+                    is_on: bootstrap.console.bench,
+                    targets: bootstrap.console.bench_targets.clone(),
+                },
                 &bootstrap.data_dir,
                 std::env::current_exe().unwrap_or_else(|_| "tollhouse".into()),
             ),
@@ -129,8 +126,8 @@ impl ControlContext {
             catalogue,
             services: Arc::new(services),
             descriptors,
-            local_door: Arc::new(LocalDoor::new()),
-            shenyu_desk: Arc::default(),
+            local_channel: Arc::new(LocalChannel::new()),
+            shenyu_access: Arc::default(),
         })
     }
 

@@ -11,19 +11,17 @@ use tollhouse_config::Bootstrap;
 
 use crate::registry;
 
-/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Requests fail.
+    /// Requests fail now.
     Problem,
     /// Requests may fail soon.
     Warning,
-    /// Possibly intended.
+    /// The configuration is possibly intended.
     Note,
 }
 
 impl Severity {
-    /// The name as printed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Problem => "problem",
@@ -33,11 +31,11 @@ impl Severity {
     }
 }
 
-/// A detected problem.
+/// Problem that `doctor` detected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub severity: Severity,
-    /// Description, with the place.
+    /// Description of the problem and its place.
     pub what: String,
     /// Suggested action; may be empty.
     pub remedy: String,
@@ -60,18 +58,17 @@ impl Finding {
         Self::new(Severity::Note, what, remedy)
     }
 
-    /// JSON form, for programs.
+    /// JSON form of the finding, for programs.
     pub fn to_json(&self) -> Value {
         json!({"severity": self.severity.name(), "what": self.what, "remedy": self.remedy})
     }
 }
 
-/// Result of all checks.
+/// Checks made and problems found by `doctor`.
 #[derive(Debug, Default)]
 pub struct Examination {
     /// A line per engine that answered.
     pub looked_at: Vec<String>,
-    /// Findings, the most severe first.
     pub findings: Vec<Finding>,
 }
 

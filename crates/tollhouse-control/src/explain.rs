@@ -8,5 +8,5 @@ mod reason;
 
 pub use answer::{ServedQuestions, candidates_listed_max};
 pub use decision::{ByShenyu, Candidate, Decision, Destination, Winner, candidates, candidates_at};
-pub use question::{Asked, BelowHttp, HeaderLine, Question, Refused, Url, head_text};
+pub use question::{BelowHttp, ExplainRequest, HeaderLine, Question, Rejection, Url, head_text};
 pub use reason::{hosts, loss, lossy, plugin_owner};

@@ -38,11 +38,11 @@ use crate::process::handover::Predecessor;
 /// Time that the start waits for a shared store if a local copy can serve meanwhile.
 const SHARED_STORE_WAIT: Duration = Duration::from_secs(2);
 
-/// The same timeout without a local copy, or while a predecessor still serves: starting early gains
-/// nothing, and the predecessor may serve a newer configuration than the copy.
+/// Timeout of the first reading if there is no local copy, or while a predecessor still serves:
+/// starting early gains nothing, and the predecessor may serve a newer configuration than the copy.
 const SHARED_STORE_WAIT_LONG: Duration = Duration::from_secs(10);
 
-/// A followed source of configuration.
+/// Source of configuration that is open and reports changes.
 pub enum Feed {
     File(FileFeed),
     Store(Box<StoreFeed>),
@@ -77,7 +77,7 @@ pub async fn open(
     }
 }
 
-/// Opens a source when the process starts. If the shared store is unreachable, the local copy of it
+/// Opens a source when the process starts. If the shared store is unreachable, its local copy
 /// serves, provided that a copy exists. The feed is then provisional, and has to be opened again.
 ///
 /// # Errors

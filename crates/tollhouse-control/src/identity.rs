@@ -10,10 +10,10 @@ use crate::secrets;
 /// File name of the id in the data folder.
 const FILE: &str = "node.id";
 
-/// Longest accepted id in the file; a longer one was written by another program.
+/// Maximum length of an accepted id in bytes; a longer one was written by another program.
 const ID_BYTES_MAX: usize = 256;
 
-/// Identity of a gateway process.
+/// Id and host name of a gateway process, which the control API reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// A random UUID, or the id that an operator wrote into the file.

@@ -29,7 +29,7 @@ use crate::registry::metrics::RegistrySlot;
 /// File from which the kernel's host name is read.
 const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
 
-/// Sources of the metrics page.
+/// Sources from which the metrics page is rendered.
 #[derive(Debug, Clone)]
 pub struct MetricsPage {
     metrics: Arc<Metrics>,
@@ -91,7 +91,7 @@ impl MetricsPage {
         Body::new(PageBody { own: Some(own.into()), rest })
     }
 
-    /// The complete page in memory.
+    /// Renders the complete page in memory.
     pub fn text(&self) -> Vec<u8> {
         let (own, rest) = self.parts();
         let mut text = own.into_bytes();
@@ -175,7 +175,7 @@ pub struct ModifyIndexes {
 }
 
 impl ModifyIndexes {
-    /// Records a change.
+    /// Records the revision of a change to an object of this kind.
     pub fn note(&self, kind: Kind, revision: u64) {
         let place = Kind::ALL.iter().position(|other| *other == kind);
         if let Some(place) = place {

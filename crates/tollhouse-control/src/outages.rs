@@ -17,7 +17,7 @@ pub enum Part {
     StoreContents,
     Admin,
     Registry,
-    /// ACME certificates.
+    /// Ordering of certificates with ACME.
     Certificates,
     ShenyuAdmin,
 }
@@ -65,7 +65,7 @@ impl Outages {
         }
     }
 
-    /// Records that a part works.
+    /// Records that a part works again, and logs the recovery.
     pub fn clear(&self, part: Part) {
         self.gauge(part).set(0);
         let was_down = self.lock().remove(&part).is_some();

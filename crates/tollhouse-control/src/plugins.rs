@@ -16,7 +16,6 @@ pub const APISIX_VERSION: &str = "3.18.0";
 /// Name and version as in APISIX's `Server` header.
 pub const APISIX_TOKEN: &str = "APISIX/3.18.0";
 
-/// Product name in answers.
 pub fn brand(bootstrap: &Bootstrap) -> Brand {
     if bootstrap.imitate_apisix { Brand::Apisix } else { Brand::Tollhouse }
 }
@@ -63,7 +62,7 @@ pub fn enabled(bootstrap: &Bootstrap) -> Result<Arc<Catalogue>, Problem> {
 pub fn bare_services(skipped_plugins: &[String]) -> Arc<Services> {
     let mut services = Services::new(APISIX_TOKEN);
     services.skipped_plugins = skipped_plugins.to_vec();
-    services.secrets = Some(Arc::new(Unasked));
+    services.secrets = Some(Arc::new(OpaqueSecrets));
     Arc::new(services)
 }
 
@@ -72,14 +71,14 @@ pub fn bare_services(skipped_plugins: &[String]) -> Arc<Services> {
 pub(crate) fn trial_services(bootstrap: &Bootstrap) -> Services {
     let mut services = services(bootstrap, &MemoryBudget::new(0));
     services.background = None;
-    services.secrets = Some(Arc::new(Unasked));
+    services.secrets = Some(Arc::new(OpaqueSecrets));
     services
 }
 
 /// Resolves every secret reference to its own text, because only the gateway has access to secrets.
-struct Unasked;
+struct OpaqueSecrets;
 
-impl SecretSource for Unasked {
+impl SecretSource for OpaqueSecrets {
     fn fetch(&self, reference: &SecretRef) -> Option<String> {
         Some(reference.to_string())
     }

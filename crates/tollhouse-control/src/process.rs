@@ -27,7 +27,7 @@ use tollhouse_telemetry::access_log::AccessLog;
 pub use self::start_error::StartError;
 
 use self::cores::{CoreParts, Cores};
-use self::exclusive::ExclusiveParts;
+use self::exclusive::{ExclusiveInputs, ExclusiveParts};
 use self::handover::{Legacy, Predecessor, Spares, Succession};
 use self::sockets::Sockets;
 use crate::banner::Banner;
@@ -40,7 +40,7 @@ use crate::registry::{self, RegistrySockets, RunningRegistry, Takeover};
 use crate::resources::Resources;
 use crate::secrets;
 use crate::settings::{self, descriptors::Descriptors};
-use crate::shenyu_local::LocalDoor;
+use crate::shenyu_local::LocalChannel;
 use crate::signals::{Request, Signals};
 
 /// Time that the start waits for secret managers. Plugins whose secrets are still missing refuse
@@ -54,7 +54,7 @@ const OLD_SNAPSHOTS_INTERVAL: Duration = Duration::from_secs(1);
 /// Time for the remaining work after a second stop signal.
 pub const HURRY_TIME: Duration = Duration::from_millis(500);
 
-/// A running gateway.
+/// Running gateway with all its parts, owned by the main thread.
 pub struct Process {
     cores: Cores,
     snapshots: Arc<SnapshotCell>,
@@ -73,7 +73,7 @@ pub struct Process {
 struct StartFacts {
     data_plane: Vec<(SocketAddr, Transport)>,
     unix_paths: Vec<UnixPath>,
-    /// Each with `tcp` or `udp`.
+    /// Bound addresses of stream listeners, each with `tcp` or `udp`.
     streams: Vec<(&'static str, SocketAddr)>,
     workers: usize,
     /// The data folder, if this start created it.
@@ -138,14 +138,14 @@ impl Process {
         let fewer_clients = descriptors.lower(&mut settings.limits);
         let cx = ControlContext::new(bootstrap, &settings.limits.memory, descriptors)?;
         settings.shenyu.engines = Some(Arc::new(PluginEngines::new(&cx.services)));
-        settings.shenyu.local = Some(Arc::<LocalDoor>::clone(&cx.local_door));
+        settings.shenyu.local = Some(Arc::<LocalChannel>::clone(&cx.local_channel));
         let sockets = inheritance.as_mut();
         let sockets = sockets.map(|from| RegistrySockets::inherit(bootstrap, from));
         let takeover = Takeover { predecessor, sockets: sockets.unwrap_or_default() };
         let (registry, registry_outage) = start_registry(&cx, takeover).await?;
         let revision = handover::revision(inheritance.as_ref());
-        let configured = Configured::open(&cx, &settings, predecessor, revision).await?;
-        let Configured { mut resources, snapshots, source, feed } = configured;
+        let configured = InitialConfiguration::open(&cx, &settings, predecessor, revision).await?;
+        let InitialConfiguration { mut resources, snapshots, source, feed } = configured;
         let access_log = settings::access_log(bootstrap, &cx.metrics)?;
         let workers = settings::worker_count(bootstrap.workers);
         let sockets = Sockets::listen(bootstrap, workers, inheritance.as_mut())?;
@@ -161,13 +161,8 @@ impl Process {
         start.publish_addresses(&cx);
         let introspection = Introspection::new(&cx, &source)?;
         // Started before the data plane, so that clients of the data plane find the Admin API too.
-        let exclusive = ExclusiveParts::start(
-            &cx,
-            (source, feed, registry),
-            (&mut resources, &snapshots),
-            predecessor,
-        )
-        .await?;
+        let inputs = ExclusiveInputs { source, feed, registry, snapshots: Arc::clone(&snapshots) };
+        let exclusive = ExclusiveParts::start(&cx, inputs, &mut resources, predecessor).await?;
         let parts = CoreParts {
             settings: Arc::new(settings),
             snapshots: Arc::clone(&snapshots),
@@ -198,7 +193,6 @@ impl Process {
         })
     }
 
-    /// Facts for the start-up text.
     pub fn banner(&self) -> Banner<'_> {
         Banner {
             workers: self.start.workers,
@@ -310,14 +304,14 @@ impl Process {
 }
 
 /// The initial configuration, and the source of its changes.
-struct Configured {
+struct InitialConfiguration {
     resources: Resources,
     snapshots: Arc<SnapshotCell>,
     source: Source,
     feed: Feed,
 }
 
-impl Configured {
+impl InitialConfiguration {
     /// Opens the source; snapshots are numbered from the one behind `revision` on.
     async fn open(
         cx: &ControlContext,
@@ -336,8 +330,8 @@ impl Configured {
             .begin(first)
             .map_err(|problems| StartError::Resources { name: source.name(), problems })?;
         let snapshots = Arc::new(SnapshotCell::new(snapshot));
-        tokio::spawn(Arc::clone(&cx.keepers).run());
-        if cx.keepers.are_asked(KEEPERS_WAIT).await {
+        tokio::spawn(Arc::clone(&cx.secret_managers).run());
+        if cx.secret_managers.are_asked(KEEPERS_WAIT).await {
             resources.put_secrets_into_service(&snapshots);
         }
         feed.note_applied();

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 const LINES_MAX: usize = 500;
 const BYTES_MAX: usize = 256 * 1024;
 
-/// Longest stored line, in bytes; longer lines are cut.
+/// Maximum length of a stored line in bytes; longer lines are cut.
 const LINE_BYTES_MAX: usize = 4 * 1024;
 
-/// Longest duration of a temporary level, because a detailed log costs and operators forget to
+/// Maximum duration of a temporary level, because a detailed log costs and operators forget to
 /// reset it.
 const OTHER_LEVEL_MAX: Duration = Duration::from_secs(3600);
 
@@ -25,16 +25,15 @@ pub type SetFilter = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 /// State of the log; one per process.
 #[derive(Default)]
 pub struct ProcessLog {
-    kept: Mutex<Kept>,
+    buffer: Mutex<LogBuffer>,
     level: Mutex<Level>,
     set_filter: OnceLock<SetFilter>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct LogBuffer {
     lines: VecDeque<Line>,
     bytes: usize,
-    /// Number of the next line.
     next: u64,
 }
 
@@ -70,7 +69,7 @@ impl ProcessLog {
         let _ = self.set_filter.set(set_filter);
     }
 
-    /// Stores a line.
+    /// Stores a line with the current time; the oldest lines are dropped when the buffer is full.
     pub fn keep(&self, line: &str) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut end = line.len().min(LINE_BYTES_MAX);
@@ -78,25 +77,25 @@ impl ProcessLog {
             end -= 1;
         }
         let text = without_colours(&line[..end]);
-        let mut kept = lock(&self.kept);
-        while kept.lines.len() == LINES_MAX || kept.bytes + text.len() > BYTES_MAX {
-            let Some(gone) = kept.lines.pop_front() else { break };
-            kept.bytes -= gone.text.len();
+        let mut buffer = lock(&self.buffer);
+        while buffer.lines.len() == LINES_MAX || buffer.bytes + text.len() > BYTES_MAX {
+            let Some(gone) = buffer.lines.pop_front() else { break };
+            buffer.bytes -= gone.text.len();
         }
-        kept.bytes += text.len();
-        let number = kept.next;
-        kept.next += 1;
+        buffer.bytes += text.len();
+        let number = buffer.next;
+        buffer.next += 1;
         let at_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        kept.lines.push_back(Line { number, at_ms, text });
+        buffer.lines.push_back(Line { number, at_ms, text });
     }
 
     /// Lines from this number on, oldest first.
     pub fn lines(&self, from: u64) -> Value {
-        let kept = lock(&self.kept);
-        let lines = kept.lines.iter().filter(|line| line.number >= from);
+        let buffer = lock(&self.buffer);
+        let lines = buffer.lines.iter().filter(|line| line.number >= from);
         let lines = lines
             .map(|line| json!({ "number": line.number, "at_ms": line.at_ms, "text": line.text }));
-        json!({ "next": kept.next, "lines": lines.collect::<Value>() })
+        json!({ "next": buffer.next, "lines": lines.collect::<Value>() })
     }
 
     /// The level in effect, and the remaining time of a temporary one.
@@ -170,9 +169,9 @@ fn without_colours(line: &str) -> String {
 
 /// Log writer: writes to standard error and stores the lines.
 #[derive(Debug, Default)]
-pub struct KeptStderr(Vec<u8>);
+pub struct BufferedStderr(Vec<u8>);
 
-impl Write for KeptStderr {
+impl Write for BufferedStderr {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -183,7 +182,7 @@ impl Write for KeptStderr {
     }
 }
 
-impl Drop for KeptStderr {
+impl Drop for BufferedStderr {
     fn drop(&mut self) {
         // One write per event, so that lines of several threads do not mix. A write error is
         // ignored, because it must not end the process.
@@ -216,8 +215,8 @@ mod tests {
         for _ in 0..LINES_MAX {
             log.keep(&"ä".repeat(LINE_BYTES_MAX));
         }
-        let kept = lock(&log.kept);
-        assert!(kept.bytes <= BYTES_MAX && kept.lines.len() > 10, "{}", kept.bytes);
+        let buffer = lock(&log.buffer);
+        assert!(buffer.bytes <= BYTES_MAX && buffer.lines.len() > 10, "{}", buffer.bytes);
     }
 
     #[tokio::test(start_paused = true)]

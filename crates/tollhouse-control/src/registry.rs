@@ -1,5 +1,5 @@
-//! The registry of a running gateway: its store, its keeper, and its listeners. Each runs on its
-//! own threads, so that large answers and slow clients do not delay registrations.
+//! Registry of a running gateway: its store, its main task, and its listeners. Each runs on its own
+//! threads, so that large answers and slow clients do not delay registrations.
 //!
 //! The crate `tollhouse-registry` implements the registry; `tollhouse-polaris` implements the
 //! client protocol.
@@ -25,16 +25,16 @@ use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_net::local_name::HostNames;
 use tollhouse_polaris::dialect::Dialect;
-use tollhouse_polaris::http::{Capacity, HttpApi, MetricsPage};
+use tollhouse_polaris::http::{Capacity, HttpApi, HttpEndpoint, MetricsPage};
 use tollhouse_polaris::{Access, Account, Gate, Slots, grpc};
 use tollhouse_registry::{CleanUp, ClusterOptions, Keeper, Options, Registry};
 use tollhouse_store::limits::RESERVE_BYTES;
-use tollhouse_store::{HistoryKept, Location, Store, Watch};
+use tollhouse_store::{HistoryExtent, Location, Store, Watch};
 
 use crate::feed::open_store;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
-use crate::registry::database::{Shared, SharedDatabase};
+use crate::registry::database::{ClusterDatabase, SharedDatabase};
 use crate::registry::dialect::PolarisDialect;
 use crate::registry::metrics::{LastMinute, Sources};
 use crate::registry::secrets::RegistrySecrets;
@@ -46,13 +46,11 @@ use crate::settings::descriptors::Descriptors;
 /// that a flood of registrations neither delays nor displaces configuration changes.
 pub const FOLDER: &str = "registry";
 
-/// A running registry.
 pub struct RunningRegistry {
     /// Handle to the registry's state, for other parts.
     pub handle: Registry,
     /// Implementation of client calls, with counters.
     pub dialect: Dialect,
-    /// Counters of gRPC connections.
     pub connections: Arc<grpc::Counts>,
     /// gRPC address, if there is one.
     pub grpc: Option<SocketAddr>,
@@ -164,7 +162,7 @@ async fn open_either(
     predecessor: Predecessor,
 ) -> anyhow::Result<(Arc<dyn Store>, Option<ClusterOptions>)> {
     if let Some(shared) = database.open(bootstrap).await.context("the registry's store")? {
-        let Shared { store, proof } = shared;
+        let ClusterDatabase { store, proof } = shared;
         let cluster = ClusterOptions {
             name: database.node().into(),
             has_predecessor: predecessor == Predecessor::Leaving,
@@ -175,12 +173,13 @@ async fn open_either(
     }
     let location = Location::Directory(bootstrap.data_dir.join(FOLDER));
     // No history, because no reader watches for changes: the store is read once at the next start.
-    let kept = tollhouse_store::Options {
-        history: HistoryKept::Nothing,
+    let options = tollhouse_store::Options {
+        history: HistoryExtent::Nothing,
         reserve_bytes: RESERVE_BYTES,
         ..Default::default()
     };
-    let store = open_store(&location, &kept, predecessor).await.context("the registry's store")?;
+    let store =
+        open_store(&location, &options, predecessor).await.context("the registry's store")?;
     Ok((store, None))
 }
 
@@ -259,18 +258,18 @@ impl RunningRegistry {
         socket.set_nonblocking(true)?;
         let tls = self.tls.clone();
         let serve = async move || {
-            let app = tollhouse_polaris::http::router(api);
+            let router = tollhouse_polaris::http::router(api);
             let socket = match tokio::net::TcpListener::from_std(socket) {
                 Ok(socket) => socket,
                 Err(error) => return tracing::error!(%error, "the registry cannot listen"),
             };
-            tollhouse_polaris::http::serve(socket, (app, tls), slots, stop).await;
+            let endpoint = HttpEndpoint { router, tls };
+            tollhouse_polaris::http::serve(socket, endpoint, slots, stop).await;
         };
         self.servers.push(thread("registry-http", serve)?);
         Ok(())
     }
 
-    /// Whether the listeners use TLS.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
@@ -284,7 +283,6 @@ impl RunningRegistry {
         self.part.clone().listening_on(listeners)
     }
 
-    /// Sources of the registry's metrics.
     pub fn sources(&self) -> Sources {
         Sources {
             registry: self.handle.clone(),
@@ -309,7 +307,7 @@ impl RunningRegistry {
         Some(format!("the thread {} has ended", ended.thread().name().unwrap_or_default()))
     }
 
-    /// Ends the keeper thread, as if it had died.
+    /// Ends the thread that changes the registry (its keeper), as if it had died.
     #[cfg(test)]
     pub(crate) fn kill_keeper(&self) {
         let _ = self.stop_keeping.send(true);

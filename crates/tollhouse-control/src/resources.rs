@@ -28,7 +28,7 @@ use crate::certificate_ends::CertificateEnds;
 use crate::configuration::{Configuration, ObjectSource, Status};
 use crate::context::ControlContext;
 use crate::feed::{Event, Reading};
-use crate::keepers::Keepers;
+use crate::secret_managers::SecretManagers;
 
 /// Limit of logged problems per change; the control API lists all.
 const PROBLEMS_LOGGED_MAX: usize = 20;
@@ -43,20 +43,17 @@ pub struct Resources {
     configuration: Arc<Configuration>,
     /// ShenYu's objects in the current document.
     shenyu: Vec<ShenyuItem>,
-    /// Publishes the current document.
     documents: Arc<watch::Sender<Arc<Fingerprints>>>,
     document_problems: Problems,
     /// All problems, as the control API shows them.
-    listed: Listed,
+    listed: ProblemList,
     /// Problems of an unreadable last document; empty if it was readable.
     refused: Problems,
     in_service: InService,
-    /// Objects of the store.
     known: KnownObjects,
-    /// References to missing objects.
     dangling: Dangling,
     /// Secret managers, and their current problems.
-    keepers: (Arc<Keepers>, Vec<Problem>),
+    secret_managers: (Arc<SecretManagers>, Vec<Problem>),
     /// Expiry of certificates, with the compiler's version of it.
     certificates: (Arc<CertificateEnds>, u64),
     /// Limits log lines about problems of single changes.
@@ -72,7 +69,7 @@ struct InService {
 
 /// Problems as JSON, rebuilt only when they change.
 #[derive(Debug, Default)]
-struct Listed {
+struct ProblemList {
     /// Versions of the problems of the compiler, of dangling references, and of secret managers.
     /// `None` forces a rebuild, because the document's problems have changed.
     version: Option<(u64, u64, u64)>,
@@ -91,12 +88,12 @@ impl Resources {
             shenyu: Vec::new(),
             documents: Arc::clone(&cx.documents),
             document_problems: Problems::new(),
-            listed: Listed::default(),
+            listed: ProblemList::default(),
             refused: Problems::new(),
             in_service: InService::default(),
             known: KnownObjects::default(),
             dangling: Dangling::default(),
-            keepers: (Arc::clone(&cx.keepers), Vec::new()),
+            secret_managers: (Arc::clone(&cx.secret_managers), Vec::new()),
             certificates: (Arc::clone(cx.metrics_page.certificates()), 0),
             new_problems: LogLimit::new(Duration::from_secs(1)),
         }
@@ -119,13 +116,13 @@ impl Resources {
             Some(Event::Everything(mut everything)) => {
                 self.known.replace_by(&mut everything);
                 self.dangling.note(&everything);
-                everything.iter().for_each(|change| self.keepers.0.note(change));
+                everything.iter().for_each(|change| self.secret_managers.0.note(change));
                 Some(self.compiler.apply(everything))
             }
             Some(Event::Changes(changes)) => {
                 self.known.note(&changes);
                 self.dangling.note(&changes);
-                changes.iter().for_each(|change| self.keepers.0.note(change));
+                changes.iter().for_each(|change| self.secret_managers.0.note(change));
                 Some(self.compiler.apply(changes))
             }
             None => None,
@@ -163,7 +160,7 @@ impl Resources {
         let began = Instant::now();
         self.known.note(&changes);
         self.dangling.note(&changes);
-        changes.iter().for_each(|change| self.keepers.0.note(change));
+        changes.iter().for_each(|change| self.secret_managers.0.note(change));
         let snapshot = self.compiler.apply(changes);
         let listed = Arc::clone(&self.listed.problems);
         // The new revision is not logged, because single writes may come by the thousand.
@@ -192,7 +189,7 @@ impl Resources {
         let began = Instant::now();
         self.known.replace_by(&mut everything);
         self.dangling.note(&everything);
-        everything.iter().for_each(|change| self.keepers.0.note(change));
+        everything.iter().for_each(|change| self.secret_managers.0.note(change));
         let snapshot = self.compiler.apply(everything);
         self.publish(snapshot, began, cell);
         self.configuration.set_ready();
@@ -227,13 +224,13 @@ impl Resources {
 
     /// Waits until a secret manager's value or failure has changed.
     pub async fn secrets_changed(&self) {
-        self.keepers.0.changed().await;
+        self.secret_managers.0.changed().await;
     }
 
-    /// Puts changed secrets into service.
+    /// Recompiles objects whose secrets have changed, and puts them into service.
     pub fn put_secrets_into_service(&mut self, cell: &SnapshotCell) {
         let began = Instant::now();
-        let changes = self.keepers.0.take_changes();
+        let changes = self.secret_managers.0.take_changes();
         if changes.is_empty() {
             self.update_status();
             return;
@@ -285,8 +282,8 @@ impl Resources {
         self.fingerprints = Arc::new(self.fingerprints.followed_by(&document));
         self.configuration.set_objects(ObjectSource::Document(Arc::clone(&self.fingerprints)));
         self.documents.send_replace(Arc::clone(&self.fingerprints));
-        let keepers = Arc::clone(&self.keepers.0);
-        let changes = expand(&changes, &document).inspect(|change| keepers.note(change));
+        let managers = Arc::clone(&self.secret_managers.0);
+        let changes = expand(&changes, &document).inspect(|change| managers.note(change));
         Some(self.compiler.apply(changes.chain(of_shenyu)))
     }
 
@@ -318,14 +315,14 @@ impl Resources {
 
     /// Updates the state that the control API shows.
     fn update_status(&mut self) {
-        let keepers = &self.keepers.0;
+        let managers = &self.secret_managers.0;
         let version =
-            (self.compiler.problems_version(), self.dangling.version(), keepers.version());
+            (self.compiler.problems_version(), self.dangling.version(), managers.version());
         let version = Some(version);
         if self.listed.version != version {
-            self.keepers.1 = keepers.problems();
+            self.secret_managers.1 = managers.problems();
             let problems = problems_to_json(self.all_problems());
-            self.listed = Listed { version, problems };
+            self.listed = ProblemList { version, problems };
         }
         let InService { revision, routes } = self.in_service;
         self.configuration.set(Status {
@@ -341,7 +338,7 @@ impl Resources {
         let of_shenyu = self.compiler.shenyu_problems().iter();
         let dangling = self.dangling.problems();
         let all = self.document_problems.iter().chain(of_objects).chain(of_shenyu);
-        all.chain(dangling).chain(&self.keepers.1)
+        all.chain(dangling).chain(&self.secret_managers.1)
     }
 }
 

@@ -16,7 +16,7 @@ use tollhouse_config::bootstrap::Secret;
 use tollhouse_model::encryption::{Form, Keyring};
 use tollhouse_stdx::files::sync_parent;
 
-/// Length of a generated secret in letters; the same as APISIX's default Admin API key.
+/// Length of a generated secret in letters; equals APISIX's default Admin API key.
 const GENERATED_LETTERS: usize = 32;
 
 /// Returns the configured secret, else the one stored at `path`, else a new one, which is stored

@@ -45,7 +45,7 @@ use crate::plugins::{brand, server_token};
 /// The rest is for other data of the process and for socket buffers of the system.
 const MEMORY_PART: u64 = 4;
 
-/// Settings of the data plane.
+/// Derives the settings of the data plane from the bootstrap configuration.
 pub fn data_plane(bootstrap: &Bootstrap) -> Settings {
     let networks = |peers: &[Peer]| {
         let network = |peer: &Peer| match peer {

@@ -15,13 +15,13 @@ use tollhouse_net::local_name::HostNames;
 use tollhouse_shenyu_admin::{Aes, Beginning, Options, Probing, ShenyuAdmin, hold, serve};
 use tollhouse_store::InService;
 
-use crate::console::shenyu::ShenyuDesk;
+use crate::console::shenyu::ShenyuAccess;
 use crate::context::ControlContext;
 use crate::feed::AdminAccess;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
 use crate::secrets::shenyu_store::ShenyuStore;
-use crate::shenyu_local::LocalDoor;
+use crate::shenyu_local::LocalChannel;
 
 /// Default password of ShenYu's admin; clients are configured with it.
 const FIRST_PASSWORD: &str = "123456";
@@ -33,14 +33,14 @@ pub struct RunningShenyuAdmin {
     pub addresses: Vec<SocketAddr>,
     task: JoinHandle<()>,
     _stop: watch::Sender<()>,
-    door: Arc<LocalDoor>,
-    desk: Arc<ShenyuDesk>,
+    channel: Arc<LocalChannel>,
+    access: Arc<ShenyuAccess>,
 }
 
 impl Drop for RunningShenyuAdmin {
     fn drop(&mut self) {
-        self.door.shut();
-        self.desk.set(None);
+        self.channel.shut();
+        self.access.set(None);
     }
 }
 
@@ -108,10 +108,10 @@ pub async fn start(
         listeners.push(listener);
     }
     let connections_max = cx.descriptors.shenyu;
-    let (door, desk) = (open_door(cx, &admin), open_desk(cx, &admin));
+    let (channel, access) = (open_channel(cx, &admin), open_access(cx, &admin));
     let (stop, stopped) = watch::channel(());
     let task = tokio::spawn(serve_all(listeners, admin, connections_max, stopped));
-    Ok(Some(RunningShenyuAdmin { addresses, task, _stop: stop, door, desk }))
+    Ok(Some(RunningShenyuAdmin { addresses, task, _stop: stop, channel, access }))
 }
 
 /// Serves all listeners until they end.
@@ -150,25 +150,25 @@ async fn start_local(
     };
     let admin = ShenyuAdmin::open(store, options).await;
     let admin = admin.context("shenyu.local_key_sha512 cannot use the store")?;
-    let (door, desk) = (open_door(cx, &admin), open_desk(cx, &admin));
+    let (channel, access) = (open_channel(cx, &admin), open_access(cx, &admin));
     let (stop, stopped) = watch::channel(());
     let task = tokio::spawn(hold(admin, ended(stopped)));
-    Ok(RunningShenyuAdmin { addresses: Vec::new(), task, _stop: stop, door, desk })
+    Ok(RunningShenyuAdmin { addresses: Vec::new(), task, _stop: stop, channel, access })
 }
 
 /// Connects the gateway's local interface to the admin, if it is on.
-fn open_door(cx: &ControlContext, admin: &ShenyuAdmin) -> Arc<LocalDoor> {
+fn open_channel(cx: &ControlContext, admin: &ShenyuAdmin) -> Arc<LocalChannel> {
     let shenyu = &cx.bootstrap.shenyu;
     if shenyu.local_key_sha512.is_some() {
-        cx.local_door.open(admin.clone(), shenyu.namespace.clone());
+        cx.local_channel.open(admin.clone(), shenyu.namespace.clone());
     }
-    Arc::clone(&cx.local_door)
+    Arc::clone(&cx.local_channel)
 }
 
 /// Connects the console to the admin.
-fn open_desk(cx: &ControlContext, admin: &ShenyuAdmin) -> Arc<ShenyuDesk> {
-    cx.shenyu_desk.set(Some(admin.clone()));
-    Arc::clone(&cx.shenyu_desk)
+fn open_access(cx: &ControlContext, admin: &ShenyuAdmin) -> Arc<ShenyuAccess> {
+    cx.shenyu_access.set(Some(admin.clone()));
+    Arc::clone(&cx.shenyu_access)
 }
 
 /// Whether the configuration turns ShenYu's admin or the local interface on.

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tollhouse_plugin::LocalFuture;
-use tollhouse_shenyu_admin::ShenyuAdmin;
+use tollhouse_shenyu_admin::{LocalRequest, ShenyuAdmin};
 use tollhouse_shenyu_gateway::{LocalCall, LocalInterface};
 
 /// Limit of concurrent calls, because each may hold some megabytes. Further calls get 503.
@@ -15,65 +15,69 @@ const CALLS_MAX: usize = 32;
 
 /// Connection between workers and the current admin, if there is one.
 #[derive(Debug)]
-pub struct LocalDoor {
+pub struct LocalChannel {
     /// Runtime on which calls are handled.
     runtime: Handle,
-    behind: RwLock<Option<Behind>>,
-    places: Arc<Semaphore>,
+    admin: RwLock<Option<ConnectedAdmin>>,
+    permits: Arc<Semaphore>,
 }
 
-/// The connected admin.
+/// Admin that serves local calls, and the gateway's namespace.
 #[derive(Clone)]
-struct Behind {
+struct ConnectedAdmin {
     admin: ShenyuAdmin,
     namespace: Option<String>,
 }
 
-impl std::fmt::Debug for Behind {
+impl std::fmt::Debug for ConnectedAdmin {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Behind")
+        formatter.write_str("ConnectedAdmin")
     }
 }
 
-impl LocalDoor {
+impl LocalChannel {
     /// Not connected yet. Calls will be handled on the current runtime.
     pub fn new() -> Self {
-        let places = Arc::new(Semaphore::new(CALLS_MAX));
-        Self { runtime: Handle::current(), behind: RwLock::new(None), places }
+        let permits = Arc::new(Semaphore::new(CALLS_MAX));
+        Self { runtime: Handle::current(), admin: RwLock::new(None), permits }
     }
 
     /// Connects the admin for objects of this namespace; ShenYu's default namespace if `None`.
     pub fn open(&self, admin: ShenyuAdmin, namespace: Option<String>) {
-        let mut behind = self.behind.write().unwrap_or_else(PoisonError::into_inner);
-        *behind = Some(Behind { admin, namespace });
+        let mut connected = self.admin.write().unwrap_or_else(PoisonError::into_inner);
+        *connected = Some(ConnectedAdmin { admin, namespace });
     }
 
-    /// Disconnects the admin.
     pub fn shut(&self) {
-        *self.behind.write().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.admin.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn behind(&self) -> Option<Behind> {
-        self.behind.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn admin(&self) -> Option<ConnectedAdmin> {
+        self.admin.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl LocalInterface for LocalDoor {
+impl LocalInterface for LocalChannel {
     fn call<'a>(&'a self, call: LocalCall) -> LocalFuture<'a, (u16, String)> {
         let away = |reason: &str| (503, format!(r#"{{"code":503,"message":"{reason}"}}"#));
         Box::pin(async move {
-            let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
                 return away("too many calls at a time, please try again later");
             };
-            let Some(Behind { admin, namespace }) = self.behind() else {
+            let Some(ConnectedAdmin { admin, namespace }) = self.admin() else {
                 return away("the store takes no writes at the moment");
             };
             let working = self.runtime.spawn(async move {
                 let LocalCall { method, path, query, body } = call;
-                let answer =
-                    admin.call_local((&method, &path, &query), &body, namespace.as_deref());
-                let answer = answer.await;
-                drop(place);
+                let request = LocalRequest {
+                    method: &method,
+                    path: &path,
+                    query: &query,
+                    body: &body,
+                    namespace: namespace.as_deref(),
+                };
+                let answer = admin.call_local(request).await;
+                drop(permit);
                 answer
             });
             working.await.unwrap_or_else(|_| away("the call has failed"))
@@ -87,17 +91,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_door_with_nobody_behind_it_says_so() {
-        let door = LocalDoor::new();
+        let channel = LocalChannel::new();
         let call = || LocalCall {
             method: "GET".to_owned(),
             path: "/shenyu/cleanAll".to_owned(),
             query: String::new(),
             body: Vec::new(),
         };
-        assert_eq!(door.call(call()).await.0, 503);
-        let places = Arc::clone(&door.places);
-        let _all = places.try_acquire_many(32).expect("they are free");
-        let (status, body) = door.call(call()).await;
+        assert_eq!(channel.call(call()).await.0, 503);
+        let permits = Arc::clone(&channel.permits);
+        let _all = permits.try_acquire_many(32).expect("they are free");
+        let (status, body) = channel.call(call()).await;
         assert!(status == 503 && body.contains("too many calls"), "{body}");
     }
 }

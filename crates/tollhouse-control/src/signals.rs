@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Request by a signal.
+/// Action that a signal requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// SIGTERM or SIGINT: drain, then exit.
@@ -11,7 +11,6 @@ pub enum Request {
     Reload,
 }
 
-/// Signal handlers of this process.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,

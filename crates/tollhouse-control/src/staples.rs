@@ -2,11 +2,11 @@
 //! attaches it to handshakes, and renews it before it expires.
 //!
 //! Handshakes never wait: a certificate without a staple is sent alone. The module `board`
-//! schedules, `fetch` queries a responder, and `kept` stores answers on disk.
+//! schedules, `fetch` queries a responder, and `folder` stores answers on disk.
 
 mod board;
 mod fetch;
-mod kept;
+mod folder;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,29 +19,28 @@ use tollhouse_proxy::Compiler;
 use tollhouse_stdx::random::Random;
 use tollhouse_telemetry::Metrics;
 
-use self::board::{Asked, Board, Served};
-use self::kept::Kept;
+use self::board::{Board, HostCertificates, StatusQuery};
+use self::folder::StapleFolder;
 
 pub use self::board::StapleView;
 
-/// Longest sleep, so that a change of the system clock is noticed in time.
+/// Maximum sleep, so that a change of the system clock is noticed in time.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
 /// Permission to query OCSP responders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asking {
-    /// Responders are queried.
     On,
     /// Only answers that objects contain are used.
     Off,
 }
 
-/// OCSP staples of this process.
+/// OCSP staples of the certificates in service, renewed before they expire.
 #[derive(Debug)]
 pub struct Staples {
     board: Mutex<Board>,
     asking: Asking,
-    kept: Arc<Kept>,
+    folder: Arc<StapleFolder>,
     /// Compiler version of the certificates on the board; `None` before the first.
     version: Mutex<Option<u64>>,
     changed: Notify,
@@ -54,7 +53,7 @@ impl Staples {
         Self {
             board: Mutex::new(Board::new(Random::from_process_entropy())),
             asking,
-            kept: Arc::new(Kept::in_folder(data_dir)),
+            folder: Arc::new(StapleFolder::in_folder(data_dir)),
             version: Mutex::new(None),
             changed: Notify::new(),
             metrics,
@@ -70,7 +69,7 @@ impl Staples {
         if before == Some(version) {
             return;
         }
-        let served = compiler.served_hosts().map(|(host, names)| Served {
+        let served = compiler.served_hosts().map(|(host, names)| HostCertificates {
             ssl: host.id.as_str(),
             names,
             identities: host.terms.identities(),
@@ -78,7 +77,7 @@ impl Staples {
         });
         let mut board = self.board();
         let recall = |certificate: &_| match self.asking {
-            Asking::On => self.kept.load(certificate),
+            Asking::On => self.folder.load(certificate),
             Asking::Off => None,
         };
         let has_less = board.serve(served, recall, now_unix_s());
@@ -87,7 +86,7 @@ impl Staples {
         // Files are removed without the lock, because reports wait for it. Handshakes never do.
         drop(board);
         if let Some(certificates) = certificates {
-            note(self.kept.retain(&certificates));
+            note(self.folder.retain(&certificates));
         }
         self.changed.notify_one();
     }
@@ -137,13 +136,13 @@ impl Staples {
         next.clamp(Duration::from_millis(100), SLEEP_MAX)
     }
 
-    fn take_answer(&self, asked: &Asked, fetched: Fetched) {
+    fn take_answer(&self, asked: &StatusQuery, fetched: FetchResult) {
         let mut board = self.board();
-        let taken = board.answer(asked, fetched, now_unix_s());
+        let outcome = board.answer(asked, fetched, now_unix_s());
         self.count_stapled(&board);
         drop(board);
         let process = self.metrics.process();
-        match taken {
+        match outcome {
             Ok(()) => process.ocsp_answers.increment(),
             Err(failure) => {
                 process.ocsp_failures.increment();
@@ -168,12 +167,12 @@ impl Staples {
 
     /// Stores the certificate's current answer, or deletes the stored one if none is valid. A slow
     /// disk only delays the processing of other answers.
-    async fn keep(&self, asked: Asked) {
+    async fn keep(&self, asked: StatusQuery) {
         let answer = self.board().held(&asked);
-        let kept = Arc::clone(&self.kept);
+        let folder = Arc::clone(&self.folder);
         let written = tokio::task::spawn_blocking(move || match answer {
-            Some(answer) => kept.save(asked.certificate(), &answer),
-            None => kept.forget(asked.certificate()),
+            Some(answer) => folder.save(asked.certificate(), &answer),
+            None => folder.forget(asked.certificate()),
         });
         if let Ok(written) = written.await {
             note(written);
@@ -198,15 +197,14 @@ fn note(written: std::io::Result<()>) {
     }
 }
 
-/// Pending queries, each in its own task.
 #[derive(Default)]
 struct Fetches {
-    tasks: JoinSet<Fetched>,
-    asked: HashMap<TaskId, Asked>,
+    tasks: JoinSet<FetchResult>,
+    asked: HashMap<TaskId, StatusQuery>,
 }
 
 /// Result of a query: the response bytes, or an error text.
-type Fetched = Result<Vec<u8>, String>;
+type FetchResult = Result<Vec<u8>, String>;
 
 fn now_unix_s() -> i64 {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();

@@ -45,7 +45,7 @@ pub(crate) fn problems_of(document: &Document, bootstrap: &Bootstrap) -> Vec<Val
     problems_to_json(all).to_vec()
 }
 
-/// Knows no name.
+/// Resolver without any names.
 struct NoNames;
 
 impl Source for NoNames {

@@ -2,35 +2,35 @@
 //! unique prefixes of long names. The imitated tools and the scripts that call them rely on these
 //! forms. The meaning of options is defined elsewhere.
 
-/// Options of a tool.
+/// Options that a tool knows.
 pub(super) struct Grammar {
     /// Name of the tool in messages.
     pub(super) tool: &'static str,
-    /// Letters without a value.
+    /// Letters of options without a value.
     pub(super) flags: &'static str,
-    /// Letters with a value.
+    /// Letters of options with a value.
     pub(super) valued: &'static str,
-    /// Long names with their letters.
+    /// Long names of options, with their letters.
     pub(super) long: &'static [(&'static str, char)],
     /// Positions in which options are allowed.
     pub(super) order: Order,
 }
 
-/// Allowed positions of options.
+/// Positions in which options may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Anywhere, as in GNU tools.
+    /// Options may follow operands, as in GNU tools.
     Anywhere,
     /// Only before the first operand, as in Apache's runtime.
     First,
 }
 
-/// Parsed command line.
+/// Options and operands of a command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
     /// Options in their order: the letter, and the value or an empty text.
     pub(super) options: Vec<(char, String)>,
-    /// Arguments that are not options.
+    /// Arguments that are not options, in order.
     pub(super) operands: Vec<String>,
 }
 

@@ -25,7 +25,6 @@ use crate::Action;
 pub use command::run;
 pub use options::{Format, GhzOptions, Options};
 
-/// Parsed command line of ghz.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GhzCommand {
     pub case: Case,

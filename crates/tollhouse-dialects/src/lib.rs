@@ -26,7 +26,7 @@ pub enum Action<T> {
     Print(String),
 }
 
-/// Sets a header and removes earlier ones with the same name, ignoring case.
+/// Sets a header and removes earlier ones called `name`, ignoring case.
 fn set_header(headers: &mut Vec<(String, String)>, name: &str, value: String) {
     headers.retain(|(present, _)| !present.eq_ignore_ascii_case(name));
     headers.push((name.to_owned(), value));

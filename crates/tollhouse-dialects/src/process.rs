@@ -9,7 +9,7 @@ use tollhouse_load::report::{Report, Severity};
 use tollhouse_load::result::CaseResult;
 use tollhouse_load::run::{self, Progress, Settings, Stop};
 
-/// Process environment of a command.
+/// Output streams, stop signal and command line of the running command.
 pub struct Process<'a> {
     /// Standard output, for the tool's output.
     pub stdout: &'a mut dyn Write,

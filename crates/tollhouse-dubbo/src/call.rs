@@ -16,10 +16,10 @@ const NO_VERSION: &str = "0.0.0";
 const METHOD: &str = "$invoke";
 const SIGNATURE: &str = "Ljava/lang/String;[Ljava/lang/String;[Ljava/lang/Object;";
 
-/// Generic call of a method.
+/// Call of a method through Dubbo's `GenericService`: parameter types are given as texts, so that
+/// no Java class is needed.
 #[derive(Debug, Clone, Copy)]
 pub struct Invocation<'a> {
-    /// Java interface of the service.
     pub service: &'a str,
     /// Version of the service; empty for none.
     pub version: &'a str,
@@ -44,13 +44,12 @@ pub enum Failure {
     Refused {
         /// Status of the reply; never [`STATUS_OK`].
         status: u8,
-        /// Message of the server.
+        /// Message that the server sent.
         text: String,
     },
     /// The method threw an exception with this message.
     #[error("the method failed: {0}")]
     Thrown(String),
-    /// The reply cannot be decoded.
     #[error("the answer cannot be read: {0}")]
     Unreadable(#[from] ReadError),
     /// The reply has an unknown kind.
@@ -116,7 +115,7 @@ fn words(value: &Value) -> String {
     text.unwrap_or_default().chars().take(FAILURE_CHARS_MAX).collect()
 }
 
-/// Most characters of a server's message that are kept, because it is logged.
+/// Maximum number of characters kept of a server's message, because it is logged.
 const FAILURE_CHARS_MAX: usize = 512;
 
 #[cfg(test)]

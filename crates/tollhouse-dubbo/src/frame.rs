@@ -4,10 +4,10 @@
 /// First two bytes of a frame.
 const MAGIC: [u8; 2] = [0xda, 0xbb];
 
-/// Length of a head.
+/// Length of a frame head in bytes.
 const HEAD_BYTES: usize = 16;
 
-/// Flags in the third byte.
+/// Flags in the third byte of a frame head.
 const REQUEST: u8 = 0x80;
 const TWO_WAY: u8 = 0x40;
 const EVENT: u8 = 0x20;
@@ -22,16 +22,16 @@ pub const STATUS_OK: u8 = 20;
 /// Largest body in bytes: the default of Dubbo's `payload` setting.
 pub const BODY_BYTES_MAX: usize = 8 << 20;
 
-/// Received frame.
+/// Message in a received frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// Reply to a call.
     Reply {
-        /// Id of the call.
+        /// Id that the client chose for the call.
         id: u64,
         /// [`STATUS_OK`], or the kind of failure.
         status: u8,
-        /// Body in Hessian 2.
+        /// Hessian 2 encoding of the result.
         body: Vec<u8>,
     },
     /// Heartbeat of the peer, with the frame that answers it.
@@ -43,7 +43,7 @@ pub enum Message {
 /// Why no further frames can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The peer speaks another protocol.
+    /// The frame does not start with Dubbo's magic number.
     #[error("the peer does not speak Dubbo's protocol")]
     Magic,
     /// The body of a frame is too long.
@@ -80,7 +80,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Appends the next piece.
+    /// Appends the next received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..std::mem::take(&mut self.read));
         self.buffer.extend_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! The members of an etcd, and the choice of the member in use.
+//! Members of an etcd cluster, and the choice of the member in use.
 //!
 //! All requests go to one member, and to the next one if that fails: reads at once, changes only if
 //! they were not sent. Distributing requests over all members would send a share of them to a dead
@@ -62,7 +62,7 @@ impl Endpoints {
         })
     }
 
-    /// Name of the etcd, for messages.
+    /// Addresses of the etcd cluster, for messages.
     pub(crate) fn place(&self) -> &str {
         &self.place
     }
@@ -114,8 +114,8 @@ impl Endpoints {
         let mut last = Failure::timed_out();
         for _ in 0..self.members.len() {
             let (number, member) = self.current();
-            let asked = tokio::time::timeout(self.timeout, member.call(method, request)).await;
-            let failure = match asked {
+            let outcome = tokio::time::timeout(self.timeout, member.call(method, request)).await;
+            let failure = match outcome {
                 Ok(Ok(answer)) => {
                     self.outages.end();
                     return Ok(answer);

@@ -7,27 +7,22 @@ use crate::messages::{StatusRequest, StatusResponse};
 use crate::options::EtcdOptions;
 use tollhouse_store::StoreError;
 
-/// A member with its status.
+/// Member with its status, or the error of the request for it.
 #[derive(Debug)]
 pub struct ExaminedMember {
-    /// URL of the member.
     pub endpoint: String,
     /// Status, or why it is unknown.
     pub outcome: Result<MemberStatus, StoreError>,
 }
 
-/// Status of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
-    /// etcd version of the member.
     pub version: String,
-    /// Id of the member's cluster.
     pub cluster_id: u64,
     /// Whether the member knows no leader, so that it accepts no changes.
     pub is_without_leader: bool,
     /// Size of the member's database, in bytes.
     pub database_bytes: u64,
-    /// Active alarms.
     pub alarms: Vec<String>,
 }
 

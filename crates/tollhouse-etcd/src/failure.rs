@@ -12,11 +12,9 @@ pub(crate) enum Failure {
     Unsent(String),
     /// The request may have been executed.
     Unanswered(String),
-    /// etcd refused the request.
     Declined {
-        /// gRPC status code.
         code: Code,
-        /// Message of etcd.
+        /// Message of etcd for people.
         reason: String,
     },
 }

@@ -71,8 +71,8 @@ impl Keys {
         self.tick().starts_with(&self.outside(prefix))
     }
 
-    /// Converts an entry under a prefix; `None` if its key is in the range in etcd but does not
-    /// have the prefix in the store.
+    /// Converts an etcd entry of a listing; `None` if its name in the store does not begin with
+    /// `prefix`. The range that etcd lists may contain such entries.
     pub(crate) fn entry_below(&self, prefix: &str, held: &KeyValue) -> Option<Entry> {
         self.entry(held).filter(|entry| entry.key.starts_with(prefix))
     }

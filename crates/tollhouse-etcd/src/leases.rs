@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::time::Duration;
 use tollhouse_store::{LeaseId, StoreError};
 
-/// Longest lease, in seconds (`MaxLeaseTTL` of etcd's lessor).
+/// Maximum time to live of a lease in seconds (`MaxLeaseTTL` of etcd's lessor).
 const SECONDS_MAX: u64 = 9_000_000_000;
 
 /// Access to the leases of an etcd.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollhouse_store::{Entry, Listing, Revision};
 
-/// Most keys per request; for ordinary objects a response of some hundred kilobytes.
+/// Maximum number of keys per request; for ordinary objects a response of some hundred kilobytes.
 const PAGE_KEYS: i64 = 500;
 
 /// Keys of the first page, when the size of values is unknown. Even with values as large as etcd
@@ -26,8 +26,8 @@ const GROWTH: i64 = 8;
 /// Attempts to list, because etcd may compact the revision of a listing meanwhile.
 const LISTINGS_MAX: usize = 4;
 
-/// Most leases whose expiry is read in one listing, with a request for each. Objects rarely have a
-/// lease; further entries have their expiry only when read alone.
+/// Maximum number of leases whose expiry is read in one listing, with a request for each. Objects
+/// rarely have a lease; the expiry of further entries is known only when they are read alone.
 const LEASES_ASKED_MAX: usize = 16;
 
 /// Access to the keys of an etcd.
@@ -66,7 +66,7 @@ impl Reader<'_> {
     async fn listing_once(&self, prefix: &str) -> Result<Listing, Failure> {
         let (first, end) = self.keys.range(prefix);
         let mut range = Range { first, end, revision: Revision::ZERO, keys_max: FIRST_PAGE_KEYS };
-        let mut held: Vec<KeyValue> = Vec::new();
+        let mut entries: Vec<KeyValue> = Vec::new();
         loop {
             let page = match self.page(&range).await {
                 Err(failure) if failure.is_too_large() && range.keys_max > 1 => {
@@ -89,12 +89,12 @@ impl Reader<'_> {
             let is_empty = page.kvs.is_empty();
             range.go_behind(&page.kvs);
             range.weigh(&page.kvs);
-            held.extend(page.kvs);
+            entries.extend(page.kvs);
             if is_last || is_empty {
                 break;
             }
         }
-        Ok(Listing { revision: range.revision, entries: self.entries(prefix, &held).await? })
+        Ok(Listing { revision: range.revision, entries: self.entries(prefix, &entries).await? })
     }
 
     /// Lists at most `entries_max` entries under a prefix after a key.
@@ -222,8 +222,8 @@ mod tests {
             keys_max: FIRST_PAGE_KEYS,
         };
         let page = |keys: usize, bytes: usize| -> Vec<KeyValue> {
-            let held = || KeyValue { value: vec![0; bytes].into(), ..KeyValue::default() };
-            (0..keys).map(|_| held()).collect()
+            let entries = || KeyValue { value: vec![0; bytes].into(), ..KeyValue::default() };
+            (0..keys).map(|_| entries()).collect()
         };
         let cases = [
             (page(8, 1_000), 64),

@@ -61,7 +61,7 @@ pub(crate) struct Member {
     token: Mutex<Option<Token>>,
 }
 
-/// A stream of responses, open until one side ends it.
+/// Sender that etcd reads requests from; dropping it ends the stream.
 pub(crate) struct Conversation<A, B> {
     /// Dropping it makes etcd end the stream.
     _requests: mpsc::Sender<A>,

@@ -82,7 +82,7 @@ messages! {
         #[prost(int32, tag = "1")] result: i32,
         #[prost(int32, tag = "2")] target: i32,
         #[prost(bytes = "bytes", tag = "3")] key: Bytes,
-        #[prost(oneof = "Compared", tags = "4, 6")] compared: Option<Compared>,
+        #[prost(oneof = "ComparisonValue", tags = "4, 6")] compared: Option<ComparisonValue>,
         #[prost(bytes = "bytes", tag = "64")] range_end: Bytes,
     }
     TxnRequest {
@@ -143,22 +143,22 @@ messages! {
 /// Kind of an event that removes a key; all others put one.
 pub(crate) const DELETE: i32 = 1;
 
-/// Result required of a comparison.
+/// Relation that a comparison requires (`CompareResult`).
 pub(crate) const EQUAL: i32 = 0;
 pub(crate) const GREATER: i32 = 1;
 pub(crate) const LESS: i32 = 2;
 
-/// Compared property of a key.
+/// Property of a key that a transaction's condition compares (`CompareTarget`).
 pub(crate) const VERSION: i32 = 0;
 pub(crate) const MOD: i32 = 2;
 
 /// Value that a property is compared with.
 #[derive(Clone, PartialEq, Oneof)]
-pub(crate) enum Compared {
+pub(crate) enum ComparisonValue {
     /// Number of puts since the key was created; 0 if the key does not exist.
     #[prost(int64, tag = "4")]
     Version(i64),
-    /// Revision of the value.
+    /// Revision of the last change to the value.
     #[prost(int64, tag = "6")]
     ModRevision(i64),
 }

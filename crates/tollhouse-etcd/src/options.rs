@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Connection options of an etcd.
 #[derive(Clone)]
 pub struct EtcdOptions {
     /// URLs of its members' client ports, `http://` or `https://`, at least one.
@@ -24,7 +23,7 @@ pub struct EtcdOptions {
     pub relocation: Option<Relocation>,
 }
 
-/// A prefix that is replaced in etcd. With it, gateways of several clusters that use the same names
+/// Prefix that has another name in etcd. With it, gateways of several clusters that use equal names
 /// for some objects can share one etcd. Keys in etcd that have the original prefix are not part of
 /// the store.
 ///
@@ -58,11 +57,11 @@ pub struct Tls {
     pub identity: Option<Identity>,
 }
 
-/// A certificate with its key.
+/// Client certificate with its private key.
 #[derive(Clone)]
 pub struct Identity {
-    /// The chain, PEM.
+    /// Certificate chain in PEM format.
     pub certificate: Vec<u8>,
-    /// The private key, PEM.
+    /// Private key in PEM format.
     pub key: Vec<u8>,
 }

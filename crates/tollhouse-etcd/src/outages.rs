@@ -25,7 +25,6 @@ impl Outages {
         });
     }
 
-    /// Reports that etcd is reachable.
     pub(crate) fn end(&self) {
         self.0.send_if_modified(|now| now.take().is_some());
     }

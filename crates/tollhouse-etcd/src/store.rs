@@ -19,12 +19,12 @@ use tollhouse_store::{
 
 /// A store in etcd, shared by several gateways.
 pub struct EtcdStore {
-    shared: Arc<Shared>,
+    shared: Arc<StoreState>,
     closed: watch::Sender<bool>,
 }
 
 /// State shared between the store and its watches.
-pub(crate) struct Shared {
+pub(crate) struct StoreState {
     pub(crate) endpoints: Endpoints,
     pub(crate) keys: Keys,
     pub(crate) runtime: tokio::runtime::Handle,
@@ -45,7 +45,7 @@ impl EtcdStore {
 
     /// Opens a store with another value for `quiet`.
     pub(crate) fn open_quiet(options: &EtcdOptions, quiet: Duration) -> Result<Self, StoreError> {
-        let shared = Shared {
+        let shared = StoreState {
             endpoints: Endpoints::new(options)?,
             keys: Keys::new(options),
             runtime: tokio::runtime::Handle::current(),
@@ -73,7 +73,7 @@ impl EtcdStore {
     }
 
     async fn commit_checked(&self, transaction: &Transaction) -> Result<Committed, StoreError> {
-        let Shared { endpoints, keys, .. } = &*self.shared;
+        let StoreState { endpoints, keys, .. } = &*self.shared;
         let request = transaction::to_request(keys, transaction);
         match endpoints.write(&TXN, &request).await {
             Ok(answer) => transaction::to_committed(keys, transaction, answer),
@@ -168,7 +168,7 @@ impl Store for EtcdStore {
 
 #[cfg(test)]
 impl EtcdStore {
-    /// Those that are asked.
+    /// Members of the etcd cluster that requests are sent to.
     pub(crate) fn endpoints(&self) -> &Endpoints {
         &self.shared.endpoints
     }

@@ -31,12 +31,12 @@ fn open(etcd: &Etcd) -> Arc<EtcdStore> {
 }
 
 /// A part of an etcd that has the appearance of a whole one.
-struct Shared {
+struct StoreState {
     store: Arc<dyn Store>,
     inner: Arc<EtcdStore>,
 }
 
-impl Subject for Shared {
+impl Subject for StoreState {
     fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -67,7 +67,7 @@ async fn etcd_conforms() {
         let namespace = format!("{}/", next.fetch_add(1, Ordering::Relaxed));
         let inner = EtcdStore::open(&options(&etcd, &namespace)).expect("the address is one");
         let inner = Arc::new(inner);
-        Box::new(Shared { store: Arc::<EtcdStore>::clone(&inner), inner })
+        Box::new(StoreState { store: Arc::<EtcdStore>::clone(&inner), inner })
     };
     conformance::run_shared(&open).await;
 }

@@ -2,7 +2,7 @@
 
 use crate::keys::{Keys, revision_of, to_lease_number, to_number};
 use crate::messages::{
-    Compare, Compared, DeleteRangeRequest, EQUAL, GREATER, KeyValue, LESS, MOD, PutRequest,
+    Compare, ComparisonValue, DeleteRangeRequest, EQUAL, GREATER, KeyValue, LESS, MOD, PutRequest,
     RangeRequest, Request, RequestOp, Response, ResponseOp, TxnRequest, TxnResponse, VERSION,
 };
 use bytes::Bytes;
@@ -43,19 +43,19 @@ fn key_of(keys: &Keys, condition: &Condition) -> Bytes {
 
 fn compare(keys: &Keys, condition: &Condition) -> Compare {
     let (result, target, compared) = match condition {
-        Condition::Absent { .. } => (EQUAL, VERSION, Compared::Version(0)),
+        Condition::Absent { .. } => (EQUAL, VERSION, ComparisonValue::Version(0)),
         Condition::Exists { .. } | Condition::LeaseHeld { .. } => {
-            (GREATER, VERSION, Compared::Version(0))
+            (GREATER, VERSION, ComparisonValue::Version(0))
         }
         // etcd treats a missing key as having revision zero, while here it has none.
         Condition::ModifiedAt { revision: Revision::ZERO, .. } => {
-            (LESS, MOD, Compared::ModRevision(0))
+            (LESS, MOD, ComparisonValue::ModRevision(0))
         }
         Condition::ModifiedAt { revision, .. } => {
-            (EQUAL, MOD, Compared::ModRevision(to_number(*revision)))
+            (EQUAL, MOD, ComparisonValue::ModRevision(to_number(*revision)))
         }
         Condition::UnchangedSince { revision, .. } | Condition::NothingPutSince { revision } => {
-            (LESS, MOD, Compared::ModRevision(to_number(revision.next())))
+            (LESS, MOD, ComparisonValue::ModRevision(to_number(revision.next())))
         }
     };
     let range_end = range_end_of(keys, condition);
@@ -136,7 +136,7 @@ fn is_of_key(operation: &Operation) -> bool {
 }
 
 /// Returns the error for the first condition that does not hold, using the keys that etcd has read
-/// at the same instant.
+/// in the transaction.
 fn refusal(keys: &Keys, conditions: &[Condition], responses: &[ResponseOp]) -> StoreError {
     for (index, condition) in conditions.iter().enumerate() {
         let found: Option<Entry> = match responses.get(index).and_then(|it| it.response.as_ref()) {
@@ -196,8 +196,10 @@ pub(crate) fn found_commit(transaction: &Transaction, answer: &TxnResponse) -> O
         let Some(Response::Range(range)) = answer.responses.get(index)?.response.as_ref() else {
             return None;
         };
-        let held = range.kvs.first()?;
-        if held.value != *value || *revision.get_or_insert(held.mod_revision) != held.mod_revision {
+        let entry = range.kvs.first()?;
+        if entry.value != *value
+            || *revision.get_or_insert(entry.mod_revision) != entry.mod_revision
+        {
             return None;
         }
     }

@@ -5,7 +5,7 @@
 
 mod follower;
 
-use crate::store::Shared;
+use crate::store::StoreState;
 use follower::Follower;
 pub(crate) use follower::QUIET;
 use std::sync::Arc;
@@ -13,23 +13,24 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tollhouse_store::{BoxFuture, Lost, Revision, WatchEvent, WatchSource};
 
-/// Most commits queued for a reader; then etcd has to wait. etcd bounds the size of a commit.
+/// Maximum number of commits queued for a reader; then etcd has to wait. etcd bounds the size of a
+/// commit.
 const EVENTS_QUEUED_MAX: usize = 64;
 
 pub(crate) struct EtcdWatch {
     closed: watch::Receiver<bool>,
     /// `None` once the watch is lost.
-    followed: Option<Followed>,
+    followed: Option<RunningStream>,
     lost: Option<Lost>,
 }
 
 /// A running stream, which is aborted on drop.
-struct Followed {
+struct RunningStream {
     events: mpsc::Receiver<WatchEvent>,
     task: AbortHandle,
 }
 
-impl Drop for Followed {
+impl Drop for RunningStream {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -39,7 +40,7 @@ impl EtcdWatch {
     /// Starts the stream at once, so that commits made before an outage of etcd are available to a
     /// later reader.
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<StoreState>,
         prefix: &str,
         after: Revision,
         closed: watch::Receiver<bool>,
@@ -48,7 +49,7 @@ impl EtcdWatch {
         let runtime = shared.runtime.clone();
         let follower = Follower::new(shared, prefix, after, sender);
         let task = runtime.spawn(follower.run()).abort_handle();
-        Self { closed, followed: Some(Followed { events, task }), lost: None }
+        Self { closed, followed: Some(RunningStream { events, task }), lost: None }
     }
 
     async fn receive(&mut self) -> Option<WatchEvent> {

@@ -40,15 +40,14 @@ const CLOSED_STREAMS_MAX: usize = 128;
 /// The end of a stream that the application has released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// Both sides sent END_STREAM.
     Complete,
     /// We reset or refused it: frames in flight are dropped.
     ByUs,
-    /// The peer reset it.
+    /// The peer sent RST_STREAM.
     ByPeer,
 }
 
-/// Remaining tokens of each [`crate::limits::Rate`].
+/// Token buckets, one for each [`crate::limits::Rate`].
 #[derive(Default)]
 struct Buckets {
     resets: Bucket,
@@ -63,9 +62,9 @@ struct Buckets {
 
 /// Flow control of the whole connection.
 struct Windows {
-    /// Bytes we may send.
+    /// Number of bytes that this side may send.
     send: i32,
-    /// Bytes the peer may send.
+    /// Number of bytes that the peer may send.
     receive: i32,
     /// Bytes received that the peer has not been credited for yet.
     credit: u32,

@@ -3,33 +3,33 @@
 /// Totals since the connection began. Everything that [`crate::Limits`] bounds is counted here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Frames received, of any type.
+    /// Number of frames received, of any type.
     pub frames: u64,
     /// Streams that reached the application or were opened by it.
     pub streams: u64,
     /// Streams refused because too many were open.
     pub refused_streams: u64,
-    /// RST_STREAM frames received.
+    /// Number of RST_STREAM frames received.
     pub resets_received: u64,
     /// RST_STREAM frames sent because of errors by the peer.
     pub resets_caused: u64,
-    /// Malformed messages that were refused.
+    /// Number of malformed messages that were refused.
     pub malformed_messages: u64,
     /// Malformed messages with too many or too large fields.
     pub oversized_heads: u64,
-    /// CONTINUATION frames received.
+    /// Number of CONTINUATION frames received.
     pub continuations: u64,
-    /// Empty DATA frames without END_STREAM.
+    /// Number of empty DATA frames without END_STREAM.
     pub empty_data: u64,
-    /// PING frames received, without replies.
+    /// Number of PING frames received, replies excluded.
     pub pings: u64,
-    /// SETTINGS frames received, without acknowledgements.
+    /// Number of SETTINGS frames received, acknowledgements excluded.
     pub settings: u64,
-    /// PRIORITY and PRIORITY_UPDATE frames received.
+    /// Number of PRIORITY and PRIORITY_UPDATE frames received.
     pub priorities: u64,
-    /// WINDOW_UPDATE frames received.
+    /// Number of WINDOW_UPDATE frames received.
     pub window_updates: u64,
-    /// Frames of unknown types.
+    /// Number of frames of unknown types, which are ignored.
     pub unknown_frames: u64,
     /// Frames for streams that were already closed.
     pub late_frames: u64,
@@ -37,7 +37,7 @@ pub struct Counters {
     pub widened_windows: u64,
     /// Times a window was not widened because the budget was exhausted.
     pub unwidened_windows: u64,
-    /// Streams released without a reset.
+    /// Number of streams that ended without a reset.
     pub completed_streams: u64,
     /// Streams reset because the budget had no room for their unread bytes.
     pub unbudgeted_streams: u64,

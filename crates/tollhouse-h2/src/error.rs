@@ -60,7 +60,7 @@ impl fmt::Debug for ErrorCode {
 /// Why a connection ended: the code sent in GOAWAY, and what the peer did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionError {
-    /// The code sent in GOAWAY.
+    /// Error code that the GOAWAY frame carries.
     pub code: ErrorCode,
     /// The reason, as a fragment that can follow "the connection ended: ".
     pub reason: &'static str,

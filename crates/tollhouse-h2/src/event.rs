@@ -10,49 +10,49 @@ pub enum Event<'a> {
     /// A server received a new stream; its head has been passed to the sink. The application holds
     /// the stream until it releases it.
     Request {
-        /// The stream.
+        /// Stream that the peer opened.
         stream: StreamId,
-        /// Whether no DATA follows.
+        /// Whether the message has no DATA (END_STREAM).
         ends: bool,
     },
     /// A client received the final head of a response; its fields have been passed to the sink.
     Response {
-        /// The stream.
+        /// Stream of the request.
         stream: StreamId,
-        /// 200 to 999.
+        /// Final status, 200 to 999.
         status: u16,
-        /// Whether no DATA follows.
+        /// Whether the message has no DATA (END_STREAM).
         ends: bool,
     },
     /// A client received an interim response: 100 to 199 except 101. Another response follows.
     Interim {
-        /// The stream.
+        /// Stream of the request.
         stream: StreamId,
-        /// 100 to 199.
+        /// Interim status, 100 to 199.
         status: u16,
     },
     /// A piece of a body. Call [`crate::Connection::consume`] once it is processed. Empty only at
     /// the end of a body.
     Data {
-        /// The stream.
+        /// Stream of the message.
         stream: StreamId,
-        /// The bytes, without padding.
+        /// Payload without padding.
         data: &'a [u8],
-        /// Whether the message is complete.
+        /// Whether this piece is the last of the message (END_STREAM).
         ends: bool,
     },
     /// The trailers of a message, which is now complete; their fields have been passed to the sink.
     Trailers {
-        /// The stream.
+        /// Stream of the message.
         stream: StreamId,
     },
     /// Both directions of a stream ended early. The stream must still be released.
     Reset {
-        /// The stream.
+        /// Stream that ended.
         stream: StreamId,
-        /// The code of RST_STREAM.
+        /// Error code that the RST_STREAM frame carries.
         code: ErrorCode,
-        /// The cause of the reset.
+        /// Side and reason of the reset.
         cause: ResetCause,
     },
     /// The peer will not process our streams above `last_stream`: they have ended, must be
@@ -63,11 +63,11 @@ pub enum Event<'a> {
         /// The reason given by the peer.
         code: ErrorCode,
     },
-    /// The peer's settings changed.
+    /// The peer's settings changed, such as the window size or the number of streams.
     Settings,
     /// The reply to one of our PINGs.
     Pong {
-        /// The payload of the PING.
+        /// Payload of the PING that was answered, as sent.
         payload: [u8; 8],
     },
 }
@@ -75,7 +75,7 @@ pub enum Event<'a> {
 /// Why a stream ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetCause {
-    /// The peer sent RST_STREAM.
+    /// The peer sent a RST_STREAM frame.
     Peer,
     /// The peer broke a rule and was sent RST_STREAM.
     Fault,
@@ -99,7 +99,7 @@ pub trait FieldSink {
     fn field(&mut self, field: Field<'_>);
 }
 
-/// Ignores all fields.
+/// Sink that ignores all fields.
 impl FieldSink for () {
     fn begin(&mut self, _: StreamId, _: HeadKind) {}
     fn field(&mut self, _: Field<'_>) {}

@@ -33,17 +33,17 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The kind of a field.
+/// Classification of a field by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FieldKind {
-    /// Any field not listed below.
+    /// Field without a kind in this list.
     Regular,
     /// A field that no message may contain; never handed out.
     Malformed,
-    /// `:method`, a token.
+    /// Pseudo-header `:method`, a token.
     Method,
-    /// `:scheme`.
+    /// Pseudo-header `:scheme`, such as `https`.
     Scheme,
     /// `:authority`, a host with or without a port.
     Authority,
@@ -51,15 +51,15 @@ pub enum FieldKind {
     Path,
     /// `:protocol` of an extended CONNECT (RFC 8441 §4).
     Protocol,
-    /// `:status`, three digits.
+    /// Pseudo-header `:status`, three digits.
     Status,
     /// `host`, a host with or without a port.
     Host,
-    /// `content-length`, digits.
+    /// Header `content-length`, only digits.
     ContentLength,
     /// `cookie`, possibly one of several crumbs (RFC 9113 §8.2.3).
     Cookie,
-    /// `priority` (RFC 9218 §5).
+    /// Header `priority` (RFC 9218 §5).
     Priority,
 }
 
@@ -128,9 +128,9 @@ impl Malformed {
     }
 }
 
-/// Allowed in names.
+/// Flag of characters that names may contain.
 const NAME: u8 = 1;
-/// An upper-case letter.
+/// Flag of upper-case letters, which HTTP/2 names must not contain.
 const UPPER: u8 = 2;
 
 /// The class of each byte: [`NAME`] for the bytes of a lower-case token (RFC 9110 §5.6.2),
@@ -237,7 +237,7 @@ fn host(text: &[u8]) -> Result<(), Malformed> {
     tollhouse_http::authority::split(text).map(drop).ok_or(Malformed::Host)
 }
 
-/// Parses a three-digit status.
+/// Parses a status of three digits, the first not 0.
 pub(crate) fn status(text: &[u8]) -> Option<u16> {
     let [hundreds @ b'1'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = text else {
         return None;
@@ -249,7 +249,7 @@ pub(crate) fn status(text: &[u8]) -> Option<u16> {
 /// Maximum number of digits in `content-length`: fits in 63 bits, as in most servers.
 const CONTENT_LENGTH_DIGITS_MAX: usize = 18;
 
-/// Parses a `content-length`.
+/// Parses a `content-length`; refuses signs, spaces and too many digits.
 pub(crate) fn content_length(text: &[u8]) -> Result<u64, Malformed> {
     let is_good = !text.is_empty()
         && text.len() <= CONTENT_LENGTH_DIGITS_MAX

@@ -14,7 +14,7 @@ pub const HEADER_BYTES: usize = 9;
 /// Largest payload by default, and the smallest value of SETTINGS_MAX_FRAME_SIZE.
 pub const PAYLOAD_BYTES_DEFAULT: u32 = 16_384;
 
-/// Largest value of SETTINGS_MAX_FRAME_SIZE.
+/// Maximum value of SETTINGS_MAX_FRAME_SIZE in bytes.
 pub const PAYLOAD_BYTES_MAX: u32 = (1 << 24) - 1;
 
 /// Largest flow-control window, and largest stream identifier.
@@ -36,7 +36,7 @@ pub mod kind {
     pub const PRIORITY_UPDATE: u8 = 0x10;
 }
 
-/// Frame flags.
+/// Flags in the header of a frame (RFC 9113 §6).
 #[expect(missing_docs, reason = "each is the flag of that name")]
 pub mod flag {
     pub const END_STREAM: u8 = 0x1;
@@ -53,13 +53,18 @@ pub struct FrameHeader {
     pub length: u32,
     /// A constant of [`kind`], or the type of an extension frame.
     pub kind: u8,
-    /// A combination of [`flag`]s.
+    /// Combination of the constants in [`flag`].
     pub flags: u8,
     /// The stream; 0 for the connection.
     pub stream: u32,
 }
 
 impl FrameHeader {
+    /// The header of a frame without flags and payload.
+    pub(crate) fn new(kind: u8, stream: u32) -> Self {
+        Self { length: 0, kind, flags: 0, stream }
+    }
+
     /// Parses a header; the reserved bit is ignored.
     #[inline]
     pub fn parse(bytes: &[u8; HEADER_BYTES]) -> Self {
@@ -84,44 +89,39 @@ impl FrameHeader {
         [l0, l1, l2, self.kind, self.flags, s0, s1, s2, s3]
     }
 
-    /// Whether `flag` is set.
+    /// Whether all bits of `flag` are set.
     #[inline]
     pub fn has(self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 }
 
-/// Appends a frame header.
+/// Appends the nine bytes of a frame header.
 #[inline]
 pub fn write_header(out: &mut Vec<u8>, header: FrameHeader) {
     out.extend_from_slice(&header.to_bytes());
 }
 
-/// Appends a frame with a short, fixed payload.
-fn write_fixed<const BYTES: usize>(
-    out: &mut Vec<u8>,
-    (kind, flags): (u8, u8),
-    stream: u32,
-    payload: [u8; BYTES],
-) {
-    write_header(out, FrameHeader { length: BYTES as u32, kind, flags, stream });
+/// Appends a frame with a short, fixed payload, whose length replaces that of the header.
+fn write_fixed<const BYTES: usize>(out: &mut Vec<u8>, header: FrameHeader, payload: [u8; BYTES]) {
+    write_header(out, FrameHeader { length: BYTES as u32, ..header });
     out.extend_from_slice(&payload);
 }
 
-/// Appends a RST_STREAM frame.
+/// Appends a RST_STREAM frame with an error code.
 pub fn write_reset(out: &mut Vec<u8>, stream: u32, code: ErrorCode) {
-    write_fixed(out, (kind::RST_STREAM, 0), stream, code.0.to_be_bytes());
+    write_fixed(out, FrameHeader::new(kind::RST_STREAM, stream), code.0.to_be_bytes());
 }
 
-/// Appends a WINDOW_UPDATE frame.
+/// Appends a WINDOW_UPDATE frame; `stream` 0 is the connection.
 pub fn write_window_update(out: &mut Vec<u8>, stream: u32, increment: u32) {
     debug_assert!(0 < increment && increment <= U31_MAX, "an increment of 31 bits");
-    write_fixed(out, (kind::WINDOW_UPDATE, 0), stream, increment.to_be_bytes());
+    write_fixed(out, FrameHeader::new(kind::WINDOW_UPDATE, stream), increment.to_be_bytes());
 }
 
 /// Appends a PING frame; with [`flag::ACK`], the reply to one.
 pub fn write_ping(out: &mut Vec<u8>, flags: u8, payload: [u8; 8]) {
-    write_fixed(out, (kind::PING, flags), 0, payload);
+    write_fixed(out, FrameHeader { flags, ..FrameHeader::new(kind::PING, 0) }, payload);
 }
 
 /// Appends a GOAWAY frame with debug text for people who read logs.
@@ -136,16 +136,16 @@ pub fn write_goaway(out: &mut Vec<u8>, last_stream: u32, code: ErrorCode, text: 
 /// Appends a SETTINGS frame with all settings that differ from the defaults.
 pub fn write_settings(out: &mut Vec<u8>, settings: &Settings) {
     let start = out.len();
-    write_header(out, FrameHeader { length: 0, kind: kind::SETTINGS, flags: 0, stream: 0 });
+    write_header(out, FrameHeader::new(kind::SETTINGS, 0));
     settings.write(out);
     let length = (out.len() - start - HEADER_BYTES) as u32;
     let header = FrameHeader { length, kind: kind::SETTINGS, flags: 0, stream: 0 };
     out[start..start + HEADER_BYTES].copy_from_slice(&header.to_bytes());
 }
 
-/// Appends a SETTINGS acknowledgement.
+/// Appends a SETTINGS frame with the ACK flag.
 pub fn write_settings_ack(out: &mut Vec<u8>) {
-    write_fixed(out, (kind::SETTINGS, flag::ACK), 0, []);
+    write_header(out, FrameHeader { flags: flag::ACK, ..FrameHeader::new(kind::SETTINGS, 0) });
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use std::fmt;
 pub use decoder::Decoder;
 pub use encoder::{Encoder, HuffmanUse};
 
-/// Size of an entry beyond its name and value (RFC 7541 §4.1); field lists are counted in the same
-/// way (RFC 9113 §6.5.2).
+/// Size in bytes of a table entry beyond its name and value (RFC 7541 §4.1); field lists are
+/// counted in the same way (RFC 9113 §6.5.2).
 pub const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// Default size of a dynamic table in bytes (RFC 9113 §6.5.2).

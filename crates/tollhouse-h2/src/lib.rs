@@ -26,7 +26,9 @@
 //! [`Limits`] bounds what a peer can make a connection do or hold, and [`Counters`] counts it.
 //!
 //! ```
-//! use tollhouse_h2::{Connection, Event, Field, FieldSink, HeadKind, Limits, RequestLine, StreamId};
+//! use tollhouse_h2::{
+//!     Connection, EndStream, Event, Field, FieldSink, HeadKind, Limits, RequestLine, StreamId,
+//! };
 //! use tollhouse_stdx::MemoryBudget;
 //!
 //! /// Keeps fields as text.
@@ -57,7 +59,7 @@
 //!     path: b"/",
 //!     protocol: b"",
 //! };
-//! let request = client.open(&line, [Field::new(b"accept", b"*/*")], true)?;
+//! let request = client.open(&line, [Field::new(b"accept", b"*/*")], EndStream::Yes)?;
 //!
 //! // The bytes that a socket would carry to the server.
 //! let bytes = client.output().to_vec();
@@ -66,8 +68,9 @@
 //! while let Some(event) = server.receive(&mut input, 1, &mut fields)? {
 //!     if let Event::Request { stream, .. } = event {
 //!         assert!(fields.0.ends_with(":path=/\naccept=*/*\n"));
-//!         server.respond(stream, 200, [Field::new(b"content-length", b"5")], false)?;
-//!         assert_eq!(server.send_data(stream, b"hello", true)?, 5);
+//!         let length = Field::new(b"content-length", b"5");
+//!         server.respond(stream, 200, [length], EndStream::No)?;
+//!         assert_eq!(server.send_data(stream, b"hello", EndStream::Yes)?, 5);
 //!         server.release(stream);
 //!     }
 //! }
@@ -112,16 +115,16 @@ pub use error::{ConnectionError, ErrorCode};
 pub use event::{Event, FieldSink, ResetCause};
 pub use field::{Field, FieldKind, Malformed};
 pub use limits::{Bucket, FaultScope, Limits, Rate};
-pub use message::HeadKind;
+pub use message::{EndStream, HeadKind};
 pub use priority::Priority;
 pub use settings::Settings;
 pub use stream::StreamId;
 
-/// The side of a connection.
+/// Side of the connection that this program is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Opens streams with odd numbers.
+    /// Client: opens streams with odd numbers.
     Client,
-    /// Responds to them.
+    /// Server: responds to the client's streams.
     Server,
 }

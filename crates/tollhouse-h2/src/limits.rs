@@ -24,9 +24,9 @@ const CREDIT_MAX: i64 = 1 << 20;
 /// A rate limit: a burst, and a number per second after that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// The burst.
+    /// Number of tokens in a full bucket.
     pub burst: u32,
-    /// Number allowed again each second.
+    /// Number of tokens added each second.
     pub per_second: u32,
 }
 
@@ -57,8 +57,8 @@ pub struct Limits {
     /// Maximum growth of all stream windows together, in bytes; the process's budget may allow
     /// less.
     pub window_growth_bytes: u32,
-    /// Window of the connection, in bytes. Its credit is returned when DATA arrives, since each
-    /// stream has its own window; a slow stream never stops the others.
+    /// Window of the connection, in bytes. The connection's credit is returned when DATA arrives,
+    /// because each stream has its own window; a slow stream never stops the others.
     pub connection_window_bytes: u32,
     /// Unread bytes over all streams above which the connection's credit is withheld after all.
     pub unread_bytes: u32,
@@ -92,7 +92,7 @@ pub struct Limits {
     /// PINGs, which require replies (CVE-2019-9512). Each DATA frame and each head sent gives one
     /// back, since peers measure the path with a PING for data they receive.
     pub pings: Rate,
-    /// SETTINGS, which require replies (CVE-2019-9515).
+    /// SETTINGS frames, which require replies (CVE-2019-9515).
     pub settings: Rate,
     /// Acknowledgements of SETTINGS and PINGs; each frame we send that requires one gives one back.
     pub acknowledgements: Rate,
@@ -199,13 +199,13 @@ impl Bucket {
         self.used <= burst
     }
 
-    /// Whether the bucket is full.
+    /// Whether no tokens are in use.
     pub fn is_whole(&mut self, rate: Rate, now_ms: u64) -> bool {
         self.fill(rate, now_ms);
         self.used <= 0
     }
 
-    /// Thousandths of tokens in use.
+    /// Tokens in use, in thousandths.
     pub fn taken(&self) -> u64 {
         u64::try_from(self.used).unwrap_or(0)
     }

@@ -1,7 +1,8 @@
-//! The rules for messages (RFC 9113 §8, RFC 8441 §4). A head is checked field by field while it is
+//! Rules for messages (RFC 9113 §8, RFC 8441 §4). A head is checked field by field while it is
 //! decoded, and again once it is complete.
 
 use crate::field::{Field, FieldKind, Malformed, content_length, status};
+use crate::frame::flag;
 use crate::hpack::FIELD_OVERHEAD_BYTES;
 use crate::{Limits, Priority};
 use tollhouse_http::authority;
@@ -9,15 +10,15 @@ use tollhouse_http::authority;
 /// The part of a message that a header block contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadKind {
-    /// The head of a request.
+    /// Head of a request.
     Request,
     /// The head of a response, possibly an interim one.
     Response,
-    /// The fields after a body.
+    /// Trailer fields, after the body.
     Trailers,
 }
 
-/// Methods with special rules for messages.
+/// Methods with special rules for bodies or targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Method {
     #[default]
@@ -52,7 +53,6 @@ pub(crate) struct HeadCheck {
     list_bytes: usize,
     is_path_asterisk: bool,
     default_port: &'static [u8],
-    /// Value of `:authority`.
     authority: Vec<u8>,
     has_host: bool,
     pub(crate) method: Method,
@@ -182,7 +182,7 @@ impl HeadCheck {
     }
 
     /// Checks the complete head; `ends` tells whether the message ends with it.
-    pub(crate) fn finish(&self, ends: Ends) -> Result<(), Malformed> {
+    pub(crate) fn finish(&self, ends: EndStream) -> Result<(), Malformed> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
@@ -190,8 +190,8 @@ impl HeadCheck {
             Some(HeadKind::Request) => self.finish_request(),
             Some(HeadKind::Response) => self.finish_response(ends),
             Some(HeadKind::Trailers) | None => match ends {
-                Ends::Message => Ok(()),
-                Ends::HeadOnly => Err(Malformed::Sequence),
+                EndStream::Yes => Ok(()),
+                EndStream::No => Err(Malformed::Sequence),
             },
         }
     }
@@ -218,11 +218,11 @@ impl HeadCheck {
         Ok(())
     }
 
-    fn finish_response(&self, ends: Ends) -> Result<(), Malformed> {
+    fn finish_response(&self, ends: EndStream) -> Result<(), Malformed> {
         match self.status {
             0 => Err(Malformed::MissingPseudo),
             101 => Err(Malformed::PseudoValue),
-            100..=199 if ends == Ends::Message => Err(Malformed::Sequence),
+            100..=199 if ends == EndStream::Yes => Err(Malformed::Sequence),
             _ => Ok(()),
         }
     }
@@ -233,11 +233,29 @@ impl HeadCheck {
     }
 }
 
-/// The part of a message that ends with this head.
+/// The END_STREAM flag of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ends {
-    Message,
-    HeadOnly,
+pub enum EndStream {
+    /// The frame ends its message.
+    Yes,
+    /// DATA or trailers follow.
+    No,
+}
+
+impl EndStream {
+    /// The bit in the flags of HEADERS and DATA.
+    pub(crate) fn flag(self) -> u8 {
+        match self {
+            Self::Yes => flag::END_STREAM,
+            Self::No => 0,
+        }
+    }
+}
+
+impl From<bool> for EndStream {
+    fn from(ends: bool) -> Self {
+        if ends { Self::Yes } else { Self::No }
+    }
 }
 
 /// Why a field that is marked as malformed in a table is wrong.
@@ -246,7 +264,7 @@ fn malformed(field: &Field<'_>) -> Malformed {
     crate::field::examine(field.name, field.value).err().unwrap_or(Malformed::Name)
 }
 
-/// Whether two authorities name the same host and port.
+/// Whether two authorities name the same host and port; an absent port counts as `default_port`.
 fn is_same_authority(one: &[u8], other: &[u8], default_port: &[u8]) -> bool {
     let parts = |text: &[u8]| {
         let (host, port) = authority::split(text)?;
@@ -264,7 +282,7 @@ mod tests {
     use crate::field::classify;
 
     /// Checks a head given as `name: value` lines.
-    fn check(kind: HeadKind, lines: &str, ends: Ends) -> Result<(), Malformed> {
+    fn check(kind: HeadKind, lines: &str, ends: EndStream) -> Result<(), Malformed> {
         let limits = Limits { connect_protocol: true, ..Limits::default() };
         let mut check = HeadCheck::default();
         check.begin(kind, &limits);
@@ -309,22 +327,22 @@ mod tests {
             (format!("{GET}\ncontent-length: 5\ncontent-length: 5"), Err(Malformed::ContentLength)),
             (format!("{GET}\nconnection: close"), Err(Malformed::ConnectionSpecific)),
         ] {
-            assert_eq!(check(HeadKind::Request, &lines, Ends::Message), expected, "{lines}");
+            assert_eq!(check(HeadKind::Request, &lines, EndStream::Yes), expected, "{lines}");
         }
     }
 
     #[test]
     fn responses_are_accepted_or_malformed() {
         for (lines, ends, expected) in [
-            (":status: 200", Ends::Message, Ok(())),
-            (":status: 200", Ends::HeadOnly, Ok(())),
-            (":status: 100", Ends::HeadOnly, Ok(())),
-            (":status: 100", Ends::Message, Err(Malformed::Sequence)),
-            (":status: 101", Ends::HeadOnly, Err(Malformed::PseudoValue)),
-            (":status: 20", Ends::HeadOnly, Err(Malformed::PseudoValue)),
-            ("a: b", Ends::HeadOnly, Err(Malformed::MissingPseudo)),
-            (":status: 200\n:status: 200", Ends::HeadOnly, Err(Malformed::MisplacedPseudo)),
-            (":status: 200\n:path: /", Ends::HeadOnly, Err(Malformed::UnknownPseudo)),
+            (":status: 200", EndStream::Yes, Ok(())),
+            (":status: 200", EndStream::No, Ok(())),
+            (":status: 100", EndStream::No, Ok(())),
+            (":status: 100", EndStream::Yes, Err(Malformed::Sequence)),
+            (":status: 101", EndStream::No, Err(Malformed::PseudoValue)),
+            (":status: 20", EndStream::No, Err(Malformed::PseudoValue)),
+            ("a: b", EndStream::No, Err(Malformed::MissingPseudo)),
+            (":status: 200\n:status: 200", EndStream::No, Err(Malformed::MisplacedPseudo)),
+            (":status: 200\n:path: /", EndStream::No, Err(Malformed::UnknownPseudo)),
         ] {
             assert_eq!(check(HeadKind::Response, lines, ends), expected, "{lines}");
         }
@@ -332,9 +350,9 @@ mod tests {
 
     #[test]
     fn trailers_end_a_message_and_have_no_pseudo_fields() {
-        assert_eq!(check(HeadKind::Trailers, "a: b", Ends::Message), Ok(()));
-        assert_eq!(check(HeadKind::Trailers, "a: b", Ends::HeadOnly), Err(Malformed::Sequence));
-        let outcome = check(HeadKind::Trailers, ":path: /", Ends::Message);
+        assert_eq!(check(HeadKind::Trailers, "a: b", EndStream::Yes), Ok(()));
+        assert_eq!(check(HeadKind::Trailers, "a: b", EndStream::No), Err(Malformed::Sequence));
+        let outcome = check(HeadKind::Trailers, ":path: /", EndStream::Yes);
         assert_eq!(outcome, Err(Malformed::MisplacedPseudo));
     }
 
@@ -343,11 +361,11 @@ mod tests {
         let crumbs = |count: usize, bytes: usize| {
             format!("{GET}{}", format!("\ncookie: {}", "c".repeat(bytes)).repeat(count))
         };
-        assert_eq!(check(HeadKind::Request, &crumbs(150, 80), Ends::Message), Ok(()));
+        assert_eq!(check(HeadKind::Request, &crumbs(150, 80), EndStream::Yes), Ok(()));
         let too_large = Err(Malformed::TooLarge);
-        assert_eq!(check(HeadKind::Request, &crumbs(1001, 1), Ends::Message), too_large);
-        assert_eq!(check(HeadKind::Request, &crumbs(20, 4000), Ends::Message), too_large);
+        assert_eq!(check(HeadKind::Request, &crumbs(1001, 1), EndStream::Yes), too_large);
+        assert_eq!(check(HeadKind::Request, &crumbs(20, 4000), EndStream::Yes), too_large);
         let fields = format!("{GET}{}", "\na: b".repeat(197));
-        assert_eq!(check(HeadKind::Request, &fields, Ends::Message), too_large);
+        assert_eq!(check(HeadKind::Request, &fields, EndStream::Yes), too_large);
     }
 }

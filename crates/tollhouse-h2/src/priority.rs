@@ -3,10 +3,10 @@
 /// The urgency of a stream, and whether it is incremental.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Priority {
-    /// 0 to 7; lower values are sent first.
+    /// Urgency, 0 to 7; responses with lower values are sent first.
     pub urgency: u8,
-    /// Whether it takes turns with other streams of the same urgency; otherwise they are sent one
-    /// after another.
+    /// Whether the stream shares the connection with other incremental streams of equal urgency;
+    /// otherwise such streams are sent one after another.
     pub is_incremental: bool,
 }
 

@@ -82,27 +82,31 @@ impl Settings {
         }
     }
 
-    /// Applies the settings of one frame in order; unknown ones are ignored. `from` is the sender,
-    /// and `is_first` tells whether this is its first SETTINGS frame.
+    /// Applies the first SETTINGS frame of `from` in order; unknown settings are ignored.
     ///
     /// # Errors
     /// The connection must end.
-    pub fn apply(
-        &mut self,
-        payload: &[u8],
-        from: Role,
-        is_first: bool,
-    ) -> Result<(), ConnectionError> {
+    pub fn apply_first(&mut self, payload: &[u8], from: Role) -> Result<(), ConnectionError> {
         let (entries, rest) = payload.as_chunks::<ENTRY_BYTES>();
         if !rest.is_empty() {
             return Err(ConnectionError::frame_size("SETTINGS with an invalid length"));
         }
-        let before = self.no_rfc7540_priorities;
         for &[i0, i1, v0, v1, v2, v3] in entries {
             let (id, value) = (u16::from_be_bytes([i0, i1]), u32::from_be_bytes([v0, v1, v2, v3]));
             self.apply_one(id, value, from)?;
         }
-        if !is_first && before != self.no_rfc7540_priorities {
+        Ok(())
+    }
+
+    /// Applies a further SETTINGS frame of `from`. SETTINGS_NO_RFC7540_PRIORITIES may no longer
+    /// change (RFC 9218 §2.1).
+    ///
+    /// # Errors
+    /// The connection must end.
+    pub fn apply_update(&mut self, payload: &[u8], from: Role) -> Result<(), ConnectionError> {
+        let before = self.no_rfc7540_priorities;
+        self.apply_first(payload, from)?;
+        if before != self.no_rfc7540_priorities {
             let reason = "SETTINGS_NO_RFC7540_PRIORITIES changed";
             return Err(ConnectionError::protocol(reason));
         }
@@ -181,7 +185,7 @@ mod tests {
         let mut bytes = Vec::new();
         settings.write(&mut bytes);
         let mut read = Settings::default();
-        read.apply(&bytes, Role::Server, true).unwrap();
+        read.apply_first(&bytes, Role::Server).unwrap();
         assert_eq!(read, settings);
     }
 
@@ -195,12 +199,12 @@ mod tests {
             (8, 2, ErrorCode::PROTOCOL_ERROR),
             (9, 2, ErrorCode::PROTOCOL_ERROR),
         ] {
-            let outcome = Settings::default().apply(&entry(id, value), Role::Client, true);
+            let outcome = Settings::default().apply_first(&entry(id, value), Role::Client);
             assert_eq!(outcome.unwrap_err().code, code, "{id} {value}");
         }
-        let outcome = Settings::default().apply(&[0; 5], Role::Client, true);
+        let outcome = Settings::default().apply_first(&[0; 5], Role::Client);
         assert_eq!(outcome.unwrap_err().code, ErrorCode::FRAME_SIZE_ERROR);
-        let outcome = Settings::default().apply(&entry(2, 1), Role::Server, true);
+        let outcome = Settings::default().apply_first(&entry(2, 1), Role::Server);
         assert_eq!(outcome.unwrap_err().code, ErrorCode::PROTOCOL_ERROR);
     }
 
@@ -208,15 +212,15 @@ mod tests {
     fn unknown_settings_say_nothing_and_later_ones_win() {
         let mut settings = Settings::default();
         let bytes = [entry(0x99, 5), entry(4, 1), entry(4, 2)].concat();
-        settings.apply(&bytes, Role::Client, true).unwrap();
+        settings.apply_first(&bytes, Role::Client).unwrap();
         assert_eq!(settings, Settings { initial_window_bytes: 2, ..Settings::default() });
     }
 
     #[test]
     fn promises_are_not_taken_back() {
         let mut settings = Settings::default();
-        settings.apply(&entry(8, 1), Role::Server, true).unwrap();
-        assert!(settings.apply(&entry(8, 0), Role::Server, false).is_err());
-        assert!(settings.apply(&entry(9, 1), Role::Server, false).is_err());
+        settings.apply_first(&entry(8, 1), Role::Server).unwrap();
+        assert!(settings.apply_update(&entry(8, 0), Role::Server).is_err());
+        assert!(settings.apply_update(&entry(9, 1), Role::Server).is_err());
     }
 }

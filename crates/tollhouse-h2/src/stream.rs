@@ -4,7 +4,7 @@
 //! number through a small hash table, or directly by its [`StreamId`].
 
 use crate::Priority;
-use crate::message::Method;
+use crate::message::{EndStream, Method};
 
 /// Initial size of the hash table of numbers; all sizes are powers of two.
 const PLACES_MIN: usize = 16;
@@ -39,8 +39,18 @@ pub(crate) enum Half {
     Idle,
     /// The head was sent or received; DATA or trailers follow.
     Body,
-    /// Complete, or reset.
+    /// The direction is complete or was reset.
     Closed,
+}
+
+impl Half {
+    /// The state after a final head.
+    pub(crate) fn after(ends: EndStream) -> Self {
+        match ends {
+            EndStream::Yes => Self::Closed,
+            EndStream::No => Self::Body,
+        }
+    }
 }
 
 /// The side that reset a stream.
@@ -55,7 +65,6 @@ pub(crate) enum Reset {
 /// The state of DATA that waits to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Waiting {
-    /// No DATA is waiting.
     #[default]
     No,
     /// The stream's own window is closed.
@@ -66,7 +75,7 @@ pub(crate) enum Waiting {
 
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// 0 for a free slot.
+    /// Stream number; 0 if the slot is free.
     pub(crate) number: u32,
     next_free: u32,
     pub(crate) receiving: Half,
@@ -76,7 +85,7 @@ pub(crate) struct Stream {
     pub(crate) priority: Priority,
     /// Bytes we may send; negative after a setting shrank the window.
     pub(crate) send_window: i32,
-    /// Bytes the peer may send.
+    /// Number of bytes that the peer may send.
     pub(crate) receive_window: i32,
     /// Size to which the receive window is refilled.
     pub(crate) window_target: u32,
@@ -136,7 +145,7 @@ impl Stream {
 
 const NONE: u32 = u32::MAX;
 
-/// All streams of a connection.
+/// Streams of a connection, by number.
 #[derive(Default)]
 pub(crate) struct Streams {
     slots: Vec<Stream>,
@@ -147,7 +156,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Number of streams held.
+    /// Number of occupied stream slots.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.length
@@ -208,7 +217,7 @@ impl Streams {
         self.length -= 1;
     }
 
-    /// The stream with this number.
+    /// Finds the stream with this number; `None` if the stream is unknown or released.
     #[inline]
     pub(crate) fn find(&self, number: u32) -> Option<StreamId> {
         let position = self.position(number)?;

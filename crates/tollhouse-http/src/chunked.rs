@@ -51,7 +51,7 @@ enum State {
     Done,
 }
 
-/// Result of decoding in place.
+/// Bytes read and bytes decoded by a step of decoding in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Undone {
     /// Bytes that belong to the body, framing included.
@@ -60,7 +60,7 @@ pub struct Undone {
     pub data: usize,
 }
 
-/// Result of one decoder step.
+/// Bytes read by a decoder step, and the data among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded {
     /// Bytes of the input that were consumed.
@@ -272,7 +272,7 @@ impl ChunkedDecoder {
     }
 }
 
-/// Size line of a chunk.
+/// Size line of a chunk, with its line end.
 #[derive(Debug, Clone, Copy)]
 pub struct SizeLine {
     bytes: [u8; SIZE_LINE_BYTES],
@@ -300,13 +300,12 @@ impl SizeLine {
         }
     }
 
-    /// Unsent rest of the line.
+    /// Part of the line that has not been sent.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[usize::from(self.start)..]
     }
 
-    /// Removes `bytes` from the front.
     #[inline]
     pub fn consume(&mut self, bytes: usize) {
         self.start = (usize::from(self.start) + bytes).min(SIZE_LINE_BYTES) as u8;
@@ -320,7 +319,7 @@ impl Default for SizeLine {
     }
 }
 
-/// The last chunk, without trailers.
+/// Last chunk of a body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 #[cfg(test)]

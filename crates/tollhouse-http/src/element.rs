@@ -7,7 +7,7 @@
 use crate::grammar::{is_token, is_token_byte};
 use crate::{RequestHead, Span, authority, target};
 
-/// A method (RFC 9110 §9.1).
+/// Request method, a token (RFC 9110 §9.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Method<'a>(&'a [u8]);
 
@@ -201,7 +201,7 @@ impl Status {
         if number >= 100 && number <= 999 { Some(Self(number)) } else { None }
     }
 
-    /// 500, in place of an invalid status.
+    /// Status 500, in place of an invalid status.
     pub const INTERNAL_ERROR: Self = Self(500);
 
     #[inline]

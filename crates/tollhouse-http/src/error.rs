@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// Why a head was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadError {
     /// The request or status line does not follow the grammar.

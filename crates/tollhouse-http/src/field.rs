@@ -9,7 +9,7 @@ use crate::grammar::FieldLine;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Known {
-    /// Any name without a variant.
+    /// Name without a variant in this list.
     Other,
     Host,
     Connection,
@@ -171,8 +171,8 @@ const STAND_ONCE: u64 = bit(Known::Authorization)
     | bit(Known::IfRange)
     | bit(Known::ContentRange);
 
-/// Whether `name`, which has no variant of its own, is one of [`RESERVED`] or is read as one by
-/// some servers. Most names are excluded by their first letter.
+/// Whether a name without a variant is one of [`RESERVED`], or is read as a reserved name by some
+/// servers. Most names are excluded by their first letter.
 #[inline(always)]
 fn is_reserved(name: &[u8]) -> bool {
     let has_initial =
@@ -205,10 +205,10 @@ fn folds_to<const BYTES: usize>(name: &[u8], text: &[u8; BYTES]) -> bool {
         == 0
 }
 
-/// A header line.
+/// Position of a header line in the buffer, with its recognised name.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// The recognised name.
+    /// Name of the field, if it has a variant.
     pub known: Known,
     name_bytes: u16,
     value_bytes: u16,

@@ -3,13 +3,12 @@
 use crate::field::list_elements;
 use crate::{Fields, HeadError, Known, Version};
 
-/// Delimitation of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BodyLength {
     /// The message has no body.
     #[default]
     None,
-    /// This many bytes; never 0.
+    /// Body of this many bytes; never 0.
     Known(u64),
     /// Chunks, up to the last one of size 0.
     Chunked,
@@ -17,9 +16,9 @@ pub enum BodyLength {
     UntilClose,
 }
 
-/// Framing declared by the fields.
+/// Framing that the fields declare, before the rules of methods and statuses apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Declared {
+pub(crate) enum DeclaredFraming {
     Nothing,
     Length(u64),
     Chunked,
@@ -31,15 +30,15 @@ pub(crate) fn declared(
     fields: &Fields,
     buffer: &[u8],
     version: Version,
-) -> Result<Declared, HeadError> {
+) -> Result<DeclaredFraming, HeadError> {
     let has_length = fields.has(Known::ContentLength);
     let has_coding = fields.has(Known::TransferEncoding);
     match (has_length, has_coding) {
-        (false, false) => Ok(Declared::Nothing),
-        (true, false) => content_length(fields, buffer).map(Declared::Length),
+        (false, false) => Ok(DeclaredFraming::Nothing),
+        (true, false) => content_length(fields, buffer).map(DeclaredFraming::Length),
         (true, true) => Err(HeadError::BadFraming),
         (false, true) if version == Version::Http10 => Err(HeadError::BadFraming),
-        (false, true) => transfer_coding(fields, buffer).map(|()| Declared::Chunked),
+        (false, true) => transfer_coding(fields, buffer).map(|()| DeclaredFraming::Chunked),
     }
 }
 

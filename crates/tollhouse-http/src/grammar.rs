@@ -21,7 +21,6 @@ pub(crate) struct RequestLine {
     pub(crate) version: Version,
 }
 
-/// A parsed status line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StatusLine {
     pub(crate) version: Version,

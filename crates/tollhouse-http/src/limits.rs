@@ -8,13 +8,14 @@ pub const HEADER_COUNT_MAX: usize = 256;
 /// are reduced to this value.
 pub const HEAD_BYTES_MAX: usize = 65_535;
 
-/// Longest size line of a chunk, in bytes: 16 hex digits and some room for extensions.
+/// Maximum length of a chunk's size line in bytes: 16 hex digits and some room for extensions.
 pub const CHUNK_LINE_BYTES_MAX: u32 = 256;
 
-/// Longest trailer section in bytes; trailers carry a checksum or a status, not a document.
+/// Maximum length of the trailer section in bytes; trailers carry a checksum or a status, not a
+/// document.
 pub const TRAILER_BYTES_MAX: u32 = 8 * 1024;
 
-/// Bytes of a line's end.
+/// Length of CR LF in bytes.
 pub(crate) const CRLF_BYTES: usize = 2;
 
 /// Empty lines skipped before a request line (RFC 9112 §2.2 asks for at least one).
@@ -24,14 +25,14 @@ pub const LEADING_EMPTY_LINES_MAX: usize = 4;
 /// field, so that without a bound, a head full of commas would cost a million comparisons.
 pub const CONNECTION_OPTIONS_MAX: usize = 32;
 
-/// Limits of one head.
+/// Size limits of one request or response head.
 #[derive(Debug, Clone, Copy)]
 pub struct HeadLimits {
-    /// Longest request or status line, in bytes.
+    /// Maximum length of the request or status line in bytes.
     pub line_bytes: usize,
-    /// Longest header lines in all, the empty line that ends them included, in bytes.
+    /// Maximum length of all header lines in bytes, including the empty line that ends them.
     pub fields_bytes: usize,
-    /// Most header lines.
+    /// Maximum number of header lines.
     pub header_count: usize,
 }
 
@@ -42,7 +43,7 @@ impl Default for HeadLimits {
 }
 
 impl HeadLimits {
-    /// Longest head in all, first line and the empty lines before it included, in bytes.
+    /// Maximum length of a head in bytes, including the first line and the empty lines before it.
     pub fn head_bytes(&self) -> usize {
         let line_bytes = (LEADING_EMPTY_LINES_MAX + 1) * CRLF_BYTES + self.line_bytes;
         line_bytes.saturating_add(self.fields_bytes).min(HEAD_BYTES_MAX)

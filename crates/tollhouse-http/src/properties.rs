@@ -108,7 +108,7 @@ const REQUEST_STARTS: &[&[u8]] = &[
     b"\r\nGET http://h/x?y HTTP/1.0\r\nA: b\r\n",
 ];
 
-/// Beginnings of response heads.
+/// Starts of response heads to which random bytes are appended.
 const RESPONSE_STARTS: &[&[u8]] =
     &[b"HTTP/1.1 200 OK\r\n", b"HTTP/1.0 404 x\r\nA: b\r\n", b"HTTP/1.1 100\r\n"];
 

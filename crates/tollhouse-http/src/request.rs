@@ -4,19 +4,16 @@
 use std::borrow::Cow;
 
 use crate::field::list_elements;
-use crate::framing::{self, Declared};
+use crate::framing::{self, DeclaredFraming};
 use crate::grammar;
 use crate::limits::CONNECTION_OPTIONS_MAX;
 use crate::scan::{Bounds, HeadScan, header_count_max};
 use crate::target::{self, Target};
 use crate::{BodyLength, Field, Fields, HeadError, HeadLimits, Known, Span, authority};
 
-/// HTTP version of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Version {
-    /// HTTP/1.0.
     Http10,
-    /// HTTP/1.1.
     #[default]
     Http11,
 }
@@ -37,18 +34,18 @@ pub struct RequestHead {
     scan: HeadScan,
     /// Length of the head with its final empty line; the body starts here.
     pub head_bytes: usize,
-    /// The method, a token.
+    /// Position of the method, a token.
     pub method: Span,
-    /// The target as sent.
+    /// Position of the request target as sent.
     pub target: Span,
-    /// The parsed target.
+    /// Parts of the request target: authority, path and query.
     pub parts: Target,
     /// `host[:port]` of an absolute target, else of the `Host` header; empty for HTTP/1.0 without
     /// one.
     pub authority: Span,
     /// Length of the host within `authority`.
     pub host_bytes: u32,
-    /// HTTP/1.0 or 1.1.
+    /// Version in the request line, 1.0 or 1.1.
     pub version: Version,
     pub fields: Fields,
     /// Delimitation of the body; never `UntilClose`.
@@ -77,8 +74,8 @@ impl RequestHead {
         2 * buffer.chunks_exact(2).take_while(|pair| pair == b"\r\n").count()
     }
 
-    /// Parses the head at the start of `buffer`. `Ok(false)` requests more bytes; further calls for
-    /// the same request must pass the same buffer with more bytes.
+    /// Parses the head at the start of `buffer`. `Ok(false)` requests more bytes; a further call
+    /// for this request must pass the buffer with more bytes appended.
     ///
     /// # Errors
     /// The first rule that the head violates; the connection cannot be read further.
@@ -95,9 +92,9 @@ impl RequestHead {
         self.fields.hide_reserved();
         self.read_host(head)?;
         self.body = match framing::declared(&self.fields, head, self.version)? {
-            Declared::Chunked => BodyLength::Chunked,
-            Declared::Length(bytes) if bytes > 0 => BodyLength::Known(bytes),
-            Declared::Length(_) | Declared::Nothing => BodyLength::None,
+            DeclaredFraming::Chunked => BodyLength::Chunked,
+            DeclaredFraming::Length(bytes) if bytes > 0 => BodyLength::Known(bytes),
+            DeclaredFraming::Length(_) | DeclaredFraming::Nothing => BodyLength::None,
         };
         self.read_connection(head)?;
         self.read_expectation(head)?;
@@ -261,7 +258,7 @@ fn names_websocket(fields: &Fields, buffer: &[u8]) -> bool {
     lines.any(|field| list_elements(field.value().bytes_in(buffer)).any(is_websocket))
 }
 
-/// Options of the `Connection` header.
+/// Options of all `Connection` headers of a message.
 #[derive(Default)]
 pub(crate) struct ConnectionOptions {
     pub(crate) close: bool,

@@ -1,6 +1,6 @@
 //! Response heads from upstreams, parsed into spans over the read buffer.
 
-use crate::framing::{self, Declared};
+use crate::framing::{self, DeclaredFraming};
 use crate::grammar;
 use crate::request::read_connection_options;
 use crate::scan::{Bounds, HeadScan, header_count_max};
@@ -13,13 +13,11 @@ pub struct ResponseHead {
     scan: HeadScan,
     /// Length of the head with its final empty line; the body starts here.
     pub head_bytes: usize,
-    /// Status code, 100 to 999.
     pub status: u16,
-    /// Reason phrase; may be empty.
     pub reason: Span,
-    /// Start of the header lines.
+    /// Offset of the first header line.
     pub fields_start: usize,
-    /// HTTP/1.0 or 1.1.
+    /// Version in the status line, 1.0 or 1.1.
     pub version: Version,
     pub fields: Fields,
     pub body: BodyLength,
@@ -39,8 +37,8 @@ impl ResponseHead {
     }
 
     /// Parses the head at the start of `buffer`; `request_method` determines whether a body
-    /// follows. `Ok(false)` requests more bytes; further calls for the same response must pass the
-    /// same buffer with more bytes.
+    /// follows. `Ok(false)` requests more bytes; a further call for this response must pass the
+    /// buffer with more bytes appended.
     ///
     /// # Errors
     /// The first rule that the head violates; the connection cannot be used further.
@@ -114,10 +112,11 @@ impl ResponseHead {
     fn read_framing(&mut self, buffer: &[u8], request_method: &[u8]) -> Result<(), HeadError> {
         let declared = framing::declared(&self.fields, buffer, self.version)?;
         self.declared_length = match declared {
-            Declared::Length(bytes) => Some(bytes),
-            Declared::Nothing | Declared::Chunked => None,
+            DeclaredFraming::Length(bytes) => Some(bytes),
+            DeclaredFraming::Nothing | DeclaredFraming::Chunked => None,
         };
-        let declares_body = !matches!(declared, Declared::Nothing | Declared::Length(0));
+        let declares_body =
+            !matches!(declared, DeclaredFraming::Nothing | DeclaredFraming::Length(0));
         // It is unclear whether the upstream sends that body before the final response.
         if self.is_interim() && declares_body {
             return Err(HeadError::BadFraming);
@@ -126,10 +125,10 @@ impl ResponseHead {
         self.is_dubious = declares_body && (self.status < 200 || self.status == 204);
         self.body = match declared {
             _ if has_none || request_method == b"HEAD" => BodyLength::None,
-            Declared::Length(0) => BodyLength::None,
-            Declared::Length(bytes) => BodyLength::Known(bytes),
-            Declared::Chunked => BodyLength::Chunked,
-            Declared::Nothing => BodyLength::UntilClose,
+            DeclaredFraming::Length(0) => BodyLength::None,
+            DeclaredFraming::Length(bytes) => BodyLength::Known(bytes),
+            DeclaredFraming::Chunked => BodyLength::Chunked,
+            DeclaredFraming::Nothing => BodyLength::UntilClose,
         };
         Ok(())
     }

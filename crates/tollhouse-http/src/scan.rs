@@ -16,7 +16,7 @@ use crate::limits::{
 /// registers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HeadScan {
-    /// Start of the current line.
+    /// Offset of the current line.
     line_start: usize,
     /// Control bytes found since the start of the current line.
     controls: Controls,
@@ -26,7 +26,6 @@ pub(crate) struct HeadScan {
     has_first: bool,
 }
 
-/// Byte limits of a head.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     line_bytes: usize,

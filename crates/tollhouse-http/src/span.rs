@@ -3,9 +3,7 @@
 /// A range of the buffer that a head was parsed from. Limits keep heads far below 4 GiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
-    /// Offset of the first byte.
     pub start: u32,
-    /// Number of bytes.
     pub len: u32,
 }
 

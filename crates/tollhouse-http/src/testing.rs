@@ -1,5 +1,5 @@
-//! Shared by the tests of this crate: a head's properties as one readable line, and feeding the
-//! same bytes in every possible split.
+//! Helpers of this crate's tests: a head's properties as one readable line, and feeding bytes in
+//! every possible split.
 
 use crate::{
     BodyLength, Expectation, Fields, HeadError, HeadLimits, RequestHead, ResponseHead, Span,
@@ -14,7 +14,7 @@ pub(crate) trait Feed {
     fn feed(&mut self, buffer: &[u8]) -> Outcome;
 }
 
-/// Parses requests within `limits`.
+/// Parser of requests under test.
 #[derive(Default)]
 pub(crate) struct RequestFeed {
     pub(crate) head: RequestHead,

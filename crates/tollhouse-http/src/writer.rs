@@ -14,9 +14,7 @@ pub enum Framing {
     /// No declaration: no body follows, or it ends with the connection.
     #[default]
     Omitted,
-    /// `Content-Length` with this many bytes.
     Length(u64),
-    /// `Transfer-Encoding: chunked`.
     Chunked,
 }
 
@@ -28,7 +26,7 @@ pub struct HeadWriter<'o> {
 }
 
 impl<'o> HeadWriter<'o> {
-    /// Begins a request.
+    /// Begins a request with its request line and `Host`.
     #[inline]
     pub fn request(
         out: &'o mut Vec<u8>,
@@ -45,7 +43,7 @@ impl<'o> HeadWriter<'o> {
         Self { out }
     }
 
-    /// Begins a response.
+    /// Begins a response with its status line.
     pub fn response(out: &'o mut Vec<u8>, status: Status, reason: FieldValue<'_>) -> Self {
         out.extend_from_slice(b"HTTP/1.1 ");
         write_decimal(out, u64::from(status.number()));
@@ -64,7 +62,6 @@ impl<'o> HeadWriter<'o> {
         Self { out }
     }
 
-    /// Writes a header line.
     #[inline]
     pub fn field(&mut self, name: FieldName<'_>, value: FieldValue<'_>) -> &mut Self {
         self.open(name);
@@ -127,7 +124,6 @@ impl<'o> HeadWriter<'o> {
         self
     }
 
-    /// Copies prepared lines.
     #[inline]
     pub fn lines(&mut self, lines: &Lines) -> &mut Self {
         self.out.extend_from_slice(&lines.0);

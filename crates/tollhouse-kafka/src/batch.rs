@@ -9,12 +9,11 @@ pub const BATCH_OVERHEAD: usize = 61;
 /// Largest length of a record without its key and value.
 pub const RECORD_OVERHEAD: usize = 23;
 
-/// Record to be written.
+/// Record that is appended to a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Key that selects the partition; `None` for any partition.
     pub key: Option<&'a [u8]>,
-    /// Content of the record.
     pub value: &'a [u8],
 }
 
@@ -128,7 +127,7 @@ mod tests {
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
     }
 
-    /// Takes from the front.
+    /// Reader that takes numbers and bytes from the front.
     struct Rest<'a>(&'a [u8]);
 
     impl Rest<'_> {

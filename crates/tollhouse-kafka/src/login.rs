@@ -10,19 +10,18 @@ use base64::engine::general_purpose::STANDARD;
 /// Fewest iterations that a broker may request, as in Kafka. With fewer, an eavesdropper could
 /// guess the password.
 const ROUNDS_MIN: u32 = 4_096;
-/// Most iterations, eight times Kafka's own limit. Each costs time here, so a hostile broker could
-/// stall the client.
+/// Maximum number of iterations, eight times Kafka's own limit. Each costs time here, so a hostile
+/// broker could stall the client.
 const ROUNDS_MAX: u32 = 131_072;
 
-/// Most characters of a broker's error message that are kept.
+/// Maximum number of characters kept of a broker's error message.
 const REASON_CHARS_MAX: usize = 200;
 
-/// SASL mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mechanism {
-    /// Sends the password itself.
+    /// `PLAIN`, which sends the password itself.
     Plain,
-    /// Proves knowledge of the password.
+    /// `SCRAM`, which proves knowledge of the password without sending it.
     Scram(Digest),
 }
 
@@ -47,9 +46,7 @@ impl Mechanism {
 /// Hash function of a SCRAM mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Digest {
-    /// SCRAM-SHA-256.
     Sha256,
-    /// SCRAM-SHA-512.
     Sha512,
 }
 
@@ -83,7 +80,6 @@ impl Digest {
     }
 }
 
-/// Why a login failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScramError {
     /// The broker's message is not a SCRAM message.
@@ -104,7 +100,7 @@ pub enum ScramError {
     Server,
 }
 
-/// SCRAM login.
+/// State of a SCRAM login (RFC 5802), after the client's first message.
 #[derive(Debug)]
 pub struct Scram<'a> {
     hash: Digest,
@@ -125,7 +121,6 @@ impl<'a> Scram<'a> {
         Self { hash, password, nonce, first: format!("n={user},r={nonce}") }
     }
 
-    /// Returns the client's first message.
     pub fn first_message(&self) -> String {
         format!("n,,{}", self.first)
     }

@@ -1,5 +1,5 @@
-//! Assignment of keys to partitions as in Kafka's own clients, so that all producers send records
-//! of one key to the same partition.
+//! Assignment of keys to partitions as in Kafka's own clients, so that all producers choose one
+//! partition for a key.
 
 /// Returns the partition, of `partitions`, for records with this key.
 ///
@@ -11,7 +11,6 @@ pub fn for_key(key: &[u8], partitions: u32) -> u32 {
     (murmur2(key) & 0x7fff_ffff) % partitions
 }
 
-/// Computes MurmurHash2 with Kafka's seed.
 fn murmur2(bytes: &[u8]) -> u32 {
     const SEED: u32 = 0x9747_b28c;
     const FACTOR: u32 = 0x5bd1_e995;

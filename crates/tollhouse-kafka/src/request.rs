@@ -5,7 +5,7 @@ use crate::wire::{Put, length};
 /// Client id, by which brokers log requests and apply quotas.
 const CLIENT_ID: &str = "tollhouse";
 
-/// Longest topic name in bytes.
+/// Maximum length of a topic name in bytes.
 const TOPIC_BYTES_MAX: usize = 249;
 
 /// Whether a text is a valid topic name.
@@ -19,11 +19,11 @@ pub fn is_topic(name: &str) -> bool {
 /// Supported APIs, each in a single version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Api {
-    /// Writes records.
+    /// Request that writes records.
     Produce,
-    /// Lists the leaders of partitions.
+    /// Request for the leaders of partitions.
     Metadata,
-    /// Selects a SASL mechanism.
+    /// Request that selects a SASL mechanism.
     SaslHandshake,
     /// Lists the supported APIs and versions.
     ApiVersions,
@@ -41,7 +41,7 @@ impl Api {
         Self::SaslAuthenticate,
     ];
 
-    /// Returns the API key.
+    /// Returns the number by which Kafka's protocol identifies the request type (`api_key`).
     pub const fn key(self) -> i16 {
         match self {
             Self::Produce => 0,
@@ -65,7 +65,7 @@ impl Api {
 /// Number of brokers that must have stored the records before the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Acks {
-    /// The partition's leader only.
+    /// The leader of the partition acknowledges; replicas may lag behind.
     Leader,
     /// All replicas that are in sync.
     All,
@@ -88,7 +88,6 @@ fn finish(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Encodes an ApiVersions request.
 pub fn api_versions(correlation_id: i32) -> Vec<u8> {
     finish(begin(Api::ApiVersions, correlation_id))
 }
@@ -101,34 +100,29 @@ pub fn metadata(correlation_id: i32, topic: &str) -> Vec<u8> {
     finish(frame)
 }
 
-/// Encodes a SaslHandshake request.
 pub fn sasl_handshake(correlation_id: i32, mechanism: &str) -> Vec<u8> {
     let mut frame = begin(Api::SaslHandshake, correlation_id);
     frame.put_text(mechanism);
     finish(frame)
 }
 
-/// Encodes a SaslAuthenticate request.
 pub fn sasl_authenticate(correlation_id: i32, message: &[u8]) -> Vec<u8> {
     let mut frame = begin(Api::SaslAuthenticate, correlation_id);
     frame.put_bytes(message);
     finish(frame)
 }
 
-/// Parameters of a Produce request.
 #[derive(Debug, Clone, Copy)]
 pub struct Produce<'a> {
     pub topic: &'a str,
-    /// Number of the partition.
     pub partition: i32,
     pub acks: Acks,
     /// Time that the broker may wait for the replicas, in milliseconds.
     pub timeout_ms: i32,
-    /// Batch from [`crate::batch::encode`].
+    /// Record batch from [`crate::batch::encode`].
     pub batch: &'a [u8],
 }
 
-/// Encodes a Produce request.
 pub fn produce(correlation_id: i32, produce: &Produce<'_>) -> Vec<u8> {
     let mut frame = begin(Api::Produce, correlation_id);
     frame.reserve(produce.batch.len() + produce.topic.len() + 32);

@@ -1,8 +1,8 @@
 //! Primitive types of requests and responses.
 
-use crate::answer::Malformed;
+use crate::response::Malformed;
 
-/// Encoding of primitive types.
+/// Encoding of Kafka's primitive types, in big-endian order.
 pub(crate) trait Put {
     fn put_i8(&mut self, number: i8);
     fn put_i16(&mut self, number: i16);
@@ -64,7 +64,7 @@ pub(crate) fn length(count: usize) -> i32 {
     i32::try_from(count).expect("a request is smaller than 2 GiB")
 }
 
-/// Decoder of primitive types.
+/// Decoder of Kafka's primitive types.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         self.optional_text()?.ok_or(Malformed::Length(-1))
     }
 
-    /// Decodes bytes; null becomes empty.
+    /// Decodes bytes with their length; null becomes empty.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         match self.i32()? {
             -1 => Ok(&[]),
@@ -144,7 +144,6 @@ impl<'a> Reader<'a> {
         (0..count).map(|_| item(self)).collect()
     }
 
-    /// Checks that no bytes remain.
     pub(crate) fn end(self) -> Result<(), Malformed> {
         match self.rest.len() {
             0 => Ok(()),

@@ -23,7 +23,6 @@ pub use tls::TlsOptions;
 
 use serde::{Deserialize, Serialize};
 
-/// Protocol spoken on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -32,7 +31,6 @@ pub enum Protocol {
     Http1,
     /// HTTP/2: by prior knowledge in clear text, by ALPN over TLS.
     Http2,
-    /// gRPC over HTTP/2.
     Grpc,
     /// WebSocket: one message out, one message back.
     #[serde(rename = "websocket")]
@@ -64,17 +62,17 @@ pub struct Case {
     /// Amount, pace and duration of the load.
     #[serde(default)]
     pub load: Load,
-    /// Request of the HTTP protocols.
+    /// Request of the protocols HTTP/1.1 and HTTP/2.
     #[serde(default, skip_serializing_if = "is_default")]
     pub http: HttpRequest,
-    /// Call of the gRPC protocol.
+    /// Call of the protocol gRPC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc: Option<GrpcCall>,
     /// Message for WebSocket and TCP. With TCP, an empty message (the default) measures connecting
     /// only.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Conditions for a successful response.
+    /// Conditions under which a response counts as successful.
     #[serde(default, skip_serializing_if = "is_default")]
     pub checks: Checks,
     /// Conditions on the result, such as `p99 < 50ms`. If one is not met, the exit code reports it.

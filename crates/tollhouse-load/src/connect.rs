@@ -20,7 +20,6 @@ use crate::target::{Endpoint, Target};
 #[derive(Debug)]
 pub enum Stream {
     Tcp(TcpStream),
-    /// Unix domain socket.
     Unix(UnixStream),
     Tls(Box<TlsStream<TcpStream>>),
 }

@@ -27,7 +27,6 @@ pub fn histogram() -> Histogram<u64> {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Distribution {
-    /// Number of recorded times.
     pub count: u64,
     pub min_ns: u64,
     pub mean_ns: f64,
@@ -41,7 +40,6 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Converts a histogram.
     pub fn from_histogram(histogram: &Histogram<u64>) -> Self {
         if histogram.is_empty() {
             return Self::default();
@@ -96,7 +94,7 @@ impl Distribution {
         (100.0 - percent) * self.count as f64 / 100.0 + 1e-6 >= beyond_min as f64
     }
 
-    /// Merges two distributions by value.
+    /// Merges two distributions; counts of equal values are added.
     pub fn merged(&self, other: &Self) -> Self {
         let mut histogram = self.to_histogram();
         for (value, count) in &other.values {

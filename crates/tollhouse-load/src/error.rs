@@ -3,13 +3,11 @@
 
 use std::path::PathBuf;
 
-/// Error that prevents a measurement.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// The target is not a supported URL.
     #[error("target `{target}`: {why}")]
     Target { target: String, why: String },
-    /// The case contradicts itself.
     #[error("{key}: {why}")]
     Case {
         /// Key within the case, such as `load.pace`.
@@ -32,7 +30,7 @@ pub enum BenchError {
     /// A basic operation of the operating system failed.
     #[error("{doing}: {error}")]
     System {
-        /// Operation that failed.
+        /// Operation that failed, as a phrase such as "finding this program".
         doing: String,
         #[source]
         error: std::io::Error,

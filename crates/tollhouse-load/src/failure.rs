@@ -8,18 +8,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
-    /// No connection could be opened.
     Connect,
     Tls,
     /// The response was not complete within the timeout.
     Timeout,
-    /// The peer reset the connection.
     Reset,
     /// The connection ended before the response was complete.
     Closed,
     /// The request could not be written.
     Write,
-    /// The response violates the protocol.
     Malformed,
     /// The response was complete, but its status is not a success.
     Status,
@@ -28,7 +25,6 @@ pub enum FailureClass {
 }
 
 impl FailureClass {
-    /// All classes, in display order.
     pub const ALL: [FailureClass; 9] = [
         FailureClass::Connect,
         FailureClass::Tls,

@@ -71,7 +71,6 @@ const RULES: [Rule; 22] = [
 const RULES_OF_TABLES: [Rule; 4] =
     [arithmetic::littles_law, arithmetic::order, copied::repeated_figures, headline::outlier];
 
-/// Warnings raised so far.
 #[derive(Default)]
 struct Findings {
     warnings: Vec<Warning>,

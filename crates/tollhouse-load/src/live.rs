@@ -24,14 +24,14 @@ use self::screen::Screen;
 const LINES_MAX: u32 = 30;
 /// Interval between lines of a run with unknown duration.
 const LINE_EVERY_LONG: Duration = Duration::from_secs(5);
-/// Minimum interval between lines.
+/// Minimum interval between two progress lines.
 const LINE_EVERY_MIN: Duration = Duration::from_secs(1);
 
-/// Kind of progress output.
+/// Form of the progress output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Quiet,
-    /// Occasional lines.
+    /// Occasional lines, for outputs that are not terminals.
     Lines,
     /// A block redrawn in place, on a terminal with these colours.
     Block(Paint),
@@ -88,7 +88,7 @@ impl<W: Write> Live<W> {
         }
     }
 
-    /// Removes the block.
+    /// Removes the progress block from the terminal.
     pub fn end(&mut self) {
         self.screen.clear();
     }

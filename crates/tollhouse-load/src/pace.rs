@@ -19,7 +19,6 @@ pub enum Pace {
     Think(#[serde(with = "crate::text::duration")] Duration),
     /// Constant rate in requests per second.
     Rate(f64),
-    /// Rate that changes in steps.
     Steps(Steps),
     /// Rate that changes linearly and then stays constant.
     Ramp(Ramp),
@@ -32,13 +31,13 @@ pub enum Pace {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Steps {
-    /// Initial rate.
+    /// Initial rate in requests per second.
     pub start: f64,
     /// Change per step; may be negative.
     pub step: f64,
-    /// Final rate.
+    /// Final rate in requests per second.
     pub end: f64,
-    /// Duration of a step.
+    /// Duration of one step.
     #[serde(with = "crate::text::duration")]
     pub every: Duration,
 }
@@ -47,27 +46,26 @@ pub struct Steps {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ramp {
-    /// Initial rate.
+    /// Initial rate in requests per second.
     pub from: f64,
     /// Final rate, which then stays constant.
     pub to: f64,
-    /// Duration of the change.
+    /// Duration of the change from the first to the last rate.
     #[serde(with = "crate::text::duration")]
     pub over: Duration,
 }
 
-/// Periodic bursts of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Burst {
-    /// Requests per burst, all due at the same instant.
+    /// Number of requests per burst; all are due at one instant.
     pub requests: u64,
-    /// Interval between bursts.
     #[serde(with = "crate::text::duration")]
     pub every: Duration,
 }
 
-/// Longest schedule, ten years, so that no computation of an intended start overflows.
+/// Maximum duration of a schedule, ten years, so that no computation of an intended start
+/// overflows.
 const SCHEDULE_SECONDS_MAX: f64 = 10.0 * 365.0 * 86_400.0;
 
 impl Pace {

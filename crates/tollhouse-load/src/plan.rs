@@ -42,13 +42,13 @@ pub struct Plan {
     pub baseline: Option<String>,
     /// Processes to watch during every case.
     pub watch: Vec<Watched>,
-    /// Never empty.
+    /// Cases in the order of the plan; never empty.
     pub cases: Vec<PlannedCase>,
     /// Name and text of the plan file.
     pub source: Option<(String, String)>,
 }
 
-/// A case of a plan.
+/// Case of a plan, with its subject and the processes to observe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedCase {
     /// Measured system: `direct`, `tollhouse`, `nginx`, ….

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::target::Target;
 use crate::worker::Worker;
 
-/// Order to send one request.
+/// Permission to send the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
     /// Number of the request in the case, from 0, including the warm-up; unique.
@@ -35,7 +35,7 @@ pub struct Ticket {
 pub struct Marks {
     /// Start of connecting; 0, like `connected_ns`, if the connection was already open.
     pub connect_from_ns: u64,
-    /// End of connecting.
+    /// Time at which the connection was established.
     pub connected_ns: u64,
     /// Instant before the first byte of the request was passed to the system.
     pub sent_ns: u64,
@@ -47,7 +47,7 @@ pub struct Marks {
     pub is_reused: bool,
 }
 
-/// Summary of a complete response.
+/// Facts about a complete response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reply {
     /// HTTP or gRPC status; 0 for protocols without status.

@@ -19,17 +19,17 @@ use crate::schedule::Turn;
 const MESSAGES_MAX: usize = 32;
 /// Key under which further messages are counted.
 const OTHER_MESSAGES: &str = "other";
-/// Maximum number of distinct statuses.
+/// Maximum number of distinct statuses that are counted.
 const STATUSES_MAX: usize = 64;
 /// Maximum number of samples one worker keeps: 56 MB.
 const SAMPLES_MAX: usize = 1_000_000;
 
-/// A finished exchange.
+/// Exchange that has ended, with its times and outcome.
 #[derive(Debug)]
 pub struct Finished<'a> {
-    /// Request number and schedule.
+    /// Number of the request and its place in the schedule.
     pub turn: Turn,
-    /// Timestamps and byte counts.
+    /// Times and byte counts of the exchange.
     pub marks: &'a Marks,
     pub outcome: &'a Result<Reply, Failure>,
     /// End of the exchange in nanoseconds.
@@ -50,20 +50,19 @@ impl Finished<'_> {
 pub struct Times {
     /// Response time: sending to last byte.
     pub response: Histogram<u64>,
-    /// Sending to first byte.
+    /// Times from sending to the first byte of the response.
     pub first_byte: Histogram<u64>,
-    /// Time to open a connection.
+    /// Times to open a connection, TLS included.
     pub connect: Histogram<u64>,
-    /// Slip: intended start to sending.
+    /// Slip: times from the intended start to sending.
     pub slip: Histogram<u64>,
 }
 
 /// Counts of an interval or of the whole run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Completed requests, including failed ones.
+    /// Number of completed requests, failed ones included.
     pub completed: u64,
-    /// Failed requests.
     pub failed: u64,
     pub received_bytes: u64,
     /// Sum of the headline times of successful requests; used only in the warm-up, which has no
@@ -88,15 +87,15 @@ pub struct Record {
     keeps_samples: bool,
     /// Headline times of the current interval: latency in an open loop, response time otherwise.
     pub interval: Histogram<u64>,
-    /// Counts of the current interval.
+    /// Counts since the start of the current interval.
     pub tally: Tally,
-    /// Distributions of the whole run.
+    /// Distributions of times over the whole run.
     pub times: Times,
     /// Failures by class, in the order of [`FailureClass::ALL`].
     pub failures: [u64; FailureClass::ALL.len()],
-    /// Failures by message.
+    /// Number of failures by message.
     pub messages: BTreeMap<String, u64>,
-    /// Complete responses by status.
+    /// Number of complete responses by status.
     pub statuses: Vec<(u16, u64)>,
     /// Number of requests on a connection that had carried an earlier one.
     pub reused: u64,
@@ -107,7 +106,7 @@ pub struct Record {
     pub first_body_bytes: Option<u64>,
     /// End of the last exchange in nanoseconds.
     pub last_done_ns: u64,
-    /// Individual samples, if kept.
+    /// Samples of single requests, if the case keeps them.
     pub samples: Vec<Sample>,
 }
 
@@ -136,7 +135,7 @@ impl Record {
         }
     }
 
-    /// Records a finished exchange.
+    /// Adds a finished exchange to counts and distributions.
     #[inline]
     pub fn finished(&mut self, exchange: &Finished<'_>) {
         let marks = exchange.marks;

@@ -25,13 +25,13 @@ pub use tollhouse_testbed::Environment;
 /// Version of the file format; changed if readers of the old format would misread the new one.
 pub const SCHEMA: &str = "tollhouse.bench/1";
 
-/// A measurement report.
+/// Report on one or more measurements, stored as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Report {
-    /// Format version, [`SCHEMA`].
+    /// Version of the format, [`SCHEMA`].
     pub schema: String,
-    /// Title of the page.
+    /// Title of the report's page.
     pub title: String,
     /// Suite that produced the report, if any: `shenyu`, `ngxway`, `api7`, `polaris`,
     /// `connections`.
@@ -39,15 +39,15 @@ pub struct Report {
     pub suite: Option<String>,
     /// A few sentences about the measurement, in plain text.
     pub about: String,
-    /// Command that repeats the measurement.
+    /// Command line that repeats the measurement.
     pub command: Vec<String>,
     /// Machine, kernel, versions, limits.
     pub environment: Environment,
     /// Creation time in milliseconds of Unix time.
     pub created_at_ms: u64,
-    /// Results in measuring order.
+    /// Results in the order of measurement.
     pub results: Vec<CaseResult>,
-    /// Figures published by others for the same cases; `subject` names the source.
+    /// Figures that others published for these cases; `subject` names the source.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<CaseResult>,
     /// Warnings a reader must know before quoting a number.
@@ -75,11 +75,10 @@ impl Default for Report {
     }
 }
 
-/// Severity of a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing.
+    /// The reader should know it, but the result is valid.
     Note,
     /// The figure is less meaningful than it seems.
     Caution,

@@ -1,5 +1,5 @@
 //! Result of a case: figures, distributions, series, resource samples, warnings. Plain data, stored
-//! as JSON; published tables use the same type with fewer fields filled in.
+//! as JSON; published tables use this type with fewer fields filled in.
 
 mod held;
 mod resource;
@@ -31,7 +31,7 @@ pub struct CaseResult {
     pub case: Option<Case>,
     /// Start time in milliseconds of Unix time.
     pub started_at_ms: u64,
-    /// Duration of the measurement.
+    /// Duration of the measurement in nanoseconds.
     pub elapsed_ns: u64,
     pub end: End,
     /// Number of connections (times streams) that carried load.
@@ -45,7 +45,7 @@ pub struct CaseResult {
     pub intended_rate: Option<f64>,
     /// Completed requests per second, including failed ones.
     pub rate: f64,
-    /// Successful requests per second.
+    /// Number of successful requests per second.
     pub goodput: f64,
     pub counts: Counts,
     /// Time from sending the request to the last byte of the response; successful requests only.
@@ -67,15 +67,15 @@ pub struct CaseResult {
     pub worker_rates: RateStatistics,
     /// Intervals of the run, one entry each.
     pub series: Vec<Interval>,
-    /// Watched processes.
+    /// Resource samples of the watched processes.
     pub processes: Vec<ProcessSeries>,
-    /// Kernel figures.
+    /// Resource samples of the kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelSeries>,
     /// Figures of held connections, for a run that holds connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
-    /// Header lines of the first response as received, for formats that name the server.
+    /// Header lines of the first response as received, for output formats that name the server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub first_head: Vec<(String, String)>,
     /// Individual samples, if the case keeps them.
@@ -92,11 +92,11 @@ pub struct CaseResult {
     pub extra: BTreeMap<String, f64>,
 }
 
-/// End of a run.
+/// Reason why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {
-    /// As planned.
+    /// The run ended as planned.
     #[default]
     Completed,
     /// By Ctrl-C; the figures cover the time until then.
@@ -107,13 +107,11 @@ pub enum End {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Counts {
-    /// Completed requests, successful or not.
+    /// Number of completed requests, failed ones included.
     pub completed: u64,
-    /// Successful requests.
     pub succeeded: u64,
-    /// Failed requests.
     pub failed: u64,
-    /// Failures by class.
+    /// Number of failures by class.
     pub failures: BTreeMap<String, u64>,
     /// Failures by message: at most a few dozen different ones, then `other`.
     pub messages: BTreeMap<String, u64>,
@@ -125,7 +123,7 @@ pub struct Counts {
     pub reused: u64,
     pub sent_bytes: u64,
     pub received_bytes: u64,
-    /// Received bytes of bodies (payload).
+    /// Sum of received body bytes.
     pub body_bytes: u64,
     /// Length of the first body in bytes, which some formats call the document length.
     pub first_body_bytes: u64,
@@ -146,7 +144,7 @@ pub struct RateStatistics {
     pub within_stdev: f64,
 }
 
-/// Sample of one request.
+/// Times and status of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sample {
     /// Time of sending, in nanoseconds since the case began.

@@ -61,7 +61,7 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the end was requested.
+    /// Whether the operator asked to end the run.
     pub fn is_stopped(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -78,9 +78,8 @@ pub struct Progress<'a> {
     pub planned_requests: Option<u64>,
     /// Whether the run is still in its warm-up, so that nothing is recorded.
     pub is_warming_up: bool,
-    /// Interval that has just ended.
     pub last: &'a Interval,
-    /// All measured intervals so far.
+    /// Intervals measured so far, in order.
     pub series: &'a [Interval],
     /// Counts so far; only the sums, without classes and messages.
     pub counts: &'a Counts,
@@ -88,7 +87,7 @@ pub struct Progress<'a> {
     pub so_far: &'a Histogram<u64>,
     /// Mean of the headline times in the warm-up, if any request succeeded there.
     pub warm_up_mean: Option<Duration>,
-    /// A recent failure.
+    /// Recent failure, as an example.
     pub last_failure: Option<&'a Failure>,
     /// Latest resource use of the generator and the watched processes.
     pub usage: &'a [Usage],
@@ -183,7 +182,8 @@ fn run_over<P: Protocol>(
     Ok(result)
 }
 
-/// Returns the number of destinations (address and port). Each has its own set of local ports.
+/// Returns the number of destinations (address and port). Each destination has a full range of
+/// local ports.
 fn destinations(target: &Target) -> u64 {
     match &target.endpoint {
         Endpoint::Tcp(addresses) => addresses.len() as u64,

@@ -13,7 +13,7 @@ use crate::protocol::Ticket;
 /// First number of warm-up requests, so that measured ones count from 0 and all numbers are unique.
 const WARM_UP_NUMBERS: u64 = 1 << 40;
 
-/// Undecided, or unlimited.
+/// Instant of a phase's end that is undecided or unlimited.
 const NEVER: u64 = u64::MAX;
 
 /// A request assigned to a lane.
@@ -101,7 +101,7 @@ impl Phase {
     }
 }
 
-/// Phases of a run.
+/// Warm-up and measurement of a run, which all workers follow.
 #[derive(Debug)]
 pub struct Schedule {
     phases: Vec<Phase>,
@@ -138,7 +138,7 @@ impl Schedule {
         }
     }
 
-    /// Ends the run now.
+    /// Ends all phases now, so that workers send no further requests.
     pub fn stop(&self, now_ns: u64) {
         for phase in &self.phases {
             phase.end_ns.fetch_min(now_ns, Ordering::Relaxed);
@@ -150,7 +150,6 @@ impl Schedule {
         &self.phases
     }
 
-    /// Returns the measured phase.
     pub fn measured(&self) -> &Phase {
         self.phases.last().expect("a schedule has a measured phase")
     }

@@ -34,11 +34,8 @@ pub struct Options {
 /// Event of a session, for observers.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A case begins.
     Began(Place<'a>),
-    /// A case is in progress.
     Progress(&'a Progress<'a>),
-    /// A case has ended.
     Ended(&'a CaseResult),
 }
 
@@ -48,16 +45,13 @@ pub struct Place<'a> {
     pub planned: &'a PlannedCase,
     /// Number of the measurement, from 1.
     pub number: usize,
-    /// Total number of measurements.
     pub count: usize,
     /// Number of the repetition, from 1.
     pub repetition: u32,
 }
 
-/// A finished session.
 #[derive(Debug)]
 pub struct Session {
-    /// Report with results and warnings.
     pub report: Report,
     /// Error that ended the session early; the report holds the results until then.
     pub failed: Option<BenchError>,

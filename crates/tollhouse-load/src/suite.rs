@@ -33,18 +33,18 @@ pub use peer::{Peer, PeerError, Proxy, Running};
 
 use stage::Stage;
 
-/// A published benchmark to repeat.
+/// Published benchmark that the program can repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suite {
     /// Apache ShenYu 2.6.0: an upstream of 20 ms and 2 KB, at 600 to 1200 connections.
     Shenyu,
-    /// ngxway: fourteen runs of ab.
+    /// ngxway's benchmark: fourteen runs of ab.
     Ngxway,
     /// API7 Gateway: eight combinations of plugins, routes and consumers, with one worker.
     Api7,
     /// Polaris: register, discover, heartbeat and deregister over gRPC, at any address.
     Polaris,
-    /// c1000k: opens and holds connections.
+    /// c1000k: opens connections and holds them.
     Connections,
     /// Not a published benchmark: the cost of a proxied request, by response size and number of
     /// connections.
@@ -52,7 +52,6 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// All suites.
     pub const ALL: [Suite; 6] = [
         Suite::Shenyu,
         Suite::Ngxway,
@@ -85,7 +84,6 @@ impl FromStr for Suite {
     }
 }
 
-/// Duration of a suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Length {
     /// Seconds, for tests: everything starts, is measured for a moment, and ends.
@@ -95,16 +93,14 @@ pub enum Length {
     /// Shorter than published, with three repetitions.
     #[default]
     Standard,
-    /// As many requests, or as long, as the published runs, in three repetitions.
+    /// As many requests as the published runs have, or as long runs, in three repetitions.
     Full,
 }
 
-/// Settings of a suite.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Duration of the suite.
     pub length: Length,
-    /// Programs measured beside Tollhouse, on the same cores with the same load.
+    /// Programs measured beside Tollhouse, on its cores and with its load.
     pub peers: Vec<Peer>,
     /// Path of the program that serves as gateway and mock upstream.
     pub program: PathBuf,
@@ -115,7 +111,6 @@ pub struct Options {
     pub baseline: Option<String>,
     /// Port of the upstream, if a running peer already forwards to it; by default a free port.
     pub upstream_port: Option<u16>,
-    /// Settings of the session.
     pub session: session::Options,
 }
 
@@ -149,7 +144,6 @@ const fn seconds(seconds: u64) -> Duration {
 /// Event of a suite, for observers.
 #[derive(Debug)]
 pub enum Look<'a> {
-    /// Event of a measurement session.
     Session(Event<'a>),
     /// Progress of opening or holding connections, with the name of the subject.
     Connections(&'a str, &'a Progress),
@@ -179,7 +173,7 @@ pub fn run(
     Ok(session)
 }
 
-/// Measures a plan on a stage, with the generator on its own cores.
+/// Measures a plan on a stage, with the generator on separate cores.
 fn measure(
     stage: &Stage,
     plan: &Plan,

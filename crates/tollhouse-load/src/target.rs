@@ -7,23 +7,20 @@ use std::path::PathBuf;
 use crate::case::Case;
 use crate::error::BenchError;
 
-/// Destination of connections.
+/// Destination of connections: addresses, or a socket's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// TCP; never empty. Connections use the addresses of a name in turn.
     Tcp(Vec<SocketAddr>),
-    /// Unix domain socket.
+    /// Path of a Unix domain socket.
     Unix(PathBuf),
 }
 
-/// Target of a case.
+/// Parsed URL of a case, with resolved addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Scheme in lower case.
     pub scheme: String,
-    /// Whether the connection uses TLS.
     pub is_tls: bool,
-    /// Host without brackets and port.
     pub host: String,
     /// Port; by default that of the scheme.
     pub port: u16,
@@ -87,13 +84,11 @@ impl fmt::Display for Target {
 /// Error for an invalid or unresolvable target.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TargetError {
-    /// The URL is empty.
     #[error("is empty; write a URL such as http://127.0.0.1:9080/")]
     Empty,
     /// The URL contains characters that a request line cannot carry.
     #[error("has a space or control character in it; write it percent-encoded")]
     Control,
-    /// The scheme is not supported.
     #[error("scheme `{0}` is not one of http, https, h2c, ws, wss, grpc, grpcs, tcp")]
     Scheme(String),
     /// The scheme has no default port, and none is given.
@@ -102,23 +97,20 @@ pub(crate) enum TargetError {
     /// The closing bracket of an IPv6 address is missing.
     #[error("has `[` without `]`")]
     OpenBracket,
-    /// The host is missing.
     #[error("has no host")]
     NoHost,
     /// The port is not a number from 1 to 65535.
     #[error("`{0}` is not a port; write 1 to 65535")]
     Port(String),
-    /// `connect_to` has no port.
+    /// The setting `connect_to` has no port.
     #[error("connect_to `{0}` has no port; write host:port")]
     NoPortToConnectTo(String),
-    /// The name cannot be resolved.
     #[error("{host} not found: {error}")]
     NotFound {
         host: String,
         #[source]
         error: std::io::Error,
     },
-    /// The name has no address.
     #[error("{0} has no address")]
     NoAddress(String),
 }
@@ -209,8 +201,8 @@ fn resolve_pair(host: &str, port: u16) -> Result<Endpoint, TargetError> {
     Ok(Endpoint::Tcp(prefer_v4(addresses)))
 }
 
-/// Prefers IPv4 addresses. A name with both kinds, such as `localhost`, often has a server behind
-/// one of them only, and test servers usually listen on IPv4.
+/// Prefers IPv4 addresses. A name with IPv4 and IPv6 addresses, such as `localhost`, often has a
+/// server behind only one, and test servers usually listen on IPv4.
 fn prefer_v4(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let v4: Vec<SocketAddr> = addresses.iter().copied().filter(SocketAddr::is_ipv4).collect();
     if v4.is_empty() { addresses } else { v4 }

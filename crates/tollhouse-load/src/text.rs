@@ -17,7 +17,7 @@ pub(crate) mod duration {
     }
 }
 
-/// An optional `Duration` as text.
+/// Serde functions for an optional duration as text.
 pub(crate) mod optional_duration {
     use std::time::Duration;
 

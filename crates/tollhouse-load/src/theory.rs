@@ -24,7 +24,7 @@ const SERVICE_NS: u64 = MS / 2;
 /// Start and duration of the stall.
 const STALL_FROM_NS: u64 = 5_000 * MS;
 const STALL_NS: u64 = 1_000 * MS;
-/// Duration of the load.
+/// Duration of the simulated load.
 const LENGTH: Duration = Duration::from_secs(10);
 /// Requests per second, in an open loop.
 const RATE: u64 = 1_000;
@@ -57,8 +57,9 @@ fn simulate(pace: Pace, lanes: usize) -> Record {
     record
 }
 
-/// Returns the theoretical latencies: a request due during the stall waits for the rest of it, one
-/// second for the first and none for the last; all others take the response time.
+/// Returns the latencies by theory: a request due during the stall waits for the rest of the stall,
+/// one second for the first request and none for the last; all other requests take the response
+/// time.
 fn by_hand() -> Histogram<u64> {
     let mut expected = histogram();
     let interval_ns = 1_000_000_000 / RATE;

@@ -48,19 +48,14 @@ pub struct Worker {
     last_failure: RefCell<Option<Failure>>,
 }
 
-/// Settings of a worker.
 pub struct Setup {
     /// Index of the worker, from 0.
     pub index: usize,
-    /// Clock of the run.
     pub clock: Clock,
-    /// Schedule of the run.
     pub schedule: Arc<Schedule>,
-    /// Lanes that carry load.
+    /// Number of lanes that carry load over time.
     pub lanes: Occupancy,
-    /// Time limit of a request.
     pub timeout: Duration,
-    /// Whether to keep individual samples.
     pub keeps_samples: bool,
 }
 

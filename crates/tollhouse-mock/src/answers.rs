@@ -1,7 +1,7 @@
 //! Responses, prepared once as bytes; all requests share that memory.
 //!
-//! They carry `server`, `content-type`, `content-length` and the configured headers. There is no
-//! `date` field, so that a response is always the same to the byte.
+//! A response carries `server`, `content-type`, `content-length` and the configured headers. The
+//! field `date` is absent, so that all responses to a request are equal to the byte.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -44,20 +44,20 @@ impl Persistence {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
-    /// Fields for HTTP/2.
+    /// Header fields of the response for HTTP/2.
     pub(super) fields: HeaderMap,
     pub(super) body: Bytes,
     /// Complete HTTP/1 messages, indexed by [`Persistence`].
     messages: [Message; 3],
 }
 
-/// An HTTP/1 message.
+/// Response in HTTP/1 form, in one or two pieces.
 #[derive(Debug)]
 struct Message {
     /// Head, followed by the body if that is short.
     first: Bytes,
     head_bytes: usize,
-    /// Body, if it is long.
+    /// Body, if it is too long to be copied behind the head.
     rest: Bytes,
 }
 
@@ -120,20 +120,19 @@ fn write_head(out: &mut Vec<u8>, status: StatusCode, fields: &HeaderMap, keeps: 
     out.extend_from_slice(b"\r\n");
 }
 
-/// All responses of a mock.
 #[derive(Debug)]
 pub(super) struct Answers {
     /// Responses by index of the configured status.
     pub(super) by_status: Vec<Answer>,
-    /// Injected error, 500.
+    /// Response 500 of an injected error.
     pub(super) error: Answer,
     /// Response to other paths than the configured one, 404.
     pub(super) not_found: Answer,
-    /// Response to malformed requests, 400.
+    /// Response 400 to a malformed request.
     pub(super) bad_request: Answer,
     /// Response to bodies that are too long to be echoed, 413.
     pub(super) too_large: Answer,
-    /// Fields common to all responses.
+    /// Header fields that all responses have.
     common: HeaderMap,
 }
 

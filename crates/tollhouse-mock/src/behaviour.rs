@@ -32,11 +32,10 @@ pub struct Behaviour {
     pub listen: Vec<SocketAddr>,
     /// Number of worker threads; 0 means one per core.
     pub workers: usize,
-    /// Delay of responses.
+    /// Delay before each response.
     pub latency: Latency,
-    /// Body of responses.
     pub body: Body,
-    /// Statuses of responses.
+    /// Statuses of responses, chosen at random by weight.
     pub statuses: Statuses,
     /// Share of requests answered with 500 (gRPC: `INTERNAL`).
     pub error_rate: Share,
@@ -46,7 +45,6 @@ pub struct Behaviour {
     pub headers: Vec<(String, String)>,
     /// The only path that is answered; other paths return 404. By default all paths are answered.
     pub path: Option<String>,
-    /// Behaviour of gRPC calls.
     pub grpc: Grpc,
     /// Single stall of the whole mock; none by default.
     pub stall: Option<Stall>,
@@ -76,12 +74,10 @@ impl Default for Behaviour {
     }
 }
 
-/// Body of responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// A fixed body.
     Bytes(Bytes),
-    /// The body of the request.
+    /// Body of the request, sent back.
     Echo,
 }
 
@@ -148,15 +144,13 @@ pub enum GrpcAnswer {
 /// Use of TLS, and its certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tls {
-    /// No TLS.
     Off,
     /// Generated certificate for localhost and the listening addresses.
     SelfSigned,
-    /// Certificate from PEM files.
     Files {
-        /// Certificate, followed by its chain.
+        /// File with the certificate, followed by its chain, in PEM format.
         certificate: PathBuf,
-        /// Private key.
+        /// File with the private key in PEM format.
         key: PathBuf,
     },
 }

@@ -14,7 +14,7 @@ pub const STATUSES_MAX: usize = 32;
 pub struct Share(f64);
 
 impl Share {
-    /// No request.
+    /// Share of no requests.
     pub const NONE: Share = Share(0.0);
 
     /// Creates a share from 0 to 1; other values are clamped.
@@ -50,7 +50,6 @@ impl fmt::Display for Share {
     }
 }
 
-/// Statuses with their weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statuses(Vec<(u16, u32)>);
 
@@ -125,14 +124,13 @@ impl fmt::Display for Statuses {
     }
 }
 
-/// Decision about one request.
+/// Random decision about the response to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Answer with the status at this index.
     Answer(usize),
-    /// Answer with an injected error.
     Error,
-    /// Reset the connection or stream.
+    /// Reset the connection (HTTP/1) or the stream (HTTP/2).
     Reset,
 }
 

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Sums over all workers.
+/// Sums of the counters over all workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Accepted connections.
+    /// Number of accepted connections.
     pub connections: u64,
-    /// Connections still open.
+    /// Number of connections that are open now.
     pub connections_open: u64,
     /// Connections that could not be accepted, usually for lack of file descriptors.
     pub connections_refused: u64,
@@ -17,7 +17,7 @@ pub struct Totals {
     pub errors: u64,
     /// Requests whose connection or stream was reset.
     pub resets: u64,
-    /// Malformed connections and requests.
+    /// Number of connections and requests that were malformed.
     pub malformed: u64,
 }
 

@@ -16,7 +16,7 @@ use tollhouse_net::clock::{Clock, PreciseTimer};
 /// mean delay of 50 µs.
 const GRID_NS: u64 = 100_000;
 
-/// All deadlines of one worker.
+/// Pending responses of one worker, ordered by due time, with one kernel timer.
 #[derive(Debug)]
 pub(super) struct Deadlines {
     clock: Clock,

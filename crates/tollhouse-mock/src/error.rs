@@ -12,7 +12,6 @@ pub enum MockError {
         key: String,
         why: String,
     },
-    /// A file cannot be used.
     #[error("{path}: {why}")]
     File { path: PathBuf, why: String },
     /// The machine does not allow it.
@@ -21,7 +20,7 @@ pub enum MockError {
     /// A basic operation of the operating system failed.
     #[error("{doing}: {error}")]
     System {
-        /// Operation that failed.
+        /// Operation that failed, as a phrase such as "opening a socket".
         doing: String,
         #[source]
         error: std::io::Error,

@@ -1,7 +1,8 @@
 //! gRPC in a mock: calls are answered with the received messages, whatever their type.
 //!
-//! Nothing is decoded, because an echo needs no descriptor. The client understands the response if
-//! the text field of the response type has the same number as that of the request type.
+//! Messages are not decoded, because an echo needs no descriptor. The client understands the
+//! response if the text field of the response type has the number of the text field of the request
+//! type.
 
 use bytes::{Buf, Bytes, BytesMut};
 use tollhouse_h2::Field;
@@ -32,7 +33,6 @@ pub(super) fn is_call(kind: Option<&[u8]>) -> bool {
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b' ')))
 }
 
-/// Formats a status in decimal.
 pub(super) fn digits(status: u8) -> String {
     status.to_string()
 }
@@ -47,9 +47,8 @@ pub(super) fn trailers(digits: &str, status: u8) -> impl Iterator<Item = Field<'
 /// delayed.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// Decision about the call.
+    /// Random decision about the call's response.
     pub(super) verdict: Verdict,
-    /// Value of `grpc-encoding`.
     pub(super) encoding: Option<Vec<u8>>,
     /// Received messages not yet sent back.
     pub(super) messages: Messages,
@@ -57,14 +56,11 @@ pub(super) struct Call {
     last: Option<Bytes>,
 }
 
-/// Next step of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Send a message this many times.
     Send(Bytes, u32),
-    /// Wait for the client.
     Wait,
-    /// End with a status.
     End(u8),
 }
 
@@ -109,7 +105,6 @@ impl Messages {
         self.bytes.extend_from_slice(data);
     }
 
-    /// Returns the next complete message.
     fn next(&mut self) -> Result<Option<Bytes>, MessageTooLong> {
         let Some(mut prefix) = self.bytes.get(..PREFIX_BYTES) else { return Ok(None) };
         prefix.advance(1);

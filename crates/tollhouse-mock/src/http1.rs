@@ -26,11 +26,11 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum After {
     End,
-    /// Reset by the mock.
+    /// Reset by the mock, as an injected failure.
     Reset,
     /// HTTP/2; its preface has been received and is passed on.
     Http2,
-    /// WebSocket with this `Sec-WebSocket-Key`.
+    /// WebSocket handshake with this `Sec-WebSocket-Key`.
     WebSocket(String),
 }
 
@@ -177,7 +177,6 @@ impl<'a, S: Wire> Connection<'a, S> {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    /// Closes the sending direction.
     async fn end(&mut self) -> io::Result<After> {
         poll_fn(|context| Pin::new(&mut self.stream).poll_shutdown(context)).await?;
         Ok(After::End)

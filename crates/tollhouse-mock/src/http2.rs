@@ -29,7 +29,7 @@ const STREAMS_MAX: u32 = 4_096;
 /// Flow-control window of a stream, so that usual bodies arrive without waiting.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 
-/// Flow-control window of a connection.
+/// Flow-control window of a connection in bytes.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 24;
 
 /// Permitted rate of resets, pings and window updates of a connection: that of a correct generator
@@ -92,7 +92,7 @@ async fn linger<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     let _ = timeout(LINGER_TIME, reading).await;
 }
 
-/// Streams whose response is due, reported by the tasks that waited for them.
+/// Streams whose response is due, reported by the tasks that waited until then.
 #[derive(Default)]
 struct Due {
     streams: RefCell<Vec<StreamId>>,
@@ -108,13 +108,13 @@ impl Due {
     }
 }
 
-/// State of a connection.
+/// Connection that is being served, with the exchanges on it.
 struct Serving<'a> {
     worker: &'a Rc<Worker>,
     codec: Connection,
-    /// Latest head.
+    /// Request head that the decoder completed last.
     head: Head,
-    /// Requests without a complete response.
+    /// Exchanges whose response is incomplete, by stream.
     exchanges: HashMap<StreamId, Exchange>,
     due: Rc<Due>,
     /// Whether the tick timer is set.

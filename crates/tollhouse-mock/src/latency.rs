@@ -12,13 +12,13 @@ use crate::error::MockError;
 /// Maximum latency, for settings and samples.
 pub const LATENCY_MAX: Duration = Duration::from_secs(3600);
 
-/// Shape of a latency distribution.
+/// Form of a latency distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Shape {
-    /// Constant.
+    /// Every response has the mean latency.
     #[default]
     Fixed,
-    /// Uniform within latency ± spread.
+    /// Latencies are uniform within mean ± spread.
     Uniform,
     /// Normal; the spread is the standard deviation, negative samples become zero.
     Normal,
@@ -56,7 +56,6 @@ impl FromStr for Shape {
     }
 }
 
-/// Latency distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Latency {
     pub mean: Duration,
@@ -69,7 +68,6 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Creates a constant latency.
     pub const fn fixed(mean: Duration) -> Self {
         Self { mean, shape: Shape::Fixed, spread: None, max: None }
     }
@@ -115,7 +113,7 @@ impl Latency {
         Ok(())
     }
 
-    /// Prepares the distribution for sampling.
+    /// Prepares the distribution, so that a sample costs little.
     pub(super) fn sampler(&self) -> Sampler {
         let (mean, spread) = (nanoseconds(self.mean), nanoseconds(self.spread()));
         let law = match self.shape {
@@ -150,7 +148,6 @@ enum Law {
 }
 
 impl Sampler {
-    /// Whether every sample is zero.
     pub(super) fn is_none(&self) -> bool {
         self.mean == 0.0
     }

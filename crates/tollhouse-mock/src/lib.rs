@@ -107,7 +107,7 @@ impl Mock {
         self.totals().requests
     }
 
-    /// Returns all counters.
+    /// Returns the counters, summed over all workers.
     pub fn totals(&self) -> Totals {
         Totals::sum(self.shared.counts.iter())
     }

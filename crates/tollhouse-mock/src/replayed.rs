@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Stream with replayed bytes in front of it.
+/// Stream that returns bytes which were read already before it reads further ones.
 #[derive(Debug)]
 pub(super) struct Replayed<S> {
     first: Vec<u8>,

@@ -10,7 +10,6 @@ use tokio_rustls::server::TlsStream;
 
 /// Byte stream of a connection, over TCP.
 pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin {
-    /// Returns the underlying socket.
     fn tcp(&self) -> &TcpStream;
 }
 
@@ -26,7 +25,6 @@ impl Wire for TlsStream<TcpStream> {
     }
 }
 
-/// Writes until `part` is empty.
 pub(super) fn poll_write_all<S: Wire>(
     stream: &mut S,
     context: &mut Context<'_>,

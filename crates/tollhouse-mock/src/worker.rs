@@ -42,7 +42,7 @@ const HTTP2_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Pause after an accept error that resolves only with time, such as a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Instant that is never reached.
+/// Instant that no clock reaches.
 const NEVER: u64 = u64::MAX;
 
 /// Data shared by all workers of a mock.
@@ -132,7 +132,6 @@ impl Shared {
 /// Validity of a request, independent of random choices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Standing {
-    /// The request is valid.
     #[default]
     Good,
     /// The path is not the configured one.
@@ -141,17 +140,15 @@ pub(super) enum Standing {
     TooLarge,
 }
 
-/// Response to a request.
 #[derive(Debug)]
 pub(super) enum Outcome<'a> {
     Reset,
-    /// An error response.
     Other(&'a Answer),
     /// The configured response, which an echo or a WebSocket may replace.
     Asked(&'a Answer),
 }
 
-/// State of a worker.
+/// State of one worker thread, shared by its connections.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
@@ -182,7 +179,6 @@ impl Worker {
         })
     }
 
-    /// Returns the worker's counters.
     #[inline]
     pub(super) fn counts(&self) -> &Counts {
         &self.shared.counts[self.index]
@@ -194,13 +190,12 @@ impl Worker {
         self.deadlines.now_ns() / 1_000_000
     }
 
-    /// Decides about a request.
     #[inline]
     pub(super) fn verdict(&self) -> Verdict {
         self.shared.choice.verdict(&mut self.random.borrow_mut())
     }
 
-    /// Whether responses are ever delayed.
+    /// Whether responses may be delayed by latency or a stall.
     #[inline]
     pub(super) fn is_slow(&self) -> bool {
         !self.shared.sampler.is_none() || self.shared.stall.is_some()
@@ -338,7 +333,8 @@ mod tests {
 
     #[test]
     fn a_connection_is_small() {
-        /// Of a plain connection's task, whatever it does: 50,000 of them take 50 MB at most.
+        /// Maximum memory of a plain connection's task in bytes, so that 50,000 connections take 50
+        /// MB at most.
         const BYTES_MAX: usize = 1_024;
         let runtime: LocalRuntime = tokio::runtime::Builder::new_current_thread()
             .enable_io()

@@ -12,7 +12,7 @@ use crate::variable::{Variable, query_argument};
 
 pub use self::graphql::{Operation, is_graphql_name};
 
-/// Longest value of a variable, in bytes. Values are used in headers, keys and conditions.
+/// Maximum length of a variable's value in bytes. Values are used in headers, keys and conditions.
 const VALUE_BYTES_MAX: usize = 1 << 20;
 
 /// Encoding of a request body with fields.
@@ -42,8 +42,7 @@ pub fn has_values(content_type: &[u8], wanted: &[Variable]) -> bool {
     BodyKind::named(content_type).is_some() || wanted.iter().any(Variable::is_graphql)
 }
 
-/// Returns the values of `wanted`, in the same order. `content_type` is empty if the request has
-/// none.
+/// Returns the values of `wanted`, in its order. `content_type` is empty if the request has none.
 pub fn look_up(body: &[u8], content_type: &[u8], wanted: &[Variable]) -> Vec<Option<Vec<u8>>> {
     let kind = BodyKind::named(content_type);
     let mut values = match kind {

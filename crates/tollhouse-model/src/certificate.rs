@@ -26,11 +26,11 @@ pub use view::CertificateView;
 
 use status::StatusQuestion;
 
-/// Most certificates in one text. TLS libraries follow no longer chains, and a bundle of all public
-/// CA certificates has some 150.
+/// Maximum number of certificates in one text. TLS libraries follow no longer chains, and a bundle
+/// of all public CA certificates has some 150.
 const CERTIFICATES_MAX: usize = 1_000;
 
-/// Properties of a certificate chain.
+/// Names and validity of a certificate chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateFacts {
     /// DNS names in the subject alternative names, as written. The common name does not count, as
@@ -56,7 +56,7 @@ pub struct CertificateFacts {
 /// State of a certificate's validity at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Validity {
-    /// The validity has not begun.
+    /// The validity period has not begun.
     NotYet,
     Valid,
     Expired,
@@ -105,13 +105,11 @@ pub fn format_date(unix_s: i64) -> String {
 /// Why a certificate or its key is invalid. The texts are those of APISIX.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
-    /// The certificate cannot be parsed.
     #[error("failed to parse cert: {0}")]
     Certificate(String),
     /// The key is not PEM text, such as a key that was encrypted with a lost key.
     #[error("failed to decrypt previous encrypted key")]
     StillEncrypted,
-    /// The key cannot be parsed.
     #[error("failed to parse key: {0}")]
     Key(String),
     /// The key belongs to another certificate.
@@ -151,7 +149,7 @@ pub fn check_key(key_pem: &str) -> Result<(), CertificateError> {
 /// Parses CA certificates.
 ///
 /// # Errors
-/// If one of them cannot be parsed.
+/// If a certificate cannot be parsed.
 pub fn check_authorities(ca_pem: &str) -> Result<(), CertificateError> {
     for certificate in pem_blocks(ca_pem)? {
         webpki::anchor_from_trusted_cert(&certificate)

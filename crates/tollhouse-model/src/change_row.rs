@@ -1,5 +1,5 @@
-//! A row of the change history: author, time, way, and the object before and after a write. A row
-//! is stored in the same commit as its change, so that every change has one. This file defines the
+//! Row of the change history: author, time, way, and the object before and after a write. A row is
+//! stored in the commit of its change, so that every change has a row. This file defines the
 //! content and the stored form; writing and expiry of rows are implemented elsewhere.
 
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 /// Prefix of the keys of rows, relative to the prefix of all objects.
 pub const FOLDER: &str = "tollhouse/changes/";
 
-/// Most bytes of an object, before and after together, that a row keeps. Larger ones are left out
-/// and the row says so. Objects have a few KiB.
+/// Maximum size of an object in bytes, before and after together, that a row keeps. Larger objects
+/// are left out and the row says so. Objects have a few KiB.
 pub const BODIES_BYTES_MAX: usize = 256 * 1024;
 
 /// `path` of a row about an import. Such a row covers many objects, with their former values in
@@ -22,24 +22,20 @@ pub const IMPORTED: &str = "import/objects";
 pub enum Way {
     Api,
     Console,
-    /// The command `tollhouse import`.
     Import,
-    /// Automatic renewal of a certificate.
     Acme,
     /// The declarative file that contains all objects.
     File,
 }
 
-/// Kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
+pub enum ChangeKind {
     Create,
     /// The object was written as a whole.
     Replace,
     /// A part of the object was changed.
     Patch,
     Delete,
-    /// An earlier change was undone.
     Undo,
 }
 
@@ -52,13 +48,13 @@ impl Way {
         (Self::File, "file"),
     ];
 
-    /// Name in the stored form.
+    /// Name of the way in stored rows.
     pub fn name(self) -> &'static str {
         name_of(&Self::ALL, self)
     }
 }
 
-impl Deed {
+impl ChangeKind {
     const ALL: [(Self, &'static str); 5] = [
         (Self::Create, "create"),
         (Self::Replace, "replace"),
@@ -67,7 +63,7 @@ impl Deed {
         (Self::Undo, "undo"),
     ];
 
-    /// Name in the stored form.
+    /// Name of the deed in stored rows.
     pub fn name(self) -> &'static str {
         name_of(&Self::ALL, self)
     }
@@ -81,6 +77,14 @@ fn find_name<T: Copy>(all: &[(T, &'static str)], wanted: &str) -> Option<T> {
     all.iter().find(|(_, name)| *name == wanted).map(|(one, _)| *one)
 }
 
+/// Time, author and interface of a change, as in [`ChangeRow`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeOrigin {
+    pub at_ms: u64,
+    pub actor: Option<String>,
+    pub way: Way,
+}
+
 /// A recorded change.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ChangeRow {
@@ -89,7 +93,7 @@ pub struct ChangeRow {
     /// Name of the admin key used; `None` if no key is required.
     pub actor: Option<String>,
     pub way: Way,
-    pub deed: Deed,
+    pub deed: ChangeKind,
     /// Path of the object, such as `routes/1`.
     pub path: String,
     /// The stored text before the change; `None` if the object did not exist.
@@ -113,7 +117,7 @@ impl std::fmt::Debug for ChangeRow {
     }
 }
 
-/// Most objects listed in a row about many; a row only counts the others.
+/// Maximum number of objects listed in a row about many; a row only counts the others.
 pub const OBJECTS_TOLD_MAX: usize = 500;
 
 /// Stored text of an object before and after a change of many objects; `None` where it did not
@@ -125,9 +129,10 @@ impl ChangeRow {
     /// objects by path, and the number of further ones. If the texts are too large, only the paths
     /// are kept.
     pub fn about_many(
-        (at_ms, actor, way): (u64, Option<String>, Way),
+        ChangeOrigin { at_ms, actor, way }: ChangeOrigin,
         path: &str,
-        (changed, more): (&BTreeMap<String, BothSides>, usize),
+        changed: &BTreeMap<String, BothSides>,
+        more: usize,
     ) -> Self {
         let side = |pick: fn(&BothSides) -> &Option<String>, is_short: bool| {
             let rows = changed.iter().filter_map(|(path, both)| {
@@ -153,7 +158,7 @@ impl ChangeRow {
             at_ms,
             actor,
             way,
-            deed: Deed::Replace,
+            deed: ChangeKind::Replace,
             path: path.to_owned(),
             before: Some(before),
             after: Some(after),
@@ -224,7 +229,7 @@ impl ChangeRow {
             at_ms: value.get("at_ms")?.as_u64()?,
             actor: text("actor"),
             way: find_name(&Way::ALL, value.get("way")?.as_str()?)?,
-            deed: find_name(&Deed::ALL, value.get("deed")?.as_str()?)?,
+            deed: find_name(&ChangeKind::ALL, value.get("deed")?.as_str()?)?,
             path: text("path")?,
             before: text("before"),
             after: text("after"),
@@ -236,8 +241,8 @@ impl ChangeRow {
     }
 }
 
-/// Returns the key of a row below [`FOLDER`]. Keys sort by time; `suffix` distinguishes rows of the
-/// same millisecond.
+/// Returns the key of a row below [`FOLDER`]. Keys sort by time; `suffix` distinguishes rows with
+/// equal milliseconds.
 pub fn key_of(at_ms: u64, suffix: &str) -> String {
     format!("{at_ms:013}-{suffix}")
 }
@@ -251,7 +256,7 @@ mod tests {
             at_ms: 1_700_000_000_000,
             actor: Some("night shift".into()),
             way: Way::Console,
-            deed: Deed::Delete,
+            deed: ChangeKind::Delete,
             path: "consumers/jack".into(),
             before: Some("{\"username\": \"jack\"}".into()),
             after: None,
@@ -288,8 +293,8 @@ mod tests {
         changed.insert("routes/1".into(), (text("{\"uri\":\"/a\"}"), text("{\"uri\":\"/b\"}")));
         changed.insert("routes/2".into(), (None, text("{}")));
         let row = |changed: &BTreeMap<String, BothSides>| {
-            let who = (1, text("file.yaml"), Way::File);
-            ChangeRow::about_many(who, "file/file.yaml", (changed, 0))
+            let origin = ChangeOrigin { at_ms: 1, actor: text("file.yaml"), way: Way::File };
+            ChangeRow::about_many(origin, "file/file.yaml", changed, 0)
         };
         let told = row(&changed);
         assert_eq!(told.before.as_deref(), Some("{\"routes/1\":{\"uri\":\"/a\"}}"));
@@ -299,8 +304,8 @@ mod tests {
         let told = row(&changed);
         assert_eq!(told.before.as_deref(), Some("{\"routes/1\":\"…\",\"routes/3\":\"…\"}"));
         assert!(!told.is_cut);
-        let who = (1, None, Way::File);
-        let told = ChangeRow::about_many(who, "file/x", (&BTreeMap::new(), 7));
+        let origin = ChangeOrigin { at_ms: 1, actor: None, way: Way::File };
+        let told = ChangeRow::about_many(origin, "file/x", &BTreeMap::new(), 7);
         assert_eq!(told.after.as_deref(), Some("{\"…\":\"and 7 more\"}"));
     }
 

@@ -8,12 +8,12 @@ use crate::limits::NAME_CHARS_MAX;
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, PluginSet, Problem, Problems, plugins};
 
-/// A validated consumer.
+/// Consumer that passed validation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Consumer {
     /// Name of the consumer, which is also its id.
     pub username: String,
-    /// Group whose plugins apply unless the consumer has a plugin of the same name.
+    /// Group whose plugins apply, except plugins that the consumer configures too.
     pub group_id: Option<Id>,
     /// Authentication plugins (`key-auth`, …) that hold credentials, and plugins that override
     /// those of any route.
@@ -42,7 +42,6 @@ impl Consumer {
         (consumer.filter(|_| !problems.has_errors()), problems)
     }
 
-    /// Value of the label `custom_id`.
     pub fn custom_id(&self) -> Option<&str> {
         self.labels.get(CUSTOM_ID_LABEL).map(String::as_str)
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, PluginSet, Problems, plugins};
 
-/// A validated consumer group.
+/// Consumer group that passed validation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConsumerGroup {
     pub id: Id,

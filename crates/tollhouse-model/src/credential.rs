@@ -1,4 +1,4 @@
-//! Credentials: additional credentials of a consumer, each an object with its own id.
+//! Credentials: additional credentials of a consumer, each a separate object with an id.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use crate::consumer::is_username_byte;
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, PluginSet, Problem, Problems, plugins};
 
-/// A validated credential.
+/// Credential that passed validation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Credential {
-    /// Key of the object: `<username>/credentials/<id>`.
+    /// Key of the object below its collection: `<username>/credentials/<id>`.
     pub key: Id,
-    /// Username of the consumer.
+    /// Username of the consumer that owns the credential.
     pub consumer: String,
-    /// Id, unique within its consumer.
+    /// Id, unique among the consumer's credentials.
     pub id: Id,
     /// At most one plugin, which is an authentication plugin.
     pub plugins: PluginSet,
@@ -30,7 +30,7 @@ pub struct Credential {
 /// Part of a key between the username and the id.
 const INFIX: &str = "/credentials/";
 
-/// Most plugins of a credential, by APISIX's schema.
+/// Maximum number of plugins of a credential, by APISIX's schema.
 const PLUGINS_MAX: usize = 1;
 
 const FIELDS: [&str; 5] = ["id", "plugins", "name", "desc", "labels"];

@@ -27,7 +27,7 @@ pub use fields::{
 /// Encrypted fields of an SSL object.
 pub const SSL_FIELDS: [&str; 2] = ["key", "keys"];
 
-/// Most keys of a ring. A value that no key opens costs one attempt per key.
+/// Maximum number of keys of a ring. A value that no key opens costs one attempt per key.
 const KEYS_MAX: usize = 32;
 
 /// Number of leading keys that determine buckets. While nodes receive a new ring one by one, their
@@ -40,8 +40,7 @@ const GENERATED_CHARS: usize = 32;
 /// Characters of a generated key: 64, so that six random bits choose one uniformly.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Encryption keys. The first one seals; all of them open. A new key is put in front of the old
-/// ones.
+/// Encryption keys. The first key seals; all keys open. A new key is put in front of the old ones.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keyring {
     keys: Vec<Key>,
@@ -56,7 +55,7 @@ struct Key {
     cipher: Arc<sealed::Cipher>,
 }
 
-/// Format of sealed values.
+/// Format of sealed values: Tollhouse's own, or APISIX's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Form {
     /// Authenticated, with a prefix and the id of the key.
@@ -66,10 +65,9 @@ pub enum Form {
     Apisix,
 }
 
-/// Result of opening a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened {
-    /// Not sealed.
+    /// The text is not sealed.
     Plain,
     /// Sealed with the first key in the current form; holds the plain text.
     Current(String),
@@ -79,10 +77,8 @@ pub enum Opened {
     Unopened(Certainty),
 }
 
-/// Why a keyring is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
-    /// The ring has no key.
     #[error("a keyring needs at least one key")]
     Empty,
     /// The ring has more than `KEYS_MAX` keys.
@@ -93,7 +89,6 @@ pub enum KeyringError {
     Length {
         /// Position of the key, counted from 1.
         position: usize,
-        /// Length of the key.
         bytes: usize,
     },
     /// The system's random number generator is unavailable.
@@ -170,8 +165,8 @@ impl Keyring {
         self.keys.iter().map(|key| key.id.as_str())
     }
 
-    /// Seals a text with the first key. The text only opens at the same `place`, such as
-    /// `key-auth.key`. Costs one pass over the text.
+    /// Seals a text with the first key. The text only opens at `place`, such as `key-auth.key`.
+    /// Costs one pass over the text.
     ///
     /// # Panics
     /// If the system's random number generator is unavailable. A process with a keyring has used it
@@ -191,17 +186,29 @@ impl Keyring {
             let Some((id, bytes)) = sealed::parts_of(text) else {
                 return Opened::Unopened(Certainty::Marked);
             };
-            let found = self.keys.iter().enumerate().find(|(_, key)| key.id == id);
-            let plain = found.and_then(|(_, key)| key.cipher.open(&bytes, place));
-            let is_current = found.is_some_and(|(at, _)| at == 0) && self.form == Form::Marked;
-            return opened(plain, is_current, Certainty::Marked);
+            let mut keys = self.keys.iter().enumerate();
+            let plain = keys
+                .find(|(_, key)| key.id == id)
+                .and_then(|(index, key)| Some((index, key.cipher.open(&bytes, place)?)));
+            return self.opened(Form::Marked, plain);
         }
         let Some(bytes) = apisix::bytes_of(text) else { return Opened::Plain };
         let mut keys = self.keys.iter().enumerate();
-        let found = keys.find_map(|(at, key)| Some((at, apisix::decrypt(key.bytes(), &bytes)?)));
-        let is_current =
-            self.form == Form::Apisix && found.as_ref().is_some_and(|(at, _)| *at == 0);
-        opened(found.map(|(_, plain)| plain), is_current, Certainty::Likely)
+        let plain =
+            keys.find_map(|(index, key)| Some((index, apisix::decrypt(key.bytes(), &bytes)?)));
+        self.opened(Form::Apisix, plain)
+    }
+
+    /// Classifies a value of this form, by its plain text and the index of the key that opened it.
+    fn opened(&self, form: Form, plain: Option<(usize, String)>) -> Opened {
+        match plain {
+            Some((0, plain)) if self.form == form => Opened::Current(plain),
+            Some((_, plain)) => Opened::Stale(plain),
+            None => Opened::Unopened(match form {
+                Form::Marked => Certainty::Marked,
+                Form::Apisix => Certainty::Likely,
+            }),
+        }
     }
 
     /// Returns the plain text of a sealed value; `None` if it is not sealed or no key opens it.
@@ -210,8 +217,8 @@ impl Keyring {
     }
 
     /// Returns the buckets of a text, out of `count`: one for each of the first keys. Rings that
-    /// share one of these keys also share a bucket for the same text. Without the keys a bucket
-    /// reveals nothing about the text.
+    /// share such a key also share a bucket for equal texts. Without the keys a bucket reveals
+    /// nothing about the text.
     pub fn buckets(&self, text: &[u8], count: u32) -> impl Iterator<Item = u32> {
         let keys = self.keys.iter().take(BUCKET_KEYS);
         keys.map(move |key| sealed::bucket(key.bytes(), text, count))
@@ -220,14 +227,6 @@ impl Keyring {
     /// Whether a text has the prefix of a sealed value, whatever its key and version.
     pub fn is_marked(text: &str) -> bool {
         text.starts_with(sealed::PREFIX)
-    }
-}
-
-fn opened(plain: Option<String>, is_current: bool, certainty: Certainty) -> Opened {
-    match plain {
-        Some(plain) if is_current => Opened::Current(plain),
-        Some(plain) => Opened::Stale(plain),
-        None => Opened::Unopened(certainty),
     }
 }
 

@@ -34,7 +34,7 @@ impl Expr {
     }
 
     /// Whether the expression holds for a request. An empty expression holds; an undecided one does
-    /// not. Access control must use [`Expr::evaluate`] instead.
+    /// not. Access control must use [`Expr::evaluate`], which returns undecided outcomes as errors.
     pub fn matches(&self, request: &dyn Lookup) -> bool {
         self.evaluate(request).unwrap_or(false)
     }
@@ -88,10 +88,7 @@ impl Node {
     fn evaluate(&self, request: &dyn Lookup) -> Result<bool, Exhausted> {
         match self {
             Node::Condition(condition) => condition.evaluate(request),
-            Node::Group(Logic::All, members) => all(members, request),
-            Node::Group(Logic::Any, members) => any(members, request),
-            Node::Group(Logic::NotAll, members) => all(members, request).map(|holds| !holds),
-            Node::Group(Logic::NotAny, members) => any(members, request).map(|holds| !holds),
+            Node::Group(logic, members) => logic.evaluate(members, request),
         }
     }
 
@@ -103,25 +100,26 @@ impl Node {
     }
 }
 
-fn all(members: &[Node], request: &dyn Lookup) -> Result<bool, Exhausted> {
-    decided(members, request, false)
-}
-
-fn any(members: &[Node], request: &dyn Lookup) -> Result<bool, Exhausted> {
-    decided(members, request, true)
-}
-
-/// Returns `decisive` if any member evaluates to it. Otherwise an error of any member wins.
-fn decided(members: &[Node], request: &dyn Lookup, decisive: bool) -> Result<bool, Exhausted> {
-    let mut verdict = Ok(!decisive);
-    for member in members {
-        match member.evaluate(request) {
-            Ok(said) if said == decisive => return Ok(decisive),
-            Ok(_) => {}
-            Err(error) => verdict = Err(error),
+impl Logic {
+    /// Combines the members. The first member that decides the outcome wins, even over an error of
+    /// another one.
+    fn evaluate(self, members: &[Node], request: &dyn Lookup) -> Result<bool, Exhausted> {
+        let (decisive, is_negated) = match self {
+            Self::All => (false, false),
+            Self::Any => (true, false),
+            Self::NotAll => (false, true),
+            Self::NotAny => (true, true),
+        };
+        let mut verdict = Ok(decisive == is_negated);
+        for member in members {
+            match member.evaluate(request) {
+                Ok(holds) if holds == decisive => return Ok(decisive != is_negated),
+                Ok(_) => {}
+                Err(error) => verdict = Err(error),
+            }
         }
+        verdict
     }
-    verdict
 }
 
 #[cfg(test)]

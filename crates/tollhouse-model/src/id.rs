@@ -9,7 +9,7 @@ use crate::limits::ID_CHARS_MAX;
 use crate::problem::{Problem, Problems};
 use crate::reader::{FLOAT_INTEGER_MAX, pattern_reason, type_name};
 
-/// Pattern for ids.
+/// Pattern of valid ids, as in APISIX's schema.
 const PATTERN: &str = "^[a-zA-Z0-9-_.]+$";
 
 /// The id of a route, service, upstream, …; cheap to clone, ordered as text. Up to 23 bytes are

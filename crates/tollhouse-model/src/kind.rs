@@ -24,9 +24,9 @@ pub enum Kind {
     ConsumerGroup,
     /// Settings for all configurations of a plugin; the id is the plugin's name.
     PluginMetadata,
-    /// A protocol-buffers definition.
+    /// gRPC service definition in Protobuf.
     Proto,
-    /// A certificate with its key.
+    /// Certificate with its private key.
     Ssl,
     /// A route of connections below HTTP.
     StreamRoute,

@@ -1,24 +1,24 @@
 //! Limits on documents, each with its reason. Limits on traffic live beside the code they bound.
 
-/// Longest `uri` of a route, in characters: APISIX's schema.
+/// Maximum length of a route's `uri` in characters: APISIX's schema.
 pub const ROUTE_URI_CHARS_MAX: usize = 4096;
 
-/// Longest id, in characters: APISIX's schema.
+/// Maximum length of an id in characters: APISIX's schema.
 pub const ID_CHARS_MAX: usize = 64;
 
-/// Longest name, in characters: APISIX's schema.
+/// Maximum length of a name in characters: APISIX's schema.
 pub const NAME_CHARS_MAX: usize = 256;
 
-/// Longest description and label value, in characters: APISIX's schema.
+/// Maximum length of a description or label value in characters: APISIX's schema.
 pub const TEXT_CHARS_MAX: usize = 256;
 
 /// Deepest nesting of a `vars` expression; bounds the stack needed for evaluation.
 pub const EXPRESSION_DEPTH_MAX: usize = 32;
 
-/// Longest value quoted in a problem, in characters; enough to recognise the value.
+/// Maximum length of a value quoted in a problem, in characters; enough to recognise the value.
 pub const PROBLEM_VALUE_CHARS_MAX: usize = 120;
 
-/// Longest duration in a document, in seconds (about 31 years). More is probably a wrong unit, and
+/// Maximum duration in a document in seconds (about 31 years). More is probably a wrong unit, and
 /// sums of such durations cannot overflow.
 pub const SECONDS_MAX: f64 = 1e9;
 
@@ -34,27 +34,29 @@ pub const CHECK_THRESHOLD_MAX: i64 = 254;
 /// Statuses that a health check may list: APISIX's schema.
 pub const CHECK_STATUSES: (i64, i64) = (200, 599);
 
-/// Longest definition of a proto, in characters: APISIX's schema.
+/// Maximum length of a proto's definition in characters: APISIX's schema.
 pub const PROTO_CHARS_MAX: usize = 1 << 20;
 
-/// Longest namespace of the registry, in characters; longer ones cannot be registered.
+/// Maximum length of a registry namespace in characters; longer ones cannot be registered.
 pub const NAMESPACE_CHARS_MAX: usize = 64;
 
-/// Longest service name of the registry, in characters; longer ones cannot be registered.
+/// Maximum length of a registry service name in characters; longer ones cannot be registered.
 pub const SERVICE_CHARS_MAX: usize = 128;
 
-/// Longest version of an instance, in characters; longer ones cannot be registered.
+/// Maximum length of an instance's version in characters; longer ones cannot be registered.
 pub const INSTANCE_VERSION_CHARS_MAX: usize = 32;
 
-/// Most metadata pairs of an instance; more cannot be registered.
+/// Maximum number of metadata pairs of an instance; more cannot be registered.
 pub const METADATA_PAIRS_MAX: usize = 64;
 
-/// Longest key of an instance's metadata, in characters; longer ones cannot be registered.
+/// Maximum length of a key in an instance's metadata, in characters; longer ones cannot be
+/// registered.
 pub const METADATA_KEY_CHARS_MAX: usize = 128;
 
-/// Longest value of an instance's metadata, in characters; longer ones cannot be registered.
+/// Maximum length of a value in an instance's metadata, in characters; longer ones cannot be
+/// registered.
 pub const METADATA_VALUE_CHARS_MAX: usize = 4096;
 
-/// Longest bundle of CA certificates of an upstream, in characters. A bundle of all public ones has
-/// a quarter of it.
+/// Maximum length of an upstream's bundle of CA certificates, in characters. A bundle of all public
+/// certificates has a quarter of this.
 pub const AUTHORITIES_CHARS_MAX: usize = 1 << 20;

@@ -19,7 +19,7 @@ pub type PluginSet = BTreeMap<String, PluginConf>;
 pub struct PluginConf {
     /// The configuration without `_meta` and the legacy `disable`.
     pub conf: Value,
-    /// Settings that every plugin has.
+    /// Settings in `_meta`, which all plugins have.
     pub meta: PluginMeta,
 }
 
@@ -40,13 +40,13 @@ pub struct PluginMeta {
     pub disable: bool,
     /// Priority that replaces the plugin's default in this object.
     pub priority: Option<i64>,
-    /// Condition for running the plugin.
+    /// Condition on requests; the plugin runs only if it holds.
     pub filter: Option<Expr>,
     /// Replaces the body of a response with status 400 or above that the plugin produces.
     pub error_response: Option<Value>,
 }
 
-/// Fields of `_meta`.
+/// Names of the fields in `_meta`.
 const META_FIELDS: [&str; 5] = ["disable", "priority", "filter", "error_response", "pre_function"];
 
 /// Parses the `plugins` of an object. The crate that implements the plugins checks names and

@@ -1,5 +1,5 @@
-//! Problems of a document, for the operator: all of them at once, each with path, value, reason and
-//! hint.
+//! Problems of a document, for the operator: all problems at once, each with path, value, reason
+//! and hint.
 //!
 //! These are errors at load time. Errors while serving a request are defined in the data plane.
 
@@ -17,7 +17,7 @@ pub struct Problem {
     pub path: String,
     /// The invalid value as JSON text, shortened; empty if a value is missing.
     pub value: String,
-    /// Reason, as a lower-case fragment.
+    /// Reason as a fragment that begins in lower case.
     pub reason: String,
     /// Advice for the operator; empty when there is nothing useful to add.
     pub hint: String,
@@ -41,7 +41,8 @@ impl Problem {
         Self { severity: Severity::Warning, ..Self::error(path, reason) }
     }
 
-    /// Adds the invalid value, shortened.
+    /// Adds the invalid value, shortened to
+    /// [`PROBLEM_VALUE_CHARS_MAX`](crate::limits::PROBLEM_VALUE_CHARS_MAX).
     #[must_use]
     pub fn with_value(mut self, value: &Value) -> Self {
         self.value = excerpt(value);
@@ -58,7 +59,7 @@ impl Problem {
 /// A value as JSON text, shortened to `PROBLEM_VALUE_CHARS_MAX`. Costs the length of the result,
 /// not of the value.
 pub fn excerpt(value: &Value) -> String {
-    let mut quoted = Quoted { text: String::new(), chars_left: PROBLEM_VALUE_CHARS_MAX };
+    let mut quoted = QuoteWriter { text: String::new(), chars_left: PROBLEM_VALUE_CHARS_MAX };
     // The only possible error is the one that truncates the value.
     if write!(quoted, "{value}").is_err() {
         quoted.text.push('…');
@@ -67,12 +68,12 @@ pub fn excerpt(value: &Value) -> String {
 }
 
 /// A writer that accepts a limited number of characters and refuses the rest.
-struct Quoted {
+struct QuoteWriter {
     text: String,
     chars_left: usize,
 }
 
-impl fmt::Write for Quoted {
+impl fmt::Write for QuoteWriter {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         for letter in part.chars() {
             if self.chars_left == 0 {
@@ -90,12 +91,12 @@ impl fmt::Write for Quoted {
 pub enum Severity {
     /// The object is quarantined: its last good version, if any, keeps serving.
     Error,
-    /// The object serves; a part of it has no effect.
+    /// The object serves, but a part has no effect.
     Warning,
 }
 
 impl Severity {
-    /// Name in API responses.
+    /// Name of the severity in API responses.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Error => "error",

@@ -8,7 +8,7 @@ use crate::limits::PROTO_CHARS_MAX;
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, Problems};
 
-/// A definition, not yet compiled.
+/// gRPC service definition that passed validation, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proto {
     pub id: Id,

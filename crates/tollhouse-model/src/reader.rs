@@ -28,10 +28,9 @@ pub const TIME_FIELDS: [&str; 2] = ["create_time", "update_time"];
 /// documents are compared as a whole.
 pub const REVISION_FIELDS: [&str; 2] = ["createdIndex", "modifiedIndex"];
 
-/// Treatment of unknown fields.
+/// Treatment of fields that the schema does not define.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// The schema forbids the field.
     Refused,
     /// The schema allows the field, but it has no effect.
     Ignored,

@@ -25,19 +25,20 @@ pub struct Route {
     pub uris: Vec<String>,
     /// Order among routes that share one literal path; higher first.
     pub priority: i64,
-    /// Accepted methods; `None` accepts any.
+    /// Methods that the route accepts; `None` accepts any.
     pub methods: Option<MethodSet>,
     /// Hosts as written, in lower case (`a.com`, `*.a.com`, `*`, `a.com:8080`); empty matches any.
     pub hosts: Vec<String>,
-    /// Client networks; empty matches any.
+    /// Networks of clients that the route accepts; empty accepts any.
     pub remote_addrs: Vec<IpNet>,
-    /// Further conditions.
+    /// Condition on variables that requests must fulfil.
     pub vars: Option<Expr>,
-    /// Plugins of the route itself.
+    /// Plugins configured in the route.
     pub plugins: PluginSet,
-    /// Id of a plugin configuration. Its plugins apply unless the route has one of the same name.
+    /// Id of a plugin configuration. Its plugins apply, except plugins that the route configures
+    /// too.
     pub plugin_config_id: Option<Id>,
-    /// Inline upstream; overrides both ids.
+    /// Upstream in the route's object; overrides `upstream_id` and the service's upstream.
     pub upstream: Option<Arc<Upstream>>,
     pub upstream_id: Option<Id>,
     /// Whether upgrades pass; `None` leaves it to the service.
@@ -56,12 +57,12 @@ pub struct Route {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MethodSet(u16);
 
-/// In bit order.
+/// Method names in the order of their bits.
 const METHODS: [&str; 10] =
     ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "CONNECT", "TRACE", "PURGE"];
 
 impl MethodSet {
-    /// Names of all methods that a route may accept, for messages.
+    /// Names of all methods that a route may accept, for error messages.
     pub const NAMES: [&str; 10] = METHODS;
 
     pub const EMPTY: MethodSet = MethodSet(0);

@@ -12,27 +12,28 @@ mod reference;
 mod source;
 mod text;
 
-pub use expected::Expected;
+pub use expected::TargetType;
 pub use reference::{Manager, SecretRef, is_reference};
 pub use source::{
-    EnvironmentSource, NoAnswer, SecretSource, Unanswered, has_references, resolve_as, resolve_in,
+    EnvironmentSource, NoAnswer, SecretSource, UnresolvedReference, has_references, resolve_as,
+    resolve_in,
 };
 pub use text::SecretText;
 
-/// A validated secret manager.
+/// Secret manager that passed validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret {
-    /// Key of the object: `<manager>/<id>`.
+    /// Key of the object below its collection: `<manager>/<id>`.
     pub key: Id,
-    /// Id, unique among the objects of the same kind of manager.
+    /// Id, unique among the managers of its kind.
     pub id: Id,
-    pub keeper: Keeper,
+    pub keeper: SecretManager,
 }
 
 /// Connection settings of a secret manager. Every text may itself be a reference to the
 /// environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Keeper {
+pub enum SecretManager {
     Vault(Vault),
     Aws(Aws),
     Gcp(Gcp),
@@ -41,11 +42,11 @@ pub enum Keeper {
 /// HashiCorp Vault with the key-value engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vault {
-    /// Address, such as `http://127.0.0.1:8200`.
+    /// Base address of Vault, such as `http://127.0.0.1:8200`.
     pub uri: String,
     /// Path of the engine and below, such as `kv/apisix`.
     pub prefix: String,
-    /// Token for authentication.
+    /// Token that authenticates requests to Vault.
     pub token: SecretText,
     /// Namespace of Vault Enterprise.
     pub namespace: Option<String>,
@@ -54,11 +55,11 @@ pub struct Vault {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aws {
     pub access_key_id: String,
-    /// Key that signs requests.
+    /// Secret key that signs requests.
     pub secret_access_key: SecretText,
     /// Session token of temporary credentials.
     pub session_token: Option<SecretText>,
-    /// Region; default `us-east-1`.
+    /// AWS region; `us-east-1` by default.
     pub region: String,
     /// URL that replaces the default endpoint of the region.
     pub endpoint_url: Option<String>,
@@ -83,17 +84,16 @@ pub enum GcpAccount {
 /// A service account, given in the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GcpAuth {
-    /// E-mail address of the account.
+    /// E-mail address of the service account.
     pub client_email: String,
     /// Private key of the account, PEM.
     pub private_key: SecretText,
-    /// Project that contains the secrets.
     pub project_id: String,
-    /// URL for access tokens.
+    /// URL that issues access tokens.
     pub token_uri: String,
-    /// Base URL for secrets.
+    /// Base URL of Secret Manager's API.
     pub entries_uri: String,
-    /// Scopes of the access token.
+    /// Scopes requested for the access token.
     pub scope: Vec<String>,
 }
 

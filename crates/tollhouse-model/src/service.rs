@@ -8,14 +8,14 @@ use serde_json::Value;
 use crate::reader::{Fields, Reader, Unknown};
 use crate::{Id, PluginSet, Problems, Upstream, plugins};
 
-/// A validated service.
+/// Service that passed validation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Service {
     pub id: Id,
-    /// Plugins of the service's routes. A plugin of the same name in a route replaces the whole
-    /// configuration.
+    /// Plugins of the service's routes. If a route configures one of them too, the route's
+    /// configuration replaces the service's.
     pub plugins: PluginSet,
-    /// Inline upstream; overrides the id.
+    /// Upstream in the service's object; overrides the id.
     pub upstream: Option<Arc<Upstream>>,
     pub upstream_id: Option<Id>,
     /// Hosts of routes that have no hosts.

@@ -12,13 +12,14 @@ use crate::secret::SecretText;
 mod parse;
 mod staples;
 
-/// A validated SSL object.
+/// Certificates and client verification for host names, after validation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ssl {
     pub id: Id,
     /// The connections for which the certificate is used.
     pub kind: SslKind,
-    /// At least one pair; further ones have other key types and the same names.
+    /// Certificates with their keys, at least one; further ones are for the same names with other
+    /// types of keys.
     pub certificates: Vec<CertificatePair>,
     /// Server names in lower case: exact, `*.` before a domain, or `*` for any.
     pub snis: Vec<String>,
@@ -54,16 +55,16 @@ pub enum SslKind {
 pub struct CertificatePair {
     /// Certificate chain without the root, PEM.
     pub cert: String,
-    /// Private key, PEM.
+    /// Private key in PEM format.
     pub key: SecretText,
 }
 
-/// Verification of client certificates.
+/// Settings for the verification of client certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientVerification {
     /// CA certificates that sign the clients' certificates, PEM.
     pub ca: String,
-    /// Most intermediate certificates between the client's and the root; default 1.
+    /// Maximum number of intermediate certificates between the client's and the root; default 1.
     pub depth: u32,
     /// Regular expressions for paths that need no certificate.
     pub skip_mtls_uri_regex: Vec<String>,

@@ -19,9 +19,9 @@ pub struct StreamRoute {
     pub id: Id,
     /// Network of the client; `None` matches any.
     pub remote_addr: Option<IpNet>,
-    /// Local address of the connection.
+    /// Gateway's address at which the connection arrives; `None` accepts any.
     pub server_addr: Option<IpNet>,
-    /// Local port of the connection.
+    /// Gateway's port at which the connection arrives; `None` accepts any.
     pub server_port: Option<u16>,
     /// Server name (SNI) that a TLS client sends, in lower case.
     pub sni: Option<String>,
@@ -30,7 +30,7 @@ pub struct StreamRoute {
     pub upstream_id: Option<Id>,
     /// Id of a service, for its upstream.
     pub service_id: Option<Id>,
-    /// Plugins for connections.
+    /// Plugins that run for each connection.
     pub plugins: PluginSet,
     /// Protocol inside the connection that the gateway shall interpret.
     pub protocol: Option<StreamProtocol>,
@@ -51,14 +51,13 @@ pub struct StreamProtocol {
     pub superior_id: Option<Id>,
     /// Configuration of the protocol: an object.
     pub conf: Option<Value>,
-    /// Loggers of the protocol's commands.
+    /// Plugins that log the commands of the protocol.
     pub loggers: Vec<StreamLogger>,
 }
 
 /// A logger of a protocol's commands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamLogger {
-    /// Name of the logging plugin.
     pub name: Option<String>,
     /// Condition that selects commands, in variables of the protocol.
     pub filter: Option<Vec<Value>>,

@@ -8,16 +8,14 @@ use crate::variable::{Lookup, Variable};
 /// The only variable with dots in its unbraced name, as in APISIX: a path into a JSON body.
 const POST_ARG: &str = "post_arg";
 
-/// A parsed template.
+/// Text with variables in it, parsed once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     parts: Box<[Part]>,
 }
 
-/// A part of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TemplatePart<'a> {
-    /// Literal text.
     Text(&'a str),
     Variable {
         variable: &'a Variable,

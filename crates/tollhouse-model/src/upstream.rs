@@ -44,7 +44,7 @@ pub struct Upstream {
     pub balance: Balance,
     /// Slow start of fresh nodes; `None` gives them their full weight at once.
     pub warm_up: Option<WarmUp>,
-    /// Timeouts, unless the route has its own; `None` uses the default of 60 s each.
+    /// Timeouts, unless the route configures some; `None` uses the default of 60 s each.
     pub timeout: Option<Timeouts>,
     /// Settings of a dedicated keep-alive pool; `None` uses the shared default.
     pub keepalive_pool: Option<KeepalivePool>,
@@ -61,7 +61,7 @@ pub struct Upstream {
     pub labels: BTreeMap<String, String>,
 }
 
-/// A member of an upstream.
+/// Node of an upstream: address, weight and priority.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Node {
     /// A name, an IPv4 address, an IPv6 address without brackets, or a Unix socket as it is written.
@@ -105,7 +105,7 @@ impl Discovery {
 pub struct RegistryService {
     pub namespace: String,
     pub service: String,
-    /// Metadata pairs that an instance must have, all of them.
+    /// Metadata pairs that an instance must have; every pair is required.
     pub metadata: BTreeMap<String, String>,
     /// Version that an instance must have.
     pub version: Option<String>,
@@ -126,7 +126,7 @@ pub struct WarmUp {
     pub minimum_weight_percent: u8,
     /// Shape of the curve: 1 is linear; larger values rise faster at first.
     pub aggression: f64,
-    /// Time between two steps.
+    /// Time between two steps of the weight.
     pub interval: Duration,
     /// Nodes found within this time after the start of the gateway have their full weight at once.
     pub startup_grace: Duration,
@@ -155,30 +155,25 @@ pub enum HashOn {
     /// A request header by its lower-cased name.
     Header(String),
     Cookie(String),
-    /// The consumer's name.
+    /// Name of the authenticated consumer.
     Consumer,
     /// A template of several variables, such as `$request_uri$remote_addr`.
     Combination(String),
 }
 
-/// Protocol towards nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
     Http,
     Https,
     /// Plain TCP. Like the next two, only for stream routes.
     Tcp,
-    /// TLS over TCP.
     Tls,
-    /// UDP datagrams.
     Udp,
     /// gRPC: HTTP/2 over TCP, by prior knowledge.
     Grpc,
-    /// gRPC: HTTP/2 over TLS.
     Grpcs,
 }
 
-/// HTTP version towards nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum HttpVersion {
     #[default]
@@ -199,7 +194,6 @@ impl Upstream {
 }
 
 impl Scheme {
-    /// Whether nodes speak TLS.
     pub fn is_encrypted(self) -> bool {
         match self {
             Scheme::Https | Scheme::Grpcs | Scheme::Tls => true,
@@ -207,7 +201,6 @@ impl Scheme {
         }
     }
 
-    /// Whether nodes accept HTTP requests.
     pub fn carries_http(self) -> bool {
         match self {
             Scheme::Http | Scheme::Https | Scheme::Grpc | Scheme::Grpcs => true,
@@ -219,31 +212,31 @@ impl Scheme {
 /// Source of the `Host` header sent to nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PassHost {
-    /// The client's, unchanged.
+    /// Header `Host` of the client, unchanged.
     Pass,
     /// The node's host, with the port unless it is the default of the scheme.
     Node,
-    /// This text (`upstream_host`).
+    /// Text in the setting `upstream_host`.
     Rewrite(String),
 }
 
 /// Version of the PROXY protocol header, which carries the client's address to nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProxyHeader {
-    /// The text form.
+    /// Version 1, a line of text.
     V1,
-    /// The binary form.
+    /// Version 2, binary.
     V2,
 }
 
 /// Bounds of a keep-alive pool. Defaults: 320 connections, 60 s, 1,000 requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeepalivePool {
-    /// Idle connections kept.
+    /// Maximum number of idle connections.
     pub size: u32,
     /// Time after which an idle connection is closed.
     pub idle_timeout: Duration,
-    /// Requests per connection.
+    /// Maximum number of requests on one connection.
     pub requests: u32,
 }
 
@@ -270,9 +263,9 @@ pub enum NodeTrust {
 pub enum UpstreamTls {
     /// A pair given in the upstream.
     Pair {
-        /// Certificate chain, PEM.
+        /// Certificate chain in PEM format.
         client_cert: String,
-        /// Private key, PEM.
+        /// Private key in PEM format.
         client_key: String,
     },
     /// The pair of an SSL object of type `client`.
@@ -288,21 +281,18 @@ impl std::fmt::Debug for UpstreamTls {
     }
 }
 
-/// Health checks of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checks {
-    /// Probes sent by the gateway.
+    /// Checks by probes that the gateway sends.
     pub active: ActiveCheck,
-    /// Evaluation of regular traffic.
+    /// Checks by the responses to regular traffic.
     pub passive: Option<PassiveCheck>,
 }
 
-/// Protocol of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CheckKind {
     Http,
     Https,
-    /// A TCP connection.
     Tcp,
     /// A call of `grpc.health.v1` without TLS.
     Grpc,
@@ -316,23 +306,23 @@ pub struct ActiveCheck {
     pub kind: CheckKind,
     /// Timeout of a probe; default 1 s.
     pub timeout: Duration,
-    /// Most concurrent probes; default 10.
+    /// Maximum number of concurrent probes; default 10.
     pub concurrency: u32,
-    /// `Host` of the probe, instead of the node's.
+    /// Value of `Host` in probes; by default that of the node.
     pub host: Option<String>,
-    /// Port probed, instead of the node's.
+    /// Port that is probed; by default that of the node.
     pub port: Option<u16>,
-    /// HTTP method; default `GET`.
+    /// Method of HTTP probes; default `GET`.
     pub http_method: String,
-    /// Path; default `/`.
+    /// Path of HTTP probes; default `/`.
     pub http_path: String,
-    /// Body; default empty.
+    /// Body of HTTP probes; default empty.
     pub http_request_body: String,
     /// Service that a gRPC probe checks; the default, empty, means the whole server.
     pub grpc_service: String,
     /// Whether an https probe verifies the certificate; default true.
     pub https_verify_certificate: bool,
-    /// Additional header lines, `Name: value`.
+    /// Additional header lines of HTTP probes, each `Name: value`.
     pub request_headers: Vec<String>,
     /// Time between two probes of a healthy node; default 1 s.
     pub healthy_interval: Duration,

@@ -12,26 +12,26 @@ mod values;
 
 pub use values::{cookie_value, decode_argument, header_value, query_argument};
 
-/// A parsed variable name.
+/// Variable that conditions, keys and templates can read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Variable {
-    /// Normalised path.
+    /// Normalised path of the request.
     Uri,
     /// Normalised path and arguments. The original is `real_request_uri`.
     RequestUri,
-    /// Query string without `?`.
+    /// Query string without the question mark.
     Args,
     /// Host without port, in lower case.
     Host,
     /// Scheme used by the client, `http` or `https`.
     Scheme,
     RequestMethod,
-    /// Client address after real-ip processing.
+    /// Address of the client after real-ip processing.
     RemoteAddr,
     RemotePort,
-    /// Local address of the connection.
+    /// Gateway's address of the client's connection.
     ServerAddr,
-    /// Local port of the connection.
+    /// Gateway's port of the client's connection.
     ServerPort,
     /// Protocol of the request, such as `HTTP/1.1`.
     ServerProtocol,
@@ -40,7 +40,7 @@ pub enum Variable {
     /// `http_<name>`: request header. The name is stored in lower case with `-` for `_`; in the
     /// request either may be used.
     Header(String),
-    /// `cookie_<name>`.
+    /// Cookie with this name (`cookie_<name>`).
     Cookie(String),
     /// `post_arg_<name>`: field of a form body.
     PostArg(String),
@@ -101,9 +101,9 @@ impl Variable {
 
 /// Parses a name with a known prefix.
 fn prefixed(name: &str) -> Option<Variable> {
-    type Make = fn(&str) -> Variable;
+    type ParseFn = fn(&str) -> Variable;
     // `post_arg_` and `post_arg.` differ in their last byte, so the order does not matter.
-    let kinds: [(&str, Make); 6] = [
+    let kinds: [(&str, ParseFn); 6] = [
         ("arg_", |rest| Variable::Arg(rest.into())),
         ("http_", |rest| Variable::Header(rest.to_ascii_lowercase().replace('_', "-"))),
         ("cookie_", |rest| Variable::Cookie(rest.into())),
@@ -118,7 +118,7 @@ fn prefixed(name: &str) -> Option<Variable> {
 
 /// Source of the values of variables: a request, in the data plane and in `explain`.
 pub trait Lookup {
-    /// The value; `None` when absent.
+    /// Returns the value; `None` if the request has none.
     fn variable(&self, variable: &Variable) -> Option<Cow<'_, [u8]>>;
 
     /// Whether the value is a list that contains this element. Few variables are lists; the default

@@ -19,17 +19,18 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Minimum time between log lines about accept failures.
 const WARN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Maximum number of connections of unexpected clients; a further one is closed at once.
+/// Maximum number of connections from addresses where no clients are expected (at the Admin API:
+/// outside its allow list); a further one is closed at once.
 pub const STRANGERS_MAX: usize = 32;
 
-/// Limits of a listener.
+/// Name, connection limit and drain time of a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// Name of the listener in the log.
     pub name: &'static str,
     /// Maximum number of concurrent connections; further ones wait in the accept queue.
     pub connections_max: usize,
-    /// Longest time for open connections to end after the listener was asked to stop.
+    /// Maximum time for open connections to end after the listener was asked to stop.
     pub drain_time: Duration,
 }
 

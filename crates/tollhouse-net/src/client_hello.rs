@@ -4,15 +4,15 @@
 //! Sans-IO. A ClientHello may span several records, as those with post-quantum key shares often do.
 //! The bytes are not changed, so that they can be passed on.
 
-/// Longest ClientHello in bytes, record headers included; equals nginx's limit. A ClientHello with
-/// a post-quantum key share has about 2 KB.
+/// Maximum length of a ClientHello in bytes, record headers included; equals nginx's limit. A
+/// ClientHello with a post-quantum key share has about 2 KB.
 pub const HELLO_BYTES_MAX: usize = 16 * 1024;
 
 /// Length of a record header: content type, version, length.
 const RECORD_HEAD_BYTES: usize = 5;
 /// Length of a handshake header: type, and a length of three bytes.
 const HANDSHAKE_HEAD_BYTES: usize = 4;
-/// Longest payload of an unencrypted record (RFC 8446 §5.1).
+/// Maximum payload of an unencrypted record in bytes (RFC 8446 §5.1).
 const RECORD_PAYLOAD_MAX: usize = 1 << 14;
 
 const CONTENT_HANDSHAKE: u8 = 22;
@@ -20,10 +20,10 @@ const HANDSHAKE_CLIENT_HELLO: u8 = 1;
 const EXTENSION_SERVER_NAME: u16 = 0;
 const NAME_TYPE_HOST: u8 = 0;
 
-/// Longest host name in bytes (RFC 1035 §2.3.4).
+/// Maximum length of a host name in bytes (RFC 1035 §2.3.4).
 const NAME_BYTES_MAX: usize = 253;
 
-/// A complete ClientHello.
+/// Facts of a complete ClientHello.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientHello {
     /// Server name in lower case, without a final dot. `None` if it is missing or is an IP address,

@@ -16,7 +16,7 @@ use tokio::io::unix::AsyncFd;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A monotonic clock; copies share the same start.
+/// Monotonic clock; all copies count from one start.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     epoch: Instant,

@@ -75,8 +75,8 @@ pub fn is_no_failure_of_node(error: &io::Error) -> bool {
         })
 }
 
-/// Whether the node answered the handshake but does not serve the name or has no certificate for
-/// it.
+/// Whether the node refused the requested server name in the handshake, or sent a certificate for
+/// other names.
 fn refuses_name(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match inner {

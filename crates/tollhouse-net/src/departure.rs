@@ -13,14 +13,14 @@ use crate::Stream;
 /// left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HalfClose {
-    /// The client has left.
+    /// A half-closed connection counts as closed: the client has left.
     #[default]
     Abort,
     /// The client has sent everything and still reads.
     Wait,
 }
 
-/// Watch on one client's socket.
+/// Detector of the client's departure while its request is processed.
 #[derive(Debug)]
 pub struct Departure {
     socket: Arc<TcpStream>,
@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    /// Longest duration of a wait, so that a hang fails with a name.
+    /// Maximum duration of a wait, so that a hang fails with the name of the test.
     const PATIENCE: Duration = Duration::from_secs(10);
 
     async fn pair() -> (Far, Stream) {

@@ -14,7 +14,7 @@ const FREE_FAILURES: u32 = 2;
 /// Wait after the first failure beyond the free ones; doubles with each further failure.
 const WAIT_MIN: Duration = Duration::from_secs(1);
 
-/// Longest wait. A thousand guesses take nine hours, while a user who mistyped waits half a minute.
+/// Maximum wait. A thousand guesses take nine hours, while a user who mistyped waits half a minute.
 const WAIT_MAX: Duration = Duration::from_secs(32);
 
 /// Time after the last failure when a client is forgotten.
@@ -23,17 +23,17 @@ const KEPT: Duration = Duration::from_secs(600);
 /// Maximum number of remembered clients; beyond it, the one with the oldest failure is dropped.
 const CLIENTS_MAX: usize = 4_096;
 
-/// Clients with recently failed logins.
+/// Recent failed logins by client address.
 #[derive(Debug, Default)]
-pub struct FailedLogins(Mutex<HashMap<IpAddr, Failed>>);
+pub struct FailedLogins(Mutex<HashMap<IpAddr, FailureCount>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Failed {
+struct FailureCount {
     count: u32,
     last: Instant,
 }
 
-impl Failed {
+impl FailureCount {
     fn wait(self) -> Duration {
         let Some(doublings) = self.count.checked_sub(FREE_FAILURES + 1) else {
             return Duration::ZERO;
@@ -51,7 +51,7 @@ impl FailedLogins {
         failed.is_none_or(|failed| failed.last.elapsed() >= failed.wait())
     }
 
-    /// Records a failed login.
+    /// Counts a failed login of this address, which lengthens the wait before its next attempt.
     pub fn failed(&self, address: IpAddr) {
         let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         clients.retain(|_, failed| failed.last.elapsed() < KEPT);
@@ -61,7 +61,8 @@ impl FailedLogins {
             let oldest = oldest.map(|(client, _)| *client);
             oldest.map(|client| clients.remove(&client));
         }
-        let failed = clients.entry(client).or_insert(Failed { count: 0, last: Instant::now() });
+        let failed =
+            clients.entry(client).or_insert(FailureCount { count: 0, last: Instant::now() });
         failed.count = failed.count.saturating_add(1);
         failed.last = Instant::now();
     }

@@ -43,7 +43,7 @@ const GREETING: &[u8; 10] = b"tollhouse2";
 /// Timeout of the greeting, which is sent together with the connection.
 const GREETING_TIME: Duration = Duration::from_secs(2);
 
-/// Longest time for the old process to release resources that only one process may hold.
+/// Maximum time for the old process to release resources that only one process may hold.
 const RELEASE_TIME: Duration = Duration::from_secs(60);
 
 /// Interval of the successor's signs of life.
@@ -52,7 +52,8 @@ const PULSE_INTERVAL: Duration = Duration::from_secs(2);
 /// Silence after which a successor counts as dead or hanging.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// Longest start of a successor; several times that of a million objects on a slow disk.
+/// Maximum time for the start of a successor; several times that of a million objects on a slow
+/// disk.
 const START_TIME_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// Timeout for the old process to confirm that it drains.
@@ -62,14 +63,14 @@ const LEAVE_TIME: Duration = Duration::from_secs(10);
 const ACCEPTED: u8 = b'A';
 /// From the new process: still starting.
 const ALIVE: u8 = b'L';
-/// From the new process: serving.
+/// Byte from the new process: it serves.
 const SERVING: u8 = b'S';
-/// From the old process: draining.
+/// Byte from the old process: it drains its connections and will exit.
 const LEAVING: u8 = b'G';
 /// From the old process: gave up waiting and keeps serving.
 const GIVEN_UP: u8 = b'X';
 
-/// Longest path of a Unix socket in bytes: 108 with the final NUL (`unix(7)`).
+/// Maximum path length of a Unix socket in bytes: 108 with the final NUL (`unix(7)`).
 const PATH_BYTES_MAX: usize = 107;
 
 /// A path that fits into a socket address. A file in a deep folder is reached through an open
@@ -113,7 +114,7 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// The old process's side of a hand-over; the peer is a process of the same user.
+/// Connection to the new process, held by the old one during a hand-over; both run as one user.
 #[derive(Debug)]
 pub struct Successor(UnixStream);
 
@@ -259,7 +260,8 @@ impl Inheritance {
         self.take_kind(SocketType::STREAM, address).into_iter().map(TcpListener::from).collect()
     }
 
-    /// The same for one that is bound to a path; every handle of it is the same socket.
+    /// Takes the listener bound to this path of a Unix socket. All received handles of that path
+    /// refer to one socket, so further ones are closed.
     pub fn take_unix(&mut self, path: UnixPath) -> Option<UnixListener> {
         let is_meant = |socket: &OwnedFd| {
             let local: Option<SocketAddrUnix> =

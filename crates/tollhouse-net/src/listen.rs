@@ -21,9 +21,9 @@ const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
 #[error("cannot listen on {address}: {reason}; {hint}")]
 pub struct ListenError {
     pub address: SocketAddr,
-    /// Error of the operating system.
+    /// Error that the operating system reported.
     pub reason: io::Error,
-    /// Suggested remedy.
+    /// Suggested remedy, for the operator.
     pub hint: String,
 }
 

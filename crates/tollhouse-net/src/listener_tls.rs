@@ -128,8 +128,7 @@ impl ListenerTls {
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), verifier })
     }
 
-    /// The same configuration for a listener that speaks only HTTP/2, announced by ALPN (RFC 9113
-    /// §3.2).
+    /// Returns a copy for a listener that speaks only HTTP/2, announced by ALPN (RFC 9113 §3.2).
     pub fn for_http2(&self) -> Self {
         let mut config = ServerConfig::clone(self.acceptor.config());
         config.alpn_protocols = vec![b"h2".to_vec()];

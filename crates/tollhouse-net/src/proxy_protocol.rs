@@ -11,11 +11,11 @@ mod write;
 
 pub use write::{Version, write, write_own};
 
-/// Longest accepted header in bytes; equals nginx's limit. Addresses take 36 bytes (216 for Unix
-/// sockets); the rest is for the fields after them, such as a certificate.
+/// Maximum length of an accepted header in bytes; equals nginx's limit. Addresses take 36 bytes
+/// (216 for Unix sockets); the rest is for the fields after them, such as a certificate.
 pub const HEADER_BYTES_MAX: usize = 4096;
 
-/// Longest header of version 1, line end included (§2.1).
+/// Maximum length of a version 1 header in bytes, line end included (§2.1).
 const V1_BYTES_MAX: usize = 107;
 
 /// First bytes of a version 1 header.
@@ -27,16 +27,16 @@ const V2_START: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Length of the fixed part of version 2, before the addresses.
 const V2_FIXED_BYTES: usize = 16;
 
-/// Longest `PP2_TYPE_UNIQUE_ID` (§2.2.5).
+/// Maximum length of `PP2_TYPE_UNIQUE_ID` in bytes (§2.2.5).
 const UNIQUE_ID_BYTES_MAX: usize = 128;
 
 /// Content of a PROXY protocol header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Said {
+pub enum ProxyHeader {
     /// No client: the proxy connects on its own behalf (a health check), or its client has no IP
     /// address. The peer's address applies.
     Nothing,
-    /// Addresses of the proxied connection.
+    /// Addresses of the connection between client and proxy.
     Proxied {
         /// Address of the client.
         source: SocketAddr,
@@ -45,10 +45,10 @@ pub enum Said {
     },
 }
 
-/// A complete header.
+/// Header that was received completely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    pub said: Said,
+    pub said: ProxyHeader,
     /// Length of the header in bytes; the connection's own bytes follow.
     pub length: usize,
 }
@@ -68,7 +68,7 @@ pub enum HeaderError {
     /// An address, port or length is invalid.
     #[error("malformed PROXY header")]
     Malformed,
-    /// The checksum does not match.
+    /// The CRC-32C checksum of the header does not match.
     #[error("PROXY header with a wrong checksum")]
     Checksum,
 }
@@ -107,11 +107,11 @@ fn parse_v1(bytes: &[u8]) -> Result<Option<Header>, HeaderError> {
 }
 
 /// Parses `PROXY TCP4 192.0.2.1 192.0.2.2 1234 443`, with single spaces between.
-fn read_v1(line: &str) -> Result<Said, HeaderError> {
+fn read_v1(line: &str) -> Result<ProxyHeader, HeaderError> {
     let mut words = line.split(' ').skip(1);
     let family = words.next();
     if family == Some("UNKNOWN") {
-        return Ok(Said::Nothing);
+        return Ok(ProxyHeader::Nothing);
     }
     let mut word = || words.next().ok_or(HeaderError::Malformed);
     let (source, destination) = (word()?, word()?);
@@ -127,7 +127,7 @@ fn read_v1(line: &str) -> Result<Said, HeaderError> {
         }
         .map_err(|_| HeaderError::Malformed)
     };
-    Ok(Said::Proxied {
+    Ok(ProxyHeader::Proxied {
         source: SocketAddr::new(address(source)?, ports.0),
         destination: SocketAddr::new(address(destination)?, ports.1),
     })
@@ -158,7 +158,7 @@ fn parse_v2(bytes: &[u8]) -> Result<Option<Header>, HeaderError> {
     }
     let Some(header) = bytes.get(..length) else { return Ok(None) };
     // The addresses of a LOCAL header are ignored.
-    let said = if command == 0x20 { Said::Nothing } else { read_v2(family, header)? };
+    let said = if command == 0x20 { ProxyHeader::Nothing } else { read_v2(family, header)? };
     Ok(Some(Header { said, length }))
 }
 
@@ -194,7 +194,7 @@ impl Family {
     }
 }
 
-fn read_v2(family: Family, header: &[u8]) -> Result<Said, HeaderError> {
+fn read_v2(family: Family, header: &[u8]) -> Result<ProxyHeader, HeaderError> {
     let body = &header[V2_FIXED_BYTES..];
     if body.len() < family.address_bytes() {
         return Err(HeaderError::Malformed);
@@ -206,13 +206,13 @@ fn read_v2(family: Family, header: &[u8]) -> Result<Said, HeaderError> {
     }
     let port = |at: usize| u16::from_be_bytes([addresses[at], addresses[at + 1]]);
     Ok(match family {
-        Family::Unspecified | Family::Unix => Said::Nothing,
+        Family::Unspecified | Family::Unix => ProxyHeader::Nothing,
         Family::V4 => {
             let address = |at: usize| {
                 let [a, b, c, d] = [0, 1, 2, 3].map(|offset| addresses[at + offset]);
                 IpAddr::from([a, b, c, d])
             };
-            Said::Proxied {
+            ProxyHeader::Proxied {
                 source: SocketAddr::new(address(0), port(8)),
                 destination: SocketAddr::new(address(4), port(10)),
             }
@@ -223,7 +223,7 @@ fn read_v2(family: Family, header: &[u8]) -> Result<Said, HeaderError> {
                 octets.copy_from_slice(&addresses[at..at + 16]);
                 IpAddr::from(octets)
             };
-            Said::Proxied {
+            ProxyHeader::Proxied {
                 source: SocketAddr::new(address(0), port(32)),
                 destination: SocketAddr::new(address(16), port(34)),
             }

@@ -24,10 +24,10 @@ pub const RECORDS_PER_NAME_MAX: usize = 256;
 /// Shortest time until a renewal, so that a time to live of 0 does not cause a busy loop.
 pub const REFRESH_MIN: Duration = Duration::from_secs(1);
 
-/// Longest time until a renewal, so that a reduced time to live takes effect within an hour.
+/// Maximum time until a renewal, so that a reduced time to live takes effect within an hour.
 pub const REFRESH_MAX: Duration = Duration::from_secs(3600);
 
-/// Longest pause between attempts after failures. The first pause is [`REFRESH_MIN`]; each further
+/// Maximum pause between attempts after failures. The first pause is [`REFRESH_MIN`]; each further
 /// one doubles.
 pub const RETRY_MAX: Duration = Duration::from_secs(30);
 
@@ -35,7 +35,7 @@ pub const RETRY_MAX: Duration = Duration::from_secs(30);
 /// trusted, because a restarting name server may deny all names for a moment.
 pub const DENIALS_MAX: u32 = 3;
 
-/// A DNS question.
+/// DNS query for the addresses of a host or for SRV records.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Question {
     /// Addresses of a host: A records, or AAAA if no A record exists.
@@ -44,7 +44,7 @@ pub enum Question {
     Service(String),
 }
 
-/// An address in an answer.
+/// Address in a DNS answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Record {
     pub address: IpAddr,
@@ -63,10 +63,9 @@ impl Record {
     }
 }
 
-/// Answer of a [`Source`].
+/// Records of a DNS answer, with their common time to live.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Records in any order.
     pub records: Vec<Record>,
     /// Time for which the records may be used.
     pub time_to_live: Duration,
@@ -78,10 +77,10 @@ pub enum ResolveError {
     /// The servers say that the name, or a record of the kind, does not exist.
     #[error("the name has no address")]
     Denied,
-    /// No usable reply.
+    /// No usable reply arrived.
     #[error("the name servers did not answer: {0}")]
     Unreachable(String),
-    /// No reply before the timeout.
+    /// No reply arrived before the timeout.
     #[error("the name servers did not answer in time")]
     TimedOut,
     /// The system's resolver configuration cannot be read.
@@ -89,21 +88,19 @@ pub enum ResolveError {
     Setup(String),
 }
 
-/// A pending look-up.
 pub type Lookup<'a> = Pin<Box<dyn Future<Output = Result<Answer, ResolveError>> + Send + 'a>>;
 
-/// Source of DNS answers.
+/// Source of DNS answers: the network, or a test.
 pub trait Source: Send + Sync + 'static {
     /// Asks once; the caller applies the timeout and repeats.
     fn lookup<'a>(&'a self, question: &'a Question) -> Lookup<'a>;
 }
 
-/// Settings of the resolver.
 #[derive(Debug, Clone)]
 pub struct ResolverSettings {
     /// Name servers to ask; if empty, those of the system.
     pub servers: Vec<SocketAddr>,
-    /// Timeout of one look-up.
+    /// Maximum duration of one look-up; 5 s by default.
     pub timeout: Duration,
     /// Replaces every time to live, if set (`dns_resolver_valid`).
     pub valid: Option<Duration>,
@@ -154,8 +151,8 @@ impl Resolver {
         Arc::new(Self { source, settings, runtime, names: Arc::default() })
     }
 
-    /// Cell of a question, shared by all callers that ask the same; the first call starts the
-    /// look-up. Needs no runtime around the caller.
+    /// Returns the shared result of a question; the first call for a question starts its look-up.
+    /// The caller need not run in the runtime.
     pub fn watch(&self, question: Question) -> Arc<ResolvedName> {
         let mut names = self.names.lock();
         if let Some(name) = names.get(&question).and_then(Weak::upgrade) {
@@ -179,12 +176,10 @@ impl Resolver {
         name
     }
 
-    /// Runtime of the look-ups.
     pub fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Number of names in use.
     pub fn names_in_use(&self) -> usize {
         self.names.lock().len()
     }
@@ -196,10 +191,10 @@ impl std::fmt::Debug for Resolver {
     }
 }
 
-/// Current result for a name.
+/// Latest result for a name.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// The first look-up is pending.
+    /// The first look-up has not ended.
     Pending,
     /// Records of the name, sorted and without duplicates; never empty.
     Known(Box<[Record]>),
@@ -211,7 +206,7 @@ pub enum Resolution {
 pub struct ResolvedName {
     question: Question,
     resolution: ArcSwap<Resolution>,
-    /// Count of changes of `resolution`.
+    /// Number of changes of `resolution`; watchers wait for the next.
     changes: watch::Sender<u64>,
     /// Ends the background task as soon as the name is dropped.
     dropped: Arc<Notify>,

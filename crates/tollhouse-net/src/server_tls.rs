@@ -36,10 +36,8 @@ const APPLICATION_PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 /// Why a host cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// A certificate cannot be read.
     #[error("failed to parse cert: {0}")]
     Certificate(String),
-    /// A key cannot be read.
     #[error("failed to parse key: {0}")]
     Key(String),
     /// Key and certificate do not match.
@@ -51,22 +49,17 @@ pub enum HostError {
     /// Every allowed TLS version is unsupported.
     #[error("none of the versions in ssl_protocols is served: TLSv1.2 and TLSv1.3 are")]
     Versions,
-    /// A cipher suite is unknown.
     #[error("no cipher suite is called {0:?}")]
     Cipher(String),
 }
 
-/// TLS versions of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Versions {
-    /// TLS 1.2.
     pub v1_2: bool,
-    /// TLS 1.3.
     pub v1_3: bool,
 }
 
 impl Versions {
-    /// All supported versions.
     pub const ALL: Self = Self { v1_2: true, v1_3: true };
 
     fn supported(self) -> Vec<&'static SupportedProtocolVersion> {
@@ -81,11 +74,10 @@ impl Versions {
 pub struct PemPair<'a> {
     /// Certificate chain, leaf first.
     pub chain: &'a str,
-    /// Private key.
     pub key: &'a str,
 }
 
-/// Algorithms of all hosts, and the keys of session tickets.
+/// Cryptography and ticket keys common to all TLS hosts of the process.
 #[derive(Debug, Clone)]
 pub struct ServerTerms {
     provider: Arc<CryptoProvider>,
@@ -211,8 +203,8 @@ impl HostTerms {
         Ok(Self { config: Arc::new(config), identities: Arc::default() })
     }
 
-    /// The same terms without ALPN (RFC 7301), for listeners that carry any protocol. Costs a copy
-    /// of the terms, which is small compared with a handshake.
+    /// Returns a copy of the terms without ALPN (RFC 7301), for listeners that carry any protocol.
+    /// The copy costs little compared with a handshake.
     #[must_use]
     pub fn without_protocols(&self) -> Self {
         let mut config = ServerConfig::clone(&self.config);

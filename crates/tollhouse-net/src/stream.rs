@@ -17,7 +17,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::server_tls::ServerTls;
 
-/// A connection's byte stream.
+/// Byte stream of a connection, plain or encrypted.
 #[derive(Debug)]
 pub enum Stream {
     /// Plain TCP. Shared, so that a [`Departure`](crate::Departure) can watch the socket while it
@@ -106,7 +106,6 @@ impl Stream {
         }
     }
 
-    /// Shuts down the write direction.
     pub fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Plain(tcp) => Poll::Ready(shut_down(tcp)),
@@ -255,7 +254,7 @@ pub(crate) fn shut_down(tcp: &TcpStream) -> io::Result<()> {
     }
 }
 
-/// Receives once bytes are available.
+/// Waits until the socket is readable and receives its bytes.
 #[inline]
 pub(crate) fn receive(
     tcp: &TcpStream,

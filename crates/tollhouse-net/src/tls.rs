@@ -24,7 +24,7 @@ pub enum TlsError {
     /// The certificate chain is empty or not PEM.
     #[error("failed to parse cert: {0}")]
     Certificate(String),
-    /// The key is not PEM.
+    /// The private key is not in PEM format.
     #[error("failed to parse key: {0}")]
     Key(String),
     /// Key and certificate do not match, or no protocol version is left.
@@ -37,7 +37,7 @@ pub enum TlsError {
 pub struct Connector(TlsConnector);
 
 impl Connector {
-    /// The same connector with HTTP/2 as the only ALPN protocol.
+    /// Returns a copy of the connector with HTTP/2 as the only ALPN protocol.
     #[must_use]
     pub fn for_http2(&self) -> Self {
         let mut config = ClientConfig::clone(self.0.config());
@@ -56,7 +56,7 @@ impl std::fmt::Debug for Connector {
     }
 }
 
-/// Certificates that servers must present.
+/// Rule for which server certificates are accepted.
 #[derive(Debug, Clone, Copy)]
 pub enum Trust<'a> {
     /// Any certificate, if the server has its key.

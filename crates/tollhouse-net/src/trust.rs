@@ -80,7 +80,7 @@ impl TrustedCertificates {
     /// Reads a list of trusted certificates.
     ///
     /// # Errors
-    /// If one of them cannot be read.
+    /// If a certificate cannot be read.
     pub(crate) fn new(certificates: Vec<CertificateDer<'static>>) -> Result<Self, webpki::Error> {
         let (mut authorities, mut issuers) = (Vec::new(), Vec::new());
         for certificate in &certificates {
@@ -219,7 +219,6 @@ fn certificate_error(error: webpki::Error) -> CertificateError {
     }
 }
 
-/// Servers that are trusted.
 #[derive(Debug)]
 enum Servers {
     Any,
@@ -231,7 +230,6 @@ enum Servers {
     },
 }
 
-/// Verifier of server certificates.
 #[derive(Debug)]
 pub struct ServerVerifier(Servers);
 
@@ -401,7 +399,7 @@ fn public_key(certificate: &CertificateDer<'_>) -> Result<SubjectPublicKeyInfoDe
     Ok(SubjectPublicKeyInfoDer::from(parts(certificate)?.public_key).into_owned())
 }
 
-/// A certificate of any version with its key.
+/// Combines a certificate chain with its private key. X.509 versions 1 to 3 are accepted.
 ///
 /// # Errors
 /// If the key is unusable or does not match the certificate.

@@ -1,7 +1,8 @@
 //! Unix sockets: connections to them, and listeners on them.
 //!
-//! A connection goes on as the type of one over TCP. Reading, writing, waiting and ending are the same calls of the
-//! kernel for both, so that the paths of bytes stay one; what only TCP has (addresses, options) answers with an error.
+//! A connection over a Unix socket has the type of a TCP connection, because the kernel's calls for
+//! reading, writing, waiting and closing are the same. Only TCP's addresses and options return an
+//! error.
 
 use std::fs::Permissions;
 use std::io;
@@ -120,7 +121,7 @@ fn explain(path: UnixPath, reason: io::Error) -> UnixListenError {
 /// A listener of either kind, whose connections are of one type.
 #[derive(Debug)]
 pub enum Acceptor {
-    /// Over TCP.
+    /// Listener on a TCP port.
     Tcp(TcpListener),
     /// On a Unix socket; clients are [`UNIX_PEER`].
     Unix(UnixListener),

@@ -72,8 +72,8 @@ const HARMLESS: &[&str] = &[
     "zipkin",
 ];
 
-/// APISIX plugins that protect, may protect, or run custom code. The list serves suggestions for
-/// misspelled names.
+/// APISIX plugins that this build lacks and that protect, may protect, or run custom code. A
+/// misspelled plugin name is compared with them for suggestions.
 const PROTECTING: &[&str] = &[
     "ai-aliyun-content-moderation",
     "ai-aws-content-moderation",

@@ -1,4 +1,4 @@
-//! Answer of a plugin instead of a node's.
+//! Answer that a plugin gives in place of a node's.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub type SharedLines = Arc<[(Box<str>, Box<[u8]>)]>;
 /// Answer with status, headers and body.
 #[derive(Debug, Clone)]
 pub struct Answer<'a> {
-    /// HTTP status.
+    /// HTTP status of the answer.
     pub status: u16,
     /// Header lines in front of `headers`, such as those of a stored answer; sent without being copied before.
     pub shared_headers: Option<SharedLines>,
@@ -32,7 +32,7 @@ pub struct Answer<'a> {
     pub body: AnswerBody<'a>,
 }
 
-/// The body of an answer.
+/// Body of an answer, as a plugin gives it; a shared body is sent without a copy.
 #[derive(Debug, Clone)]
 pub enum AnswerBody<'a> {
     /// Default body: the gateway's HTML page for an error status, otherwise an empty body.
@@ -85,7 +85,7 @@ impl<'a> Answer<'a> {
         Self { body: AnswerBody::Text(body.into()), ..Self::status(status) }
     }
 
-    /// Adds a header line.
+    /// Appends a header line; existing lines with this name stay.
     #[must_use]
     pub fn with_header(
         mut self,

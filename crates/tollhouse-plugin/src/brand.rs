@@ -1,10 +1,10 @@
 //! Product name that clients see: Tollhouse, or the replaced product for users who compare answers
 //! or search for its name.
 
-/// Product name.
+/// Product name in pages and headers that the gateway generates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Brand {
-    /// Tollhouse itself.
+    /// Tollhouse, the default.
     #[default]
     Tollhouse,
     /// APISIX, including the error pages of its server.

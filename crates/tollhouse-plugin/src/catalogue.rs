@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tollhouse_model::schema::Schema;
-use tollhouse_model::secret::{NoAnswer, SecretSource, Unanswered, has_references, resolve_as};
+use tollhouse_model::secret::{
+    NoAnswer, SecretSource, UnresolvedReference, has_references, resolve_as,
+};
 
 use crate::conf_error::ConfError;
 use crate::consumer::ConsumerSpec;
@@ -21,9 +23,9 @@ pub struct PluginType {
     pub name: &'static str,
     /// Order of execution; higher runs earlier.
     pub priority: i32,
-    /// Version that `/plugins?all=true` reports.
+    /// Version of the plugin in the answer of `/plugins?all=true`.
     pub version: f32,
-    /// Purpose of the plugin.
+    /// Purpose of the plugin, such as authentication.
     pub category: Category,
     /// Phases that the plugin takes part in.
     pub phases: Phases,
@@ -90,7 +92,7 @@ impl Rules {
         let mut resolved = conf.clone();
         let source = services.secrets.as_deref().map(|source| source as &dyn SecretSource);
         let unanswered = resolve_as(&mut resolved, &self.document, source);
-        let is_wrong = |one: &&Unanswered| matches!(one.answer, NoAnswer::NotA(_));
+        let is_wrong = |one: &&UnresolvedReference| matches!(one.answer, NoAnswer::NotA(_));
         if let Some(wrong) = unanswered.iter().find(is_wrong) {
             let (field, reason) = (&wrong.field, wrong.reason());
             return Err(format!("property \"{field}\" validation failed: {reason}").into());
@@ -151,7 +153,7 @@ impl std::fmt::Debug for PluginType {
 }
 
 impl PluginType {
-    /// Returns the properties of `P`.
+    /// Collects the constants and the JSON Schema of the plugin type `P`.
     pub fn new<P: Plugin>() -> Self {
         let mut schema = SchemaOf::<P::Config>::value();
         P::adjust_schema(&mut schema);
@@ -182,12 +184,13 @@ impl PluginType {
         }
     }
 
-    /// Whether the plugin authenticates requests.
+    /// Whether the plugin authenticates requests as consumers.
     pub fn is_auth(&self) -> bool {
         self.category == Category::Authentication && self.consumer.is_some()
     }
 
-    /// Returns `type` for `/plugins?all=true`.
+    /// Returns the field `type` in the answer of `/plugins?all=true`; `None` for plugins without
+    /// one.
     pub fn type_name(&self) -> Option<&'static str> {
         (self.is_auth() || self.name == "multi-auth").then_some("auth")
     }
@@ -266,7 +269,7 @@ impl PluginType {
 pub struct Identified {
     /// Value by which requests find the credential.
     pub key: String,
-    /// Data for verification.
+    /// Plugin-specific data with which the plugin verifies the credential.
     pub identity: Arc<dyn std::any::Any + Send + Sync>,
 }
 
@@ -284,7 +287,7 @@ impl Identified {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoSuchPlugin(pub String);
 
-/// Set of plugins.
+/// Plugins of this build, by priority and by name.
 #[derive(Debug)]
 pub struct Catalogue {
     by_priority: Vec<PluginType>,
@@ -313,7 +316,7 @@ impl Catalogue {
         Ok(Self::new(types.filter(|plugin| names.iter().any(|name| name == plugin.name))))
     }
 
-    /// Returns an empty catalogue.
+    /// Returns a catalogue without plugins.
     pub fn empty() -> Self {
         Self::new([])
     }

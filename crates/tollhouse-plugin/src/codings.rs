@@ -8,15 +8,15 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codings(u8);
 
-/// Names of the codings.
+/// Names in `Content-Encoding` of the codings.
 const NAMES: [(&str, Codings); 2] = [("gzip", Codings::GZIP), ("br", Codings::BROTLI)];
 
 impl Codings {
-    /// Only `identity`.
+    /// No coding: only plain bodies can be read.
     pub const IDENTITY: Self = Self(0);
-    /// Only `gzip`.
+    /// Bodies in `gzip` can be read, besides plain ones.
     pub const GZIP: Self = Self(1);
-    /// Only `br`.
+    /// Bodies in `br` (Brotli) can be read, besides plain ones.
     pub const BROTLI: Self = Self(2);
 
     /// Returns the codings of either set.

@@ -14,13 +14,13 @@ use crate::conf_error::ConfError;
 /// Consumer, as far as plugins need it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Consumer {
-    /// Name.
+    /// Name of the consumer; unique in the configuration.
     pub username: Box<str>,
-    /// Id of its consumer group.
+    /// Id of the consumer's group; `None` without a group.
     pub group_id: Option<Box<str>>,
     /// Value of the label `custom_id`, which is sent to nodes.
     pub custom_id: Option<Box<str>>,
-    /// Labels.
+    /// Labels of the consumer object.
     pub labels: BTreeMap<String, String>,
     /// Whether the consumer or its group has plugins.
     pub has_plugins: bool,
@@ -31,7 +31,7 @@ pub struct Consumer {
 /// Credential of a consumer for one auth plugin.
 #[derive(Clone)]
 pub struct Credential {
-    /// Owner of the credential.
+    /// Consumer that the credential belongs to.
     pub consumer: Arc<Consumer>,
     /// Id of the credential object; `None` for a credential in the consumer itself.
     pub credential_id: Option<Box<str>>,
@@ -61,7 +61,7 @@ pub trait ConsumerIndex {
     fn consumer(&self, username: &str) -> Option<&Arc<Consumer>>;
 }
 
-/// Empty index.
+/// Index without consumers, so that no credential is found.
 #[derive(Debug, Clone, Copy)]
 pub struct NoConsumers;
 

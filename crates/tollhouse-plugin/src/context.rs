@@ -57,17 +57,17 @@ impl<'r> RequestContext<'r> {
         self.instance = instance;
     }
 
-    /// Returns the request itself.
+    /// Returns the exchange behind this context.
     pub fn exchange(&self) -> &dyn Exchange {
         &*self.exchange
     }
 
-    /// Returns the method as sent.
+    /// Returns the request method as the client sent it.
     pub fn method(&self) -> &[u8] {
         self.exchange.method()
     }
 
-    /// Returns the normalised path.
+    /// Returns the normalised path of the request, without the query.
     pub fn path(&self) -> &[u8] {
         self.exchange.path()
     }
@@ -159,7 +159,7 @@ impl<'r> RequestContext<'r> {
         self.exchange.peer_address()
     }
 
-    /// Whether the client used TLS.
+    /// Whether the client's connection to the gateway uses TLS.
     pub fn is_tls(&self) -> bool {
         self.exchange.is_tls()
     }
@@ -188,7 +188,7 @@ impl<'r> RequestContext<'r> {
         self.exchange.edits_mut().headers.set(name, value);
     }
 
-    /// Removes a header.
+    /// Removes all lines of a request header, so that nodes do not receive them.
     pub fn remove_header(&mut self, name: &str) {
         self.exchange.edits_mut().headers.remove(name);
     }
@@ -262,7 +262,7 @@ impl<'r> RequestContext<'r> {
         self.exchange.is_refused()
     }
 
-    /// Returns the current time.
+    /// Returns the time of the monotonic and of the wall clock.
     pub fn now(&self) -> Moment {
         self.exchange.now()
     }
@@ -272,7 +272,7 @@ impl<'r> RequestContext<'r> {
         self.exchange.random()
     }
 
-    /// Waits for `time`.
+    /// Suspends the request for `time` without blocking the thread.
     pub async fn sleep(&mut self, time: Duration) {
         self.exchange.sleep(time).await;
     }

@@ -32,7 +32,7 @@ pub struct HeaderEdits {
     lengths: u64,
     /// Names whose lines in the message itself are hidden.
     hidden: Vec<Box<str>>,
-    /// Whether `bytes` contains removed lines.
+    /// Whether `bytes` contains lines that were removed or replaced since.
     has_gaps: bool,
     hiding: Hiding,
 }
@@ -48,7 +48,7 @@ enum Hiding {
     Folded,
 }
 
-/// Header line in `bytes`.
+/// Position of one header line within `HeaderEdits::bytes`.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     start: u32,
@@ -83,7 +83,7 @@ impl HeaderEdits {
         !self.hidden.is_empty()
     }
 
-    /// Adds a header line.
+    /// Appends a header line; existing lines with this name stay.
     #[inline]
     pub fn add(&mut self, name: &str, value: &[u8]) {
         let line = self.keep(name, value);
@@ -197,7 +197,7 @@ pub struct PreparedName {
 }
 
 impl PreparedName {
-    /// Encodes a name.
+    /// Encodes a header name once, so that later writes only copy it.
     pub fn new(text: &str) -> Self {
         let mut start = Vec::with_capacity(text.len() + b": ".len());
         append_name(&mut start, text.as_bytes());
@@ -331,21 +331,21 @@ impl Line {
 /// Changes to a request before it is sent to a node.
 #[derive(Debug)]
 pub struct RequestEdits {
-    /// Changes to headers.
+    /// Changes to the request headers that nodes receive.
     pub headers: HeaderEdits,
     /// Path and query for the node. `None`: the client's.
     upstream_uri: Option<Vec<u8>>,
     /// Value of `Host` for the node.
     pub host: Option<Vec<u8>>,
-    /// Method for the node.
+    /// Method sent to nodes, if it differs from the client's.
     pub method: Option<&'static str>,
     /// Client's address and port according to a plugin.
     pub remote: Option<(IpAddr, Option<u16>)>,
     /// Replacement of the client's body, which was read to its end.
     pub body: Option<Vec<u8>>,
-    /// Longest body that the client may send, in bytes.
+    /// Maximum length in bytes of the body that the client may send.
     pub body_bytes_max: Option<u64>,
-    /// Longest time until the end of the answer; the exchange is aborted after that.
+    /// Maximum time until the end of the answer; the exchange is aborted after that.
     pub time_max: Option<Duration>,
     /// Index of the chosen upstream in the list of the plugin that chose it.
     pub upstream: Option<usize>,
@@ -353,7 +353,7 @@ pub struct RequestEdits {
     pub refused_by: Option<&'static str>,
     /// Variables that plugins derived from a connection's first bytes.
     pub variables: Vec<(&'static str, Vec<u8>)>,
-    /// Codings in which plugins can read the answer's body, if one of them must.
+    /// Codings of the answer's body that plugins can read; `None` if no plugin reads the body.
     pub answer_codings: Option<Codings>,
     /// Identities under which the request was admitted.
     pub identities: Identities,

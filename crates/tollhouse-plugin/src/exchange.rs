@@ -20,12 +20,12 @@ use crate::edits::RequestEdits;
 /// Future that is not sent to another thread.
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// Time of both clocks.
+/// Time of the monotonic and of the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     /// Milliseconds of the monotonic clock, with an arbitrary start.
     pub monotonic_ms: u64,
-    /// Milliseconds since 1970.
+    /// Wall-clock time in milliseconds since 1970.
     pub unix_ms: u64,
 }
 
@@ -44,17 +44,17 @@ pub type BodyExaminer = Box<dyn FnOnce(&[u8]) -> Box<dyn Any + Send> + Send>;
 /// Kind of an object that a request has matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchedObject {
-    /// Matched route.
+    /// Route that the request matched.
     Route,
-    /// Service of the route.
+    /// Service that the matched route refers to.
     Service,
 }
 
 /// Data plane's side of a running request.
 pub trait Exchange: Lookup {
-    /// Returns the method as sent.
+    /// Returns the request method as the client sent it.
     fn method(&self) -> &[u8];
-    /// Returns the normalised path.
+    /// Returns the normalised path of the request, without the query.
     fn path(&self) -> &[u8];
     /// Returns the query string without `?`.
     fn query(&self) -> Option<&[u8]>;
@@ -81,8 +81,8 @@ pub trait Exchange: Lookup {
     /// Returns the first line of a header as sent by the client. Headers reserved for the gateway
     /// and those named in `Connection` are missing.
     fn client_header(&self, name: &[u8]) -> Option<&[u8]>;
-    /// Returns all lines of a header as sent by the client, joined to one (RFC 9110 §5.3), with the
-    /// same exceptions.
+    /// Returns all lines of a header as sent by the client, joined to one (RFC 9110 §5.3). Headers
+    /// reserved for the gateway and those named in `Connection` are missing.
     fn client_header_list(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         let mut joined: Option<Vec<u8>> = None;
         self.each_client_header(&mut |other, value| {
@@ -95,7 +95,8 @@ pub trait Exchange: Lookup {
         });
         joined.map(Cow::Owned)
     }
-    /// Calls `visit` with every header line as sent by the client, with the same exceptions.
+    /// Calls `visit` with every header line as sent by the client. Headers reserved for the gateway
+    /// and those named in `Connection` are missing.
     fn each_client_header(&self, visit: &mut dyn FnMut(&[u8], &[u8]));
     /// Whether the client asks to switch to WebSocket.
     fn asks_websocket(&self) -> bool {
@@ -105,11 +106,11 @@ pub trait Exchange: Lookup {
     fn remote_address(&self) -> IpAddr;
     /// Returns the address of the other end of the connection.
     fn peer_address(&self) -> IpAddr;
-    /// Whether the client used TLS.
+    /// Whether the client's connection to the gateway uses TLS.
     fn is_tls(&self) -> bool;
     /// Returns the changes that plugins have made so far.
     fn edits(&self) -> &RequestEdits;
-    /// Returns the changes for modification.
+    /// Returns the changes that plugins have made so far, for further changes.
     fn edits_mut(&mut self) -> &mut RequestEdits;
     /// Reads the whole body, of at most `bytes_max` decoded bytes.
     fn read_body<'a>(&'a mut self, bytes_max: u64) -> LocalFuture<'a, Result<(), BodyError>>;
@@ -150,11 +151,11 @@ pub trait Exchange: Lookup {
     }
     /// Records the consumer for variables, log and metrics.
     fn note_consumer(&mut self, consumer: &Consumer);
-    /// Returns the current time.
+    /// Returns the time of the monotonic and of the wall clock.
     fn now(&self) -> Moment;
     /// Returns a random number; not suitable for secrets.
     fn random(&self) -> u64;
-    /// Waits for `time`.
+    /// Waits for `time` without blocking the thread.
     fn sleep<'a>(&'a mut self, time: Duration) -> LocalFuture<'a, ()>;
     /// Returns this exchange as a source of variables.
     fn as_lookup(&self) -> &dyn Lookup;
@@ -169,7 +170,7 @@ pub trait Exchange: Lookup {
         each_header(self, visit);
     }
     /// Returns all lines of a header, joined to one (RFC 9110 §5.3), with the changes of plugins.
-    /// Nodes get all lines, so that decisions must cover all of them.
+    /// Use it for decisions about access, because nodes receive all lines.
     fn header(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         let edits = &self.edits().headers;
         if edits.is_empty() {

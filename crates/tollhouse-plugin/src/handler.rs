@@ -8,27 +8,27 @@ use crate::log::LogContext;
 use crate::plugin::{Phases, Plugin, Step, UpstreamRef};
 use crate::response::ResponseContext;
 
-/// Configured plugin.
+/// Plugin with its parsed conf, as the phases of a request call it.
 pub trait Handler: Send + Sync {
-    /// Returns the plugin's name.
+    /// Returns the name of the plugin as in [`Plugin::NAME`].
     fn name(&self) -> &'static str;
-    /// Returns the phases to call.
+    /// Returns the phases in which the plugin has to be called.
     fn phases(&self) -> Phases;
-    /// Calls [`Plugin::upstreams`].
+    /// Returns the result of [`Plugin::upstreams`] for this conf.
     fn upstreams(&self) -> Vec<UpstreamRef<'_>>;
-    /// Calls [`Plugin::rewrite`].
+    /// Runs the phase [`Plugin::rewrite`] with this conf.
     fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a>;
-    /// Calls [`Plugin::access`].
+    /// Runs the phase [`Plugin::access`] with this conf.
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a>;
-    /// Calls [`Plugin::before_proxy`].
+    /// Runs the phase [`Plugin::before_proxy`] with this conf.
     fn before_proxy<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a>;
-    /// [`Plugin::replace`].
+    /// Runs the phase [`Plugin::replace`] with this conf; by default replaces nothing.
     fn replace(&self, _cx: &mut ResponseContext<'_>) -> Option<Answer<'static>> {
         None
     }
-    /// Calls [`Plugin::response`].
+    /// Runs the phase [`Plugin::response`] with this conf.
     fn response(&self, cx: &mut ResponseContext<'_>);
-    /// Calls [`Plugin::log`].
+    /// Runs the phase [`Plugin::log`] with this conf.
     fn log(&self, cx: &mut LogContext<'_>);
 }
 
@@ -83,5 +83,5 @@ impl std::fmt::Debug for dyn Handler {
     }
 }
 
-/// Shared [`Handler`].
+/// Handler shared by all routes that use the same conf.
 pub type SharedHandler = Arc<dyn Handler>;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tollhouse_stdx::{MemoryBudget, Reservation};
 
-/// Collected body.
+/// Body collected from its pieces, with its memory reserved from a budget.
 #[derive(Debug)]
 pub struct HeldBody {
     bytes: Vec<u8>,
@@ -16,7 +16,7 @@ pub struct HeldBody {
 }
 
 impl HeldBody {
-    /// Returns an empty body within this budget.
+    /// Returns an empty body. Its bytes are reserved from `memory` as they arrive.
     pub fn new(memory: Arc<MemoryBudget>) -> Self {
         Self { bytes: Vec::new(), memory, held: None, has_failed: false }
     }
@@ -55,17 +55,17 @@ impl HeldBody {
         fits
     }
 
-    /// Returns the number of bytes.
+    /// Returns the length of the collected body in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether the body is empty.
+    /// Whether no bytes have been collected.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Whether the budget was exhausted.
+    /// Whether the memory budget was exhausted, so that the collected bytes were dropped.
     pub fn has_failed(&self) -> bool {
         self.has_failed
     }

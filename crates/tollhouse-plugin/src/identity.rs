@@ -21,9 +21,9 @@ pub struct Identity<'a> {
 /// Request header that may carry credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
-    /// `Authorization`.
+    /// Header `Authorization`, whatever its scheme.
     Authorization,
-    /// `Cookie`.
+    /// Header `Cookie`, such as one with a session.
     Cookie,
 }
 
@@ -56,7 +56,7 @@ impl Identities {
         self.explains_cookie = false;
     }
 
-    /// Adds an identity.
+    /// Records that a plugin identified the client.
     pub fn note(&mut self, identity: Identity<'_>) {
         let Identity { by, name, grant } = identity;
         self.text.extend_from_slice(name);
@@ -78,7 +78,7 @@ impl Identities {
         }
     }
 
-    /// Returns all identities.
+    /// Returns the recorded identities in the order of recording.
     pub fn iter(&self) -> impl Iterator<Item = Identity<'_>> {
         let mut rest = self.text.as_slice();
         self.entries.iter().map(move |entry| {
@@ -104,9 +104,9 @@ impl Identities {
 /// Parts of a cache key that separate users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyParts {
-    /// Identities, as written by [`RequestContext::write_identities`].
+    /// Identities as [`RequestContext::write_identities`] writes them.
     pub identities: bool,
-    /// Values of `Authorization`.
+    /// All lines of the header `Authorization`.
     pub authorization: bool,
     /// Values of `Cookie`, or of one of its cookies.
     pub cookie: bool,
@@ -116,11 +116,11 @@ pub struct KeyParts {
 /// unless it says otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unexplained {
-    /// Credentials in `Authorization`.
+    /// Whether credentials in `Authorization` are missing in the key.
     pub authorization: bool,
-    /// Cookies.
+    /// Whether cookies are missing in the key.
     pub cookie: bool,
-    /// Decision about the whole request.
+    /// Whether a plugin's decision about the whole request is missing in the key.
     pub decision: bool,
 }
 

@@ -5,7 +5,7 @@ use tollhouse_model::variable::Lookup;
 use crate::exchange::{Exchange, Moment};
 use crate::memory::Memory;
 
-/// Result of an exchange.
+/// Statuses, sizes and times of a finished exchange.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Transfer<'r> {
     /// Status sent to the client; 0 if the client left before.
@@ -38,7 +38,7 @@ pub struct Transfer<'r> {
     pub error_code: Option<&'static str>,
 }
 
-/// Finished exchange.
+/// Finished exchange, as the log phase sees it.
 pub struct LogContext<'r> {
     exchange: &'r dyn Exchange,
     memory: &'r mut Memory,
@@ -63,7 +63,7 @@ impl<'r> LogContext<'r> {
         &self.transfer
     }
 
-    /// Returns the request.
+    /// Returns the exchange with the request as the client sent it.
     pub fn request(&self) -> &'r dyn Exchange {
         self.exchange
     }
@@ -73,7 +73,7 @@ impl<'r> LogContext<'r> {
         self.exchange.as_lookup()
     }
 
-    /// Returns the current time.
+    /// Returns the time of the monotonic and of the wall clock.
     pub fn now(&self) -> Moment {
         self.exchange.now()
     }

@@ -14,11 +14,11 @@ const SPARE_MAX: usize = 8;
 pub struct Memory {
     /// Used slots, followed by empty slots of earlier requests. Storing a value of the same type
     /// again does not allocate.
-    places: Vec<Place>,
+    places: Vec<MemoryEntry>,
     used: usize,
 }
 
-struct Place {
+struct MemoryEntry {
     owner: usize,
     room: Box<dyn Room>,
 }
@@ -34,7 +34,7 @@ impl<T: 'static> Room for Option<T> {
     }
 }
 
-impl Place {
+impl MemoryEntry {
     #[inline]
     fn room_of<T: 'static>(&mut self) -> Option<&mut Option<T>> {
         let room: &mut dyn Any = &mut *self.room;
@@ -49,7 +49,7 @@ impl std::fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// Drops all values.
+    /// Drops all stored values; their slots are kept for the next request.
     pub fn clear(&mut self) {
         let used = std::mem::take(&mut self.used);
         self.places.iter_mut().take(used).for_each(|place| place.room.empty());
@@ -66,7 +66,7 @@ impl Memory {
         match spare.position(|place| place.room_of::<T>().is_some()) {
             Some(at) => self.places.swap(self.used, self.used + at),
             None => {
-                self.places.push(Place { owner, room: Box::new(None::<T>) });
+                self.places.push(MemoryEntry { owner, room: Box::new(None::<T>) });
                 let last = self.places.len() - 1;
                 self.places.swap(self.used, last);
             }
@@ -91,7 +91,7 @@ impl Memory {
 
     fn room<T: 'static>(&mut self, owner: usize) -> Option<&mut Option<T>> {
         let used = self.places.iter_mut().take(self.used);
-        used.filter(|place| place.owner == owner).find_map(Place::room_of)
+        used.filter(|place| place.owner == owner).find_map(MemoryEntry::room_of)
     }
 }
 

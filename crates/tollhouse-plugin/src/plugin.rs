@@ -25,7 +25,7 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     const NAME: &'static str;
     /// Order of execution; higher runs earlier. The numbers are those of APISIX.
     const PRIORITY: i32;
-    /// Version that `/plugins?all=true` reports.
+    /// Version of the plugin in the answer of `/plugins?all=true`.
     const VERSION: f32 = 0.1;
     /// Purpose of the plugin. Authentication plugins identify consumers and may be used in
     /// credentials.
@@ -114,9 +114,10 @@ pub trait Plugin: Send + Sync + Sized + 'static {
         Step::Continue
     }
 
-    /// A node has answered, or has failed to: `cx` has its head, or with [`Source::Gateway`](crate::response::Source)
-    /// the status of the failure. Returns an answer to give in the place of it, which plugins then see in their
-    /// response phase; the node's is dropped. Edits and filters have no effect here.
+    /// Phase after a node has answered or failed. `cx` has the head of its answer, or with
+    /// [`Source::Gateway`](crate::response::Source) the status of the failure. A returned answer
+    /// replaces the node's, which is dropped; plugins see the new one in their response phase.
+    /// Edits and filters have no effect here.
     fn replace(&self, _cx: &mut ResponseContext<'_>) -> Option<Answer<'static>> {
         None
     }
@@ -129,14 +130,14 @@ pub trait Plugin: Send + Sync + Sized + 'static {
     fn log(&self, _cx: &mut LogContext<'_>) {}
 }
 
-/// Warning about a conf.
+/// Warning about a valid conf that probably does not do what the operator expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// Dotted path of the field.
+    /// Dotted path of the field in the conf.
     pub field: &'static str,
-    /// Reason for the warning.
+    /// Reason for the warning, as part of a sentence.
     pub reason: &'static str,
-    /// Advice to the operator.
+    /// Advice to the operator on how to change the conf.
     pub hint: &'static str,
 }
 
@@ -155,30 +156,30 @@ pub enum Category {
 /// Behaviour of a plugin that both a global rule and the route have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunPolicy {
-    /// Both run.
+    /// Both the global rule's and the route's plugin run.
     Both,
-    /// Only the route's runs.
+    /// Only the route's plugin runs.
     PreferRoute,
 }
 
-/// Set of phases.
+/// Bit set of the phases in which a plugin is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Phases(u8);
 
 impl Phases {
     /// Empty set, for plugins that work outside of requests.
     pub const NONE: Phases = Phases(0);
-    /// Phase of [`Plugin::rewrite`].
+    /// Phase in which [`Plugin::rewrite`] is called.
     pub const REWRITE: Phases = Phases(1);
-    /// Phase of [`Plugin::access`].
+    /// Phase in which [`Plugin::access`] is called.
     pub const ACCESS: Phases = Phases(2);
-    /// Phase of [`Plugin::before_proxy`].
+    /// Phase in which [`Plugin::before_proxy`] is called.
     pub const BEFORE_PROXY: Phases = Phases(4);
-    /// Phase of [`Plugin::response`].
+    /// Phase in which [`Plugin::response`] is called.
     pub const RESPONSE: Phases = Phases(8);
-    /// Phase of [`Plugin::log`].
+    /// Phase in which [`Plugin::log`] is called.
     pub const LOG: Phases = Phases(16);
-    /// [`Plugin::replace`].
+    /// Phase in which [`Plugin::replace`] is called.
     pub const REPLACE: Phases = Phases(32);
 
     /// Returns the phases of either set.
@@ -207,9 +208,9 @@ impl Phases {
     }
 }
 
-/// Outcome of a phase.
+/// Outcome of a phase: continue, or answer the request.
 pub enum Flow<'a> {
-    /// The request goes on.
+    /// The request continues with the next plugin or phase.
     Continue,
     /// The plugin answers; after that only response and log phases run.
     Answer(Box<Answer<'a>>),
@@ -217,11 +218,11 @@ pub enum Flow<'a> {
 
 /// Return value of a phase method. The synchronous variants need no allocation for a future.
 pub enum Step<'a> {
-    /// The request goes on.
+    /// The request continues with the next plugin or phase.
     Continue,
     /// The plugin answers; after that only response and log phases run.
     Answer(Box<Answer<'a>>),
-    /// The outcome needs waiting.
+    /// The outcome is not known yet; the future returns it.
     Wait(LocalFuture<'a, Flow<'a>>),
 }
 
@@ -249,13 +250,13 @@ impl<'a> From<Answer<'a>> for Flow<'a> {
 pub enum UpstreamRef<'a> {
     /// Inline upstream of the plugin's conf.
     Inline(&'a Upstream),
-    /// Id of an upstream object.
+    /// Id of an object in the collection `upstreams`.
     Id(&'a Id),
-    /// Upstream of the route.
+    /// Upstream of the matched route.
     Route,
 }
 
-/// Spec of a plugin's metadata.
+/// JSON Schema of a plugin's metadata, one object for all uses of the plugin.
 #[derive(Debug, Clone, Copy)]
 pub struct MetadataSpec {
     /// Returns the schema of the metadata.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Length of a queue.
+/// Source of the current length of one queue.
 pub trait QueueGauge: Send + Sync {
     /// Returns the number of waiting entries.
     fn entries(&self) -> usize;
@@ -26,26 +26,26 @@ pub struct QueueOrigin {
 /// Registry of all queues in use.
 #[derive(Default)]
 pub struct Queues {
-    known: Mutex<Vec<Known>>,
+    known: Mutex<Vec<QueueEntry>>,
     lost: AtomicU64,
 }
 
-struct Known {
+struct QueueEntry {
     name: String,
     owner: String,
     gauge: Weak<dyn QueueGauge>,
 }
 
-/// Current state of a queue.
+/// Length of one queue, with its name and owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueLength {
     /// Name of the queue, such as `http logger`.
     pub name: String,
     /// Object that has the plugin, such as `routes/1`.
     pub owner: String,
-    /// Request of the first entry.
+    /// Request that queued the oldest entry.
     pub origin: Option<QueueOrigin>,
-    /// Number of waiting entries.
+    /// Number of entries that wait in the queue.
     pub entries: usize,
 }
 
@@ -61,10 +61,10 @@ impl Queues {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|queue| queue.gauge.strong_count() > 0);
         let gauge = Arc::downgrade(gauge);
-        known.push(Known { name: name.to_owned(), owner: owner.to_owned(), gauge });
+        known.push(QueueEntry { name: name.to_owned(), owner: owner.to_owned(), gauge });
     }
 
-    /// Counts entries that were lost.
+    /// Adds to the count of entries that were lost instead of delivered.
     pub fn note_lost(&self, entries: u64) {
         self.lost.fetch_add(entries, Ordering::Relaxed);
     }

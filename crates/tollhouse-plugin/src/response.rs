@@ -51,8 +51,8 @@ pub trait BodyFilter: Send {
         None
     }
 
-    /// Whether the filter needs the body also where the client gets none of it, since a plugin has made the status
-    /// one without a body.
+    /// Whether the filter needs the body even if a plugin has set a status without one (204, 304),
+    /// so that the client receives none of it.
     fn reads_unsent_body(&self) -> bool {
         false
     }
@@ -67,7 +67,7 @@ pub trait BodyFilter: Send {
 /// Why a filter cannot pass a body on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilterFailure {
-    /// The memory budget is exhausted.
+    /// The memory budget has no room for the bytes that the filter must keep.
     NoMemory,
     /// The body is not in the coding that its head names, or is longer than the filter accepts.
     Unreadable,
@@ -82,12 +82,12 @@ pub enum Effect {
     Rewrites,
 }
 
-/// Origin of an answer.
+/// Origin of an answer: a node, or the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// Node.
+    /// A node of the upstream answered.
     Upstream,
-    /// Plugin or gateway.
+    /// The gateway answered itself: a plugin, or an error of the gateway.
     Gateway,
 }
 
@@ -95,7 +95,7 @@ pub enum Source {
 pub struct ResponseContext<'r> {
     request: &'r dyn Lookup,
     head: &'r dyn ResponseHead,
-    /// Bit set of [`ResponseHead::name_lengths`].
+    /// Lengths of the header names that occur, as [`ResponseHead::name_lengths`] returns them.
     head_lengths: u64,
     client: &'r dyn crate::exchange::Exchange,
     edits: &'r mut HeaderEdits,
@@ -111,9 +111,9 @@ pub struct ResponseContext<'r> {
 /// Properties of an answer besides its headers.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseFacts {
-    /// Status; plugins may change it.
+    /// Status that the client receives; plugins may change it.
     pub status: u16,
-    /// Origin of the answer.
+    /// Origin of the answer: a node, or the gateway.
     pub source: Source,
     /// Whether a body follows; not for HEAD, 204 and 304.
     pub has_body: bool,
@@ -228,7 +228,7 @@ impl<'r> ResponseContext<'r> {
         }
     }
 
-    /// Does the same as [`Self::set_header`], with an encoded name.
+    /// Replaces all lines of a header as [`Self::set_header`] does, with an encoded name.
     pub fn set_prepared(&mut self, name: &PreparedName, value: &[u8]) {
         let is_alone = !name.is_own() && self.header(name.as_str()).is_none();
         if is_alone && !value.is_empty() {
@@ -238,7 +238,7 @@ impl<'r> ResponseContext<'r> {
         }
     }
 
-    /// Adds a header line.
+    /// Appends a header line to the answer; existing lines with this name stay.
     pub fn add_header(&mut self, name: &str, value: &[u8]) {
         self.edits.add(name, value);
     }
@@ -257,8 +257,8 @@ impl<'r> ResponseContext<'r> {
     }
 
     /// Whether the body can be read in one of these codings and, according to its head, has at most
-    /// `bytes_max` bytes. Otherwise the answer is refused, and the client gets an error
-    /// (`answer_unreadable`) instead.
+    /// `bytes_max` bytes. Otherwise the client receives the error `answer_unreadable` in place of
+    /// the answer.
     pub fn require_readable(&mut self, codings: Codings, bytes_max: u64) -> bool {
         let is_short = self.facts.content_length.is_none_or(|bytes| bytes <= bytes_max);
         let is_read = self.is_encoded_last()
@@ -294,7 +294,7 @@ impl<'r> ResponseContext<'r> {
         ResponseVariables { request: self.request, status: self.facts.status, response: self }
     }
 
-    /// Returns the request.
+    /// Returns the exchange with the request as the client sent it.
     pub fn request(&self) -> &'r dyn crate::exchange::Exchange {
         self.client
     }
@@ -305,7 +305,7 @@ impl<'r> ResponseContext<'r> {
         self.client.header(name.as_bytes())
     }
 
-    /// Returns the current time.
+    /// Returns the time of the monotonic and of the wall clock.
     pub fn now(&self) -> Moment {
         self.client.now()
     }

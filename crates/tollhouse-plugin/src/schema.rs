@@ -7,15 +7,15 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-/// JSON Schema of `T`.
+/// Generator of the JSON Schema of a configuration type `T`.
 #[derive(Debug)]
 pub struct SchemaOf<T>(PhantomData<T>);
 
-/// Generated keywords that are removed.
+/// Keywords that `schemars` generates and APISIX's schemas do not have, removed.
 const NOISE: [&str; 3] = ["$schema", "title", "format"];
 
 impl<T: JsonSchema> SchemaOf<T> {
-    /// Generates the schema.
+    /// Generates the schema, draft 07, with subschemas inlined.
     pub fn value() -> Value {
         let mut settings = SchemaSettings::draft07();
         settings.inline_subschemas = true;

@@ -26,7 +26,7 @@ pub struct Scope<'a> {
     pub protos: Option<&'a Protos>,
     /// All plugins, for plugins that run others.
     pub catalogue: &'a Catalogue,
-    /// Services of the process.
+    /// Services that all plugins of the process share.
     pub services: &'a Arc<Services>,
 }
 
@@ -51,7 +51,7 @@ impl Scope<'_> {
 
 /// Services that the process offers to plugins.
 pub struct Services {
-    /// Value of the `Server` header.
+    /// Value of the header `Server` in answers of the gateway.
     pub server_token: String,
     /// Product name on the gateway's own pages.
     pub brand: Brand,
@@ -80,15 +80,15 @@ pub struct Services {
     kept: Mutex<HashMap<(TypeId, String), Weak<dyn Any + Send + Sync>>>,
 }
 
-/// HTTP endpoint of the process.
+/// Function that answers one HTTP endpoint of the process, such as a metrics page.
 pub type Endpoint = Arc<dyn Fn() -> EndpointReply + Send + Sync>;
 
-/// Reply of an endpoint.
+/// Content type and body with which an endpoint replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointReply {
-    /// Value of `Content-Type`.
+    /// Value of the reply's header `Content-Type`.
     pub content_type: &'static str,
-    /// Body of the reply.
+    /// Body of the reply, sent as it is.
     pub body: Vec<u8>,
 }
 

@@ -47,7 +47,7 @@ pub enum PrivateKeys {
 /// another object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectRef<'a> {
-    /// Kind of the object.
+    /// Kind of the object that contains the secret.
     pub kind: Kind,
     /// Id as in documents: `jack/credentials/1` for a credential, `vault/1` for a secret. Empty for
     /// objects that are not stored.
@@ -178,9 +178,9 @@ pub fn unseal_stored(
 pub struct HiddenValue {
     /// Plugin or kind of object that the field belongs to.
     pub owner: String,
-    /// Dotted path of the field.
+    /// Dotted path of the secret field.
     pub field: String,
-    /// The text that it hides.
+    /// Text that is shown instead of the secret.
     pub text: String,
     /// The fields beside it that decide where it is sent, addresses among them opened.
     pub sent_to: Value,

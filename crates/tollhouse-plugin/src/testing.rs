@@ -28,9 +28,9 @@ mod outcome;
 
 /// Plugin under test, with its environment.
 pub struct Harness {
-    /// Configured plugin.
+    /// Plugin under test, with its conf.
     pub handler: SharedHandler,
-    /// Services of the process.
+    /// Services that the plugin under test uses.
     pub services: Arc<Services>,
     consumers: TestConsumers,
     /// Virtual time in milliseconds, which `sleep` advances.
@@ -206,7 +206,8 @@ impl Harness {
         self.respond_with_trailers(exchange, head, body, "")
     }
 
-    /// Does the same as [`Self::respond`], with trailers such as `grpc-status: 0`.
+    /// Sends an answer through the plugin as [`Self::respond`] does, with trailers such as
+    /// `grpc-status: 0`.
     pub fn respond_with_trailers(
         &mut self,
         exchange: &mut FakeExchange,
@@ -250,7 +251,8 @@ impl Harness {
         }
     }
 
-    /// Has a node fail with this status of the gateway's: the answer that the plugin gives in the place of it.
+    /// Simulates a node's failure with this status of the gateway. Returns the answer of
+    /// [`Plugin::replace`](crate::plugin::Plugin::replace), if the plugin gives one.
     pub fn fail(&mut self, exchange: &mut FakeExchange, status: u16) -> Option<Reply> {
         let head = fake::FakeHead::parse(&status.to_string());
         let facts = ResponseFacts {
@@ -297,5 +299,5 @@ impl Harness {
     }
 }
 
-/// Peer address in tests.
+/// Peer address of all fake requests: the loopback address.
 pub const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);

@@ -18,18 +18,18 @@ use crate::scope::{Scope, Services};
 /// Role of auth plugin confs in an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Verification of requests.
+    /// The plugin verifies requests.
     Verifier,
     /// Identity of a consumer, in consumers and credentials.
     Identity,
-    /// Treatment of connections below HTTP, in stream routes.
+    /// The plugin acts on connections below HTTP, in stream routes.
     Connection,
 }
 
 /// Plugins of an object, and the object's identity.
 #[derive(Debug, Clone, Copy)]
 pub struct ObjectPlugins<'a> {
-    /// Plugins and their confs.
+    /// Plugin confs of the object, by plugin name.
     pub plugins: &'a PluginSet,
     /// Role of auth plugin confs in the object.
     pub role: Role,
@@ -39,14 +39,14 @@ pub struct ObjectPlugins<'a> {
     pub path: &'a str,
 }
 
-/// Environment of a validation.
+/// Parts of the configuration and the process that validation of an object needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// All plugins of this build.
+    /// Catalogue of all plugins of this build.
     pub catalogue: &'a Catalogue,
-    /// Services of the process.
+    /// Services that all plugins of the process share.
     pub services: &'a Arc<Services>,
-    /// Plugin metadata by plugin name.
+    /// Metadata objects, by plugin name.
     pub metadata: &'a BTreeMap<String, Value>,
     /// gRPC service definitions beside the object.
     pub protos: &'a Protos,

@@ -25,7 +25,6 @@ use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestConte
 use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::status::status_of;
 
-/// Methods that `allowed_by_methods` accepts.
 const METHODS: [&str; 10] =
     ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "CONNECT", "TRACE", "PURGE"];
 

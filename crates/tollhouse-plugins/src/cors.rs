@@ -112,7 +112,7 @@ pub struct Cors {
 
 #[derive(Debug)]
 enum Origins {
-    /// All origins; answered with `*`.
+    /// Any origin; the answer is `*`.
     Everybody,
     /// All origins; the request's origin is echoed.
     Asking,
@@ -148,7 +148,6 @@ impl Origins {
         }
     }
 
-    /// Whether `asking` is allowed.
     fn allows(&self, asking: &[u8]) -> bool {
         self.answer(Some(asking)).is_some_and(|answer| answer == asking || answer == b"*")
     }

@@ -53,8 +53,8 @@ use tollhouse_plugin::{
 };
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_transcode::{
-    Defaults, Definition, EncodeError, EnumForm, Int64Form, JsonForm, Method, document_of_arguments,
-    encode_message,
+    Defaults, Definition, EncodeError, EnumForm, Int64Form, JsonForm, Method,
+    document_of_arguments, encode_message,
 };
 
 use self::answer::{ErrorBody, Transcoding};
@@ -65,10 +65,10 @@ use crate::shared::messages::answer_body;
 
 mod answer;
 
-/// Longest request body. gRPC servers accept no longer message by default.
+/// Maximum length of a request body in bytes; by default gRPC servers accept no longer message.
 const REQUEST_BYTES_MAX: u64 = 4 << 20;
 
-/// Longest `grpc-timeout` in milliseconds: its number has at most eight digits.
+/// Maximum `grpc-timeout` in milliseconds: its number has at most eight digits.
 const TIMEOUT_MS_MAX: u64 = 99_999_999;
 
 /// Configuration of `grpc-transcode`.
@@ -127,7 +127,7 @@ defaults! {
         PbOption::AutoDefaultValues,
         PbOption::DisableHooks,
     ];
-    /// 64 MiB, the default of comparable gateways.
+    /// Maximum message length in bytes: 64 MiB, the default of comparable gateways.
     default_answer_bytes_max: u64 = 67_108_864;
 }
 
@@ -140,7 +140,7 @@ pub struct GrpcTranscode {
     deadline: Option<Deadline>,
 }
 
-/// Compiled definition and format options.
+/// Method definition and format options, compiled from the conf.
 #[derive(Debug)]
 struct Terms {
     definition: Arc<Definition>,
@@ -153,16 +153,16 @@ struct Terms {
     memory: Arc<MemoryBudget>,
 }
 
-/// Timeout of a call.
+/// Timeout of a gRPC call, with its header field.
 #[derive(Debug)]
 struct Deadline {
     time: Duration,
-    /// Value of `grpc-timeout`.
+    /// Value of the header `grpc-timeout`.
     field: String,
 }
 
 /// Marks a request that was turned into a call.
-struct Called;
+struct TranscodedCall;
 
 impl Plugin for GrpcTranscode {
     const NAME: &'static str = "grpc-transcode";
@@ -235,7 +235,7 @@ impl Plugin for GrpcTranscode {
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
         let Some(terms) = &self.terms else { return };
-        let is_call = cx.recall::<Called>().is_some() && cx.source() == Source::Upstream;
+        let is_call = cx.recall::<TranscodedCall>().is_some() && cx.source() == Source::Upstream;
         let Some(method) = terms.method.as_ref().filter(|_| is_call) else { return };
         let failed = Outcome::find_in(|name| cx.header(name)).filter(|outcome| !outcome.is_ok());
         if let Some(outcome) = failed {
@@ -277,7 +277,7 @@ impl GrpcTranscode {
             edits.headers.set("grpc-timeout", deadline.field.as_bytes());
             edits.time_max = Some(deadline.time);
         }
-        cx.remember(Called);
+        cx.remember(TranscodedCall);
     }
 }
 
@@ -317,7 +317,7 @@ fn form_of(options: &[PbOption]) -> JsonForm {
     form
 }
 
-/// Source of the message's fields.
+/// Part of the HTTP request from which message fields are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fields {
     Json,

@@ -46,7 +46,7 @@ use crate::shared::messages::answer_body;
 
 mod text;
 
-/// Methods that preflight answers allow.
+/// Methods in the answers to CORS preflight requests.
 const METHODS: &[u8] = b"POST";
 
 /// Response headers that pages may read.
@@ -72,7 +72,7 @@ pub struct Config {
 
 defaults! {
     default_headers: String = "content-type,x-grpc-web,x-user-agent".into();
-    /// 64 MiB, the default of comparable gateways.
+    /// Maximum body length in bytes: 64 MiB, the default of comparable gateways.
     default_body_bytes_max: u64 = 67_108_864;
 }
 
@@ -82,19 +82,19 @@ pub struct GrpcWeb {
     body_bytes_max: u64,
 }
 
-/// Marks a request that reached this plugin. Unless [`Called`] follows, the plugin itself refused
-/// it, and the answer stays as documented above.
-struct Refused;
+/// Marks a request that reached this plugin. Unless [`TranslatedCall`] follows, the plugin
+/// itself refused it, and the answer stays as documented above.
+struct Arrival;
 
 /// Marks a request that was turned into a call.
 #[derive(Debug, Clone)]
-struct Called {
+struct TranslatedCall {
     /// `Content-Type` of the answer.
     content_type: &'static str,
     form: Form,
 }
 
-/// Encoding of bodies.
+/// Encoding of gRPC-Web bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Binary,
@@ -124,7 +124,7 @@ impl Plugin for GrpcWeb {
     }
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
-        cx.remember(Refused);
+        cx.remember(Arrival);
         match cx.method() {
             b"OPTIONS" => {
                 let preflight = Answer::status(204)
@@ -152,7 +152,7 @@ impl Plugin for GrpcWeb {
         };
         let slash: &[u8] = if rest.starts_with(b"/") { b"" } else { b"/" };
         cx.edits().set_upstream_uri(&[slash, &rest].concat());
-        let call = Called { content_type, form };
+        let call = TranslatedCall { content_type, form };
         match form {
             Form::Binary => {
                 cx.edits().body_bytes_max = Some(self.body_bytes_max);
@@ -186,9 +186,10 @@ impl Plugin for GrpcWeb {
             translate_refusal(cx);
             return;
         }
-        let is_answer = cx.source() == Source::Upstream && grpc::is_answer(cx.header("Content-Type"));
-        let call = cx.recall::<Called>().filter(|_| is_answer).cloned();
-        let Some(Called { content_type, form }) = call else { return };
+        let is_answer =
+            cx.source() == Source::Upstream && grpc::is_answer(cx.header("Content-Type"));
+        let call = cx.recall::<TranslatedCall>().filter(|_| is_answer).cloned();
+        let Some(TranslatedCall { content_type, form }) = call else { return };
         cx.set_header("Content-Type", content_type.as_bytes());
         answer_body::forget_old_body(cx);
         let has_status = cx.header("grpc-status").is_some();
@@ -198,10 +199,7 @@ impl Plugin for GrpcWeb {
 
 impl GrpcWeb {
     /// Reads a body in text form and decodes it.
-    async fn read_text<'a>(
-        &self,
-        cx: &mut RequestContext<'_>,
-    ) -> Result<Vec<u8>, Answer<'a>> {
+    async fn read_text<'a>(&self, cx: &mut RequestContext<'_>) -> Result<Vec<u8>, Answer<'a>> {
         let decoded = match cx.read_body(self.body_bytes_max).await.map(drop) {
             Ok(()) => cx.examine_body(text::decode).await,
             Err(error) => Err(error),
@@ -219,7 +217,7 @@ impl GrpcWeb {
 }
 
 /// Turns the request into a gRPC call.
-fn enter(call: Called, cx: &mut RequestContext<'_>) {
+fn enter(call: TranslatedCall, cx: &mut RequestContext<'_>) {
     let time = cx.header("grpc-timeout").and_then(|field| grpc_timeout::parse(&field));
     let edits = cx.edits();
     edits.headers.set("Content-Type", grpc::CONTENT_TYPE);
@@ -233,8 +231,8 @@ fn translate_refusal(cx: &mut ResponseContext<'_>) {
     let status = cx.status();
     // A call's `Content-Type` is `application/grpc` by now. Another plugin may also have answered
     // before this one ran.
-    let called = cx.recall::<Called>().map(|call| call.content_type);
-    let content_type = match (called, cx.recall::<Refused>()) {
+    let called = cx.recall::<TranslatedCall>().map(|call| call.content_type);
+    let content_type = match (called, cx.recall::<Arrival>()) {
         (Some(content_type), _) => Some(content_type),
         (None, Some(_)) => None,
         (None, None) => asked_content_type(cx),
@@ -260,7 +258,7 @@ fn asked_content_type(cx: &ResponseContext<'_>) -> Option<&'static str> {
     CONTENT_TYPES.iter().find(|(name, _)| name.as_bytes() == &*sent).map(|(name, _)| *name)
 }
 
-/// Filter that drops the body.
+/// Body filter that drops all bytes.
 struct NoBody;
 
 impl BodyFilter for NoBody {

@@ -129,7 +129,7 @@ impl Plugin for Gzip {
     }
 }
 
-/// Makes `ETag` weak: the compressed body has the same meaning but other bytes.
+/// Makes `ETag` weak, because the compressed body has equal meaning but other bytes.
 fn weaken_tag(cx: &mut ResponseContext<'_>) {
     let Some(tag) = cx.header("ETag").map(<[u8]>::to_vec) else { return };
     if tag.starts_with(b"W/") {

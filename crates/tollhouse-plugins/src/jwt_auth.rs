@@ -26,7 +26,8 @@ use serde_json::{Map, Value, json};
 use tollhouse_model::secret::is_reference;
 use tollhouse_plugin::consumer::Identity;
 use tollhouse_plugin::{
-    Carrier, Category, ConfError, ConsumerSpec, Credential, Phases, Plugin, RequestContext, Scope, Step,
+    Carrier, Category, ConfError, ConsumerSpec, Credential, Phases, Plugin, RequestContext, Scope,
+    Step,
 };
 
 use crate::shared::auth::base64::decode_base64;
@@ -232,7 +233,9 @@ impl Plugin for JwtAuth {
             Err(message) => self.gate.turn_away(cx, message),
         };
         // The token stays in a refused request, because another plugin may still need it.
-        if let (Step::Continue, Some((_, place)), true) = (&step, found, self.config.hide_credentials) {
+        if let (Step::Continue, Some((_, place)), true) =
+            (&step, found, self.config.hide_credentials)
+        {
             self.hide(cx, place);
         }
         step
@@ -241,7 +244,7 @@ impl Plugin for JwtAuth {
 
 /// Place in which a token was found.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum TokenLocation {
     Header,
     Query,
     Cookie,
@@ -252,7 +255,7 @@ impl JwtAuth {
     fn authenticate(
         &self,
         cx: &mut RequestContext<'_>,
-        found: Option<&(Vec<u8>, Place)>,
+        found: Option<&(Vec<u8>, TokenLocation)>,
     ) -> Result<(), &'static str> {
         let (text, place) = found.ok_or("Missing JWT token in request")?;
         let token = Token::parse(text).ok_or("JWT token invalid")?;
@@ -260,11 +263,11 @@ impl JwtAuth {
         cx.authenticate(credential);
         note_claims(cx, Self::NAME, &token.payload);
         match place {
-            Place::Header if self.config.header.eq_ignore_ascii_case("authorization") => {
+            TokenLocation::Header if self.config.header.eq_ignore_ascii_case("authorization") => {
                 cx.edits().identities.explain(Carrier::Authorization);
             }
-            Place::Cookie => cx.edits().identities.explain(Carrier::Cookie),
-            Place::Header | Place::Query => {}
+            TokenLocation::Cookie => cx.edits().identities.explain(Carrier::Cookie),
+            TokenLocation::Header | TokenLocation::Query => {}
         }
         Ok(())
     }
@@ -289,23 +292,23 @@ impl JwtAuth {
     }
 
     /// Returns the token and its place.
-    fn token(&self, cx: &RequestContext<'_>) -> Option<(Vec<u8>, Place)> {
+    fn token(&self, cx: &RequestContext<'_>) -> Option<(Vec<u8>, TokenLocation)> {
         let Config { header, query, cookie, .. } = &self.config;
         if let Some(value) = cx.header(header) {
             let token = credentials(&value, "Bearer").unwrap_or(&value);
-            return Some((token.to_vec(), Place::Header));
+            return Some((token.to_vec(), TokenLocation::Header));
         }
         if let Some(token) = cx.argument(query) {
-            return Some((token.into_owned(), Place::Query));
+            return Some((token.into_owned(), TokenLocation::Query));
         }
-        cx.cookie(cookie).map(|token| (token, Place::Cookie))
+        cx.cookie(cookie).map(|token| (token, TokenLocation::Cookie))
     }
 
-    fn hide(&self, cx: &mut RequestContext<'_>, place: Place) {
+    fn hide(&self, cx: &mut RequestContext<'_>, place: TokenLocation) {
         match place {
-            Place::Header => cx.remove_header(&self.config.header),
-            Place::Query => hide_argument(cx, &self.config.query),
-            Place::Cookie => hide_cookie(cx, &self.config.cookie),
+            TokenLocation::Header => cx.remove_header(&self.config.header),
+            TokenLocation::Query => hide_argument(cx, &self.config.query),
+            TokenLocation::Cookie => hide_cookie(cx, &self.config.cookie),
         }
     }
 

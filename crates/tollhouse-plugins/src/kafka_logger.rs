@@ -216,7 +216,7 @@ pub struct KafkaLogger {
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     Entry,
-    /// Request as plain text.
+    /// The request as plain text (`origin`).
     Original,
     /// Request as a JSON string, for use in an array.
     QuotedOriginal,
@@ -293,7 +293,7 @@ fn gathering(config: &Config) -> BatchFields {
     fields
 }
 
-/// Builds the delivery target.
+/// Builds the Kafka topic and producer of a conf.
 fn topic(config: &Config) -> Topic {
     let step_time_max = Duration::from_secs(config.timeout.min(STEP_S_MAX));
     let settings = Settings {

@@ -77,7 +77,7 @@ pub struct KeyAuth {
 
 /// Place in which a key was found.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum KeyLocation {
     Header,
     Query,
 }
@@ -121,21 +121,21 @@ impl KeyAuth {
         let credential =
             cx.find_credential(Self::NAME, &key).ok_or("Invalid API key in request")?;
         cx.authenticate(credential);
-        if self.is_in_authorization && matches!(place, Place::Header) {
+        if self.is_in_authorization && matches!(place, KeyLocation::Header) {
             cx.edits().identities.explain(Carrier::Authorization);
         }
         Ok(())
     }
 
-    fn key<'c>(&self, cx: &'c RequestContext<'_>) -> Option<(Cow<'c, [u8]>, Place)> {
-        let header = cx.header(&self.header).map(|key| (key, Place::Header));
-        header.or_else(|| cx.argument(&self.query).map(|key| (key, Place::Query)))
+    fn key<'c>(&self, cx: &'c RequestContext<'_>) -> Option<(Cow<'c, [u8]>, KeyLocation)> {
+        let header = cx.header(&self.header).map(|key| (key, KeyLocation::Header));
+        header.or_else(|| cx.argument(&self.query).map(|key| (key, KeyLocation::Query)))
     }
 
-    fn hide(&self, cx: &mut RequestContext<'_>, place: Place) {
+    fn hide(&self, cx: &mut RequestContext<'_>, place: KeyLocation) {
         match place {
-            Place::Header => cx.remove_header(&self.header),
-            Place::Query => credentials::hide_argument(cx, &self.query),
+            KeyLocation::Header => cx.remove_header(&self.header),
+            KeyLocation::Query => credentials::hide_argument(cx, &self.query),
         }
     }
 }

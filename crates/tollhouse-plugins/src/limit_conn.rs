@@ -33,7 +33,7 @@ use crate::shared::limits::refusal::{Refusal, WhenUnknown, default_rejected_code
 use crate::shared::messages::body;
 use crate::shared::redis::conf::{self, PlainPolicy, Policy};
 
-use self::holds::{Entered, Hold, Places};
+use self::holds::{Admission, Hold, HoldStore};
 
 mod holds;
 
@@ -97,7 +97,7 @@ pub struct RuleConfig {
 #[derive(Debug)]
 pub struct LimitConn {
     rules: Box<[Rule]>,
-    places: Places,
+    places: HoldStore,
     refusal: Refusal,
     when_unknown: WhenUnknown,
     learning: Learning,
@@ -112,7 +112,7 @@ enum Learning {
     Off,
 }
 
-/// Compiled limit.
+/// Limit of the conf, with its parsed key.
 #[derive(Debug)]
 struct Rule {
     conn: Amount<1>,
@@ -144,7 +144,7 @@ impl UsualTime {
 
 /// Holds of a request until it ends, and the time for which it was delayed.
 #[derive(Default)]
-struct Held(SmallVec<[(usize, Hold); HOLDS_INLINE]>, Duration);
+struct RequestHolds(SmallVec<[(usize, Hold); HOLDS_INLINE]>, Duration);
 
 impl Plugin for LimitConn {
     const NAME: &'static str = "limit-conn";
@@ -176,7 +176,7 @@ impl Plugin for LimitConn {
     }
 
     fn compile(config: Config, scope: &Scope<'_>) -> Result<Self, ConfError> {
-        let places = Places::open(config.policy.into(), scope)?;
+        let places = HoldStore::open(config.policy.into(), scope)?;
         let refusal =
             Refusal { status: config.rejected_code, message: config.rejected_msg.clone() };
         let when_unknown = config.allow_degradation.into();
@@ -205,8 +205,10 @@ impl Plugin for LimitConn {
                 Ok(Some((conn, burst))) => {
                     applied += 1;
                     let key = &self.rules[index].key;
-                    key.with(cx.variables(), |key| self.places.enter(key, conn.saturating_add(burst)))
-                        .map(|entered| (entered, conn))
+                    key.with(cx.variables(), |key| {
+                        self.places.enter(key, conn.saturating_add(burst))
+                    })
+                    .map(|entered| (entered, conn))
                 }
             };
             let Some((entered, conn)) = entered else { continue };
@@ -228,14 +230,14 @@ impl Plugin for LimitConn {
 
     fn log(&self, cx: &mut LogContext<'_>) {
         let transfer = *cx.transfer();
-        let Some(held) = cx.recall::<Held>().map(std::mem::take) else { return };
+        let Some(request_holds) = cx.recall::<RequestHolds>().map(std::mem::take) else { return };
         if self.learning == Learning::On {
-            let own_ms = u64::try_from(held.1.as_millis()).unwrap_or(u64::MAX);
+            let own_ms = u64::try_from(request_holds.1.as_millis()).unwrap_or(u64::MAX);
             let time_ms = match transfer.upstream_ms {
                 Some(time_ms) if transfer.is_upstream_answer => time_ms,
                 _ => transfer.request_ms.saturating_sub(own_ms),
             };
-            for (index, _) in &held.0 {
+            for (index, _) in &request_holds.0 {
                 self.rules[*index].time.learn(time_ms as f64 / 1000.0);
             }
         }
@@ -287,10 +289,10 @@ impl LimitConn {
         &self,
         cx: &mut RequestContext<'_>,
         index: usize,
-        entered: Entered,
+        entered: Admission,
         conn: u64,
     ) -> Result<Duration, Flow<'a>> {
-        let Entered::Holds(hold, under_way) = entered else {
+        let Admission::Holds(hold, under_way) = entered else {
             return Err(self.refusal.answer().into());
         };
         let mut delay = Duration::ZERO;
@@ -304,12 +306,12 @@ impl LimitConn {
                 delay = Duration::ZERO;
             }
         }
-        if cx.recall::<Held>().is_none() {
-            cx.remember(Held::default());
+        if cx.recall::<RequestHolds>().is_none() {
+            cx.remember(RequestHolds::default());
         }
-        if let Some(held) = cx.recall::<Held>() {
-            held.0.push((index, hold));
-            held.1 = held.1.saturating_add(delay);
+        if let Some(request_holds) = cx.recall::<RequestHolds>() {
+            request_holds.0.push((index, hold));
+            request_holds.1 = request_holds.1.saturating_add(delay);
         }
         Ok(delay)
     }
@@ -330,7 +332,10 @@ impl LimitConn {
             applied += 1;
             let key = self.rules[index].key.with(cx.variables(), <[u8]>::to_vec);
             let (now, random) = (cx.now(), cx.random());
-            let answer = self.places.ask(&key.unwrap_or_default(), conn.saturating_add(burst), now, random).await;
+            let answer = self
+                .places
+                .ask(&key.unwrap_or_default(), conn.saturating_add(burst), now, random)
+                .await;
             let Ok(entered) = answer else { return self.unknown() };
             match self.admit(cx, index, entered, conn) {
                 Err(flow) => return flow,

@@ -161,7 +161,6 @@ pub struct LimitCount {
     backend: Backend,
     refusal: Refusal,
     when_unknown: WhenUnknown,
-    /// Whether answers carry quota headers.
     shows_quotas: bool,
     /// Whether a key or limit uses variables from request bodies.
     reads_body: bool,
@@ -169,7 +168,7 @@ pub struct LimitCount {
     _group: Option<std::sync::Arc<Group>>,
 }
 
-/// Compiled limit.
+/// Limit of the conf, with its parsed key.
 #[derive(Debug)]
 struct Rule {
     count: Amount<1>,
@@ -178,7 +177,7 @@ struct Rule {
     names: HeaderNames,
 }
 
-/// Resolved limit for one request.
+/// Limit with numbers for one request, after variables were resolved.
 #[derive(Debug, Clone, Copy)]
 struct Limit {
     count: u64,
@@ -187,7 +186,7 @@ struct Limit {
 
 /// Quotas that a request used, for the headers of its answer.
 #[derive(Debug, Default)]
-struct QuotasUsed(SmallVec<[(usize, Quota); QUOTAS_INLINE]>);
+struct RequestQuotas(SmallVec<[(usize, Quota); QUOTAS_INLINE]>);
 
 impl Plugin for LimitCount {
     const NAME: &'static str = "limit-count";
@@ -237,7 +236,7 @@ impl Plugin for LimitCount {
         if self.backend.is_remote() || self.reads_body {
             return Step::wait(self.ask(cx));
         }
-        let mut used = QuotasUsed::default();
+        let mut used = RequestQuotas::default();
         let mut applied = 0;
         for (index, rule) in self.rules.iter().enumerate() {
             let Ok(limit) = rule.limit(cx) else { return step(self.unknown()) };
@@ -255,7 +254,7 @@ impl Plugin for LimitCount {
     }
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
-        let Some(used) = cx.recall::<QuotasUsed>().map(std::mem::take) else { return };
+        let Some(used) = cx.recall::<RequestQuotas>().map(std::mem::take) else { return };
         for (index, quota) in &used.0 {
             let names = &self.rules[*index].names;
             // If a later limiter refused the request, its headers are kept.
@@ -347,14 +346,14 @@ impl Rule {
 }
 
 impl LimitCount {
-    /// Does the same as `access`, but may wait for Redis or the body.
+    /// Counts a request as `access` does, but may wait for Redis or the body.
     async fn ask<'a>(&'a self, cx: &mut RequestContext<'_>) -> Flow<'a> {
         if self.reads_body
             && let Err(answer) = body::read_for_variables(cx).await
         {
             return answer.into();
         }
-        let mut used = QuotasUsed::default();
+        let mut used = RequestQuotas::default();
         let mut applied = 0;
         for (index, rule) in self.rules.iter().enumerate() {
             let Ok(limit) = rule.limit(cx) else { return self.unknown() };
@@ -380,7 +379,7 @@ impl LimitCount {
     fn finish<'a>(
         &self,
         cx: &mut RequestContext<'_>,
-        used: QuotasUsed,
+        used: RequestQuotas,
         applied: usize,
     ) -> Flow<'a> {
         if applied == 0 {
@@ -392,7 +391,7 @@ impl LimitCount {
         Flow::Continue
     }
 
-    fn refuse<'a>(&'a self, used: &QuotasUsed) -> Flow<'a> {
+    fn refuse<'a>(&'a self, used: &RequestQuotas) -> Flow<'a> {
         let mut answer = self.refusal.answer();
         if self.shows_quotas {
             for (index, quota) in &used.0 {

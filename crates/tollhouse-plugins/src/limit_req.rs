@@ -117,7 +117,7 @@ enum Backend {
     Remote(Box<Servers>, Box<str>),
 }
 
-/// Excess of one key.
+/// Excess over the rate of one key (leaky bucket).
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     excess: f64,
@@ -209,7 +209,7 @@ impl Plugin for LimitReq {
 }
 
 impl LimitReq {
-    /// Does the same as `access`, but may wait for Redis or the body.
+    /// Admits a request as `access` does, but may wait for Redis or the body.
     async fn wait<'a>(&'a self, cx: &mut RequestContext<'_>) -> Flow<'a> {
         if self.key.reads_body()
             && let Err(answer) = body::read_for_variables(cx).await

@@ -78,7 +78,7 @@ impl Plugin for MultiAuth {
     }
 }
 
-/// Builds one of the plugins.
+/// Builds one of the authentication plugins from its conf.
 fn inner(name: &str, conf: &Value, scope: &Scope<'_>) -> Result<SharedHandler, ConfError> {
     let plugin = scope.catalogue.get(name);
     let plugin = plugin.ok_or_else(|| format!("{name} plugin did not found"))?;

@@ -143,7 +143,7 @@ impl Opa {
         self.agent.ask(call).await
     }
 
-    /// Builds the policy's input.
+    /// Builds the JSON input of the policy from the request.
     fn input(&self, cx: &RequestContext<'_>) -> Value {
         let mut input = Map::new();
         input.insert("type".into(), json!("http"));

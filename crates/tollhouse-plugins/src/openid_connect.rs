@@ -85,7 +85,7 @@ pub struct OpenidConnect {
     headers: Headers,
 }
 
-/// `Set-Cookie` lines of the answer.
+/// Lines of `Set-Cookie` that the answer must carry.
 struct Cookies(Vec<String>);
 
 impl Plugin for OpenidConnect {

@@ -111,7 +111,7 @@ mod zones;
 const STATUS_HEADER: &str = "Apisix-Cache-Status";
 /// Methods that a cache on the disk takes part in at all.
 const DISK_METHODS: [&[u8]; 3] = [b"GET", b"HEAD", b"POST"];
-/// A text, or one variable.
+/// Pattern of a part of the key: a text, or one variable.
 const PART_PATTERN: &str = r"(^[^\$].+$|^\$[0-9a-zA-Z_]+$)";
 
 /// Configuration on a route.
@@ -165,7 +165,6 @@ pub struct Config {
     pub max_resp_body_size: u64,
 }
 
-/// Storage of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
@@ -202,7 +201,6 @@ defaults! {
     default_max_resp_body_size: u64 = 64 << 20;
 }
 
-/// The plugin.
 pub struct ProxyCache {
     zone: Zone,
     /// Budget of the process from which stored answers take their memory.
@@ -220,7 +218,7 @@ pub struct ProxyCache {
 struct Progress {
     /// Value of `Apisix-Cache-Status`, for an answer that does not have it yet.
     status: Option<&'static str>,
-    /// Work on the node's answer.
+    /// Lookup and storage in progress for this request.
     pending: Option<Box<PendingAnswer>>,
 }
 

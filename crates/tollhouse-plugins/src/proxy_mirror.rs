@@ -38,9 +38,9 @@ use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target};
 const COPIES_MAX: u64 = 1_024;
 /// Largest size of their bodies together, in bytes.
 const COPIES_BYTES_MAX: u64 = 256 << 20;
-/// Longest body that is copied, in bytes.
+/// Maximum length in bytes of a body that is copied.
 const BODY_BYTES_MAX: u64 = 64 << 20;
-/// Default timeout of a copy.
+/// Timeout of a copied request, by default.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 /// Time for which an idle connection is kept.
 const IDLE_MAX: Duration = Duration::from_secs(60);

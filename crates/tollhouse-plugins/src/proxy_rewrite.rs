@@ -31,7 +31,7 @@ use tollhouse_plugin::{
 
 use crate::shared::confs::headers;
 use crate::shared::confs::patterns;
-use crate::shared::confs::substitute::{self, Replacement, Written};
+use crate::shared::confs::substitute::{self, OutputPart, Replacement};
 use crate::shared::messages::body;
 use crate::shared::messages::uri::{self, AddressWriter, Literals};
 
@@ -76,7 +76,7 @@ pub struct ProxyRewrite {
     reads_body: bool,
 }
 
-/// Pair of `regex_uri`.
+/// Pattern and replacement of a pair in `regex_uri`.
 #[derive(Debug)]
 struct Rule {
     text: String,
@@ -98,7 +98,7 @@ struct HeaderRule {
     values: Vec<HeaderValue>,
 }
 
-/// Text with variables and groups.
+/// Header value with variables and groups of the matched pattern.
 #[derive(Debug)]
 struct HeaderValue(Vec<ValuePart>);
 
@@ -194,7 +194,6 @@ struct GivenUp {
     pattern: String,
 }
 
-/// Compiles the pairs of `regex_uri`.
 fn rules_of(texts: &[String]) -> Result<Vec<Rule>, ConfError> {
     let (pairs, rest) = texts.as_chunks::<2>();
     if !rest.is_empty() {
@@ -217,8 +216,10 @@ impl ProxyRewrite {
             None if self.is_raw => {
                 let sent = cx.real_request_uri().into_owned();
                 let mut uri = Vec::with_capacity(sent.len());
-                let write = &mut |part: Written<'_>| match part {
-                    Written::Text(bytes) | Written::Value(bytes) => uri.extend_from_slice(bytes),
+                let write = &mut |part: OutputPart<'_>| match part {
+                    OutputPart::Text(bytes) | OutputPart::Value(bytes) => {
+                        uri.extend_from_slice(bytes)
+                    }
                 };
                 match self.substitute(&sent, write)? {
                     Some(captures) => (uri, Some(captures)),
@@ -228,9 +229,9 @@ impl ProxyRewrite {
             None => {
                 let path = cx.path().to_vec();
                 let mut writer = AddressWriter::new(cx, Literals::Encoded);
-                let write = &mut |part: Written<'_>| match part {
-                    Written::Text(text) => writer.text(text),
-                    Written::Value(value) => writer.path_part(value),
+                let write = &mut |part: OutputPart<'_>| match part {
+                    OutputPart::Text(text) => writer.text(text),
+                    OutputPart::Value(value) => writer.path_part(value),
                 };
                 let captures = self.substitute(&path, write)?;
                 let uri = match captures {
@@ -266,7 +267,7 @@ impl ProxyRewrite {
     fn substitute(
         &self,
         path: &[u8],
-        write: &mut dyn FnMut(Written<'_>),
+        write: &mut dyn FnMut(OutputPart<'_>),
     ) -> Result<Option<Captures>, GivenUp> {
         for rule in &self.rules {
             let found = substitute::first_in_parts(&rule.pattern, path, &rule.replacement, write);
@@ -314,7 +315,7 @@ impl ProxyRewrite {
     }
 }
 
-/// Appends the client's query.
+/// Appends the client's query to the new path.
 fn with_query(cx: &mut RequestContext<'_>, mut uri: Vec<u8>) -> Vec<u8> {
     if let Some(query) = uri::query_for_node(cx) {
         uri::append_query(&mut uri, &query);

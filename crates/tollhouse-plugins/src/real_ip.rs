@@ -45,7 +45,7 @@ pub struct RealIp {
 
 #[derive(Debug)]
 enum Source {
-    /// Last element of `X-Forwarded-For`.
+    /// Last address in `X-Forwarded-For`.
     LastHop,
     /// Last element of `X-Forwarded-For` that is not trusted.
     LastForeignHop,

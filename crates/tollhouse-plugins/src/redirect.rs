@@ -29,7 +29,7 @@ use tollhouse_plugin::{
 use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::patterns;
 use crate::shared::confs::status::status_of;
-use crate::shared::confs::substitute::{self, Replacement, Written};
+use crate::shared::confs::substitute::{self, OutputPart, Replacement};
 use crate::shared::messages::body;
 use crate::shared::messages::uri::{self, AddressWriter, Literals};
 
@@ -84,7 +84,7 @@ enum Target {
     Uri(Vec<Segment>),
     Pattern(Pattern, Replacement),
     Https(Vec<Segment>),
-    /// `http_to_https: false`, which redirects nothing.
+    /// Configured as `http_to_https: false`, which redirects nothing.
     Nowhere,
 }
 
@@ -149,9 +149,9 @@ impl Redirect {
             Target::Uri(segments) => (self.concat(segments, cx), self.status),
             Target::Pattern(pattern, replacement) => {
                 let mut writer = AddressWriter::new(cx, self.literals);
-                let write = &mut |part: Written<'_>| match part {
-                    Written::Text(text) => writer.text(text),
-                    Written::Value(value) => writer.path_part(value),
+                let write = &mut |part: OutputPart<'_>| match part {
+                    OutputPart::Text(text) => writer.text(text),
+                    OutputPart::Value(value) => writer.path_part(value),
                 };
                 match substitute::first_in_parts(pattern, cx.path(), replacement, write) {
                     Ok(Some(_)) => (writer.into_bytes(), self.status),

@@ -24,7 +24,7 @@ use crate::shared::confs::defaults::defaults;
 
 mod ids;
 
-/// Longest random id, bounded because it is part of every request's head.
+/// Maximum length of a random id in characters, bounded because it is part of every request's head.
 const RANGE_ID_CHARS_MAX: usize = 1024;
 
 /// Configuration of `request-id`.
@@ -93,7 +93,7 @@ pub struct RequestId {
 
 /// Id of a request, stored for its answer.
 #[derive(Default)]
-struct Known(Box<[u8]>);
+struct RequestIdValue(Box<[u8]>);
 
 impl Plugin for RequestId {
     const NAME: &'static str = "request-id";
@@ -121,7 +121,7 @@ impl Plugin for RequestId {
             id.into_bytes().into()
         });
         if self.include_in_response {
-            cx.remember(Known(id));
+            cx.remember(RequestIdValue(id));
         }
         Step::Continue
     }
@@ -130,7 +130,7 @@ impl Plugin for RequestId {
         if cx.header(&self.header_name).is_some_and(|id| !id.is_empty()) {
             return;
         }
-        if let Some(Known(id)) = cx.recall::<Known>().map(std::mem::take) {
+        if let Some(RequestIdValue(id)) = cx.recall::<RequestIdValue>().map(std::mem::take) {
             cx.set_header(&self.header_name, &id);
         }
     }

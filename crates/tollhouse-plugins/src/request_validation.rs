@@ -32,7 +32,7 @@ use tollhouse_plugin::{
 
 use crate::shared::confs::defaults::defaults;
 
-/// Content type of forms.
+/// Content type of HTML forms.
 const FORM: &[u8] = b"application/x-www-form-urlencoded";
 
 /// Largest number of form fields, because each becomes a value in memory.
@@ -60,7 +60,7 @@ pub struct Config {
 
 defaults! {
     default_status: u16 = 400;
-    /// 64 MiB, the default of comparable gateways.
+    /// Maximum body length in bytes: 64 MiB, the default of comparable gateways.
     default_body_bytes_max: u64 = 67_108_864;
 }
 

@@ -99,7 +99,7 @@ pub enum Reach {
 
 defaults! {
     default_options: String = "jo".into();
-    /// 64 MiB, the default of comparable gateways.
+    /// Maximum body length in bytes: 64 MiB, the default of comparable gateways.
     default_body_bytes_max: u64 = 67_108_864;
 }
 
@@ -120,7 +120,7 @@ struct HeaderRules {
     remove: Vec<String>,
 }
 
-/// Compiled replacement.
+/// Search and replacement, with the compiled pattern.
 #[derive(Debug)]
 struct Filter {
     pattern: Pattern,
@@ -156,7 +156,10 @@ impl Plugin for ResponseRewrite {
 
     fn compile(config: Config, _scope: &Scope<'_>) -> Result<Self, ConfError> {
         let headers = HeaderRules::parse(&config.headers.unwrap_or_default())?;
-        let body = body_of(config.body, config.body_base64)?;
+        let body = match config.body_base64 {
+            true => Some(decoded_body(config.body)?),
+            false => config.body.map(|text| text.into_bytes().into()),
+        };
         let vars = config.vars.map(|vars| expression(Value::Array(vars))).transpose()?;
         let filters = config.filters.unwrap_or_default();
         let filters: Result<Vec<Filter>, ConfError> = filters.iter().map(Filter::compile).collect();
@@ -206,13 +209,11 @@ impl ResponseRewrite {
     }
 }
 
-fn body_of(text: Option<String>, is_base64: bool) -> Result<Option<std::sync::Arc<[u8]>>, ConfError> {
-    if !is_base64 {
-        return Ok(text.map(|text| text.into_bytes().into()));
-    }
+/// Decodes a body in base64, which must not be empty.
+fn decoded_body(text: Option<String>) -> Result<std::sync::Arc<[u8]>, ConfError> {
     let text = text.filter(|text| !text.is_empty());
-    let decoded = text.and_then(|text| decode_base64(text.as_bytes()));
-    decoded.map(|body| Some(body.into())).ok_or_else(|| "invalid base64 content".into())
+    let body = text.and_then(|text| decode_base64(text.as_bytes()));
+    body.map(Into::into).ok_or_else(|| "invalid base64 content".into())
 }
 
 fn expression(vars: Value) -> Result<Expr, ConfError> {

@@ -14,21 +14,19 @@ use redis::Script;
 use serde_json::{Value, json};
 use tollhouse_dubbo::Invocation;
 use tollhouse_plugin::{LocalFuture, Services};
-use tollhouse_shenyu::limiter::redis::{RedisMode, RedisServers, ScriptCall};
-use tollhouse_shenyu::oauth2::OAuth2Client;
-use tollhouse_shenyu::record_store::RecordPlace;
 use tollhouse_shenyu_gateway::{
-    CallError, CallResult, EngineError, Engines, Logins, RecordSink, Scripts,
+    CallError, CallResult, EngineError, Engines, Logins, OAuth2Client, RecordPlace, RecordSink,
+    RedisMode, RedisServers, ScriptCall, Scripts,
 };
 use tollhouse_stdx::MemoryBudget;
 
 use self::forms::Forms;
-use self::logins::Shared;
+use self::logins::LoginState;
 use crate::shared::logging::batch::Outlet;
 use crate::shared::redis::conf::Policy;
 use crate::shared::redis::{Argument, Call, Servers, Unavailable};
 
-/// Engines of this build.
+/// Implementations of ShenYu's plugins that this build contains.
 #[derive(Debug, Default)]
 pub struct PluginEngines {
     /// Runtime of deliveries, for which no request waits.
@@ -38,7 +36,7 @@ pub struct PluginEngines {
     /// Sender of forms, created on first use.
     forms: OnceLock<Forms>,
     /// State that all logins share.
-    logins: Shared,
+    logins: LoginState,
     /// Budget for answers that are read whole; unlimited in tools that serve nothing.
     memory: OnceLock<Arc<MemoryBudget>>,
 }
@@ -162,7 +160,7 @@ impl Scripts for RedisScripts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollhouse_shenyu::limiter::LimiterRule;
+    use tollhouse_shenyu_gateway::LimiterRule;
     use tollhouse_testkit::redis::RedisServer;
 
     fn servers(port: u16) -> Arc<dyn Scripts> {

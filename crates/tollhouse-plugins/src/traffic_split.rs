@@ -95,12 +95,12 @@ pub struct TrafficSplit {
     /// Whether a condition reads request bodies.
     reads_body: bool,
     /// Counters that survive changes of the object's other fields.
-    turns: Arc<Turns>,
+    turns: Arc<MatchCounts>,
 }
 
 /// Number of requests that each rule has matched.
 #[derive(Debug)]
-struct Turns(Box<[AtomicU64]>);
+struct MatchCounts(Box<[AtomicU64]>);
 
 #[derive(Debug)]
 struct Rule {
@@ -121,7 +121,7 @@ enum Target {
 struct Shares {
     /// Running sums of the weights, with the target of each.
     ends: Box<[(u64, usize)]>,
-    /// Length of a cycle.
+    /// Sum of all weights, after which the picks repeat.
     total: u64,
     /// Step of a turn within the cycle. Coprime to `total`, so that every position is used once,
     /// and the turns of one target are spread out.
@@ -156,7 +156,7 @@ impl Plugin for TrafficSplit {
         let rules: Result<Box<[Rule]>, ConfError> =
             rules.map(|rule| Rule::compile(rule, &mut targets)).collect();
         let rules = rules?;
-        let make = || Turns(rules.iter().map(|_| AtomicU64::new(0)).collect());
+        let make = || MatchCounts(rules.iter().map(|_| AtomicU64::new(0)).collect());
         let turns = scope.keep(&format!("traffic-split {}", identity(scope)), make);
         let reads_body = rules.iter().any(Rule::reads_body);
         Ok(Self { rules, targets, reads_body, turns })
@@ -274,7 +274,6 @@ impl Shares {
     }
 }
 
-/// Returns the greatest common divisor.
 fn common(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);

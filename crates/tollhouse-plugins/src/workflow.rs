@@ -76,7 +76,7 @@ enum Action {
 }
 
 /// Index of the rule whose plugin the request went through.
-struct Performed(usize);
+struct RuleIndex(usize);
 
 impl Plugin for Workflow {
     const NAME: &'static str = "workflow";
@@ -135,14 +135,14 @@ impl Plugin for Workflow {
     }
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
-        let performed = cx.recall::<Performed>().map(|performed| performed.0);
+        let performed = cx.recall::<RuleIndex>().map(|performed| performed.0);
         if let Some(plugin) = self.plugin(performed, Phases::RESPONSE) {
             plugin.response(cx);
         }
     }
 
     fn log(&self, cx: &mut LogContext<'_>) {
-        let performed = cx.recall::<Performed>().map(|performed| performed.0);
+        let performed = cx.recall::<RuleIndex>().map(|performed| performed.0);
         if let Some(plugin) = self.plugin(performed, Phases::LOG) {
             plugin.log(cx);
         }
@@ -163,7 +163,7 @@ impl Workflow {
             None => Step::Continue,
             Some(Action::Return(status)) => Answer::error_msg(*status, REJECTED).into(),
             Some(Action::Plugin(plugin)) => {
-                cx.remember(Performed(index));
+                cx.remember(RuleIndex(index));
                 plugin.access(cx)
             }
         }

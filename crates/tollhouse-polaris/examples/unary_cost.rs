@@ -1,9 +1,9 @@
-//! Heartbeats over gRPC, so many as the argument says, answered by a registry in memory: what
-//! instructions are counted on, by the slope between two runs of different length under
-//! `valgrind --tool=callgrind`.
+//! Heartbeats over gRPC, answered by a registry in memory; the argument is their number. The cost
+//! of a call in instructions is the slope between two runs of different length under `valgrind
+//! --tool=callgrind`.
 //!
-//! The client is a template of bytes over a socket, since what a client of HTTP/2 costs is not the
-//! question: each call is the same but for the number of its stream.
+//! The client is a template of bytes over a socket, because the cost of an HTTP/2 client is not
+//! measured: calls differ only in the number of their stream.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -45,7 +45,7 @@ fn main() {
     println!("{count} calls, {} bytes", client.bytes);
 }
 
-/// A registry in memory behind gRPC, each on a thread of its own.
+/// Starts a registry in memory behind gRPC, each on a separate thread.
 fn start() -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback can be bound");
     let address = listener.local_addr().expect("bound");

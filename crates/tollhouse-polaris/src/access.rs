@@ -10,9 +10,7 @@ use std::fmt;
 /// Token requirement of a group of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
-    /// Calls need no token.
     Open,
-    /// Calls need a valid token.
     Locked,
 }
 
@@ -21,7 +19,7 @@ pub enum Gate {
 pub struct Account {
     pub name: String,
     pub password: String,
-    /// Token that a login returns.
+    /// Token that a login returns and calls present.
     pub token: String,
 }
 

@@ -1,7 +1,7 @@
 //! Answers: one message, in one piece or as a head followed by shared pieces of known total length.
 //!
-//! Handlers create answers, transports send them. An answer of 22 MB is a hundred thousand
-//! references, and each piece is fetched when it is sent.
+//! Handlers create answers, transports send them. A long answer consists of references to shared
+//! pieces: 22 MB take a hundred thousand. Each piece is fetched when it is sent.
 
 use std::fmt;
 

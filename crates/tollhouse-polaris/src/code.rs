@@ -7,7 +7,7 @@ mod chinese;
 
 macro_rules! codes {
     ($($number:literal $name:ident $info:literal;)*) => {
-        /// Result of a call.
+        /// Result code of Polaris, in every answer.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u32)]
         #[non_exhaustive]
@@ -145,7 +145,7 @@ codes! {
 const CODES_PER_STATUS: u32 = 1_000;
 
 impl Code {
-    /// Returns the six digits.
+    /// Returns the code's number of six digits, as in answers.
     pub const fn number(self) -> u32 {
         self as u32
     }

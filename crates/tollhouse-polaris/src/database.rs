@@ -18,8 +18,8 @@ use std::fmt::Write as _;
 
 use tollhouse_registry::{Object, Refusal};
 
-pub use plan::{Changes, NotMoved, OnlyThere, Plan, Written};
-pub use record::{Seen, Statement};
+pub use plan::{Changes, ExportRefusal, ExtraObject, NewerRows, Plan, WriteOutcome};
+pub use record::{RowVersion, Statement};
 pub use row::Row;
 
 use crate::code::Code;
@@ -29,7 +29,7 @@ use record::Cell;
 /// A kind of objects in the database; see [`PARTS`].
 #[derive(Debug)]
 pub struct Part {
-    /// Name of the objects, in the plural, for messages.
+    /// Name of the objects in the plural, for progress messages.
     pub name: &'static str,
     /// Tables of the query, with their joins.
     from: &'static str,
@@ -40,7 +40,7 @@ pub struct Part {
     columns: &'static [Column],
     /// Rows of another table that belong to the objects.
     details: Option<Details>,
-    read: fn(&Row, &[Row]) -> Result<Object, LeftOut>,
+    read: fn(&Row, &[Row]) -> Result<Object, ImportRefusal>,
     /// Whether a database may lack these tables, because a later version added them.
     is_optional: bool,
 }
@@ -60,14 +60,15 @@ struct Details {
 struct Column {
     name: &'static str,
     expression: &'static str,
-    place: (&'static str, &'static str),
+    table: &'static str,
+    column: &'static str,
     /// Expression to use if the database lacks the column; `None` if the column is required.
     otherwise: Option<&'static str>,
 }
 
 /// Reason for which a row is not imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LeftOut {
+pub enum ImportRefusal {
     /// The row refers to a service that does not exist.
     #[error("its service is not there")]
     NoService,
@@ -130,7 +131,7 @@ pub const NOT_TAKEN: [(&str, &str, &str); 6] = [
 pub struct Columns(BTreeMap<(String, String), Limit>);
 
 impl Columns {
-    /// Query that lists the columns.
+    /// SQL query for the tables, columns and types that the database has.
     pub const QUERY: &str = "SELECT LOWER(table_name), LOWER(column_name), LOWER(data_type), \
                              character_maximum_length, character_octet_length FROM information_schema.columns WHERE \
                              table_schema = DATABASE()";
@@ -156,7 +157,7 @@ impl Columns {
         self.0.range(behind..).next().is_some_and(|((it, _), _)| it == table)
     }
 
-    fn has(&self, (table, column): (&str, &str)) -> bool {
+    fn has(&self, table: &str, column: &str) -> bool {
         self.0.contains_key(&(table.to_owned(), column.to_owned()))
     }
 
@@ -169,27 +170,28 @@ impl Columns {
 
 impl Part {
     /// Whether the database has this part; always true for required parts.
-    pub fn is_there(&self, known: &Columns) -> bool {
-        !self.is_optional || known.has_table(self.table())
+    pub fn is_there(&self, schema: &Columns) -> bool {
+        !self.is_optional || schema.has_table(self.table())
     }
 
     /// Returns the main table, which has one row per object.
     fn table(&self) -> &'static str {
-        self.columns[0].place.0
+        self.columns[0].table
     }
 
     /// Returns the required columns that the database lacks, as `table.column`.
-    pub fn missing(&self, known: &Columns) -> Vec<String> {
+    pub fn missing(&self, schema: &Columns) -> Vec<String> {
         let details = self.details.iter().flat_map(|details| details.columns);
         let needed = self.columns.iter().chain(details).filter(|it| it.otherwise.is_none());
-        let missing = needed.filter(|column| !known.has(column.place));
-        missing.map(|Column { place: (table, column), .. }| format!("{table}.{column}")).collect()
+        let missing = needed.filter(|it| !schema.has(it.table, it.column));
+        missing.map(|Column { table, column, .. }| format!("{table}.{column}")).collect()
     }
 
     /// Returns the query for a page of at most `rows_max` rows after the key `after`.
-    pub fn query(&self, known: &Columns, after: Option<&str>, rows_max: usize) -> String {
+    pub fn query(&self, schema: &Columns, after: Option<&str>, rows_max: usize) -> String {
         let Self { from, condition, key, .. } = self;
-        let mut sql = format!("SELECT {} FROM {from} WHERE {condition}", list(self.columns, known));
+        let mut sql =
+            format!("SELECT {} FROM {from} WHERE {condition}", list(self.columns, schema));
         if let Some(after) = after {
             sql.push_str(&format!(" AND {key} > "));
             push_text(&mut sql, after);
@@ -199,11 +201,11 @@ impl Part {
     }
 
     /// Returns the query for the detail rows of a page; `None` if the part has none.
-    pub fn details_query(&self, known: &Columns, rows: &[Row]) -> Option<String> {
+    pub fn details_query(&self, schema: &Columns, rows: &[Row]) -> Option<String> {
         let details =
-            self.details.as_ref().filter(|it| !rows.is_empty() && known.has_table(it.table))?;
+            self.details.as_ref().filter(|it| !rows.is_empty() && schema.has_table(it.table))?;
         let Details { table, by: (by, of), condition, columns } = details;
-        let columns = list(columns, known);
+        let columns = list(columns, schema);
         let mut sql = format!("SELECT {columns} FROM {table} d WHERE {condition} AND d.{by} IN (");
         for (number, row) in rows.iter().enumerate() {
             if number > 0 {
@@ -240,7 +242,7 @@ impl Part {
     ///
     /// # Errors
     /// If the row cannot be imported.
-    pub fn read(&self, row: &Row, details: &[Row]) -> Result<Object, LeftOut> {
+    pub fn read(&self, row: &Row, details: &[Row]) -> Result<Object, ImportRefusal> {
         (self.read)(row, details)
     }
 
@@ -251,9 +253,9 @@ impl Part {
 }
 
 /// Returns the column list of a query.
-fn list(columns: &[Column], known: &Columns) -> String {
+fn list(columns: &[Column], schema: &Columns) -> String {
     let expression = |column: &Column| match column.otherwise {
-        Some(otherwise) if !known.has(column.place) => otherwise,
+        Some(otherwise) if !schema.has(column.table, column.column) => otherwise,
         _ => column.expression,
     };
     columns.iter().map(expression).collect::<Vec<_>>().join(", ")

@@ -2,7 +2,7 @@
 
 use tollhouse_stdx::civil::CivilTime;
 
-/// Length of a [`DateText`].
+/// Length of a [`DateText`] in bytes.
 const DATE_BYTES: usize = 19;
 
 /// Position of the `T` in the ISO form.
@@ -13,7 +13,7 @@ const BETWEEN_DATE_AND_TIME: usize = 10;
 pub(crate) struct DateText([u8; DATE_BYTES]);
 
 impl DateText {
-    /// Formats seconds of Unix time.
+    /// Formats a time given in seconds since 1970.
     pub(crate) fn from_unix_seconds(unix_seconds: u64) -> Self {
         let seconds = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
         let iso = CivilTime::from_unix_seconds(seconds).iso_date();

@@ -40,16 +40,15 @@ pub struct Dialect {
     meters: Arc<Mutex<Vec<Arc<Meter>>>>,
 }
 
-/// Credentials of a caller.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Caller<'a> {
     /// Token sent with the call, outside of the message.
     pub token: Option<&'a str>,
 }
 
-/// Answer to a call.
+/// Answer to a call, with its code for counters.
 #[derive(Debug)]
-pub struct Replied {
+pub struct CallReply {
     /// Code contained in the answer.
     pub code: Code,
     pub answer: Answer,
@@ -63,7 +62,7 @@ impl Dialect {
         Self { registry, access, meter, meters }
     }
 
-    /// Creates a copy for another thread, with its own counters.
+    /// Creates a copy for another thread, with separate counters.
     #[must_use]
     pub fn for_thread(&self) -> Self {
         let mut other = self.clone();
@@ -103,7 +102,7 @@ impl fmt::Debug for Dialect {
     }
 }
 
-impl Replied {
+impl CallReply {
     /// Creates a `Response` with a code and one field that echoes `message`.
     fn echo(code: Code, detail: Option<&str>, number: u32, message: &[u8]) -> Self {
         let mut out = Vec::with_capacity(HEAD_BYTES_USUAL + message.len());
@@ -133,10 +132,10 @@ fn put_code(out: &mut Vec<u8>, code: Code, detail: Option<&str>) {
 /// Reason for which a message cannot be decoded or answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Undecodable {
-    /// The protobuf encoding is malformed.
+    /// The message is not valid protobuf.
     #[error("{0}")]
     Wire(#[from] WireError),
-    /// A field's value is malformed.
+    /// A field of the message has an invalid value.
     #[error("{0}")]
     Value(#[from] prost::DecodeError),
     /// The message has more items than the limit.
@@ -147,7 +146,6 @@ pub enum Undecodable {
     Refused(Code),
 }
 
-/// Decodes a text field.
 fn text(bytes: &[u8]) -> Result<&str, Undecodable> {
     std::str::from_utf8(bytes).map_err(|_| WireError::NotUtf8.into())
 }

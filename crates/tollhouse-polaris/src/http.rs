@@ -22,7 +22,7 @@ mod websites;
 
 pub use capacity::Capacity;
 pub use routes::router;
-pub use serve::serve;
+pub use serve::{HttpEndpoint, serve};
 
 use crate::access::Access;
 use crate::dialect::Dialect;
@@ -36,7 +36,7 @@ use tollhouse_registry::Registry;
 /// Function that returns the metrics page in the text format of Prometheus.
 pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// State of the HTTP API.
+/// State of the HTTP API, shared by all requests.
 #[derive(Clone)]
 pub struct HttpApi {
     dialect: Dialect,
@@ -61,7 +61,7 @@ impl HttpApi {
         Self { dialect, access, metrics, capacity, texts, logins, hosts }
     }
 
-    /// Accepts these host names too.
+    /// Adds host names under which requests are accepted.
     #[must_use]
     pub fn with_hosts(self, hosts: HostNames) -> Self {
         Self { hosts, ..self }

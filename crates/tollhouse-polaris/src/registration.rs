@@ -105,7 +105,6 @@ pub fn location_of(location: &LocationRequest<'_>) -> Location {
     }
 }
 
-/// Returns the labels as metadata.
 pub fn metadata_of(request: &InstanceRequest<'_>) -> Metadata {
     request.metadata.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
 }

@@ -115,7 +115,7 @@ pub fn rule_message(rule: &Rule) -> &Bytes {
 }
 
 /// Services of a rule, and its final kind.
-struct Read {
+struct RuleTargets {
     kind: RuleKind,
     targets: Vec<ServiceKey>,
 }

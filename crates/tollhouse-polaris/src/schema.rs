@@ -26,7 +26,7 @@ fn add_spellings(message: &mut DescriptorProto) {
     message.nested_type.iter_mut().for_each(add_spellings);
 }
 
-/// Converts `logic_set` to `logicSet`.
+/// Converts a name from snake case to camel case: `logic_set` to `logicSet`.
 fn in_one_word(name: &str) -> String {
     let mut parts = name.split('_');
     let mut word = parts.next().unwrap_or_default().to_owned();

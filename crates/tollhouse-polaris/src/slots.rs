@@ -16,17 +16,17 @@ pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Connection slots of a listener, shared by clones.
 #[derive(Debug, Clone)]
-pub struct Slots(Arc<Places>);
+pub struct Slots(Arc<SlotTable>);
 
 #[derive(Debug)]
-struct Places {
+struct SlotTable {
     max: usize,
     per_client_max: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<SlotCounts>,
 }
 
 #[derive(Debug)]
-struct Taken {
+struct SlotCounts {
     count: usize,
     by_client: HashMap<IpAddr, usize>,
     refusals: LogLimit,
@@ -35,18 +35,18 @@ struct Taken {
 /// Slot of a connection, released on drop.
 #[derive(Debug)]
 pub struct Slot {
-    places: Arc<Places>,
+    places: Arc<SlotTable>,
     client: IpAddr,
 }
 
 impl Slots {
-    /// Creates `max` slots. One address gets at most three quarters of them, so that a faulty
+    /// Creates `max` slots. One address gets at most three quarters of the slots, so that a faulty
     /// client leaves room for others.
     pub fn new(max: usize) -> Self {
         let per_client_max = max.div_ceil(4) * 3;
         let refusals = LogLimit::new(LOG_INTERVAL);
-        let taken = Taken { count: 0, by_client: HashMap::new(), refusals };
-        Self(Arc::new(Places { max, per_client_max, taken: Mutex::new(taken) }))
+        let taken = SlotCounts { count: 0, by_client: HashMap::new(), refusals };
+        Self(Arc::new(SlotTable { max, per_client_max, taken: Mutex::new(taken) }))
     }
 
     /// Takes a slot for an address. If none is free, returns `None` and logs a warning at a limited

@@ -17,7 +17,7 @@ const WELL_KNOWN: &[u8] = b"/.well-known/acme-challenge/";
 /// The only ALPN protocol that an authority offers in a challenge handshake (RFC 8737 §3).
 const ACME_TLS: &[u8] = b"acme-tls/1";
 
-/// Longest token that is looked up, in bytes; authorities send 22 to 43.
+/// Maximum length of a token that is looked up, in bytes; authorities send 22 to 43.
 const TOKEN_BYTES_MAX: usize = 128;
 
 /// Responses by token. Few at a time: one per name of an order.
@@ -26,7 +26,6 @@ type Tokens = HashMap<Box<[u8]>, Arc<str>>;
 /// TLS terms of challenge handshakes, by server name.
 type Handshakes = HashMap<Box<str>, HostTerms>;
 
-/// Pending ACME challenges.
 #[derive(Debug, Default)]
 pub struct Challenges {
     /// Set while any HTTP challenge is pending.

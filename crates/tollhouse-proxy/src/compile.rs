@@ -76,7 +76,7 @@ pub enum Change {
     },
     /// The object has moved within the document. Sent before any change that takes its old place.
     Move { kind: Kind, id: Id },
-    /// The object was deleted.
+    /// Deletion of the object with this id.
     Delete { kind: Kind, id: Id },
     /// A change of a ShenYu object.
     Shenyu(ShenyuChange),
@@ -157,7 +157,7 @@ impl Compiler {
 
     /// Applies `changes` and returns the next complete snapshot.
     pub fn apply(&mut self, changes: impl IntoIterator<Item = Change>) -> Arc<Snapshot> {
-        let mut touched = Touched::default();
+        let mut touched = TouchedObjects::default();
         for change in changes {
             match change {
                 Change::Upsert { kind, id, value, path } => {
@@ -200,7 +200,6 @@ impl Compiler {
         self.problems.iter()
     }
 
-    /// Problems of the ShenYu objects.
     pub fn shenyu_problems(&self) -> &Problems {
         self.shenyu.problems()
     }
@@ -239,7 +238,7 @@ impl Compiler {
 
     /// Removes a route from the matcher and marks it for insertion behind the routes inserted
     /// before it.
-    fn take_out(&mut self, kind: Kind, id: Id, touched: &mut Touched) {
+    fn take_out(&mut self, kind: Kind, id: Id, touched: &mut TouchedObjects) {
         match kind {
             Kind::Route => {
                 self.snapshot.router.remove(&id);
@@ -253,7 +252,12 @@ impl Compiler {
         }
     }
 
-    fn upsert(&mut self, object: Object<'_>, value: Result<Value, Problem>, touched: &mut Touched) {
+    fn upsert(
+        &mut self,
+        object: Object<'_>,
+        value: Result<Value, Problem>,
+        touched: &mut TouchedObjects,
+    ) {
         let key = (object.kind, object.id.clone());
         let problems = match value {
             Ok(value) => {
@@ -270,7 +274,7 @@ impl Compiler {
     }
 
     /// Stores the problems of an object; an empty list clears them.
-    fn note_problems(&mut self, key: (Kind, Id), problems: Problems) {
+    fn note_problems(&mut self, key: ObjectKey, problems: Problems) {
         let before = if problems.is_empty() {
             self.problems.remove(&key)
         } else if self.problems.get(&key) == Some(&problems) {
@@ -336,8 +340,8 @@ impl Compiler {
         }
     }
 
-    /// Plugins of a route: its own first, then those of its plugin config, then of its service. The
-    /// first of each name wins.
+    /// Plugins of a route, then those of its plugin config, then those of its service. Of plugins
+    /// with equal names, the first wins.
     fn chain_of(&self, route: &Route) -> Chain {
         let set = |kind, id: Option<&Id>| self.plugins.get(kind, id?);
         let sets = [
@@ -406,9 +410,12 @@ fn route_spec(entry: &RouteEntry) -> RouteSpec {
     }
 }
 
+/// Kind and id of an object.
+type ObjectKey = (Kind, Id);
+
 /// Objects that a batch of changes touched.
 #[derive(Debug, Default)]
-struct Touched {
+struct TouchedObjects {
     routes: Vec<Id>,
     services: Vec<Id>,
     plugin_configs: Vec<Id>,
@@ -418,7 +425,7 @@ struct Touched {
     stream_routes: Vec<Id>,
 }
 
-impl Touched {
+impl TouchedObjects {
     /// Routes to compile, each once: changed ones in document order, then those that depend on a
     /// changed object.
     fn routes_in_order(self, dependents: &Dependents) -> Vec<Id> {

@@ -20,10 +20,10 @@ pub struct Consumers {
     groups: CowMap<Box<str>, Arc<Chain>>,
 }
 
-/// Look-up key of a credential.
+/// Key by which a request's consumer is found.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Name of the auth plugin.
+    /// Name of the auth plugin that reads the credential.
     pub plugin: &'static str,
     /// Value of the plugin's look-up field, such as the API key.
     pub key: Box<[u8]>,
@@ -67,12 +67,10 @@ impl Consumers {
         self.by_name.values()
     }
 
-    /// Number of consumers.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
 
-    /// Whether no consumer exists.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }

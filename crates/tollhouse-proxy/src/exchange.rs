@@ -35,7 +35,7 @@ pub(crate) struct Exchange<'e> {
     pub state: &'e mut RequestState,
     /// Pump that moves the request body to the node.
     pub body: &'e mut RequestPump,
-    /// Matched route, once found.
+    /// Route that the request matched; `None` before routing.
     pub route: Option<&'e Arc<RouteEntry>>,
     /// Watch on the client's socket; `None` if the connection is shared.
     pub departure: Option<&'e Departure>,
@@ -53,7 +53,7 @@ impl<'e> Exchange<'e> {
         Self { worker, client, state, body, route: None, departure: None }
     }
 
-    /// The same exchange with a route, which may have a shorter lifetime.
+    /// Returns the exchange with a route, which may have a shorter lifetime.
     #[inline]
     pub(crate) fn on_route<'r>(&'r mut self, route: Option<&'r Arc<RouteEntry>>) -> Exchange<'r> {
         Exchange {
@@ -75,7 +75,7 @@ impl Exchange<'_> {
         self.client.request_bytes()
     }
 
-    /// Method of the client's request.
+    /// Method that the client sent.
     #[inline]
     pub(crate) fn client_method(&self) -> &[u8] {
         self.state.head.method.bytes_in(self.request_bytes())
@@ -108,7 +108,7 @@ impl Exchange<'_> {
         self.sent_path()
     }
 
-    /// Query without its `?`.
+    /// Query as sent, without the question mark.
     #[inline]
     pub(crate) fn raw_query(&self) -> Option<&[u8]> {
         self.state.head.parts.query.map(|query| query.bytes_in(self.request_bytes()))
@@ -133,7 +133,7 @@ impl Exchange<'_> {
         self.state.head.origin_form(self.request_bytes())
     }
 
-    /// Client address after real-ip processing.
+    /// Address of the client after real-ip processing.
     #[inline]
     pub(crate) fn client_address(&self) -> IpAddr {
         let reported = self.state.reported_address.as_ref();
@@ -198,8 +198,9 @@ impl Exchange<'_> {
             .is_some_and(|deadline_ms| self.worker.clock.now_ms() >= deadline_ms)
     }
 
-    /// Like [`Self::is_past_call_deadline`], but refreshes the clock first. The node keeps the same
-    /// deadline and may report it before this side's timer fires.
+    /// Whether the call's deadline has passed, like [`Self::is_past_call_deadline`], but refreshes
+    /// the clock first. The node knows the deadline too and may report it before this side's timer
+    /// fires.
     #[cold]
     pub(crate) fn is_past_call_deadline_by_now(&self) -> bool {
         self.state.call_deadline_ms.is_some() && {

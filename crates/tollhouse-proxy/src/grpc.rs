@@ -6,7 +6,7 @@ use std::fmt;
 use tollhouse_http::grpc_status;
 use tollhouse_telemetry::ErrorCode;
 
-/// `Content-Type` of gRPC responses.
+/// Value of `Content-Type` in gRPC responses.
 pub(crate) const CONTENT_TYPE: &str = "application/grpc";
 
 /// gRPC status code of a call.
@@ -16,10 +16,10 @@ pub(crate) struct Status(u8);
 impl Status {
     const DEADLINE_EXCEEDED: Self = Self(4);
     const RESOURCE_EXHAUSTED: Self = Self(8);
-    /// No server is available.
     pub(crate) const UNAVAILABLE: Self = Self(14);
 
-    /// Status for an error of the gateway, or for the HTTP status if the error has none of its own.
+    /// Status for an error of the gateway, or for the HTTP status if no gRPC status is defined for
+    /// the error.
     pub(crate) fn from_code(code: Option<ErrorCode>, status: u16) -> Self {
         match code {
             Some(ErrorCode::DeadlineExceeded) => Self::DEADLINE_EXCEEDED,
@@ -51,7 +51,7 @@ const PREFIX_BYTES: usize = 5;
 #[derive(Debug)]
 pub(crate) struct MessageMeter {
     bytes_max: u64,
-    /// Bytes of an incomplete prefix.
+    /// Bytes of a message prefix that is still incomplete.
     prefix: [u8; PREFIX_BYTES],
     prefix_bytes: usize,
     /// Bytes left in the current message.

@@ -78,9 +78,7 @@ async fn stages(exchange: &mut Exchange<'_>) -> After {
 
 /// Reason why a request was not served.
 enum Failure {
-    /// A stage returned an error.
     Error(GatewayError),
-    /// A stage panicked.
     Panic,
     /// The client left, or its stream ended early; the code tells which.
     Withdrawn(ErrorCode),

@@ -15,7 +15,7 @@ use crate::worker::{Phase, Transport, Worker, WorkerListener, WorkerParts};
 pub(crate) mod accept;
 mod housekeeping;
 
-/// Listening sockets of a core.
+/// Listening sockets that one core accepts from.
 struct Sockets {
     http: Vec<WorkerListener>,
     proxied: Vec<WorkerListener>,
@@ -23,7 +23,7 @@ struct Sockets {
     streams: Vec<StreamListener>,
 }
 
-/// Starts serving an accepted connection.
+/// Function that starts serving an accepted connection.
 type Start = Box<dyn Fn(&Rc<Worker>, TcpStream, SocketAddr)>;
 
 impl Worker {
@@ -90,11 +90,12 @@ impl Worker {
                         tcp::start(worker, options, stream, peer);
                     }),
                 )?,
-                StreamSocket::Udp(socket) => readers.push((socket, (number, options))),
+                StreamSocket::Udp(socket) => readers.push((socket, number, options)),
             }
         }
-        for (socket, listener) in readers {
-            let reading = udp::run(Rc::clone(&self), socket, listener, phase.clone());
+        for (socket, number, options) in readers {
+            let source = udp::Source { socket, number, options };
+            let reading = udp::run(Rc::clone(&self), source, phase.clone());
             acceptors.push(tokio::task::spawn_local(reading));
         }
         let ports = tokio::task::spawn_local(ports::follow(Rc::clone(&self), phase.clone()));

@@ -18,18 +18,17 @@ use tollhouse_stdx::MemoryBudget;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Algorithm of route look-ups.
+    /// Order in which hosts and paths of routes are compared.
     pub router_mode: Mode,
     /// Normalisation of paths before they are matched.
     pub normalize: NormalizeOptions,
     /// Treatment of paths that servers interpret differently, on routes whose plugins judge the
     /// path.
     pub ambiguous_paths: AmbiguousPaths,
-    /// TLS terms of the listeners.
     pub tls: TlsSettings,
     /// Limits on what clients may send and occupy.
     pub limits: Limits,
-    /// Value of the `Server` header.
+    /// Value of the header `Server`.
     pub server: String,
     /// Product name shown on error pages.
     pub brand: Brand,
@@ -45,22 +44,20 @@ pub struct Settings {
     pub on_client_half_close: HalfClose,
     /// Whether all health checks are disabled.
     pub disable_health_checks: bool,
-    /// Longest wait of a request for the first DNS answer of its upstream.
+    /// Maximum wait of a request for the first DNS answer about its upstream.
     pub resolve_timeout: Duration,
-    /// Longest duration of a drain before connections are cut.
+    /// Maximum duration of a drain before connections are cut.
     pub drain_time: Duration,
     /// Settings of TCP connections and datagrams.
     pub streams: StreamSettings,
     /// Peers that may send PROXY protocol headers.
     pub proxy_protocol: ProxyProtocol,
-    /// Settings of ShenYu's objects.
     pub shenyu: ShenyuSettings,
 }
 
-/// Settings of ShenYu's objects.
 #[derive(Debug, Clone, Default)]
 pub struct ShenyuSettings {
-    /// Statuses, timeouts and namespace.
+    /// Statuses, timeouts and namespace of ShenYu's objects.
     pub terms: tollhouse_shenyu_gateway::Terms,
     /// Whether ShenYu's objects are matched before routes.
     pub comes_first: bool,
@@ -76,13 +73,13 @@ pub struct ShenyuSettings {
 /// Limits of TCP connections and datagrams; set under `limits` in the bootstrap file.
 #[derive(Debug, Clone)]
 pub struct StreamSettings {
-    /// Longest time without a byte in either direction.
+    /// Maximum time without a byte in either direction.
     pub idle_time: Duration,
-    /// Longest time without a byte in the remaining direction, after the other has ended.
+    /// Maximum time without a byte in the remaining direction, after the other has ended.
     pub half_closed_time: Duration,
-    /// Longest wait for first bytes that the gateway reads itself: a TLS hello, an MQTT CONNECT.
+    /// Maximum wait for first bytes that the gateway reads itself: a TLS hello, an MQTT CONNECT.
     pub first_bytes_time: Duration,
-    /// Longest time without a datagram in either direction before a UDP session ends.
+    /// Maximum time without a datagram in either direction before a UDP session ends.
     pub udp_idle_time: Duration,
     /// Maximum number of UDP sessions per worker.
     pub udp_sessions_per_worker: usize,
@@ -122,10 +119,9 @@ impl Default for ProxyProtocol {
     }
 }
 
-/// TLS terms of the listeners.
 #[derive(Debug, Clone, Default)]
 pub struct TlsSettings {
-    /// Algorithms, versions and session tickets.
+    /// TLS algorithms, versions and session tickets.
     pub terms: ServerTerms,
     /// Server name assumed for clients that send none, in lower case.
     pub fallback_sni: Option<String>,
@@ -135,23 +131,22 @@ pub struct TlsSettings {
 /// which documents its default and reason.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Limits of a request head.
     pub head: HeadLimits,
-    /// Longest request body in bytes; `u64::MAX` means unlimited.
+    /// Maximum length of a request body in bytes; `u64::MAX` means unlimited.
     pub body_bytes: u64,
-    /// Longest gRPC message in bytes; `None` means unlimited.
+    /// Maximum length of a gRPC message in bytes; `None` means unlimited.
     pub grpc_message_bytes: Option<u64>,
-    /// Longest body read into memory for `post_arg` variables, in bytes.
+    /// Maximum length of a body read into memory for `post_arg` variables, in bytes.
     pub post_args_bytes: usize,
     /// Memory budget of the whole process for bodies that are held in memory.
     pub memory: Arc<MemoryBudget>,
-    /// Longest time from the first byte of a head to its end.
+    /// Maximum time from the first byte of a head to its end.
     pub header_read_time: Duration,
-    /// Longest time between two requests on a connection.
+    /// Maximum time between two requests on a connection.
     pub idle_time: Duration,
-    /// Longest time between two reads of a request body.
+    /// Maximum time between two reads of a request body.
     pub body_read_time: Duration,
-    /// Longest time between two writes of a response.
+    /// Maximum time between two writes of a response.
     pub send_time: Duration,
     /// Maximum number of requests per connection.
     pub requests_per_connection: u64,
@@ -165,13 +160,13 @@ pub struct Limits {
     pub connections_per_address: usize,
     /// Connections per worker that have not sent a complete ClientHello.
     pub silent_connections_per_worker: usize,
-    /// The same per client address.
+    /// Maximum number of connections per client address without a complete first TLS message.
     pub silent_connections_per_address: usize,
     /// Concurrent TLS handshakes per worker, counted from the complete ClientHello.
     pub handshakes_per_worker: i64,
-    /// Longest time from the accept to the end of the TLS handshake.
+    /// Maximum time from the accept to the end of the TLS handshake.
     pub handshake_time: Duration,
-    /// Longest ClientHello in bytes.
+    /// Maximum length of a ClientHello in bytes.
     pub client_hello_bytes: usize,
 }
 
@@ -195,8 +190,8 @@ pub const RESPONSE_HEAD: HeadLimits =
 /// (102), for an hour. One that sends more is not making progress.
 pub const INTERIM_RESPONSES_MAX: u32 = 1000;
 
-/// Longest time for which a closing connection is read, so that a client that still sends sees the
-/// response instead of a reset.
+/// Maximum time for which a closing connection is read, so that a client that still sends sees the
+/// response and no reset.
 pub const LINGER_TIME: Duration = Duration::from_secs(2);
 
 /// Time for which idle connections are kept during a drain, so that a request already on its way is

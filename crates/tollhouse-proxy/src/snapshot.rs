@@ -38,15 +38,12 @@ pub struct Snapshot {
     /// Upstream objects by slot, so that a change of one does not touch the routes that reference
     /// it.
     pub upstreams: CowVec<Option<Arc<UpstreamEntry>>>,
-    /// Plugins of all global rules.
+    /// Plugins of all global rules, merged.
     pub globals: Arc<Chain>,
-    /// Consumers and credentials.
     pub consumers: Consumers,
-    /// Certificates by server name.
     pub certificates: Certificates,
     /// Body variables that the configuration uses.
     pub body_variables: Arc<[Variable]>,
-    /// Stream routes.
     pub streams: StreamTable,
     /// ShenYu's objects; `None` if none are in effect.
     pub shenyu: Option<Arc<ShenyuTable>>,
@@ -65,7 +62,7 @@ impl Snapshot {
 #[repr(C, align(64))]
 pub struct RouteEntry {
     pub id: Id,
-    /// Upstream of its requests.
+    /// Upstream of the route's requests.
     pub target: Target,
     /// Plugins of the route, in the order in which they run.
     pub chain: Chain,
@@ -75,7 +72,6 @@ pub struct RouteEntry {
     pub number: u32,
     /// Whether WebSocket upgrades are passed on.
     pub websocket: bool,
-    /// The route as configured.
     pub route: Arc<Route>,
 }
 
@@ -135,15 +131,14 @@ impl RouteEntry {
 /// A reference to an object by its id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Reference<T> {
-    /// No id is configured.
     #[default]
     Unnamed,
-    /// The object does not exist.
+    /// The object with the configured id does not exist.
     Missing,
     Found(T),
 }
 
-/// Destination of a route's requests.
+/// Upstream of a route, or none.
 #[derive(Debug, Clone)]
 pub enum Target {
     /// No upstream: requests are answered by plugins or refused.
@@ -153,15 +148,15 @@ pub enum Target {
     Slot(u32),
 }
 
-/// Publishes snapshots to all cores.
+/// Latest snapshot, which all cores read.
 #[derive(Debug)]
 pub struct SnapshotCell {
     current: ArcSwap<Snapshot>,
     generation: AtomicU64,
     /// Placed beside the generation, which every request reads.
     challenges: Challenges,
-    /// Earlier snapshots that are still referenced. The publisher frees them, so that the core of
-    /// the last request does not pay for it.
+    /// Earlier snapshots that are still referenced. The publisher frees them, so that the core with
+    /// the last request does not spend time on that.
     retired: Mutex<Vec<Arc<Snapshot>>>,
 }
 
@@ -207,7 +202,6 @@ impl SnapshotCell {
         &self.challenges
     }
 
-    /// Latest snapshot.
     pub fn load(&self) -> Arc<Snapshot> {
         self.current.load_full()
     }

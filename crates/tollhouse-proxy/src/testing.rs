@@ -24,7 +24,7 @@ impl resolve::Source for NoNames {
     }
 }
 
-/// Default settings without trusted addresses.
+/// Default settings, without trusted addresses.
 pub(crate) fn settings() -> Settings {
     Settings {
         router_mode: Mode::HostUri,

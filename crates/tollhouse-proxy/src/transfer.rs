@@ -19,11 +19,8 @@ use crate::connection::link::Link;
 /// Both sides of an exchange, and the buffer pool.
 #[derive(Debug)]
 pub(crate) struct Sides<'a> {
-    /// Link to the client.
     pub downstream: &'a mut Link,
-    /// Link to the node.
     pub upstream: &'a mut Link,
-    /// Buffer pool of the core.
     pub buffers: &'a BufferPool,
 }
 

@@ -51,7 +51,6 @@ const ACCEPT_FAILURE_INTERVAL: Duration = Duration::from_secs(10);
 /// Phase that the control side requests of every core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Accept and serve connections.
     Serving,
     /// Accept no new connections, finish open requests, then end.
     Draining,
@@ -62,21 +61,16 @@ pub enum Phase {
 /// Parts that a core is created from.
 #[derive(Debug)]
 pub struct WorkerParts {
-    /// Settings of the data plane.
     pub settings: Arc<Settings>,
-    /// Source of configuration snapshots.
     pub snapshots: Arc<SnapshotCell>,
-    /// HTTP listeners.
     pub listeners: Vec<WorkerListener>,
     /// HTTP listeners whose connections begin with a PROXY protocol header.
     pub proxied_listeners: Vec<WorkerListener>,
     /// Unix sockets, for HTTP in clear text.
     pub unix_listeners: Vec<UnixListener>,
-    /// Listeners for stream routes.
     pub stream_listeners: Vec<StreamListener>,
-    /// Current phase.
     pub phase: watch::Receiver<Phase>,
-    /// Metrics; the core gets its own block of counters.
+    /// Metrics of the process; the core gets a separate block of counters.
     pub metrics: Arc<Metrics>,
     /// The core's access log; `None` if disabled.
     pub log: Option<CoreLog>,
@@ -90,46 +84,39 @@ pub struct WorkerListener {
     pub transport: Transport,
 }
 
-/// Transport of a listener's connections.
+/// Transport of a listener's connections: HTTP with or without TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// HTTP over TCP.
     Plain,
-    /// HTTP over TLS.
     Tls,
 }
 
-/// State of one core.
+/// State of one core, which all its connections share.
 #[derive(Debug)]
 pub struct Worker {
-    /// Settings of the data plane.
     pub settings: Arc<Settings>,
-    /// View of the current configuration.
+    /// View of the snapshot in service.
     pub snapshot: SnapshotView,
-    /// Clock with millisecond resolution.
     pub clock: CoarseClock,
-    /// Timer wheel of all deadlines.
+    /// Timer wheel for the deadlines of all connections.
     pub wheel: Wheel,
-    /// Pool of unused read buffers.
+    /// Read buffers that wait for reuse.
     pub(crate) buffers: BufferPool,
-    /// Idle connections to nodes.
     pub pools: Pools,
     /// HTTP/2 connections to nodes, which requests share.
     pub(crate) node_connections: NodeConnections,
-    /// Cancelled requests of HTTP/2 clients.
+    /// Number of requests that HTTP/2 clients cancelled, by address.
     pub(crate) cancellations: Cancellations,
     /// Kernel pipes for long TCP transfers.
     pub(crate) pipes: PipePool,
-    /// UDP sessions.
     pub(crate) sessions: Sessions,
-    /// Counters of the core.
     pub metrics: Rc<CoreHandle>,
-    /// Access log; `None` if disabled.
+    /// Access log of the core; `None` if disabled.
     pub log: Option<CoreLog>,
     /// `Date` and `Server` lines, and the second for which they were written.
     server_lines: RefCell<ServerLines>,
     server_lines_second: Cell<u64>,
-    /// Log of failed requests.
+    /// Log lines about failed requests, limited in rate.
     pub(crate) failures: Failures,
     /// Earliest time at which the next successful request is kept as a sample.
     pub(crate) next_sample_ms: Cell<u64>,

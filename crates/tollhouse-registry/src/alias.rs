@@ -10,12 +10,12 @@ use crate::revision::Revision;
 /// under it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alias {
-    /// Id of 32 hex digits.
+    /// Id of the alias, 32 hex digits.
     pub id: String,
     pub key: ServiceKey,
     /// Service that the alias resolves to.
     pub target: ServiceKey,
-    /// Free text for operators.
+    /// Comment for operators, any text.
     pub comment: String,
     pub owners: String,
     pub metadata: Metadata,
@@ -23,6 +23,6 @@ pub struct Alias {
     pub created_at: u64,
     /// Time of the last change, in seconds of Unix time.
     pub modified_at: u64,
-    /// Differs after every change.
+    /// Revision of the alias, which differs after every change.
     pub revision: Revision,
 }

@@ -1,5 +1,5 @@
-//! Validation of names, lengths and numbers. Checks run in the order of Polaris, so that the same
-//! invalid request gets the same error code.
+//! Validation of names, lengths and numbers. Checks run in the order of Polaris, so that an invalid
+//! request gets Polaris' error code.
 
 use crate::command::{DetailsChange, NewContract, NewInstance, ServiceChange};
 use crate::instance::{Location, Metadata};

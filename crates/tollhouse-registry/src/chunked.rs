@@ -15,7 +15,7 @@ pub const CHUNK_OBJECTS: usize = 64;
 #[derive(Debug)]
 pub struct Chunk<T> {
     objects: Vec<Arc<T>>,
-    /// Encoded form of all objects.
+    /// Encoding of all objects of the chunk.
     pub encoded: Encoded,
     /// Encoded form of those objects that a dialect selects.
     pub selected: Encoded,
@@ -45,7 +45,6 @@ impl<T> Chunked<T> {
         Self { chunks: CowVec::new(), len: 0 }
     }
 
-    /// Number of objects.
     pub fn len(&self) -> u32 {
         self.len
     }

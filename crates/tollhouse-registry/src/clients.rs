@@ -17,7 +17,7 @@ use crate::limits::{
 /// Clients removed under one lock, so that a concurrent report waits for microseconds only.
 const SWEPT_AT_ONCE: usize = 256;
 
-/// Last report of a client.
+/// Report that a client sent about itself last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
     pub id: Arc<str>,
@@ -75,7 +75,7 @@ impl Clients {
         self.version().values().filter(|client| !client.is_silent(now_ms)).count()
     }
 
-    /// Removes all silent clients.
+    /// Removes the clients that have not reported for too long.
     pub(crate) fn sweep(&self, now_ms: u64) {
         let version = self.version();
         let silent: Vec<&Arc<str>> = version

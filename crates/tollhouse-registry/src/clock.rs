@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Source of the current time.
+/// Clock of the registry: the system's, or a manual one for tests.
 #[derive(Debug, Clone)]
 pub enum Clock {
     /// System time: the wall clock at the start plus the monotonic time since, so that a step of
     /// the wall clock expires no instance.
     System {
-        /// Monotonic time of creation.
         started: Instant,
         /// Wall clock at creation, in milliseconds of Unix time.
         started_unix_ms: u64,

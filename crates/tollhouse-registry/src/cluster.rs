@@ -27,7 +27,7 @@ use tollhouse_stdx::Random;
 use tollhouse_store::{BoxFuture, LeaseId};
 
 use evidence::Evidence;
-use rounds::Heard;
+use rounds::HeardInstances;
 
 /// Prefix of the keys that prove which cluster a store belongs to; the code that opens the store
 /// writes them.
@@ -54,10 +54,10 @@ impl std::str::FromStr for NodeId {
 /// Settings of a node that shares its registry with others.
 #[derive(Clone)]
 pub struct ClusterOptions {
-    /// Name of this node, for operators. At the start, a member of the same name is taken for a
-    /// dead process and removed.
+    /// Name of this node, for operators. At the start, an existing member with this name is taken
+    /// for a dead process and removed.
     pub name: Box<str>,
-    /// Whether a process of the same name still serves and will end its membership itself.
+    /// Whether an earlier process with this name still serves and will end its membership itself.
     pub has_predecessor: bool,
     /// A faster way for heartbeats than the store.
     pub channel: Option<Arc<dyn BeatChannel>>,
@@ -75,13 +75,12 @@ impl fmt::Debug for ClusterOptions {
 /// Channel that carries rounds of heartbeats from each node to all others. It need not be durable:
 /// gaps in the numbers of rounds show what was lost, and rounds that it refuses go over the store.
 pub trait BeatChannel: Send + Sync {
-    /// Interval between two rounds.
     fn interval(&self) -> Duration;
 
     /// Sends a round; on return the other nodes can read it.
     ///
     /// # Errors
-    /// If the channel fails. The round may have been sent all the same.
+    /// If the channel fails. The round may have been sent nevertheless.
     fn send<'a>(&'a self, node: NodeId, round: &'a [u8]) -> BoxFuture<'a, Result<(), String>>;
 
     /// Returns the rounds that these nodes have sent since the last call, those of each node in
@@ -99,16 +98,15 @@ pub trait BeatChannel: Send + Sync {
 pub(crate) struct Cluster {
     pub(crate) options: ClusterOptions,
     /// Heartbeats received here that were not sent to the other nodes yet.
-    pub(crate) heard: Heard,
+    pub(crate) heard: HeardInstances,
     pub(crate) evidence: Evidence,
     /// Set while any instance may expire, so that the other nodes wait for this node's rounds.
     pub(crate) is_awaited: AtomicBool,
-    /// Current members and their names.
+    /// Names of the current members.
     members: Mutex<BTreeMap<NodeId, Box<str>>>,
     numbers: Mutex<Random>,
 }
 
-/// A node of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// Id of the node, new for each process.
@@ -135,7 +133,7 @@ impl Cluster {
     pub(crate) fn new(options: ClusterOptions, seed: u64) -> Arc<Self> {
         Arc::new(Self {
             options,
-            heard: Heard::default(),
+            heard: HeardInstances::default(),
             evidence: Evidence::default(),
             is_awaited: AtomicBool::new(false),
             members: Mutex::default(),
@@ -158,7 +156,6 @@ impl Cluster {
         *self.members.lock().unwrap_or_else(PoisonError::into_inner) = members;
     }
 
-    /// Returns the current members.
     pub(crate) fn members(&self) -> Vec<Member> {
         let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
         let own = self.node();

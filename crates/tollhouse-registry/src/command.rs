@@ -19,14 +19,14 @@ use crate::transfer::{Effect, Object};
 /// A requested change of the registry.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// Registers an instance or replaces the instance of the same id. Creates namespace and service
-    /// if missing.
+    /// Registers an instance, or replaces an existing instance with this id. Creates namespace and
+    /// service if missing.
     Register(Box<NewInstance>),
     /// Removes an instance; an unknown id is not an error.
     Deregister(Arc<str>),
     /// Changes an existing instance.
     UpdateInstance(Arc<str>, Box<InstanceChange>),
-    /// Applies one change to many existing instances, to all of them or to none.
+    /// Applies one change to many existing instances: to all, or to none if one cannot be changed.
     UpdateInstances(Vec<Arc<str>>, Box<InstanceChange>),
     CreateNamespace(Arc<str>, NamespaceChange),
     UpdateNamespace(Arc<str>, NamespaceChange),
@@ -41,15 +41,15 @@ pub enum Command {
     UpdateAlias(ServiceKey, Box<AliasChange>),
     DeleteAlias(ServiceKey),
     CreateRule(Box<NewRule>),
-    /// Replaces the rule of the same kind and id.
+    /// Replaces the existing rule with this kind and id.
     UpdateRule(Box<NewRule>),
     /// Enables or disables a rule.
     EnableRule(RuleKind, Arc<str>, bool),
     DeleteRule(RuleKind, Arc<str>),
     PutContract(Box<NewContract>),
     DeleteContract(Arc<str>),
-    /// Stores an object of another registry unchanged, in place of the object of the same name
-    /// here.
+    /// Stores an object of another registry unchanged, in place of an existing object with its
+    /// name.
     Put(Object),
 }
 
@@ -82,26 +82,18 @@ impl Command {
     }
 }
 
-/// Result of a successful command.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// The instance after the command.
     Instance(Arc<Instance>),
     /// The changed instances after the command.
     Instances(Vec<Arc<Instance>>),
     /// The removed instance; `None` if the id was unknown.
     Deregistered(Option<Arc<Instance>>),
-    /// The namespace after the command.
     Namespace(Arc<Namespace>),
-    /// The service after the command.
     Service(Arc<Service>),
-    /// The alias after the command.
     Alias(Arc<Alias>),
-    /// The rule after the command.
     Rule(Arc<Rule>),
-    /// The contract after the command.
     Contract(Arc<Contract>),
-    /// An object was deleted.
     Deleted,
     /// An object of another registry was stored, or found equal.
     Put(Effect),
@@ -115,7 +107,7 @@ pub struct NewInstance {
     pub namespace: Box<str>,
     /// Host name or address; surrounding blanks are removed.
     pub host: Box<str>,
-    /// Port; `None` is refused.
+    /// Port of the instance; `None` is refused.
     pub port: Option<u32>,
     /// Id of the virtual private cloud; may be empty.
     pub vpc_id: Box<str>,
@@ -130,7 +122,7 @@ pub struct NewInstance {
     /// Interval between heartbeats in seconds; a value out of range becomes 5. `None` disables the
     /// health check.
     pub ttl_seconds: Option<u32>,
-    /// Initial health; healthy by default.
+    /// Health at registration; healthy by default.
     pub healthy: Option<bool>,
     /// Isolation. `None` keeps the current value; a new instance is not isolated.
     pub isolated: Option<bool>,
@@ -138,20 +130,20 @@ pub struct NewInstance {
     pub metadata: Metadata,
     /// Number of pairs sent, duplicate keys included.
     pub metadata_pairs: usize,
-    /// Logic set; may be empty.
+    /// Name of the logic set; may be empty.
     pub logic_set: Box<str>,
     /// Encoded fields of a newer protocol version, stored unchanged.
     pub unknown: Bytes,
 }
 
-/// Changed fields of an instance.
+/// Fields of an instance to change; `None` keeps the current value.
 #[derive(Debug, Clone, Default)]
 pub struct InstanceChange {
     pub protocol: Option<Box<str>>,
     pub version: Option<Box<str>>,
     /// Stored for clients; the registry does not use it.
     pub priority: Option<u32>,
-    /// Relative share of traffic.
+    /// Share of traffic, relative to other instances.
     pub weight: Option<u32>,
     /// Health check: `Some(seconds)` enables it with this interval between heartbeats, `Some(None)`
     /// disables it.
@@ -160,52 +152,49 @@ pub struct InstanceChange {
     /// Whether the instance gets no traffic.
     pub isolated: Option<bool>,
     pub location: Option<Location>,
-    /// Replaces all pairs.
+    /// Metadata that replaces all existing pairs.
     pub metadata: Option<Metadata>,
     pub logic_set: Option<Box<str>>,
 }
 
-/// Changed fields of a namespace.
+/// Fields of a namespace to change; `None` keeps the current value.
 #[derive(Debug, Clone, Default)]
 pub struct NamespaceChange {
-    /// Free text for operators.
     pub comment: Option<String>,
     pub owners: Option<String>,
-    /// Replaces all pairs.
+    /// Metadata that replaces all existing pairs.
     pub metadata: Option<Metadata>,
     /// Namespaces that see the services of this one.
     pub export_to: Option<Vec<String>>,
-    /// Token of 32 hex digits.
+    /// Access token, 32 hex digits.
     pub token: Option<String>,
 }
 
-/// Changed fields of a service.
+/// Fields of a service to change; `None` keeps the current value.
 #[derive(Debug, Clone, Default)]
 pub struct ServiceChange {
-    /// Replaces all pairs.
+    /// Metadata that replaces all existing pairs.
     pub metadata: Option<Metadata>,
     pub details: DetailsChange,
-    /// Token of 32 hex digits.
+    /// Access token, 32 hex digits.
     pub token: Option<String>,
 }
 
 /// Changed descriptive fields of a service.
 #[derive(Debug, Clone, Default)]
 pub struct DetailsChange {
-    /// Ports, as free text.
+    /// Ports of the service, any text.
     pub ports: Option<String>,
     /// Business unit that the service belongs to.
     pub business: Option<String>,
-    /// Department that runs the service.
     pub department: Option<String>,
     /// Three levels of an inventory (CMDB).
     pub cmdb_mod: [Option<String>; 3],
-    /// Free text for operators.
     pub comment: Option<String>,
     pub owners: Option<String>,
     /// Id of the platform that created the service.
     pub platform_id: Option<String>,
-    /// Namespaces that see the service.
+    /// Namespaces whose clients may see the service.
     pub export_to: Option<Vec<String>>,
 }
 
@@ -225,15 +214,14 @@ impl From<ServiceDetails> for DetailsChange {
     }
 }
 
-/// Changed fields of an alias.
+/// Fields of an alias to change; `None` keeps the current value.
 #[derive(Debug, Clone, Default)]
 pub struct AliasChange {
     /// Service that the alias resolves to.
     pub target: Option<ServiceKey>,
-    /// Free text for operators.
     pub comment: Option<String>,
     pub owners: Option<String>,
-    /// Replaces all pairs.
+    /// Metadata that replaces all existing pairs.
     pub metadata: Option<Metadata>,
 }
 
@@ -243,7 +231,7 @@ pub struct NewRule {
     pub kind: RuleKind,
     /// Id; if empty, the registry creates one of 32 hex digits.
     pub id: Arc<str>,
-    /// Name for operators.
+    /// Name of the rule, for operators.
     pub name: Box<str>,
     /// Namespace under which the rule is listed.
     pub namespace: Box<str>,
@@ -264,9 +252,9 @@ pub struct NewContract {
     pub service: ServiceKey,
     /// Type of contract, as Polaris calls it.
     pub kind: Box<str>,
-    /// Protocol of the interfaces.
+    /// Protocol of the contract's interfaces.
     pub protocol: Box<str>,
-    /// Version of the service.
+    /// Version of the contract's service.
     pub version: Box<str>,
     /// Revision of the contract that this one was made from; it replaces no other. `None` replaces any.
     pub over: Option<Revision>,

@@ -16,15 +16,15 @@ pub struct Contract {
     pub service: ServiceKey,
     /// Type of contract, as Polaris calls it.
     pub kind: Box<str>,
-    /// Protocol of the interfaces.
+    /// Protocol of the contract's interfaces.
     pub protocol: Box<str>,
-    /// Version of the service.
+    /// Version of the contract's service.
     pub version: Box<str>,
     /// Creation time, in seconds of Unix time.
     pub created_at: u64,
     /// Time of the last change, in seconds of Unix time.
     pub modified_at: u64,
-    /// Differs after every change.
+    /// Revision of the contract, which differs after every change.
     pub revision: Revision,
     /// The contract, encoded by the dialect.
     #[serde(with = "crate::base64_bytes")]

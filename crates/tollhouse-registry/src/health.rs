@@ -30,7 +30,7 @@ use losses::Losses;
 use pauses::Pauses;
 pub(crate) use wheel::Wheel;
 
-/// A change of health.
+/// Change of an instance's health, to be committed.
 #[derive(Debug, Clone)]
 pub(crate) enum Transition {
     /// The instance sent no heartbeat in time.
@@ -59,11 +59,11 @@ pub(crate) struct Health {
     /// Mass expiry threshold of services that set none; 0 disables mass expiry.
     default_threshold: f64,
     /// Silent instances kept by mass expiry, by service.
-    kept: HashMap<ServiceKey, Kept>,
+    kept: HashMap<ServiceKey, MassExpiryState>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct MassExpiryState {
     since_ms: u64,
     ids: HashSet<Arc<str>>,
 }
@@ -276,7 +276,7 @@ impl Health {
     fn keep(&mut self, state: &mut State, instance: &Instance, now_ms: u64) {
         let kept = self.kept.entry(instance.service.clone()).or_insert_with(|| {
             tracing::warn!(service = %instance.service, "mass expiry: silent instances are kept");
-            Kept { since_ms: now_ms, ids: HashSet::new() }
+            MassExpiryState { since_ms: now_ms, ids: HashSet::new() }
         });
         kept.ids.insert(Arc::clone(&instance.id));
         let expiry = MassExpiry {

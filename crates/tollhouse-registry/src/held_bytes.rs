@@ -30,7 +30,7 @@ macro_rules! instance_texts_bytes {
 }
 use instance_texts_bytes;
 
-pub(crate) trait HeldBytes {
+pub(crate) trait MemorySize {
     /// Returns the estimated size in bytes.
     fn held_bytes(&self) -> usize;
 }
@@ -38,7 +38,7 @@ pub(crate) trait HeldBytes {
 /// Classes of objects with separate bounds, so that registrations of unknown clients cannot use up
 /// the memory of rules and contracts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Share {
+pub(crate) enum MemoryClass {
     Registrations,
     Rules,
     Contracts,
@@ -46,12 +46,12 @@ pub(crate) enum Share {
 
 /// Bytes in use per share, and the total bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct MemoryUse {
     bytes: [usize; 3],
     max: usize,
 }
 
-impl Held {
+impl MemoryUse {
     /// An empty account with this bound in bytes.
     pub(crate) fn at_most(max: usize) -> Self {
         Self { bytes: [0; 3], max }
@@ -64,11 +64,16 @@ impl Held {
 
     /// Refuses a replacement that would exceed the share's bound. A replacement that is not larger
     /// is always accepted.
-    pub(crate) fn check(&self, share: Share, before: usize, after: usize) -> Result<(), Refusal> {
+    pub(crate) fn check(
+        &self,
+        share: MemoryClass,
+        before: usize,
+        after: usize,
+    ) -> Result<(), Refusal> {
         let (what, max) = match share {
-            Share::Registrations => ("services and instances", self.max / 4 * 3),
-            Share::Rules => ("rules", self.max / 8),
-            Share::Contracts => ("service contracts", self.max / 8),
+            MemoryClass::Registrations => ("services and instances", self.max / 4 * 3),
+            MemoryClass::Rules => ("rules", self.max / 8),
+            MemoryClass::Contracts => ("service contracts", self.max / 8),
         };
         let held = self.bytes[share as usize];
         // A smaller object is accepted even if the bound was lowered below the bytes in use.
@@ -79,7 +84,7 @@ impl Held {
     }
 
     /// Replaces the size of an object in its share.
-    pub(crate) fn replace(&mut self, share: Share, before: usize, after: usize) {
+    pub(crate) fn replace(&mut self, share: MemoryClass, before: usize, after: usize) {
         let held = &mut self.bytes[share as usize];
         debug_assert!(*held >= before, "what goes was counted when it came");
         *held = held.saturating_sub(before).saturating_add(after);
@@ -104,15 +109,15 @@ mod tests {
 
     #[test]
     fn shares_are_bounded_apart_and_what_shrinks_is_taken() {
-        let mut held = Held::at_most(8_000);
-        assert_eq!(held.check(Share::Contracts, 0, 1_000), Ok(()));
-        held.replace(Share::Contracts, 0, 1_000);
-        let refused = held.check(Share::Contracts, 0, 1);
+        let mut held = MemoryUse::at_most(8_000);
+        assert_eq!(held.check(MemoryClass::Contracts, 0, 1_000), Ok(()));
+        held.replace(MemoryClass::Contracts, 0, 1_000);
+        let refused = held.check(MemoryClass::Contracts, 0, 1);
         assert_eq!(refused, Err(Refusal::OutOfMemory { what: "service contracts", max: 1_000 }));
-        assert_eq!(held.check(Share::Contracts, 1_000, 900), Ok(()));
-        assert_eq!(held.check(Share::Registrations, 0, 6_000), Ok(()));
-        assert!(held.check(Share::Registrations, 0, 6_001).is_err());
-        held.replace(Share::Contracts, 1_000, 0);
+        assert_eq!(held.check(MemoryClass::Contracts, 1_000, 900), Ok(()));
+        assert_eq!(held.check(MemoryClass::Registrations, 0, 6_000), Ok(()));
+        assert!(held.check(MemoryClass::Registrations, 0, 6_001).is_err());
+        held.replace(MemoryClass::Contracts, 1_000, 0);
         assert_eq!(held.bytes(), 0);
     }
 }

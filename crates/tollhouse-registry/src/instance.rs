@@ -18,9 +18,8 @@ pub struct Instance {
     /// Id: given by the client, or derived by the dialect from its address.
     pub id: Arc<str>,
     pub service: ServiceKey,
-    /// Host name or address.
     pub host: Box<str>,
-    /// Port; 0 is valid.
+    /// Port of the instance; 0 is valid.
     pub port: u16,
     /// Id of the virtual private cloud; may be empty.
     pub vpc_id: Box<str>,
@@ -40,13 +39,13 @@ pub struct Instance {
     /// Location; `None` if the client gave none.
     pub location: Option<Location>,
     pub metadata: Metadata,
-    /// Logic set; may be empty.
+    /// Name of the logic set; may be empty.
     pub logic_set: Box<str>,
     /// Registration time, in seconds of Unix time.
     pub created_at: u64,
     /// Time of the last change, changes of health included, in seconds of Unix time.
     pub modified_at: u64,
-    /// Differs after every change.
+    /// Revision of the instance, which differs after every change.
     pub revision: Revision,
     /// Set while the instance is unhealthy because it fell silent: the time of its last heartbeat
     /// in seconds of Unix time, 0 if there was no heartbeat.
@@ -65,13 +64,13 @@ pub struct Location {
     pub campus: Box<str>,
 }
 
-/// Durable form of an instance. Times and revision are included, so that a revision means the same
-/// after a restart. Heartbeats are not: after a restart a healthy instance gets a full expiry time.
+/// Form of an instance in the store. It includes times and revision, so that a revision has equal
+/// meaning after a restart. Heartbeats are left out: after a restart a healthy instance gets a full
+/// expiry time.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StoredInstance {
     pub id: Arc<str>,
     pub service: ServiceKey,
-    /// Host name or address.
     pub host: Box<str>,
     pub port: u16,
     /// Id of the virtual private cloud; may be empty.
@@ -86,7 +85,7 @@ pub struct StoredInstance {
     /// Stored for clients; the registry does not use it.
     #[serde(default)]
     pub priority: u32,
-    /// Relative share of traffic.
+    /// Share of traffic, relative to other instances.
     pub weight: u16,
     /// Interval between heartbeats in seconds; `None` if health is not checked.
     pub ttl_seconds: Option<u8>,
@@ -95,16 +94,16 @@ pub struct StoredInstance {
     pub isolated: bool,
     pub location: Option<Location>,
     pub metadata: Metadata,
-    /// Logic set; may be empty.
+    /// Name of the logic set; may be empty.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub logic_set: Box<str>,
     /// Registration time, in seconds of Unix time.
     pub created_at: u64,
     /// Time of the last change, in seconds of Unix time.
     pub modified_at: u64,
-    /// Differs after every change.
+    /// Revision of the instance, which differs after every change.
     pub revision: Revision,
-    /// See [`Instance::expired_after_beat`].
+    /// Value of [`Instance::expired_after_beat`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired_after_beat: Option<u64>,
     /// Encoded fields of a newer protocol version, stored unchanged.
@@ -114,28 +113,28 @@ pub struct StoredInstance {
 
 impl StoredInstance {
     pub(crate) fn from_instance(instance: &Instance) -> Self {
-        let kept = instance.clone();
+        let copy = instance.clone();
         Self {
-            id: kept.id,
-            service: kept.service,
-            host: kept.host,
-            port: kept.port,
-            vpc_id: kept.vpc_id,
-            protocol: kept.protocol,
-            version: kept.version,
-            priority: kept.priority,
-            weight: kept.weight,
-            ttl_seconds: kept.ttl_seconds,
-            healthy: kept.healthy,
-            isolated: kept.isolated,
-            location: kept.location,
-            metadata: kept.metadata,
-            logic_set: kept.logic_set,
-            created_at: kept.created_at,
-            modified_at: kept.modified_at,
-            revision: kept.revision,
-            expired_after_beat: kept.expired_after_beat,
-            unknown: kept.unknown,
+            id: copy.id,
+            service: copy.service,
+            host: copy.host,
+            port: copy.port,
+            vpc_id: copy.vpc_id,
+            protocol: copy.protocol,
+            version: copy.version,
+            priority: copy.priority,
+            weight: copy.weight,
+            ttl_seconds: copy.ttl_seconds,
+            healthy: copy.healthy,
+            isolated: copy.isolated,
+            location: copy.location,
+            metadata: copy.metadata,
+            logic_set: copy.logic_set,
+            created_at: copy.created_at,
+            modified_at: copy.modified_at,
+            revision: copy.revision,
+            expired_after_beat: copy.expired_after_beat,
+            unknown: copy.unknown,
         }
     }
 
@@ -143,7 +142,7 @@ impl StoredInstance {
         &self.id
     }
 
-    /// Converts to an instance; the pulse must have the same id.
+    /// Converts to an instance; the ids of instance and pulse must be equal.
     pub(crate) fn with_pulse(self, pulse: Arc<Pulse>) -> Instance {
         Instance {
             id: Arc::clone(pulse.id()),

@@ -49,9 +49,9 @@ pub(crate) struct Journal {
 /// Conditions on which the commit depends.
 #[derive(Debug, Default)]
 struct Guards {
-    /// Keys that must not exist.
+    /// Keys that the commit requires to be absent.
     absent: HashSet<Box<str>>,
-    /// Keys that must exist.
+    /// Keys that the commit requires to exist.
     present: HashSet<Box<str>>,
     /// Keys that must not have changed, because this journal overwrites or deletes them.
     unchanged: Vec<Box<str>>,

@@ -40,8 +40,8 @@ use cleaner::Cleaner;
 use committer::Committer;
 use group::Group;
 use health_owner::HealthOwner;
-use log::Log;
-use session::Session;
+use log::{Log, StateOptions};
+use session::{LocalMember, Session};
 
 use crate::clock::{Clock, milliseconds};
 use crate::cluster::{Cluster, ClusterOptions};
@@ -52,7 +52,6 @@ use crate::limits::{CLIENTS_SWEEP_INTERVAL, COMMANDS_BATCHED_MAX, HEALTH_TICK, S
 use crate::registry::{Registry, Request, Shared};
 use crate::state::State;
 
-/// Settings of a registry.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Default mass expiry threshold, from 0 to 1: silent instances of a service are kept while its
@@ -82,7 +81,8 @@ impl Default for Options {
     }
 }
 
-/// The keeper; see the module. [`Self::run`] must be polled for commands to be answered.
+/// Owner of the registry: the single future that makes all changes; see the module. [`Self::run`]
+/// must be polled for commands to be answered.
 pub struct Keeper {
     shared: Arc<Shared>,
     requests: mpsc::Receiver<Request>,
@@ -114,17 +114,21 @@ impl Keeper {
     ) -> Result<(Self, Registry), StoreError> {
         let entropy = || Random::from_process_entropy().next_u64() ^ options.clock.now_ms();
         let salt = options.salt.unwrap_or_else(entropy);
-        let bounds = (salt, options.memory_max);
         let cluster =
             options.cluster.map(|cluster| Cluster::new(cluster, random_seed(options.salt)));
-        let identity = session::OwnIdentity::default();
-        let digest = session::OwnDigest::default();
-        let (log, state) = match &cluster {
-            Some(cluster) => {
-                session::join(&*store, cluster, &cluster.options, &identity).await?;
-                let own = (Arc::clone(cluster), Arc::clone(&identity), Arc::clone(&digest));
+        let member = cluster.clone().map(|cluster| LocalMember {
+            cluster,
+            identity: session::OwnIdentity::default(),
+            digest: session::OwnDigest::default(),
+        });
+        let (log, state) = match &member {
+            Some(member) => {
+                let LocalMember { cluster, identity, .. } = member;
+                session::join(&*store, cluster, &cluster.options, identity).await?;
+                let state = StateOptions { salt, memory_max: options.memory_max };
                 let now_ms = options.clock.now_ms();
-                let (log, state) = Log::open(Arc::clone(&store), own, bounds, now_ms).await?;
+                let (log, state) =
+                    Log::open(Arc::clone(&store), member.clone(), state, now_ms).await?;
                 (Some(log), state)
             }
             None => {
@@ -134,7 +138,7 @@ impl Keeper {
             }
         };
         let (is_serving, serving) = watch::channel(true);
-        let (registry, requests) = Registry::new(state, options.clock, serving, cluster.clone());
+        let (registry, requests) = Registry::new(state, options.clock, serving, cluster);
         let shared = registry.shared();
         // The clock is read again, because reading a million instances takes longer than the
         // shortest expiry.
@@ -143,9 +147,8 @@ impl Keeper {
         if let Some(log) = &log {
             health.set_membership(&mut State::clone(&shared.state.load()), log.membership());
         }
-        let session = cluster.map(|cluster| {
-            Session::new((cluster, identity, digest), Arc::clone(shared), Arc::clone(&store))
-        });
+        let session =
+            member.map(|member| Session::new(member, Arc::clone(shared), Arc::clone(&store)));
         let keeper = Self {
             shared: Arc::clone(shared),
             requests,
@@ -248,7 +251,7 @@ impl Keeper {
         self.health.sleep_until(Instant::now() + Duration::from_millis(wait_ms))
     }
 
-    /// Runs everything that is due.
+    /// Runs the periodic work that is due: health, cleaning, and removal of silent clients.
     async fn tick(&mut self) {
         self.health.look();
         match self.cluster() {

@@ -18,7 +18,6 @@ impl ServiceKey {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// Returns the borrowed form.
     pub fn borrowed(&self) -> ServiceRef<'_> {
         ServiceRef { namespace: &self.namespace, name: &self.name }
     }
@@ -39,7 +38,6 @@ pub struct ServiceRef<'a> {
 }
 
 impl ServiceRef<'_> {
-    /// Returns the owned form.
     pub fn to_key(self) -> ServiceKey {
         ServiceKey::new(self.namespace, self.name)
     }

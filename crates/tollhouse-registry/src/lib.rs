@@ -65,6 +65,6 @@ pub use revision::Revision;
 pub use rule::{NameScope, Rule, RuleKind};
 pub use service::{PROTECT_THRESHOLD_KEY, Service, ServiceDetails};
 pub use state::{State, Totals};
-pub use timeline::{Happening, Timeline, TimelineEntry};
+pub use timeline::{EventKind, Timeline, TimelineEntry};
 pub use transfer::{Effect, ForeignEntry, KEY_PREFIXES, Object, Rehearsal};
 pub use view::{Counts, MassExpiry, NamespaceView, Resolved, RuleSet, ServiceView};

@@ -32,7 +32,7 @@ pub const METADATA_KEY_CHARS_MAX: usize = 128;
 /// Maximum length of a metadata value, as in Polaris.
 pub const METADATA_VALUE_CHARS_MAX: usize = 4_096;
 
-/// Maximum weight, as in Polaris.
+/// Maximum weight of an instance, as in Polaris.
 pub const WEIGHT_MAX: u32 = 65_535;
 
 /// Default weight of an instance, as in Polaris.
@@ -65,7 +65,7 @@ pub const INSTANCES_MAX: usize = 1_000_000;
 /// bound a client with invented names could fill the memory.
 pub const SERVICES_MAX: usize = 200_000;
 
-/// Maximum number of namespaces, for the same reason as [`SERVICES_MAX`].
+/// Maximum number of namespaces, for the reason given at [`SERVICES_MAX`].
 pub const NAMESPACES_MAX: usize = 20_000;
 
 /// Maximum number of governance rules of all kinds.
@@ -107,14 +107,14 @@ pub const COMMANDS_BATCHED_MAX: usize = 2_048;
 /// Maximum number of unregistered ids whose heartbeats are counted; Polaris refuses the fifth.
 pub const UNREGISTERED_MAX: usize = 64 * 1024;
 
-/// Maximum bytes of unregistered ids.
+/// Maximum size of the remembered ids of unregistered instances in bytes.
 pub const UNREGISTERED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Heartbeats of an unknown instance that are answered with success: Polaris tolerates the delay of
-/// its own cache, and clients rely on it.
+/// Number of heartbeats of an unknown instance that are answered with success: Polaris tolerates
+/// the delay of its own cache, and clients rely on it.
 pub const UNREGISTERED_HEARTBEATS_TOLERATED: u32 = 4;
 
-/// Maximum number of reported clients.
+/// Maximum number of clients whose reports are kept.
 pub const CLIENTS_MAX: usize = 100_000;
 
 /// Maximum length of a reported client's id: the width of Polaris' database column.
@@ -123,7 +123,7 @@ pub const CLIENT_ID_CHARS_MAX: usize = 128;
 /// Maximum bytes of a client's report: ten times the size of a usual SDK report.
 pub const CLIENT_BYTES_MAX: usize = 4 * 1024;
 
-/// Maximum bytes of all reports.
+/// Maximum size of all clients' reports in bytes.
 pub const CLIENTS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Interval between removals of silent clients from memory; listings omit them earlier.
@@ -135,9 +135,9 @@ pub const CLIENT_KEPT: Duration = Duration::from_secs(360);
 /// Resolution of expiry: small beside the shortest expiry of three seconds.
 pub const HEALTH_TICK: Duration = Duration::from_millis(100);
 
-/// Longest sleep of the keeper while an instance may expire, so that it notices pauses of the
-/// process. A pause of up to this plus [`PAUSE_MIN`], two seconds, goes unnoticed: the shortest
-/// expiry of three seconds, less the second in which the next heartbeat is due.
+/// Maximum sleep of the registry's main task while an instance may expire, so that it notices
+/// pauses of the process. A pause of up to this plus [`PAUSE_MIN`], two seconds, goes unnoticed:
+/// the shortest expiry of three seconds, less the second in which the next heartbeat is due.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Delay from which a late look of the keeper counts as a pause of the whole process, such as a

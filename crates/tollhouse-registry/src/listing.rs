@@ -35,10 +35,10 @@ impl<'a> InstancePage<'a> {
 
     /// Adds a service with those instances that `admits` accepts.
     pub fn add_some(&mut self, view: &'a ServiceView, admits: impl Fn(&Instance) -> bool) {
-        let found: Vec<_> = view.instances().filter(|instance| admits(instance)).collect();
-        let count = found.len();
+        let matches: Vec<_> = view.instances().filter(|instance| admits(instance)).collect();
+        let count = matches.len();
         if self.reaches(count) {
-            self.place(found);
+            self.place(matches);
         }
         self.total += count;
     }
@@ -53,20 +53,20 @@ impl<'a> InstancePage<'a> {
         self.instances.len() < self.limit && self.offset < self.total.saturating_add(count)
     }
 
-    fn place(&mut self, mut found: Vec<&'a Arc<Instance>>) {
+    fn place(&mut self, mut matches: Vec<&'a Arc<Instance>>) {
         let start = self.offset.saturating_sub(self.total);
         let room = self.limit - self.instances.len();
         // Selecting first sorts only the instances that are on the page.
         if start > 0 {
-            found.select_nth_unstable_by(start, |one, other| one.id.cmp(&other.id));
-            found.drain(..start);
+            matches.select_nth_unstable_by(start, |one, other| one.id.cmp(&other.id));
+            matches.drain(..start);
         }
-        if room < found.len() {
-            found.select_nth_unstable_by(room, |one, other| one.id.cmp(&other.id));
-            found.truncate(room);
+        if room < matches.len() {
+            matches.select_nth_unstable_by(room, |one, other| one.id.cmp(&other.id));
+            matches.truncate(room);
         }
-        found.sort_unstable_by(|one, other| one.id.cmp(&other.id));
-        self.instances.extend(found);
+        matches.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+        self.instances.extend(matches);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Services, not instances, are assigned to nodes, so that mass expiry and the counts of a service
 //! are decided in one place. Each service goes to the member with the greatest hash of both
-//! (rendezvous hashing), so that a joining or leaving member moves its own share only.
+//! (rendezvous hashing), so that a joining or leaving member moves only its share.
 
 use crate::cluster::NodeId;
 use crate::key::ServiceRef;
@@ -12,11 +12,10 @@ use crate::revision::mix;
 pub(crate) enum Membership {
     /// This process keeps the registry alone.
     Alone,
-    /// Several nodes share the registry.
     Shared {
         /// This node; `None` while it is not a member.
         own: Option<NodeId>,
-        /// All members, this node included.
+        /// Nodes that are members, this one included.
         members: Vec<NodeId>,
     },
 }

@@ -18,7 +18,6 @@ pub const SYSTEM: &str = "Polaris";
 pub struct Namespace {
     /// Name, which is also the id.
     pub name: Arc<str>,
-    /// Free text for operators.
     pub comment: String,
     pub owners: String,
     /// Secret of the owners, 32 hex digits.
@@ -30,7 +29,7 @@ pub struct Namespace {
     pub created_at: u64,
     /// Time of the last change, in seconds of Unix time.
     pub modified_at: u64,
-    /// Differs after every change.
+    /// Revision of the namespace, which differs after every change.
     pub revision: Revision,
 }
 

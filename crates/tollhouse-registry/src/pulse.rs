@@ -19,7 +19,8 @@ pub struct Pulse {
     /// Time of the last heartbeat; 0 before the first.
     heartbeat_at_ms: AtomicU64,
     heartbeats: AtomicU64,
-    /// Set while the keeper must be told of the next heartbeat.
+    /// Whether the next heartbeat must be reported to the keeper, the task that changes the
+    /// registry.
     is_awaited: AtomicBool,
     /// Set while the instance is in this node's next round.
     is_in_round: AtomicBool,
@@ -32,7 +33,7 @@ pub struct Pulse {
 pub struct LastHeartbeat {
     /// Time of the last heartbeat, in milliseconds of Unix time; 0 before the first.
     pub at_ms: u64,
-    /// Number of heartbeats.
+    /// Number of heartbeats since registration.
     pub count: u64,
 }
 
@@ -67,7 +68,8 @@ impl Pulse {
         self.heartbeat_at_ms.store(0, Ordering::Relaxed);
     }
 
-    /// Records a heartbeat. Returns whether the keeper awaits it.
+    /// Records a heartbeat. Returns whether this is the first heartbeat of an instance marked
+    /// unhealthy, so that the registry's main task must mark it healthy again.
     #[inline]
     pub(crate) fn record_heartbeat(&self, now_ms: u64) -> bool {
         self.heartbeat_at_ms.store(now_ms, Ordering::Relaxed);
@@ -93,7 +95,8 @@ impl Pulse {
         self.is_awaited.store(false, Ordering::SeqCst);
     }
 
-    /// Makes the next heartbeat notify the keeper.
+    /// Requests that the next heartbeat is reported to the keeper, the task that changes the
+    /// registry.
     pub(crate) fn await_heartbeat(&self) {
         self.is_awaited.store(true, Ordering::SeqCst);
     }

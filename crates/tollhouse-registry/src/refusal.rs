@@ -1,4 +1,4 @@
-//! Refusals of commands. A dialect maps each to its own code and text.
+//! Refusals of commands. A dialect maps each refusal to a code and text of its protocol.
 
 /// Reason for which a command was refused; nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,10 +23,8 @@ pub enum Refusal {
     /// The port is missing or above 65535.
     #[error("invalid instance port")]
     Port,
-    /// The protocol is too long.
     #[error("invalid instance protocol")]
     Protocol,
-    /// The version is too long.
     #[error("invalid instance version")]
     Version,
     /// The logic set is too long.
@@ -47,10 +45,9 @@ pub enum Refusal {
     /// An object of this name or id exists.
     #[error("existed resource")]
     Exists,
-    /// Another rule of the same kind has this name.
+    /// Another rule of this kind has the name already.
     #[error("a {} rule of this name is there already", .0.name())]
     NameTaken(crate::rule::RuleKind),
-    /// The object does not exist.
     #[error("{0} not found")]
     NotFound(Noun),
     /// Other objects depend on the object.
@@ -62,7 +59,7 @@ pub enum Refusal {
     /// The new values equal the stored ones.
     #[error("the update changes nothing")]
     NoChange,
-    /// The object has changed since the change was made of it.
+    /// The object has changed since the caller read it.
     #[error("changed by another call meanwhile; read it and try again")]
     Conflict,
     /// The maximum number of objects is reached.
@@ -85,13 +82,11 @@ pub enum Refusal {
         /// Bound in bytes, over all kinds.
         max: usize,
     },
-    /// The command queue is full.
     #[error("the registry has more to do than it can hold; try again")]
     Busy,
     /// The change could not be made durable, and was not made.
     #[error("{0}")]
     Store(tollhouse_store::StoreError),
-    /// The registry is shutting down.
     #[error("the registry is shutting down")]
     Closed,
 }

@@ -1,7 +1,7 @@
-//! The registry's handle: submits commands, records heartbeats, reads published versions.
+//! Handle of the registry: submits commands, records heartbeats, reads published versions.
 //!
 //! Cheap to clone and usable from any thread. Reads and heartbeats take no lock; a command waits
-//! for the keeper.
+//! for the keeper, the task that makes all changes.
 
 mod heartbeats;
 mod queue;
@@ -32,7 +32,7 @@ pub(crate) use queue::{Request, Waiter};
 #[derive(Debug, Clone)]
 pub struct Registry(Arc<Shared>);
 
-/// State shared by all handles and the keeper.
+/// State shared by all handles and by the keeper, the task that makes all changes.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) state: ArcSwap<State>,
@@ -42,29 +42,26 @@ pub(crate) struct Shared {
     pub(crate) timeline: Timeline,
     pub(crate) clients: Clients,
     pub(crate) heartbeats: HeartbeatRouter,
-    /// The other nodes; `None` if this node is alone.
+    /// State of the cluster; `None` if this node is the only one.
     pub(crate) cluster: Option<Arc<Cluster>>,
     queue: RequestQueue,
     /// Whether changes can be made. The keeper owns the sender, so that the channel closes with it.
     is_serving: watch::Receiver<bool>,
 }
 
-/// Counters since the start.
+/// Counters since the start of the process.
 #[derive(Debug, Default)]
 pub struct Statistics {
-    /// Instances that expired.
+    /// Number of instances that expired.
     pub expired: AtomicU64,
-    /// Instances that recovered.
+    /// Number of instances that recovered.
     pub recovered: AtomicU64,
-    /// Heartbeats of registered instances.
+    /// Number of heartbeats of registered instances.
     pub heartbeats: AtomicU64,
-    /// Heartbeats of unregistered ids.
+    /// Number of heartbeats of ids that are not registered.
     pub unregistered_heartbeats: AtomicU64,
-    /// Commands that succeeded.
     pub commands: AtomicU64,
-    /// Commands that were refused.
     pub refused: AtomicU64,
-    /// Commits to the store.
     pub commits: AtomicU64,
     /// Total duration of all commits, in microseconds.
     pub commit_us: AtomicU64,

@@ -10,29 +10,28 @@ use crate::encoded::Encoded;
 use crate::key::ServiceKey;
 use crate::revision::Revision;
 
-/// Kind of a governance rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleKind {
     /// Routing rule of the first generation: one object per service.
     RoutingV1,
     Routing,
-    /// Routing to nearby instances.
+    /// Rule that prefers nearby instances.
     NearbyRouting,
     /// Limit of a rate or of concurrency.
     RateLimit,
     CircuitBreaker,
-    /// Active probe for circuit breakers.
+    /// Rule for active probes that detect failed instances.
     FaultDetector,
-    /// Lane of coloured traffic.
+    /// Rules for traffic lanes, which keep marked requests on marked instances.
     Lane,
-    /// Lossless start and stop of instances.
+    /// Rule for graceful start and stop of instances, without lost requests.
     Lossless,
     /// List of allowed or blocked callers.
     BlockAllow,
     /// Copy of traffic to another service.
     TrafficMirroring,
-    /// Injected fault, for tests.
+    /// Rule that injects faults, for tests.
     FaultInjection,
 }
 
@@ -72,9 +71,9 @@ impl RuleKind {
 /// Scope within which a rule's name must be unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameScope {
-    /// Names need not be unique.
+    /// Rule names need not be unique.
     Free,
-    /// Unique within a namespace.
+    /// Rule names are unique within a namespace.
     Namespace,
     /// Unique among all rules of the kind.
     Kind,
@@ -119,7 +118,7 @@ pub struct Rule {
     pub modified_at: u64,
     /// Time when the rule was last enabled, in seconds of Unix time; 0 if never.
     pub enabled_at: u64,
-    /// Differs after every change.
+    /// Revision of the rule, which differs after every change.
     pub revision: Revision,
     /// The rule, encoded by the dialect, without those fields above that can change.
     #[serde(with = "crate::base64_bytes")]

@@ -16,7 +16,7 @@ pub(crate) const NO_OWNER: &str = "Polaris";
 /// A service without its instances, at one version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
-    /// Id of 32 hex digits.
+    /// Id of the service, 32 hex digits.
     pub id: String,
     pub key: ServiceKey,
     pub metadata: Metadata,
@@ -35,20 +35,18 @@ pub struct Service {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServiceDetails {
-    /// Ports, as free text.
+    /// Ports of the service, any text.
     pub ports: String,
     /// Business unit that the service belongs to.
     pub business: String,
-    /// Department that runs the service.
     pub department: String,
     /// Three levels of an inventory (CMDB).
     pub cmdb_mod: [String; 3],
-    /// Free text for operators.
     pub comment: String,
     pub owners: String,
     /// Id of the platform that created the service.
     pub platform_id: String,
-    /// Namespaces that see the service.
+    /// Namespaces whose clients may see the service.
     pub export_to: Vec<String>,
 }
 

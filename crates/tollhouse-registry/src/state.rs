@@ -1,7 +1,7 @@
-//! The state: all registered objects at one version.
+//! State: all registered objects at one version.
 //!
 //! A plain value. A clone costs a few reference counts, and [`State::apply`] changes the clone, so
-//! that a version is published whole or dropped. Each kind of object has its own file under
+//! that a version is published whole or dropped. Each kind of object has a separate file under
 //! `state/`.
 
 mod aliases;
@@ -21,7 +21,7 @@ use crate::alias::Alias;
 use crate::command::{Command, Outcome};
 use crate::contract::Contract;
 use crate::event::InstanceEvent;
-use crate::held_bytes::Held;
+use crate::held_bytes::MemoryUse;
 use crate::instance::Instance;
 use crate::journal::Journal;
 use crate::key::{ServiceKey, ServiceRef};
@@ -34,7 +34,7 @@ use crate::view::{Counts, MassExpiry, NamespaceView, Resolved, ServiceView};
 /// A version of the registry; see the module.
 #[derive(Debug, Clone)]
 pub struct State {
-    /// Increases with every published version.
+    /// Number that increases with every published version.
     pub(crate) version: u64,
     /// Makes the revisions of this process differ from those of other processes.
     salt: u64,
@@ -42,44 +42,44 @@ pub struct State {
     sequence: u64,
     namespaces: CowMap<Arc<str>, Arc<NamespaceView>>,
     services: CowMap<ServiceKey, Arc<ServiceView>>,
-    aliases: CowMap<ServiceKey, PlacedAlias>,
+    aliases: CowMap<ServiceKey, AliasSlot>,
     /// Number of aliases per service; services without aliases are left out.
     alias_counts: CowMap<ServiceKey, u32>,
-    instances: CowMap<Arc<str>, Placed>,
+    instances: CowMap<Arc<str>, InstanceSlot>,
     rules: CowMap<(RuleKind, Arc<str>), Arc<Rule>>,
-    targets: CowMap<(RuleKind, ServiceKey), rules::Linked>,
+    targets: CowMap<(RuleKind, ServiceKey), rules::TargetRules>,
     /// Ids of rules with unique names, by namespace and name.
     rule_names: CowMap<(RuleKind, ServiceKey), Arc<str>>,
     contracts: CowMap<Arc<str>, Arc<Contract>>,
     /// Services whose silent instances are kept.
     mass_expiries: CowMap<ServiceKey, MassExpiry>,
     counts: Counts,
-    /// Sum of all services' revisions.
+    /// Sum of the revisions of all services, which changes with any service.
     services_revision: Revision,
     /// The sum of all aliases' revisions.
     aliases_revision: Revision,
-    /// Sum of all namespaces' revisions.
+    /// Sum of the revisions of all namespaces, which changes with any namespace.
     namespaces_revision: Revision,
-    held: Held,
+    held: MemoryUse,
     /// Pulses to reuse for instances while the state is read again, by id.
     pulses: CowMap<Arc<str>, Arc<Pulse>>,
 }
 
 /// An instance and its slot in its service's view.
 #[derive(Debug, Clone)]
-struct Placed {
+struct InstanceSlot {
     instance: Arc<Instance>,
     slot: u32,
 }
 
 /// An alias and its place in the list of its namespace.
 #[derive(Debug, Clone)]
-struct PlacedAlias {
+struct AliasSlot {
     alias: Arc<Alias>,
     place: u32,
 }
 
-/// Numbers of objects.
+/// Number of objects by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     pub namespaces: usize,
@@ -131,7 +131,7 @@ impl State {
             services_revision: Revision::default(),
             aliases_revision: Revision::default(),
             namespaces_revision: Revision::default(),
-            held: Held::at_most(bytes_max),
+            held: MemoryUse::at_most(bytes_max),
             pulses: CowMap::new(),
         };
         state.add_built_in();
@@ -160,7 +160,9 @@ impl State {
             Command::DeleteAlias(key) => self.delete_alias(&key, change),
             Command::CreateRule(rule) => self.create_rule(*rule, change),
             Command::UpdateRule(rule) => self.update_rule(*rule, change),
-            Command::EnableRule(kind, id, enabled) => self.enable_rule((kind, id), enabled, change),
+            Command::EnableRule(kind, id, enabled) => {
+                self.set_rule_enabled(kind, id, enabled, change)
+            }
             Command::DeleteRule(kind, id) => self.delete_rule(kind, &id, change),
             Command::PutContract(contract) => self.put_contract(*contract, change),
             Command::DeleteContract(id) => self.delete_contract(&id, change),
@@ -258,7 +260,6 @@ impl State {
         self.mass_expiries.iter()
     }
 
-    /// Returns the numbers of objects.
     pub fn totals(&self) -> Totals {
         Totals {
             namespaces: self.namespaces.len(),

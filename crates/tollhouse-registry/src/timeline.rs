@@ -12,9 +12,8 @@ use crate::key::ServiceKey;
 /// Maximum number of events kept: at some 300 bytes each, three megabytes.
 const KEPT_MAX: usize = 10_000;
 
-/// Kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Happening {
+pub enum EventKind {
     /// A new instance was registered.
     Registered,
     /// The instance was registered again and replaced.
@@ -31,15 +30,13 @@ pub enum Happening {
     SetUnhealthy,
     /// An operator keeps traffic away from the instance.
     Isolated,
-    /// An operator ended the isolation.
     Rejoined,
-    /// The weight was changed.
     Weighted,
-    /// Another field was changed.
+    /// A field other than health, isolation and weight was changed.
     Changed,
 }
 
-impl Happening {
+impl EventKind {
     /// Returns the name used in the API.
     pub fn name(self) -> &'static str {
         match self {
@@ -87,23 +84,21 @@ impl Happening {
     }
 }
 
-/// An event of the timeline.
 #[derive(Debug, Clone)]
 pub struct TimelineEntry {
-    /// Sequence number of the event.
+    /// Sequence number of the event, from 1.
     pub number: u64,
     /// Time of the event, in milliseconds of Unix time.
     pub at_ms: u64,
-    pub happening: Happening,
+    pub happening: EventKind,
     pub service: ServiceKey,
-    /// Id of the instance.
     pub instance: Arc<str>,
     pub host: Box<str>,
     pub port: u16,
-    /// Weight after the event.
+    /// Weight of the instance after the event.
     pub weight: u16,
     /// For an expired instance, the time of its last heartbeat in seconds of Unix time; `None` if
-    /// there was none.
+    /// it never sent a heartbeat.
     pub last_beat_s: Option<u64>,
 }
 
@@ -113,7 +108,7 @@ pub struct Timeline(Mutex<Lines>);
 
 #[derive(Debug, Default)]
 struct Lines {
-    kept: VecDeque<TimelineEntry>,
+    events: VecDeque<TimelineEntry>,
     next: u64,
 }
 
@@ -121,33 +116,33 @@ impl Timeline {
     /// Adds the effect of a command.
     pub(crate) fn note_event(&self, event: &InstanceEvent, now_ms: u64) {
         let (happening, instance) = match event {
-            InstanceEvent::Registered(instance, None) => (Happening::Registered, instance),
+            InstanceEvent::Registered(instance, None) => (EventKind::Registered, instance),
             // A repeated registration counts as the change that it makes; without one it is
             // `Replaced`.
             InstanceEvent::Registered(instance, Some(before)) => {
-                match Happening::between(before, instance) {
-                    Happening::Changed => (Happening::Replaced, instance),
+                match EventKind::between(before, instance) {
+                    EventKind::Changed => (EventKind::Replaced, instance),
                     other => (other, instance),
                 }
             }
             InstanceEvent::Changed(instance, before) => {
-                (Happening::between(before, instance), instance)
+                (EventKind::between(before, instance), instance)
             }
-            InstanceEvent::Deregistered(instance) => (Happening::Deregistered, instance),
+            InstanceEvent::Deregistered(instance) => (EventKind::Deregistered, instance),
         };
         self.note(happening, instance, now_ms);
     }
 
     /// Adds an event.
-    pub(crate) fn note(&self, happening: Happening, instance: &Instance, now_ms: u64) {
+    pub(crate) fn note(&self, happening: EventKind, instance: &Instance, now_ms: u64) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.kept.len() == KEPT_MAX {
-            lines.kept.pop_front();
+        if lines.events.len() == KEPT_MAX {
+            lines.events.pop_front();
         }
         let number = lines.next;
         lines.next += 1;
         let last_beat_s = instance.expired_after_beat.filter(|beat| *beat > 0);
-        lines.kept.push_back(TimelineEntry {
+        lines.events.push_back(TimelineEntry {
             number,
             at_ms: now_ms,
             happening,
@@ -156,7 +151,7 @@ impl Timeline {
             host: instance.host.clone(),
             port: instance.port,
             weight: instance.weight,
-            last_beat_s: last_beat_s.filter(|_| happening == Happening::Expired),
+            last_beat_s: last_beat_s.filter(|_| happening == EventKind::Expired),
         });
     }
 
@@ -168,7 +163,7 @@ impl Timeline {
         is_wanted: impl Fn(&TimelineEntry) -> bool,
     ) -> (Vec<TimelineEntry>, usize) {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = lines.kept.iter().rev().filter(|line| is_wanted(line)).take(max);
-        (wanted.cloned().collect(), lines.kept.len())
+        let wanted = lines.events.iter().rev().filter(|line| is_wanted(line)).take(max);
+        (wanted.cloned().collect(), lines.events.len())
     }
 }

@@ -27,7 +27,6 @@ pub enum Object {
     Namespace(Box<Namespace>),
     Service(Box<Service>),
     Alias(Box<Alias>),
-    /// An instance without its heartbeats.
     Instance(Box<StoredInstance>),
     Rule(Box<Rule>),
     Contract(Box<Contract>),
@@ -36,11 +35,9 @@ pub enum Object {
 /// Effect of storing a transferred object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// The object did not exist.
     Created,
     /// The object existed with other contents.
     Changed,
-    /// An equal object existed.
     Unchanged,
 }
 
@@ -50,7 +47,7 @@ pub enum ForeignEntry {
     /// The key has no known prefix.
     #[error("nothing that is registered has such a key")]
     Key,
-    /// The value is malformed.
+    /// The value is not valid for its kind.
     #[error("the value cannot be read: {0}")]
     Value(String),
     /// The value has another name than the key.
@@ -121,7 +118,7 @@ impl Object {
         }
     }
 
-    /// Returns the name of the object's kind, for messages.
+    /// Returns the kind of the object as a noun, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Namespace(_) => "namespace",
@@ -133,7 +130,7 @@ impl Object {
         }
     }
 
-    /// Returns the name of the object, for messages.
+    /// Returns the name of the object as operators know it, for messages.
     pub fn name(&self) -> String {
         match self {
             Self::Namespace(namespace) => namespace.name.to_string(),
@@ -250,7 +247,7 @@ pub(crate) fn to_new_rule(rule: &Rule) -> NewRule {
     }
 }
 
-/// Whether two objects are equal in what is stored of them.
+/// Whether the stored forms of two objects are equal.
 pub(crate) fn is_alike<T: Serialize>(first: &T, second: &T) -> bool {
     // Serialization never fails: these types consist of texts, numbers, lists and maps with text
     // keys.

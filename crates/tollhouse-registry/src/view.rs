@@ -12,7 +12,7 @@ use crate::revision::Revision;
 use crate::rule::Rule;
 use crate::service::Service;
 
-/// Numbers of instances.
+/// Number of instances, in total and by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     pub total: u32,
@@ -128,7 +128,7 @@ impl NamespaceView {
     }
 }
 
-/// Result of resolving a name.
+/// Service that a name refers to, and the alias if the name is one.
 #[derive(Debug, Clone, Copy)]
 pub struct Resolved<'a> {
     pub view: &'a Arc<ServiceView>,
@@ -141,7 +141,7 @@ pub struct Resolved<'a> {
 pub struct MassExpiry {
     /// Start, in milliseconds of Unix time.
     pub since_ms: u64,
-    /// Number of silent instances kept.
+    /// Number of silent instances that are kept.
     pub kept: u32,
 }
 

@@ -11,7 +11,7 @@ use crate::explain::Loss;
 use crate::pattern::Rest;
 use crate::spec::{MatchRequest, RouteSpec};
 
-/// A route as inserted.
+/// Route as inserted, shared by the candidates made from it.
 #[derive(Debug)]
 pub(crate) struct Origin<T> {
     pub(crate) id: Id,
@@ -49,7 +49,6 @@ impl<T: Clone> Clone for Candidate<T> {
 }
 
 impl<T> Candidate<T> {
-    /// Path pattern as written.
     pub(crate) fn uri(&self) -> &str {
         &self.origin.spec.uris[self.uri as usize]
     }
@@ -129,7 +128,7 @@ impl<T> Bucket<T> {
         self.candidates().is_empty()
     }
 
-    /// Whether both contain the same route objects, not merely equal ones.
+    /// Whether both buckets refer to the very same route objects; equal objects are not enough.
     #[cfg(test)]
     pub(crate) fn is_shared_with(&self, other: &Self) -> bool {
         let origins = |bucket: &Self| -> Vec<_> {

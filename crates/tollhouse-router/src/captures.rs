@@ -49,7 +49,7 @@ impl Captures {
         }
     }
 
-    /// Captures everything after a prefix.
+    /// Sets the capture to the rest of the path after a prefix.
     #[inline]
     pub(crate) fn set_remainder(&mut self, start: u32) {
         self.source = Source::Remainder(start);

@@ -36,7 +36,7 @@ impl Conditions {
         is_needed.then_some(conditions)
     }
 
-    /// First condition that `request` fails.
+    /// Returns the first condition that `request` fails; `None` if it fulfils all.
     pub(crate) fn refusal(&self, request: &MatchRequest<'_>) -> Option<Loss> {
         if self.methods.is_some_and(|methods| !methods.contains(request.method)) {
             return Some(Loss::Method);

@@ -27,7 +27,8 @@ struct ExactKey {
     path: KeyPath,
 }
 
-/// Longest path in bytes that is stored inline; a short key then has the size of a long one.
+/// Maximum length of a path in bytes that is stored inline; a short key then has the size of a long
+/// one.
 const SHORT_BYTES: usize = 22;
 
 /// Path of a key. A short one is compared without following a pointer, which with many routes would

@@ -17,7 +17,6 @@ pub enum Loss {
     RemoteAddr,
     /// The host does not match the route's hosts.
     Host,
-    /// The `vars` do not hold.
     Vars,
     /// The rest of the pattern does not match the path.
     Path,
@@ -42,9 +41,9 @@ impl Loss {
 /// Host level at which a candidate was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostLevel {
-    /// Routes for exactly this host.
+    /// Routes with exactly the requested host.
     Exact,
-    /// Routes for a wildcard host.
+    /// Routes with a wildcard that matches the host.
     Wildcard,
     /// Routes without a host; in the modes without host levels, all routes.
     Any,
@@ -53,13 +52,12 @@ pub enum HostLevel {
 /// Way in which a candidate's pattern was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FoundBy {
-    /// The pattern equals the path.
     ExactPath,
     /// The pattern's text before the first wildcard or parameter is a prefix of the path.
     Prefix,
 }
 
-/// Result for one candidate.
+/// Outcome of matching one candidate, for explanations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     pub id: Id,

@@ -2,7 +2,7 @@
 
 use crate::spec::MatchRequest;
 
-/// A parsed host pattern.
+/// Host pattern of a route, split into shape, text and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HostPattern<'a> {
     pub(crate) shape: Shape,
@@ -13,7 +13,6 @@ pub(crate) struct HostPattern<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Matches exactly this host.
     Exact,
     /// Matches any host with this ending, at any depth.
     Suffix,

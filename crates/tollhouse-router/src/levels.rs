@@ -14,7 +14,7 @@ mod tests;
 /// Number of the level of routes without a host.
 const NO_HOST: u64 = 0;
 
-/// Routes of one host pattern.
+/// Routes with one host pattern.
 #[derive(Debug)]
 pub(crate) struct Level<T> {
     /// Part of the key in the table of exact paths; never reused for another level.

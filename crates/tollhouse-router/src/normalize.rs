@@ -4,7 +4,7 @@
 //! included, are resolved. A path that needs none of this is recognised in one scan and left in
 //! place. The query string is not part of the path and is not read.
 //!
-//! [`escaped_path`] writes the same path in the form of a request line.
+//! [`escaped_path`] writes the normalised path in the form of a request line.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ pub struct NormalizeOptions {
     pub delete_tail_slash: bool,
 }
 
-/// Storage of the normalised path.
+/// Place of the normalised path: the input, or the output buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Normalized {
     /// The path was already normalised and is borrowed.
@@ -72,7 +72,7 @@ pub fn normalize_path(
 
 /// Normalises `path` for a request line: escapes of unreserved characters are decoded (RFC 3986
 /// §6.2.2.2), all others are kept in upper case, and bytes that are not allowed in a path are
-/// escaped. Decoded once, the result equals that of [`normalize_path`] with the same options.
+/// escaped. Decoded once, the result equals that of [`normalize_path`] with equal options.
 ///
 /// # Errors
 /// [`BadPath`]: the request must be refused.
@@ -119,12 +119,11 @@ fn is_plain(path: &[u8]) -> bool {
     !std::iter::zip(path, rest).fold(false, |any, (before, byte)| any | is_special(*before, *byte))
 }
 
-/// Form of a normalised path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Decoded, for comparisons.
+    /// Decoded form, for comparisons.
     Decoded,
-    /// Escaped, for a request line.
+    /// Escaped form, for a request line.
     Escaped,
 }
 
@@ -153,7 +152,11 @@ fn rewrite(
             // With `encoded_slash`, an escaped slash is part of its segment.
             b'/' if first == b'%' && options.encoded_slash => escape_byte(b'/', out),
             b'/' => segment_start = end_segment(out, segment_start, Ending::Slash)?,
-            byte if form == Form::Decoded || travels(byte, first == b'%') => out.push(byte),
+            byte if form == Form::Decoded => out.push(byte),
+            // Reserved characters differ in meaning between escaped and plain (RFC 3986 §2.2), so
+            // they are kept as sent.
+            byte if first == b'%' && is_unreserved(byte) => out.push(byte),
+            byte if first != b'%' && is_path_byte(byte) => out.push(byte),
             byte => escape_byte(byte, out),
         }
     }
@@ -167,13 +170,9 @@ fn rewrite(
     Ok(())
 }
 
-/// Whether a byte is written unescaped. Reserved characters differ in meaning between escaped and
-/// plain (RFC 3986 §2.2), so they are kept as sent.
-fn travels(byte: u8, is_escaped: bool) -> bool {
-    match is_escaped {
-        true => byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~'),
-        false => is_path_byte(byte),
-    }
+/// Whether a byte means the same escaped and plain (RFC 3986 §2.3).
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
 /// Whether a byte is allowed in a path; the bytes that nginx keeps when it escapes whole URIs.
@@ -190,7 +189,7 @@ fn escape_byte(byte: u8, out: &mut Vec<u8>) {
     out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
 }
 
-/// End of a segment.
+/// Character or limit at which a segment ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Slash,

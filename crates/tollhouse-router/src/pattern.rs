@@ -12,7 +12,7 @@ use crate::captures::REMAINDER;
 #[cfg(test)]
 mod tests;
 
-/// A parsed path pattern.
+/// Path pattern, split into the key of its bucket and the rest.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     pub(crate) key: Key,
@@ -22,9 +22,7 @@ pub(crate) struct Pattern {
 /// Key by which a pattern is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// The whole path.
     Exact(Arc<[u8]>),
-    /// A prefix of the path.
     Prefix(Box<[u8]>),
 }
 
@@ -35,7 +33,6 @@ pub(crate) enum Rest {
     Nothing,
     /// Any text; the key has this length.
     Anything(u32),
-    /// Wildcards and parameters.
     Wildcards(Arc<Wildcards>),
 }
 
@@ -152,7 +149,7 @@ impl Wildcards {
     }
 }
 
-/// Required end of a block.
+/// Position at which, or before which, the text between two wildcards (a block) must end.
 #[derive(Debug, Clone, Copy)]
 enum End {
     At(usize),

@@ -18,7 +18,7 @@ use crate::tree::Prefixes;
 #[cfg(test)]
 mod tests;
 
-/// An immutable matcher; a clone shares everything with its original until one of them is changed.
+/// Immutable matcher; a clone shares all structure with its original until one of them is changed.
 ///
 /// `T` is the value of a route and must be cheap to clone, such as an `Arc`.
 #[derive(Debug)]
@@ -33,7 +33,6 @@ pub struct Router<T> {
 /// The route that matched a request.
 #[derive(Debug)]
 pub struct Found<'a, T> {
-    /// Value of the route.
     pub value: &'a T,
     candidate: &'a Candidate<T>,
 }
@@ -75,7 +74,6 @@ impl<T> Clone for Router<T> {
 }
 
 impl<T> Router<T> {
-    /// Creates a matcher without routes.
     pub fn new(mode: Mode) -> Self {
         Self {
             mode,
@@ -86,7 +84,6 @@ impl<T> Router<T> {
         }
     }
 
-    /// Number of routes.
     pub fn len(&self) -> usize {
         self.origins.len()
     }
@@ -95,7 +92,6 @@ impl<T> Router<T> {
         self.origins.is_empty()
     }
 
-    /// Value of the route `id`.
     pub fn get(&self, id: &Id) -> Option<&T> {
         self.origins.get(id).map(|origin| &origin.value)
     }

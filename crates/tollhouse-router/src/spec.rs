@@ -7,7 +7,7 @@ use tollhouse_model::MethodSet;
 use tollhouse_model::expr::Expr;
 use tollhouse_model::variable::Lookup;
 
-/// Look-up mode (`apisix.router.http`).
+/// Order in which hosts and paths are compared (`apisix.router.http`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// Host first, then path: `radixtree_host_uri`.
@@ -26,11 +26,11 @@ pub struct RouteSpec {
     pub uris: Vec<String>,
     /// Host patterns in lower case; empty means any.
     pub hosts: Vec<String>,
-    /// Methods; `None` means any.
+    /// Methods that the route accepts; `None` accepts any.
     pub methods: Option<MethodSet>,
-    /// Client networks; empty means any.
+    /// Networks of clients that the route accepts; empty accepts any.
     pub remote_addrs: Vec<IpNet>,
-    /// Further conditions.
+    /// Condition on variables of the request.
     pub vars: Option<Expr>,
     /// Priority: higher first, among routes that share a path or a literal prefix.
     pub priority: i64,

@@ -16,7 +16,7 @@ const PREFIXES_INLINE: usize = 16;
 /// Number of children up to which a plain loop is cheaper than a vectorised search.
 const SCANNED_CHILDREN_MAX: usize = 12;
 
-/// Patterns of one host level.
+/// Radix tree of the path patterns of one host level.
 #[derive(Debug)]
 pub(crate) struct Tree<T> {
     root: Option<Arc<Node<T>>>,
@@ -95,7 +95,7 @@ impl<T: Clone> Tree<T> {
     /// Removes every candidate of a route from the bucket of one prefix.
     pub(crate) fn remove(&mut self, prefix: &[u8], sequence: u64) {
         let Some(root) = &mut self.root else { return };
-        if Arc::make_mut(root).remove(prefix, sequence) == Left::Nothing {
+        if Arc::make_mut(root).remove(prefix, sequence) == Remainder::Nothing {
             self.root = None;
         }
     }
@@ -103,7 +103,7 @@ impl<T: Clone> Tree<T> {
 
 /// State of a node after a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Left {
+enum Remainder {
     Something,
     Nothing,
 }
@@ -162,7 +162,7 @@ impl<T: Clone> Node<T> {
 
     /// Removes candidates of a route. The recursion is bounded by the length of a pattern, because
     /// every level consumes a byte.
-    fn remove(&mut self, prefix: &[u8], sequence: u64) -> Left {
+    fn remove(&mut self, prefix: &[u8], sequence: u64) -> Remainder {
         if let Some(first) = prefix.first() {
             self.remove_below(*first, prefix, sequence);
         } else if let Some(bucket) = &mut self.bucket {
@@ -172,16 +172,16 @@ impl<T: Clone> Node<T> {
             }
         }
         if self.bucket.is_none() && self.children.is_empty() {
-            return Left::Nothing;
+            return Remainder::Nothing;
         }
-        Left::Something
+        Remainder::Something
     }
 
     fn remove_below(&mut self, first: u8, prefix: &[u8], sequence: u64) {
         let Ok(index) = self.first_bytes.binary_search(&first) else { return };
         let Some(rest) = prefix.strip_prefix(&*self.children[index].edge) else { return };
         let child = Arc::make_mut(&mut self.children[index]);
-        if child.remove(rest, sequence) == Left::Nothing {
+        if child.remove(rest, sequence) == Remainder::Nothing {
             self.first_bytes.remove(index);
             self.children.remove(index);
         } else if child.bucket.is_none() && child.children.len() == 1 {

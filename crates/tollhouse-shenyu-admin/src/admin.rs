@@ -28,7 +28,7 @@ use crate::rights::Rights;
 use crate::row::{self, Row};
 use crate::seed::{self, Secrets, TOKEN_KEY};
 use crate::sync::Snapshots;
-use crate::sync::places::Places;
+use crate::sync::permits::FollowerPermits;
 use crate::table::Table;
 use crate::tables::Name;
 use crate::token::{Claims, TokenKey};
@@ -92,7 +92,7 @@ pub enum OpenError {
 pub struct ShenyuAdmin {
     pub(crate) book: Book,
     pub(crate) snapshots: Arc<Snapshots>,
-    pub(crate) places: Arc<Places>,
+    pub(crate) follower_permits: Arc<FollowerPermits>,
     pub(crate) instances: Arc<Instances>,
     /// Turns true when every task that holds the store must release it.
     pub(crate) ending: watch::Sender<bool>,
@@ -105,6 +105,13 @@ pub struct ShenyuAdmin {
     logins: Arc<Logins>,
     failed_logins: Arc<FailedLogins>,
     key: TokenKey,
+}
+
+/// Admin on behalf of the caller of one call.
+#[derive(Clone, Copy)]
+pub(crate) struct Session<'a> {
+    pub(crate) admin: &'a ShenyuAdmin,
+    pub(crate) caller: &'a Caller,
 }
 
 /// The user of a call, with the user's rights.
@@ -130,7 +137,7 @@ impl ShenyuAdmin {
             // Without users nothing can log in, so the key need not outlive this process.
             let mut bytes = [0; TOKEN_KEY_BYTES];
             rand::fill(&mut bytes).map_err(|_| begin("no random numbers available"))?;
-            return Ok(Self::over((book, ending), options, TokenKey::new(&bytes)));
+            return Ok(Self::over(book, ending, options, TokenKey::new(&bytes)));
         }
         let mut bytes = [0; TOKEN_KEY_BYTES];
         rand::fill(&mut bytes).map_err(|_| begin("no random numbers available"))?;
@@ -147,15 +154,15 @@ impl ShenyuAdmin {
         {}
         let key = {
             let tables = book.read();
-            let kept = tables.get(Table::Secret, TOKEN_KEY);
-            let text = kept.and_then(|kept| row::text(&kept.row, "key")).unwrap_or_default();
+            let hash = tables.get(Table::Secret, TOKEN_KEY);
+            let text = hash.and_then(|hash| row::text(&hash.row, "key")).unwrap_or_default();
             let bytes = STANDARD.decode(text).ok().filter(|bytes| bytes.len() >= TOKEN_KEY_BYTES);
             TokenKey::new(&bytes.ok_or_else(|| begin("the token key in the store is invalid"))?)
         };
-        Ok(Self::over((book, ending), options, key))
+        Ok(Self::over(book, ending, options, key))
     }
 
-    fn over((book, ending): (Book, watch::Sender<bool>), options: Options, key: TokenKey) -> Self {
+    fn over(book: Book, ending: watch::Sender<bool>, options: Options, key: TokenKey) -> Self {
         Self {
             // Only from here on do writes wait until they are in service. The initial rows were
             // written without that wait, because the caller may itself be the one that puts
@@ -168,7 +175,7 @@ impl ShenyuAdmin {
             hosts: options.hosts,
             memory: MemoryBudget::new(BODIES_BYTES_MAX),
             sync_token: options.sync_token.map(Arc::from),
-            places: Arc::default(),
+            follower_permits: Arc::default(),
             instances: Arc::default(),
             logins: Arc::default(),
             failed_logins: Arc::default(),
@@ -176,12 +183,12 @@ impl ShenyuAdmin {
         }
     }
 
-    /// Returns the same admin, recording every write with `author`.
+    /// Returns a copy of the admin that records every write with `author`.
     pub(crate) fn by(&self, author: &Arc<Author>) -> Self {
         Self { book: self.book.by(Arc::clone(author)), ..self.clone() }
     }
 
-    /// Returns the same admin for a further listener, without probes of nodes.
+    /// Returns a copy of the admin for a further listener, without probes of nodes.
     #[must_use]
     pub fn without_probing(&self) -> Self {
         Self { probing: Probing::Never, ..self.clone() }
@@ -197,7 +204,7 @@ impl ShenyuAdmin {
         self.sync_token.is_some()
     }
 
-    /// Whether a gateway that presents this token may follow.
+    /// Whether a gateway that presents this token may receive the configuration.
     pub(crate) fn lets_follow(&self, token: Option<&[u8]>) -> bool {
         let Some(wanted) = &self.sync_token else { return true };
         // Constant time, so that the duration does not reveal how much of the token is right.
@@ -227,15 +234,15 @@ impl ShenyuAdmin {
         let wrong = || Refusal::error("username or password error");
         let password = self.decrypted(password);
         let user = self.user(&name);
-        let kept = user.as_ref().and_then(|user| row::text(user, "password"));
+        let hash = user.as_ref().and_then(|user| row::text(user, "password"));
         // An unknown user is checked against a dummy hash, so that it takes as long as a wrong
         // password.
-        let kept = kept.unwrap_or_else(|| password::NOBODYS.to_owned());
+        let hash = hash.unwrap_or_else(|| password::NOBODYS.to_owned());
         if !self.failed_logins.may_try(peer) {
             let text = "too many wrong passwords from this address, please try again in a minute";
             return Err(Refusal::error(text));
         }
-        let is_right = self.is_right(password, kept.clone()).await?;
+        let is_right = self.is_right(password, hash.clone()).await?;
         let Some(user) = user.filter(|_| is_right) else {
             self.failed_logins.failed(peer);
             tracing::info!(%peer, user = name.escape_debug().to_string(), "a login at ShenYu's admin failed");
@@ -248,7 +255,7 @@ impl ShenyuAdmin {
         let expired_ms = u64::try_from(crate::limits::TOKEN_TIME.as_millis()).unwrap_or(u64::MAX);
         let exp = clock::now_ms().saturating_add(expired_ms) / 1000;
         let claims =
-            Claims { user_name: name, client_id: client, exp, password: fingerprint(&kept) };
+            Claims { user_name: name, client_id: client, exp, password: fingerprint(&hash) };
         let token = self.key.sign(&claims).map_err(|error| Refusal::error(error.to_string()))?;
         let mut data = (*user).clone();
         data.remove("password");
@@ -270,7 +277,7 @@ impl ShenyuAdmin {
     ///
     /// If too many logins wait already.
     pub(crate) async fn is_right(&self, password: String, kept: String) -> Result<bool, Refusal> {
-        let _turn = self.logins.wait().await?;
+        let _permit = self.logins.wait().await?;
         let work = tokio::task::spawn_blocking(move || password::is_right(&password, &kept));
         Ok(work.await.unwrap_or(false))
     }
@@ -278,9 +285,9 @@ impl ShenyuAdmin {
     /// Returns the salted hash of a password, in its stored form.
     pub(crate) async fn keep_password(&self, password: String) -> Result<String, Refusal> {
         let failed = || Refusal::error("the password cannot be kept; ask again");
-        let _turn = self.logins.wait().await?;
-        let kept = tokio::task::spawn_blocking(move || password::keep(&password)).await;
-        kept.ok().flatten().ok_or_else(failed)
+        let _permit = self.logins.wait().await?;
+        let hash = tokio::task::spawn_blocking(move || password::keep(&password)).await;
+        hash.ok().flatten().ok_or_else(failed)
     }
 
     /// Returns the user that a token was issued to.
@@ -293,8 +300,8 @@ impl ShenyuAdmin {
         let claims = token.and_then(|token| self.key.verify(token, clock::now_ms() / 1000));
         let claims = claims.ok_or_else(Refusal::token)?;
         let user = self.user(&claims.user_name).ok_or_else(Refusal::token)?;
-        let kept = row::text(&user, "password").unwrap_or_default();
-        if fingerprint(&kept) != claims.password || row::flag(&user, "enabled") == Some(false) {
+        let hash = row::text(&user, "password").unwrap_or_default();
+        if fingerprint(&hash) != claims.password || row::flag(&user, "enabled") == Some(false) {
             return Err(Refusal::token());
         }
         let rights = Rights::read(&self.book.read(), &user);

@@ -14,7 +14,7 @@ use serde_json::json;
 /// Length of the initialisation vector: one AES block.
 const IV_BYTES: usize = 16;
 
-/// Longest encrypted password that is decrypted; far more than people type.
+/// Maximum length of an encrypted password, in characters; far more than people type.
 const CIPHERTEXT_CHARACTERS_MAX: usize = 4 << 10;
 
 /// AES key with its initialisation vector.

@@ -25,7 +25,6 @@ pub(crate) struct Success {
     pub(crate) data: Value,
 }
 
-/// Outcome of a call.
 pub(crate) type Outcome = Result<Success, Refusal>;
 
 pub(crate) fn success(message: &'static str, data: impl Into<Value>) -> Outcome {
@@ -53,7 +52,7 @@ impl Refusal {
         Self::error(format!("Request error! invalid argument [{field}: {text}]"))
     }
 
-    /// Refuses a body without the members `fields`, and names all of them in one answer.
+    /// Refuses a body that lacks the members `fields`; one answer names all of them.
     pub(crate) fn missing(fields: &[&str]) -> Self {
         let texts: Vec<String> =
             fields.iter().map(|field| format!("{field}: must not be null")).collect();

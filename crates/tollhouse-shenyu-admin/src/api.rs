@@ -19,18 +19,18 @@ use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use crate::admin::{Caller, ShenyuAdmin};
+use crate::admin::{Caller, Session, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
 use crate::call::{Call, is_search, no_such_path};
 use crate::clock;
 use crate::draft::Draft;
 use crate::limits::{BODY_BYTES_MAX, OPEN_BODY_BYTES_MAX};
 use crate::query::Arguments;
-use crate::records::{Author, Way};
+use crate::records::{Author, Interface};
 use crate::resource::Resource;
-use crate::rights::Asked;
+use crate::rights::CallParts;
 use crate::row;
-use crate::sync::places::Peer;
+use crate::sync::permits::Peer;
 use crate::{covered, records, register, sync};
 
 pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
@@ -66,7 +66,7 @@ pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
     }
     let peer = request.extensions().get::<Peer>().copied();
     let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(address)| address);
-    let call = intake::read((&admin.memory, OPEN_BODY_BYTES_MAX), arguments, request).await;
+    let call = intake::read(&admin.memory, OPEN_BODY_BYTES_MAX, arguments, request).await;
     let call = match call {
         Ok(call) => call,
         Err(refusal) => return refusal.into_response(),
@@ -147,15 +147,15 @@ async fn answer_caller(
     request: Request,
 ) -> Response {
     let report = sync::polling::Report::from_request(&request);
-    let call = intake::read((&admin.memory, BODY_BYTES_MAX), arguments, request).await;
+    let call = intake::read(&admin.memory, BODY_BYTES_MAX, arguments, request).await;
     let call = match call {
         Ok(call) => call,
         Err(refusal) => return refusal.into_response(),
     };
-    let asked = Asked { method: &call.method, segments, body: &call.body };
+    let parts = CallParts { method: &call.method, segments, body: &call.body };
     let may = is_own_password(&caller, segments)
         || matches!(segments, ["instance", "beat"])
-        || caller.rights.check(&admin.book.read(), asked).is_ok();
+        || caller.rights.check(&admin.book.read(), parts).is_ok();
     if !may {
         return Refusal::permission().into_response();
     }
@@ -174,33 +174,36 @@ async fn answer_caller(
         ["configs", "listener"] => return sync::polling::listen(admin, &call, report).await,
         _ => {}
     }
-    respond(answer_noted((admin, &caller), segments, &call, Way::Admin).await)
+    let session = Session { admin, caller: &caller };
+    respond(answer_noted(session, segments, &call, Interface::Admin).await)
 }
 
-/// Answers a call of an operator and records the change. A call that writes rows records it in the
-/// same commit; a call that writes none adds the record separately.
+/// Answers a call of an operator and records the change. The record is part of the commit if the
+/// call writes rows, and a separate commit otherwise.
 pub(crate) async fn answer_noted(
-    (admin, caller): (&ShenyuAdmin, &Caller),
+    session: Session<'_>,
     segments: &[&str],
     call: &Call,
-    way: Way,
+    way: Interface,
 ) -> Outcome {
+    let Session { admin, caller } = session;
     // Before ShenYu 2.7 a secret is changed with GET, so `updateSk` counts as a change.
     let reads = call.method == Method::GET && !segments.ends_with(&["updateSk"]);
     let changes = !reads && !is_search(segments);
     let name = row::text(&caller.user, "userName").unwrap_or_default();
     let author = Arc::new(Author::new(&name, way, &call.method, segments));
-    let noting = if changes { admin.by(&author) } else { admin.clone() };
-    let mut outcome = answer_operator((&noting, caller), segments, call).await;
+    let recording = if changes { admin.by(&author) } else { admin.clone() };
+    let session = Session { admin: &recording, caller };
+    let mut outcome = answer_operator(session, segments, call).await;
     if let Ok(success) = &mut outcome {
         covered::hide(&caller.rights, &mut success.data);
     }
     if changes && outcome.is_ok() && !author.is_noted() {
-        let noted = admin.book.write(move |draft| {
+        let record = admin.book.write(move |draft| {
             records::put(draft, author.record(None));
             success("", Value::Null)
         });
-        if let Err(refusal) = noted.await {
+        if let Err(refusal) = record.await {
             let reason = refusal.message();
             tracing::warn!(reason, "a change at ShenYu's admin is not in its log of operations");
         }
@@ -218,18 +221,15 @@ fn is_own_password(caller: &Caller, segments: &[&str]) -> bool {
 }
 
 /// Answers the calls of operators and their scripts.
-async fn answer_operator(
-    (admin, caller): (&ShenyuAdmin, &Caller),
-    segments: &[&str],
-    call: &Call,
-) -> Outcome {
+async fn answer_operator(session: Session<'_>, segments: &[&str], call: &Call) -> Outcome {
+    let admin = session.admin;
     if let ["configs", "import"] = segments {
         return configs::import(admin, call).await;
     }
-    if let Some(outcome) = users::answer(admin, caller, segments, call).await {
+    if let Some(outcome) = users::answer(session, segments, call).await {
         return outcome;
     }
-    if let Some(outcome) = rights::answer(admin, caller, segments, call).await {
+    if let Some(outcome) = rights::answer(session, segments, call).await {
         return outcome;
     }
     if let (&Method::DELETE, ["operation-record", "log", "clean", time]) = (&call.method, segments)
@@ -255,5 +255,5 @@ async fn answer_operator(
     // Last, because the generic resources would also match paths that have a handler above.
     let (first, rest) = segments.split_first().ok_or_else(no_such_path)?;
     let resource = Resource::find(first).ok_or_else(no_such_path)?;
-    objects::answer((admin, caller), resource, rest, call).await
+    objects::answer(session, resource, rest, call).await
 }

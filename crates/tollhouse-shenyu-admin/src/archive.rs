@@ -8,11 +8,11 @@ use flate2::Crc;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 
-/// Most entries of an archive; an export has a dozen.
+/// Maximum number of entries of an archive; an export has a dozen.
 const ENTRIES_MAX: usize = 256;
 
-/// Most bytes of all entries together, unpacked: about a hundred thousand rules. Deflated text can
-/// be a thousandth of that.
+/// Maximum size of all entries together in bytes, unpacked: about a hundred thousand rules.
+/// Deflated text can be a thousandth of that.
 const UNPACKED_BYTES_MAX: u64 = 128 << 20;
 
 const LOCAL_HEADER: u32 = 0x0403_4b50;
@@ -34,7 +34,6 @@ const DATE: u16 = (1 << 5) | 1;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {
-    /// File name without folders.
     pub(crate) name: String,
     pub(crate) content: Vec<u8>,
 }

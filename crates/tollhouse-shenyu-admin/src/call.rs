@@ -16,10 +16,10 @@ pub(crate) struct Call {
     pub(crate) arguments: Arguments,
     /// JSON body, or the fields of a form as an object; `null` for an empty body.
     pub(crate) body: Value,
-    /// File of a multipart form.
+    /// Content of the form's file field.
     pub(crate) file: Option<Bytes>,
     /// Memory reserved for body and file until the call is answered.
-    pub(crate) _held: Option<Reservation>,
+    pub(crate) _reservation: Option<Reservation>,
 }
 
 impl Call {
@@ -30,7 +30,7 @@ impl Call {
         })
     }
 
-    /// Returns a query argument, or otherwise the member of that name in the body.
+    /// Returns the query argument `name`, or otherwise the body's member `name`.
     pub(crate) fn argument(&self, name: &str) -> Option<String> {
         let argument = self.arguments.get(name).map(str::to_owned);
         argument.or_else(|| row::filled(self.body.as_object()?, name))

@@ -6,7 +6,8 @@ use crate::answer::Refusal;
 use crate::row::{self, Row};
 use crate::seed::{OPERATORS, PARAMETER_TYPES};
 
-/// Most conditions of one object. Forms have a handful, and every request evaluates each.
+/// Maximum number of conditions of one object. Forms have a handful, and every request evaluates
+/// each.
 const CONDITIONS_MAX: usize = 256;
 
 /// Validates the conditions of a body and returns them in their stored form.

@@ -15,7 +15,7 @@ use crate::tables::{Name, Tables};
 type Changes = BTreeMap<(Table, String), Option<Arc<Row>>>;
 
 /// Change of one row by the current call.
-pub(crate) struct Changed<'d> {
+pub(crate) struct DraftChange<'d> {
     pub(crate) table: Table,
     pub(crate) id: &'d str,
     pub(crate) before: Option<&'d Row>,
@@ -24,9 +24,9 @@ pub(crate) struct Changed<'d> {
 
 pub(crate) struct Draft<'a> {
     base: &'a Tables,
-    kept: Changes,
-    /// Ids of the rows in `kept` by name, because a thousand services may register in one batch.
-    kept_names: HashMap<Name, Vec<String>>,
+    finished: Changes,
+    /// Ids of the rows in `finished` by name, because a thousand services may register in one batch.
+    finished_names: HashMap<Name, Vec<String>>,
     current: Changes,
     /// Ids of the rows in `current` by name, because an import writes tens of thousands of rows and
     /// looks each one up.
@@ -37,14 +37,14 @@ pub(crate) struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     pub(crate) fn new(base: &'a Tables, now: String) -> Self {
-        let (kept, current) = (Changes::new(), Changes::new());
-        let (kept_names, current_names) = (HashMap::new(), HashMap::new());
-        Self { base, kept, kept_names, current, current_names, now }
+        let (finished, current) = (Changes::new(), Changes::new());
+        let (finished_names, current_names) = (HashMap::new(), HashMap::new());
+        Self { base, finished, finished_names, current, current_names, now }
     }
 
     pub(crate) fn get(&self, table: Table, id: &str) -> Option<Arc<Row>> {
         let key = (table, id.to_owned());
-        if let Some(change) = self.current.get(&key).or_else(|| self.kept.get(&key)) {
+        if let Some(change) = self.current.get(&key).or_else(|| self.finished.get(&key)) {
             return change.clone();
         }
         self.base.get(table, id).map(|stored| Arc::clone(&stored.row))
@@ -56,29 +56,29 @@ impl<'a> Draft<'a> {
         table: Table,
         is_meant: impl Fn(&Row) -> bool,
     ) -> Vec<(String, Arc<Row>)> {
-        let mut found: BTreeMap<String, Arc<Row>> = BTreeMap::new();
+        let mut rows: BTreeMap<String, Arc<Row>> = BTreeMap::new();
         for (id, row) in self.base.rows(table) {
             if is_meant(row) {
-                found.insert(id.to_owned(), Arc::clone(row));
+                rows.insert(id.to_owned(), Arc::clone(row));
             }
         }
-        for changes in [&self.kept, &self.current] {
+        for changes in [&self.finished, &self.current] {
             for ((changed, id), row) in changes {
                 if *changed != table {
                     continue;
                 }
                 match row {
-                    Some(row) if is_meant(row) => found.insert(id.clone(), Arc::clone(row)),
-                    _ => found.remove(id),
+                    Some(row) if is_meant(row) => rows.insert(id.clone(), Arc::clone(row)),
+                    _ => rows.remove(id),
                 };
             }
         }
-        found.into_iter().collect()
+        rows.into_iter().collect()
     }
 
     /// Finds a row by its unique name.
     pub(crate) fn find(&self, name: &Name) -> Option<(String, Arc<Row>)> {
-        let written = [&self.current_names, &self.kept_names];
+        let written = [&self.current_names, &self.finished_names];
         let written = written.into_iter().flat_map(|names| names.get(name).into_iter().flatten());
         let ids = written.map(String::as_str).chain(self.base.ids(name));
         // The indexes may be outdated: a row may have been renamed or deleted since.
@@ -88,11 +88,16 @@ impl<'a> Draft<'a> {
     }
 
     /// Lists the changes of the current call: each row before and after it.
-    pub(crate) fn changed(&self) -> impl Iterator<Item = Changed<'_>> {
+    pub(crate) fn changed(&self) -> impl Iterator<Item = DraftChange<'_>> {
         self.current.iter().map(|((table, id), after)| {
-            let kept = self.kept.get(&(*table, id.clone())).map(Option::as_ref);
-            let before = kept.unwrap_or_else(|| self.base.get(*table, id).map(|it| &it.row));
-            Changed { table: *table, id, before: before.map(|row| &**row), after: after.as_deref() }
+            let change = self.finished.get(&(*table, id.clone())).map(Option::as_ref);
+            let before = change.unwrap_or_else(|| self.base.get(*table, id).map(|it| &it.row));
+            DraftChange {
+                table: *table,
+                id,
+                before: before.map(|row| &**row),
+                after: after.as_deref(),
+            }
         })
     }
 
@@ -121,9 +126,9 @@ impl<'a> Draft<'a> {
         let names = std::mem::take(&mut self.current_names);
         if outcome.is_ok() {
             for (name, ids) in names {
-                self.kept_names.entry(name).or_default().extend(ids);
+                self.finished_names.entry(name).or_default().extend(ids);
             }
-            self.kept.extend(current);
+            self.finished.extend(current);
         }
         outcome
     }
@@ -132,7 +137,7 @@ impl<'a> Draft<'a> {
     /// commit fails if the row has been changed in the meantime.
     pub(crate) fn into_transaction(self) -> serde_json::Result<Transaction> {
         let mut transaction = Transaction::new();
-        for ((table, id), row) in self.kept {
+        for ((table, id), row) in self.finished {
             let before = self.base.get(table, &id);
             let key: Box<str> = table.key(&id).into();
             let operation = match (&row, before) {

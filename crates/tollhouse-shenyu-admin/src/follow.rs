@@ -33,7 +33,7 @@ const ANSWER_BYTES_MAX: usize = 128 << 20;
 /// Duration after which a session counts as successful and the backoff is reset.
 const SETTLED_TIME: Duration = Duration::from_secs(10);
 
-/// Admin to follow, and the credentials for it.
+/// ShenYu admin that this gateway copies its configuration from, and the credentials for it.
 #[derive(Clone)]
 pub struct Following {
     /// Addresses of admins: `ws://host:port` for WebSocket, `http://host:port` for polling;
@@ -76,9 +76,8 @@ fn instance_info() -> String {
         .to_string()
 }
 
-/// Protocol of an admin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Transport {
     WebSocket,
     Polling,
 }
@@ -90,12 +89,10 @@ enum Security {
     Tls,
 }
 
-/// Parsed address of an admin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Address {
-    way: Way,
+    way: Transport,
     security: Security,
-    /// Host and port.
     authority: String,
 }
 
@@ -123,10 +120,10 @@ fn parse_address(text: &str) -> Result<Address, AddressError> {
     const PORT: u16 = 9095;
     let (scheme, rest) = text.split_once("://").ok_or(AddressError::None)?;
     let (way, security) = match scheme {
-        "ws" => (Way::WebSocket, Security::Plain),
-        "wss" => (Way::WebSocket, Security::Tls),
-        "http" => (Way::Polling, Security::Plain),
-        "https" => (Way::Polling, Security::Tls),
+        "ws" => (Transport::WebSocket, Security::Plain),
+        "wss" => (Transport::WebSocket, Security::Tls),
+        "http" => (Transport::Polling, Security::Plain),
+        "https" => (Transport::Polling, Security::Tls),
         _ => return Err(AddressError::None),
     };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -139,7 +136,7 @@ fn parse_address(text: &str) -> Result<Address, AddressError> {
     Ok(Address { way, security, authority })
 }
 
-/// Plain or encrypted connection.
+/// Connection to an admin, plain or encrypted.
 type Connection = Box<dyn Io>;
 
 /// Byte stream that requests are written to and answers read from.
@@ -158,9 +155,9 @@ impl Address {
         };
         let (host, _) = self.authority.rsplit_once(':').unwrap_or((&self.authority, ""));
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let found = tokio::net::lookup_host(&self.authority).await.map_err(|it| failed(&it))?;
+        let addresses = tokio::net::lookup_host(&self.authority).await.map_err(|it| failed(&it))?;
         let mut last = FollowError::Connection("the name has no address".to_owned());
-        for address in found {
+        for address in addresses {
             let connected = match &connector {
                 None => connect::connect(address).await,
                 Some(connector) => connect::connect_tls(address, connector, host).await,
@@ -253,8 +250,8 @@ async fn session(store: &dyn Store, following: &Following, text: &str) -> Result
     let mut replica = Replica { store, mirror: Mirror::new(store.limits()) };
     replica.mirror.read(&store.list(tollhouse_shenyu::KEY_PREFIX).await?);
     match address.way {
-        Way::WebSocket => websocket::follow(&address, following, &mut replica).await,
-        Way::Polling => polling::follow(&address, following, &mut replica).await,
+        Transport::WebSocket => websocket::follow(&address, following, &mut replica).await,
+        Transport::Polling => polling::follow(&address, following, &mut replica).await,
     }
 }
 
@@ -334,11 +331,11 @@ mod tests {
         };
         let address = |way, authority: &str| secured(way, Security::Plain, authority);
         let cases = [
-            ("ws://a:1", address(Way::WebSocket, "a:1")),
-            ("ws://a/websocket", address(Way::WebSocket, "a:9095")),
-            ("http://[::1]:80/", address(Way::Polling, "[::1]:80")),
-            ("wss://a:1", secured(Way::WebSocket, Security::Tls, "a:1")),
-            ("https://a", secured(Way::Polling, Security::Tls, "a:9095")),
+            ("ws://a:1", address(Transport::WebSocket, "a:1")),
+            ("ws://a/websocket", address(Transport::WebSocket, "a:9095")),
+            ("http://[::1]:80/", address(Transport::Polling, "[::1]:80")),
+            ("wss://a:1", secured(Transport::WebSocket, Security::Tls, "a:1")),
+            ("https://a", secured(Transport::Polling, Security::Tls, "a:9095")),
             ("a:9095", Err(AddressError::None)),
             ("ws://", Err(AddressError::None)),
             ("http://u:p@a", Err(AddressError::None)),

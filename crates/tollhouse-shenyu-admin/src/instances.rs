@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::clock;
 use crate::row::{self, Row};
-use crate::sync::places::Peer;
+use crate::sync::permits::Peer;
 use crate::tables;
 
 /// Silence after which an instance counts as offline (ShenYu's `instance` settings).
@@ -18,14 +18,15 @@ const OFFLINE_MS: u64 = 20_000;
 /// Silence after which an instance is removed.
 const FORGOTTEN_MS: u64 = 60_000;
 
-/// Most instances in memory; more than follow at a time. A new one replaces the one that has been
-/// silent longest.
+/// Maximum number of instances in memory; more than follow at a time. A new one replaces the one
+/// that has been silent longest.
 const INSTANCES_MAX: usize = 1_024;
 
-/// Longest self-description of an instance: versions and sizes of a JVM. A longer one is dropped.
+/// Maximum size of an instance's self-description in bytes: versions and sizes of a JVM. A longer
+/// one is dropped.
 const INFO_BYTES_MAX: usize = 8 << 10;
 
-/// Longest part of an identity; a host name has 253 bytes at most.
+/// Maximum length of a part of an identity in bytes; a host name has at most 253.
 const PART_BYTES_MAX: usize = 256;
 
 /// Key of an instance: namespace, type, address and port.
@@ -78,7 +79,6 @@ impl Reporter {
     }
 }
 
-/// Instances with a recent heartbeat.
 #[derive(Debug, Default)]
 pub(crate) struct Instances(Mutex<BTreeMap<Identity, Instance>>);
 
@@ -100,14 +100,16 @@ impl Instances {
         let info = row::document(body, "instanceInfo").unwrap_or_default();
         let info = if info.len() > INFO_BYTES_MAX { String::new() } else { info };
         let last = clock::text_at(now_ms);
-        let mut kept = self.lock();
-        kept.retain(|_, instance| now_ms.saturating_sub(instance.last_ms) < FORGOTTEN_MS);
-        if kept.len() >= INSTANCES_MAX && !kept.contains_key(&identity) {
-            let silent = kept.iter().min_by_key(|(_, it)| it.last_ms).map(|(id, _)| id.clone());
-            silent.map(|silent| kept.remove(&silent));
+        let mut instances = self.lock();
+        instances.retain(|_, instance| now_ms.saturating_sub(instance.last_ms) < FORGOTTEN_MS);
+        if instances.len() >= INSTANCES_MAX && !instances.contains_key(&identity) {
+            let silent =
+                instances.iter().min_by_key(|(_, it)| it.last_ms).map(|(id, _)| id.clone());
+            silent.map(|silent| instances.remove(&silent));
         }
-        let first = kept.get(&identity).map_or_else(|| last.clone(), |known| known.first.clone());
-        kept.insert(identity, Instance { info, first, last, last_ms: now_ms });
+        let first =
+            instances.get(&identity).map_or_else(|| last.clone(), |known| known.first.clone());
+        instances.insert(identity, Instance { info, first, last, last_ms: now_ms });
     }
 
     /// Returns the instances that contain the given arguments, each as an object.
@@ -116,8 +118,8 @@ impl Instances {
         argument: &dyn Fn(&str) -> Option<String>,
         now_ms: u64,
     ) -> Vec<Value> {
-        let mut kept = self.lock();
-        kept.retain(|_, instance| now_ms.saturating_sub(instance.last_ms) < FORGOTTEN_MS);
+        let mut instances = self.lock();
+        instances.retain(|_, instance| now_ms.saturating_sub(instance.last_ms) < FORGOTTEN_MS);
         let is_meant = |(identity, _): &(&Identity, &Instance)| {
             let is = |name: &str, value: &str| {
                 argument(name).is_none_or(|wanted| value.contains(&wanted))
@@ -133,7 +135,7 @@ impl Instances {
                 "namespaceId": identity.namespace, "instanceState": state(it, now_ms),
                 "lastHeartBeatTime": it.last_ms, "dateCreated": it.first, "dateUpdated": it.last})
         };
-        kept.iter().filter(is_meant).map(view).collect()
+        instances.iter().filter(is_meant).map(view).collect()
     }
 
     /// Counts the instances of a namespace in each state: `{"pieData":[…],"lineData":[…]}`.

@@ -15,14 +15,14 @@ pub(crate) const BODIES_BYTES_MAX: u64 = 256 << 20;
 /// Estimated memory of one JSON value in bytes. Its text may have only two.
 pub(crate) const VALUE_BYTES: u64 = 80;
 
-/// Most rows of a page: some megabytes of text.
+/// Maximum number of rows of a page: some megabytes of text.
 pub(crate) const PAGE_ROWS_MAX: usize = 10_000;
 
-/// Most calls in the queue of writes. Further calls wait in their connections.
+/// Maximum number of calls in the queue of writes. Further calls wait in their connections.
 pub(crate) const CALLS_WAITING_MAX: usize = 1_024;
 
-/// Most calls written in one commit, so that a thousand clients that register at startup need only
-/// a few commits.
+/// Maximum number of calls written in one commit, so that a thousand clients that register at
+/// startup need only a few commits.
 pub(crate) const CALLS_PER_COMMIT: usize = 256;
 
 /// Number of attempts at a commit that conflicts with other commits.
@@ -32,27 +32,28 @@ pub(crate) const COMMIT_TRIES_MAX: usize = 8;
 /// again.
 pub(crate) const CHANGES_WAITING_MAX: usize = 1_024;
 
-/// Most gateways that follow with a valid token, over WebSocket or long polling. Each occupies a
-/// connection.
+/// Maximum number of gateways that follow with a valid token, over WebSocket or long polling. Each
+/// occupies a connection.
 pub(crate) const GATEWAYS_MAX: usize = 512;
 
-/// Most gateways that follow over WebSocket without a token, where none is required.
+/// Maximum number of gateways that follow over WebSocket without a token, where none is required.
 pub(crate) const STRANGERS_MAX: usize = 512;
 
-/// Most gateways without a token from one address. Gateways behind NAT share an address.
+/// Maximum number of gateways without a token from one address. Gateways behind NAT share an
+/// address.
 pub(crate) const STRANGERS_PER_ADDRESS_MAX: usize = 64;
 
 /// Interval of pings to gateways.
 pub(crate) const GATEWAY_PING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Longest silence of a gateway, pongs included. ShenYu's gateways send something every ten
-/// seconds.
+/// Maximum time without a message of a gateway, pongs included. ShenYu's gateways send something
+/// every ten seconds.
 pub(crate) const GATEWAY_SILENCE_MAX: Duration = Duration::from_secs(90);
 
 /// Hold time of a long poll, as in ShenYu.
 pub(crate) const POLL_TIME: Duration = Duration::from_secs(60);
 
-/// Longest time that a gateway may leave a message unread.
+/// Maximum time that a gateway may leave a message unread.
 pub(crate) const STALL_MAX: Duration = Duration::from_secs(30);
 
 /// Largest message of a gateway: a short command or its self-description.
@@ -65,16 +66,16 @@ pub(crate) const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
 /// Time that open requests get to finish when the listener stops.
 pub(crate) const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// Most connections at a time, if the limit of open files permits it.
+/// Maximum number of concurrent connections, if the limit of open files permits it.
 pub(crate) const CONNECTIONS_MAX: usize = 4_096;
 
 /// Number of logins that are processed at once; each costs a thread tens of milliseconds.
 pub(crate) const LOGINS_AT_ONCE: usize = 2;
 
-/// Most logins in the queue: some seconds of work. Further logins are refused.
+/// Maximum number of logins in the queue: some seconds of work. Further logins are refused.
 pub(crate) const LOGINS_WAITING_MAX: usize = 64;
 
-/// Most upstreams of a selector, because its row must fit into one value of the store.
+/// Maximum number of upstreams of a selector, because its row must fit into one value of the store.
 pub(crate) const UPSTREAMS_MAX: usize = 4_000;
 
 /// Lifetime of a token, as in ShenYu.

@@ -16,17 +16,17 @@ use crate::clock;
 use crate::conditions;
 use crate::draft::Draft;
 use crate::query::Arguments;
-use crate::records::{Author, Way};
+use crate::records::{Author, Interface};
 use crate::row::{self, Row};
 use crate::sync::synced;
 use crate::table::Table;
 use crate::tables::{Name, Tables, namespace};
 
-/// Most rules of one call.
+/// Maximum number of rules in one call.
 const RULES_MAX: usize = 5_000;
 
-/// Most JSON values of a body that is parsed into a tree: as many as the rules above need, some ten
-/// megabytes.
+/// Maximum number of JSON values in a body that is parsed into a tree: as many as `RULES_MAX` rules
+/// need, some ten megabytes.
 const VALUES_MAX: usize = 200_000;
 
 /// Member that marks rows created through this interface, rather than by an operator or a service.
@@ -36,28 +36,32 @@ const LOCAL: &str = "local";
 /// Default `sort` of selectors and rules, as in ShenYu.
 const SORT: i64 = 10;
 
+/// Request at the gateway's own interface.
+#[derive(Debug, Clone, Copy)]
+pub struct LocalRequest<'a> {
+    pub method: &'a str,
+    pub path: &'a str,
+    pub query: &'a str,
+    pub body: &'a [u8],
+    /// Namespace of the objects; ShenYu's default namespace if `None`.
+    pub namespace: Option<&'a str>,
+}
+
 /// Parsed call.
-struct Local<'a> {
+struct LocalCall<'a> {
     method: &'a str,
-    /// Path after `/shenyu/`.
     path: &'a str,
     arguments: Arguments,
-    /// Namespace of the gateway.
     namespace: String,
 }
 
 impl ShenyuAdmin {
     /// Processes a call to the gateway's own interface and returns the HTTP status and the body of
-    /// the answer. Objects are written into `namespace`, or by default into ShenYu's default
-    /// namespace.
-    pub async fn call_local(
-        &self,
-        (method, path, query): (&str, &str, &str),
-        body: &[u8],
-        namespace: Option<&str>,
-    ) -> (u16, String) {
+    /// the answer.
+    pub async fn call_local(&self, request: LocalRequest<'_>) -> (u16, String) {
+        let LocalRequest { method, path, query, body, namespace } = request;
         let decoded = percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned();
-        let local = Local {
+        let local = LocalCall {
             method,
             path: decoded.strip_prefix("/shenyu/").unwrap_or_default().trim_end_matches('/'),
             arguments: Arguments::parse(query),
@@ -72,31 +76,35 @@ impl ShenyuAdmin {
         }
     }
 
-    async fn answer_local(&self, local: &Local<'_>, body: &[u8]) -> Result<String, (u16, Refusal)> {
+    async fn answer_local(
+        &self,
+        local: &LocalCall<'_>,
+        body: &[u8],
+    ) -> Result<String, (u16, Refusal)> {
         let wrong = |refusal| (400, refusal);
         if let Some(text) = find(&self.book.read(), local) {
             return text.map_err(|refusal| (404, refusal));
         }
-        let writes = local.writes().ok_or_else(|| match local.is_known() {
+        let change = local.change().ok_or_else(|| match local.is_known() {
             true => (405, Refusal::error(format!("{} is not possible here", local.method))),
             false => (404, Refusal::not_found("there is no such path here")),
         })?;
-        let body = match writes {
-            Writes::Removal(_) => Row::new(),
-            Writes::Object(_) | Writes::Pair | Writes::Pairs => read_object(body).map_err(wrong)?,
+        let body = match change {
+            Change::Removal(_) => Row::new(),
+            Change::Object(_) | Change::Pair | Change::Pairs => read_object(body).map_err(wrong)?,
         };
         let (namespace, arguments) = (local.namespace.clone(), local.arguments.clone());
         let method = Method::from_bytes(local.method.as_bytes()).unwrap_or_default();
         let segments: Vec<&str> = local.path.split('/').collect();
-        let author = Author::new("", Way::Local, &method, &segments);
+        let author = Author::new("", Interface::Local, &method, &segments);
         let book = self.book.by(Arc::new(author));
         let outcome = book.write(move |draft| {
             let mut writer = Writer { draft, namespace: &namespace };
-            match writes {
-                Writes::Removal(removal) => writer.remove(removal, &arguments),
-                Writes::Object(kind) => writer.put(kind, &body),
-                Writes::Pair => writer.put_pair(&body),
-                Writes::Pairs => writer.put_pairs(&body),
+            match change {
+                Change::Removal(removal) => writer.remove(removal, &arguments),
+                Change::Object(kind) => writer.put(kind, &body),
+                Change::Pair => writer.put_pair(&body),
+                Change::Pairs => writer.put_pairs(&body),
             }
         });
         let success = outcome.await.map_err(wrong)?;
@@ -106,7 +114,7 @@ impl ShenyuAdmin {
 
 /// Kind of change that a call makes.
 #[derive(Debug, Clone, Copy)]
-enum Writes {
+enum Change {
     Removal(Removal),
     Object(Kind),
     /// A selector with one rule.
@@ -115,7 +123,6 @@ enum Writes {
     Pairs,
 }
 
-/// Objects that a call removes.
 #[derive(Debug, Clone, Copy)]
 enum Removal {
     Everything,
@@ -129,24 +136,24 @@ enum Removal {
     Application,
 }
 
-impl Local<'_> {
-    fn writes(&self) -> Option<Writes> {
+impl LocalCall<'_> {
+    fn change(&self) -> Option<Change> {
         Some(match (self.method, self.path) {
-            ("GET", "cleanAll") => Writes::Removal(Removal::Everything),
-            ("GET", "cleanPlugin") => Writes::Removal(Removal::OfPlugin),
-            ("GET", "plugin/delete") => Writes::Removal(Removal::Plugin),
-            ("GET", "plugin/deleteAll") => Writes::Removal(Removal::Plugins),
-            ("GET", "plugin/selector/delete") => Writes::Removal(Removal::Selector),
-            ("GET", "plugin/rule/delete") => Writes::Removal(Removal::Rule),
-            ("GET", "meta/delete") => Writes::Removal(Removal::Metadata),
-            ("GET", "auth/delete") => Writes::Removal(Removal::Application),
-            ("POST", "plugin/saveOrUpdate") => Writes::Object(Kind::Plugin),
-            ("POST", "plugin/selector/saveOrUpdate") => Writes::Object(Kind::Selector),
-            ("POST", "plugin/rule/saveOrUpdate") => Writes::Object(Kind::Rule),
-            ("POST", "meta/saveOrUpdate") => Writes::Object(Kind::Metadata),
-            ("POST", "auth/saveOrUpdate") => Writes::Object(Kind::AppAuth),
-            ("POST", "plugin/selectorAndRule") => Writes::Pair,
-            ("POST", "plugin/selectorAndRules") => Writes::Pairs,
+            ("GET", "cleanAll") => Change::Removal(Removal::Everything),
+            ("GET", "cleanPlugin") => Change::Removal(Removal::OfPlugin),
+            ("GET", "plugin/delete") => Change::Removal(Removal::Plugin),
+            ("GET", "plugin/deleteAll") => Change::Removal(Removal::Plugins),
+            ("GET", "plugin/selector/delete") => Change::Removal(Removal::Selector),
+            ("GET", "plugin/rule/delete") => Change::Removal(Removal::Rule),
+            ("GET", "meta/delete") => Change::Removal(Removal::Metadata),
+            ("GET", "auth/delete") => Change::Removal(Removal::Application),
+            ("POST", "plugin/saveOrUpdate") => Change::Object(Kind::Plugin),
+            ("POST", "plugin/selector/saveOrUpdate") => Change::Object(Kind::Selector),
+            ("POST", "plugin/rule/saveOrUpdate") => Change::Object(Kind::Rule),
+            ("POST", "meta/saveOrUpdate") => Change::Object(Kind::Metadata),
+            ("POST", "auth/saveOrUpdate") => Change::Object(Kind::AppAuth),
+            ("POST", "plugin/selectorAndRule") => Change::Pair,
+            ("POST", "plugin/selectorAndRules") => Change::Pairs,
             _ => return None,
         })
     }
@@ -157,26 +164,26 @@ impl Local<'_> {
             ["plugin/findByName", "plugin/selector/findList", "plugin/rule/findList"];
         let with = |method| {
             let (path, arguments) = (self.path, Arguments::default());
-            Local { method, path, arguments, namespace: String::new() }.writes().is_some()
+            LocalCall { method, path, arguments, namespace: String::new() }.change().is_some()
         };
         with("GET") || with("POST") || FOUND.contains(&self.path)
     }
 }
 
 /// Answers a call that reads objects. Returns `None` for calls that write.
-fn find(tables: &Tables, local: &Local<'_>) -> Option<Result<String, Refusal>> {
+fn find(tables: &Tables, local: &LocalCall<'_>) -> Option<Result<String, Refusal>> {
     if local.method != "GET" {
         return None;
     }
     let argument = |name: &str| local.arguments.get(name).map(str::to_owned);
-    let listed = |(table, kind): (Table, Kind), parent: &str| {
+    let listed = |kind: Kind, parent: &str| {
         let (id, parent_id) = (argument("id"), argument(parent));
-        let is_meant = |known: &str, row: &Row| {
+        let is_meant = |row_id: &str, row: &Row| {
             namespace(row) == local.namespace
-                && id.as_deref().is_none_or(|id| id == known)
+                && id.as_deref().is_none_or(|id| id == row_id)
                 && (parent_id.is_none() || row::text(row, parent) == parent_id)
         };
-        let rows = tables.rows(table).filter(|(id, row)| is_meant(id, row));
+        let rows = tables.rows(Table::from_kind(kind)).filter(|(id, row)| is_meant(id, row));
         let rows: Vec<Value> = rows.filter_map(|(_, row)| synced(kind, row)).collect();
         Ok(Value::Array(rows).to_string())
     };
@@ -188,8 +195,8 @@ fn find(tables: &Tables, local: &Local<'_>) -> Option<Result<String, Refusal>> {
             let plugin = plugin.and_then(|plugin| synced(Kind::Plugin, &plugin.row));
             plugin.map(|it| it.to_string()).ok_or_else(|| Refusal::not_found("no such plugin"))
         }
-        "plugin/selector/findList" => listed((Table::Selector, Kind::Selector), "pluginName"),
-        "plugin/rule/findList" => listed((Table::Rule, Kind::Rule), "selectorId"),
+        "plugin/selector/findList" => listed(Kind::Selector, "pluginName"),
+        "plugin/rule/findList" => listed(Kind::Rule, "selectorId"),
         _ => return None,
     })
 }
@@ -215,7 +222,6 @@ fn plugin_name(name: &str, namespace: &str) -> Name {
     }
 }
 
-/// Writes objects into one namespace.
 struct Writer<'a, 'd> {
     draft: &'a mut Draft<'d>,
     namespace: &'a str,
@@ -240,12 +246,8 @@ impl Writer<'_, '_> {
 
     /// Stores a row with the members that every row has. Refuses a row that gateways could not
     /// read.
-    fn put_row(
-        &mut self,
-        (table, kind): (Table, Kind),
-        id: &str,
-        mut row: Row,
-    ) -> Result<(), Refusal> {
+    fn put_row(&mut self, kind: Kind, id: &str, mut row: Row) -> Result<(), Refusal> {
+        let table = Table::from_kind(kind);
         let before = self.draft.get(table, id);
         if let Some(before) = &before
             && namespace(before) != self.namespace
@@ -276,8 +278,8 @@ impl Writer<'_, '_> {
 
     fn put_plugin(&mut self, body: &Row) -> Result<String, Refusal> {
         let name = required(body, "name")?;
-        let known = self.draft.find(&plugin_name(&name, self.namespace)).map(|(id, _)| id);
-        let id = known.or_else(|| row::filled(body, "id")).unwrap_or_else(clock::new_id);
+        let stored_id = self.draft.find(&plugin_name(&name, self.namespace)).map(|(id, _)| id);
+        let id = stored_id.or_else(|| row::filled(body, "id")).unwrap_or_else(clock::new_id);
         let mut row = Row::new();
         take(body, &mut row, &["name", "role", "sort", "enabled"]);
         row.insert("id".to_owned(), id.clone().into());
@@ -285,7 +287,7 @@ impl Writer<'_, '_> {
         if let Some(config) = conditions::json_text(body, "config")? {
             row.insert("config".to_owned(), config.into());
         }
-        self.put_row((Table::Plugin, Kind::Plugin), &id, row)?;
+        self.put_row(Kind::Plugin, &id, row)?;
         Ok(id)
     }
 
@@ -312,25 +314,25 @@ impl Writer<'_, '_> {
         if let Some(handle) = conditions::json_text(body, "handle")? {
             row.insert("handle".to_owned(), handle.into());
         }
-        self.put_row((Table::Selector, Kind::Selector), &id, row)?;
+        self.put_row(Kind::Selector, &id, row)?;
         Ok(id)
     }
 
     fn put_rule(&mut self, body: &Row) -> Result<String, Refusal> {
-        let selector = required(body, "selectorId")?;
-        let known = self.draft.get(Table::Selector, &selector);
+        let selector_id = required(body, "selectorId")?;
+        let selector = self.draft.get(Table::Selector, &selector_id);
         // A selector of another namespace counts as missing. Otherwise a caller of one namespace
         // could write into another.
-        let known = known.filter(|known| namespace(known) == self.namespace);
-        let known =
-            known.ok_or_else(|| Refusal::invalid("selectorId", "there is no such selector"))?;
+        let selector = selector.filter(|selector| namespace(selector) == self.namespace);
+        let selector =
+            selector.ok_or_else(|| Refusal::invalid("selectorId", "there is no such selector"))?;
         let id = row::filled(body, "id").unwrap_or_else(clock::new_id);
         let mut row = Row::new();
         take(body, &mut row, &["matchMode", "matchRestful"]);
         for (member, value) in [
             ("id", json!(id)),
-            ("selectorId", json!(selector)),
-            ("pluginName", known.get("pluginName").cloned().unwrap_or_default()),
+            ("selectorId", json!(selector_id)),
+            ("pluginName", selector.get("pluginName").cloned().unwrap_or_default()),
             ("name", json!(row::filled(body, "name").unwrap_or_else(|| id.clone()))),
             ("sort", json!(row::number(body, "sort").unwrap_or(SORT))),
             ("enabled", json!(row::flag(body, "enabled").unwrap_or(true))),
@@ -342,11 +344,11 @@ impl Writer<'_, '_> {
         if let Some(handle) = conditions::json_text(body, "handle")? {
             row.insert("handle".to_owned(), handle.into());
         }
-        self.put_row((Table::Rule, Kind::Rule), &id, row)?;
+        self.put_row(Kind::Rule, &id, row)?;
         Ok(id)
     }
 
-    /// Handles `selectorAndRule`: selector and rule have the same conditions.
+    /// Handles `selectorAndRule`: the given conditions apply to the selector and to its rule.
     fn put_pair(&mut self, body: &Row) -> Outcome {
         let selector = self.put_pair_selector(body)?;
         let mut rule = Row::new();
@@ -370,7 +372,7 @@ impl Writer<'_, '_> {
             return Err(Refusal::invalid("ruleDataList", &text));
         }
         let selector = self.put_pair_selector(body)?;
-        for said in rules {
+        for source in rules {
             let mut rule = Row::new();
             rule.insert("selectorId".to_owned(), selector.clone().into());
             for (from, to) in [
@@ -379,7 +381,7 @@ impl Writer<'_, '_> {
                 ("matchMode", "matchMode"),
                 ("conditionDataList", "conditionDataList"),
             ] {
-                rename(said, from, &mut rule, to);
+                rename(source, from, &mut rule, to);
             }
             self.put_rule(&rule)?;
         }
@@ -403,15 +405,15 @@ impl Writer<'_, '_> {
 
     fn put_metadata(&mut self, body: &Row) -> Result<String, Refusal> {
         let path = required(body, "path")?;
-        let named = Name {
+        let name = Name {
             table: Table::Metadata,
             namespace: self.namespace.to_owned(),
             parent: String::new(),
             name: path,
         };
         // A path has one metadata, so a call without an id refers to it.
-        let known = self.draft.find(&named).map(|(id, _)| id);
-        let id = row::filled(body, "id").or(known).unwrap_or_else(clock::new_id);
+        let stored_id = self.draft.find(&name).map(|(id, _)| id);
+        let id = row::filled(body, "id").or(stored_id).unwrap_or_else(clock::new_id);
         let mut row = Row::new();
         take(
             body,
@@ -431,21 +433,21 @@ impl Writer<'_, '_> {
         }
         row.insert("id".to_owned(), id.clone().into());
         row.insert("enabled".to_owned(), row::flag(body, "enabled").unwrap_or(true).into());
-        self.put_row((Table::Metadata, Kind::Metadata), &id, row)?;
+        self.put_row(Kind::Metadata, &id, row)?;
         Ok(id)
     }
 
     fn put_application(&mut self, body: &Row) -> Result<String, Refusal> {
         let (key, _) = (required(body, "appKey")?, required(body, "appSecret")?);
-        let known = self.draft.get(Table::AppAuth, &key);
-        let id = known.and_then(|known| row::text(&known, "id")).unwrap_or_else(clock::new_id);
+        let stored = self.draft.get(Table::AppAuth, &key);
+        let id = stored.and_then(|stored| row::text(&stored, "id")).unwrap_or_else(clock::new_id);
         let mut row = Row::new();
         take(body, &mut row, &["appKey", "appSecret", "paramDataList", "pathDataList"]);
         row.insert("id".to_owned(), id.into());
         for member in ["enabled", "open"] {
             row.insert(member.to_owned(), row::flag(body, member).unwrap_or(true).into());
         }
-        self.put_row((Table::AppAuth, Kind::AppAuth), &key, row)?;
+        self.put_row(Kind::AppAuth, &key, row)?;
         Ok(key)
     }
 

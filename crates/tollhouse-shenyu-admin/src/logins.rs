@@ -6,28 +6,29 @@ use tokio::sync::{Semaphore, SemaphorePermit, TryAcquireError};
 use crate::answer::Refusal;
 use crate::limits::{LOGINS_AT_ONCE, LOGINS_WAITING_MAX};
 
-/// Queue of logins.
+/// Queue of logins, because hashing a password costs CPU time.
 #[derive(Debug)]
 pub(crate) struct Logins {
-    /// Places for running and waiting logins together.
-    places: Semaphore,
-    turns: Semaphore,
+    /// Permits of running and waiting logins together.
+    queue: Semaphore,
+    /// Permits of running logins.
+    running: Semaphore,
 }
 
 impl Default for Logins {
     fn default() -> Self {
         Self {
-            places: Semaphore::new(LOGINS_AT_ONCE + LOGINS_WAITING_MAX),
-            turns: Semaphore::new(LOGINS_AT_ONCE),
+            queue: Semaphore::new(LOGINS_AT_ONCE + LOGINS_WAITING_MAX),
+            running: Semaphore::new(LOGINS_AT_ONCE),
         }
     }
 }
 
 /// Permit to hash a password, released when dropped.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
-    _place: SemaphorePermit<'a>,
-    _turn: SemaphorePermit<'a>,
+pub(crate) struct HashingPermit<'a> {
+    _queued: SemaphorePermit<'a>,
+    _running: SemaphorePermit<'a>,
 }
 
 impl Logins {
@@ -36,13 +37,13 @@ impl Logins {
     /// # Errors
     ///
     /// If the queue is full.
-    pub(crate) async fn wait(&self) -> Result<Turn<'_>, Refusal> {
+    pub(crate) async fn wait(&self) -> Result<HashingPermit<'_>, Refusal> {
         let full = || Refusal::error("too many logins wait for their turn, please try again later");
-        let place = self.places.try_acquire().map_err(|error| match error {
+        let queued = self.queue.try_acquire().map_err(|error| match error {
             TryAcquireError::NoPermits | TryAcquireError::Closed => full(),
         })?;
-        let turn = self.turns.acquire().await.map_err(|_| full())?;
-        Ok(Turn { _place: place, _turn: turn })
+        let running = self.running.acquire().await.map_err(|_| full())?;
+        Ok(HashingPermit { _queued: queued, _running: running })
     }
 }
 

@@ -57,7 +57,8 @@ impl Entry {
             "perms": self.permission, "status": 1, "dateCreated": null, "dateUpdated": null})
     }
 
-    fn menu(parent: &str, (name, title, icon): (&str, &str, &str), sort: i64) -> Self {
+    fn menu(parent: &str, label: Label<'_>, sort: i64) -> Self {
+        let Label { name, title, icon } = label;
         let (id, kind) = match parent {
             "" => (name.to_owned(), EntryKind::MainMenu),
             parent => (format!("{parent}:{name}"), EntryKind::Menu),
@@ -111,91 +112,102 @@ impl Entry {
     }
 }
 
+/// Texts of a menu.
+#[derive(Clone, Copy)]
+struct Label<'a> {
+    name: &'a str,
+    /// Key of one of the console's texts, or literal text.
+    title: &'a str,
+    icon: &'a str,
+}
+
+const fn label(name: &'static str, title: &'static str, icon: &'static str) -> Label<'static> {
+    Label { name, title, icon }
+}
+
 /// Page of the console: its menu, and the area and verbs that form its permissions.
 struct Page {
     parent: &'static str,
-    /// Name, title key and icon.
-    menu: (&'static str, &'static str, &'static str),
+    menu: Label<'static>,
     area: &'static str,
     verbs: &'static [&'static str],
 }
 
 const fn page(
     parent: &'static str,
-    menu: (&'static str, &'static str, &'static str),
+    menu: Label<'static>,
     area: &'static str,
     verbs: &'static [&'static str],
 ) -> Page {
     Page { parent, menu, area, verbs }
 }
 
-/// Main menus: name, title key and icon.
-const MAIN_MENUS: &[(&str, &str, &str)] = &[
-    ("plug", "SHENYU.MENU.PLUGIN.LIST", "dashboard"),
-    ("config", "SHENYU.MENU.CONFIG.MANAGMENT", "api"),
-    ("system", "SHENYU.MENU.SYSTEM.MANAGMENT", "setting"),
-    ("document", "Document", "file-text"),
+const MAIN_MENUS: &[Label<'static>] = &[
+    label("plug", "SHENYU.MENU.PLUGIN.LIST", "dashboard"),
+    label("config", "SHENYU.MENU.CONFIG.MANAGMENT", "api"),
+    label("system", "SHENYU.MENU.SYSTEM.MANAGMENT", "setting"),
+    label("document", "Document", "file-text"),
 ];
 
 /// Pages below the main menus, in display order. The misspelled keys are ShenYu's.
 const PAGES: &[Page] = &[
     page(
         "config",
-        ("namespace", "SHENYU.MENU.SYSTEM.MANAGMENT.NAMESPACE", "appstore"),
+        label("namespace", "SHENYU.MENU.SYSTEM.MANAGMENT.NAMESPACE", "appstore"),
         "namespace",
         &["add", "list", "delete", "edit"],
     ),
     page(
         "config",
-        ("plugin", "SHENYU.MENU.SYSTEM.MANAGMENT.PLUGIN", "book"),
+        label("plugin", "SHENYU.MENU.SYSTEM.MANAGMENT.PLUGIN", "book"),
         "plugin",
         &["list", "delete", "add", "modify", "disable", "edit", "resource"],
     ),
     page(
         "config",
-        ("namespacePlugin", "SHENYU.MENU.SYSTEM.MANAGMENT.NAMESPACEPLUGIN", "build"),
+        label("namespacePlugin", "SHENYU.MENU.SYSTEM.MANAGMENT.NAMESPACEPLUGIN", "build"),
         "namespacePlugin",
         &["list", "delete", "add", "modify", "disable", "edit", "resource"],
     ),
     page(
         "config",
-        ("pluginhandle", "SHENYU.PLUGIN.PLUGINHANDLE", "down-square"),
+        label("pluginhandle", "SHENYU.PLUGIN.PLUGINHANDLE", "down-square"),
         "pluginHandler",
         &["list", "delete", "add", "edit"],
     ),
     page(
         "config",
-        ("auth", "SHENYU.MENU.SYSTEM.MANAGMENT.AUTHEN", "audit"),
+        label("auth", "SHENYU.MENU.SYSTEM.MANAGMENT.AUTHEN", "audit"),
         "authen",
         &["list", "delete", "add", "disable", "modify", "edit", "editResourceDetails"],
     ),
     page(
         "config",
-        ("metadata", "SHENYU.MENU.SYSTEM.MANAGMENT.METADATA", "snippets"),
+        label("metadata", "SHENYU.MENU.SYSTEM.MANAGMENT.METADATA", "snippets"),
         "meta",
         &["list", "delete", "add", "disable", "modify", "edit"],
     ),
     page(
         "config",
-        ("dict", "SHENYU.MENU.SYSTEM.MANAGMENT.DICTIONARY", "ordered-list"),
+        label("dict", "SHENYU.MENU.SYSTEM.MANAGMENT.DICTIONARY", "ordered-list"),
         "dict",
         &["list", "delete", "add", "disable", "edit"],
     ),
     page(
         "config",
-        ("instance", "SHENYU.MENU.SYSTEM.MANAGMENT.INSTANCE", "deployment-unit"),
+        label("instance", "SHENYU.MENU.SYSTEM.MANAGMENT.INSTANCE", "deployment-unit"),
         "instance",
         &["list"],
     ),
     page(
         "system",
-        ("role", "SHENYU.MENU.SYSTEM.MANAGMENT.ROLE", "usergroup-add"),
+        label("role", "SHENYU.MENU.SYSTEM.MANAGMENT.ROLE", "usergroup-add"),
         "role",
         &["add", "list", "delete", "edit"],
     ),
     page(
         "system",
-        ("manage", "SHENYU.MENU.SYSTEM.MANAGMENT.USER", "user"),
+        label("manage", "SHENYU.MENU.SYSTEM.MANAGMENT.USER", "user"),
         "manager",
         &[
             "add",
@@ -209,11 +221,16 @@ const PAGES: &[Page] = &[
     ),
     page(
         "system",
-        ("resource", "SHENYU.MENU.SYSTEM.MANAGMENT.RESOURCE", "menu"),
+        label("resource", "SHENYU.MENU.SYSTEM.MANAGMENT.RESOURCE", "menu"),
         "resource",
         &["list", "addMenu", "deleteMenu", "editMenu", "addButton", "editButton", "deleteButton"],
     ),
-    page("document", ("apidoc", "API document", "api"), "api", &["list", "add", "edit", "delete"]),
+    page(
+        "document",
+        label("apidoc", "API document", "api"),
+        "api",
+        &["list", "add", "edit", "delete"],
+    ),
 ];
 
 /// Verbs of the permissions for a plugin's selectors and rules.
@@ -245,7 +262,7 @@ pub(crate) fn entries(tables: &Tables) -> Vec<Entry> {
         (0..).zip(MAIN_MENUS).map(|(sort, menu)| Entry::menu("", *menu, sort)).collect();
     let plugins = tables.rows(Table::Plugin).filter_map(|(_, row)| row::text(row, "name"));
     for plugin in plugins.collect::<BTreeSet<String>>() {
-        let menu = Entry::menu("plug", (&plugin, &plugin, "book"), 0);
+        let menu = Entry::menu("plug", Label { name: &plugin, title: &plugin, icon: "book" }, 0);
         entries.extend(plugin_buttons(&menu.id, &plugin));
         entries.push(menu);
     }
@@ -279,7 +296,7 @@ fn plugin_buttons(menu: &str, plugin: &str) -> impl Iterator<Item = Entry> {
 
 /// Builds the tree of the matching entries below `parent`, sorted at each level.
 pub(crate) fn tree(entries: &[Entry], parent: &str, is_meant: &dyn Fn(&Entry) -> bool) -> Value {
-    /// Deepest level of the tree. The limit ends the recursion if an added menu is its own
+    /// Maximum depth of the tree. The limit ends the recursion if an added menu is its own
     /// ancestor.
     const DEPTH_MAX: usize = 8;
     branch(entries, parent, is_meant, DEPTH_MAX)

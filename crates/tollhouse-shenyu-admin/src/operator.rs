@@ -1,20 +1,20 @@
-//! Access to ShenYu's objects from the gateway's own console and Admin API: the same interface for
-//! the owner of a gateway key instead of a user, without the calls that only ShenYu's console
-//! needs. Also lists recent changes.
+//! Access to ShenYu's objects from the gateway's own console and Admin API: ShenYu's interface, but
+//! for the owner of a gateway key rather than a user, and without the calls that only ShenYu's
+//! console needs. Also lists recent changes.
 
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::admin::{Caller, ShenyuAdmin};
+use crate::admin::{Caller, Session, ShenyuAdmin};
 use crate::answer::Refusal;
 use crate::api;
 use crate::call::Call;
 use crate::query::Arguments;
-use crate::records::Way;
+use crate::records::Interface;
 use crate::rights::Rights;
 use crate::row::{self, Row};
 use crate::table::Table;
-use crate::tables::Stored;
+use crate::tables::StoredRow;
 
 /// Resources that may be read and written.
 const WRITTEN: &[&str] = &["plugin", "selector", "rule", "meta-data", "appAuth"];
@@ -26,10 +26,10 @@ const READ: &[&str] = &["namespace", "shenyu-dict", "plugin-handle"];
 /// milliseconds.
 const CHANCE_BITS: u32 = 22;
 
-/// Caller with a gateway key.
+/// Caller who presented a key of the gateway's Admin API.
 #[derive(Debug, Clone)]
 pub struct Operator {
-    /// Name of the key.
+    /// Name of the caller's key.
     pub name: String,
     /// Whether answers to this caller contain secrets.
     pub sees_secrets: bool,
@@ -37,19 +37,18 @@ pub struct Operator {
 
 /// Parsed request of such a caller.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct OperatorRequest<'a> {
     pub method: Method,
     /// Path segments, percent-decoded.
     pub segments: &'a [&'a str],
-    /// Arguments of the query.
     pub arguments: Vec<(String, String)>,
-    /// JSON body; `null` if empty.
+    /// Body as JSON; `null` if the body is empty.
     pub body: Value,
 }
 
-/// Recorded change.
+/// Change of an operator, as recorded in the store.
 #[derive(Debug, Clone)]
-pub struct Recorded {
+pub struct ChangeRecord {
     pub id: String,
     /// Revision of the commit that made the change.
     pub revision: u64,
@@ -70,9 +69,9 @@ pub struct Recorded {
 impl ShenyuAdmin {
     /// Answers a call of an operator whose key has been checked. Returns the HTTP status with the
     /// data or an error text.
-    pub async fn call_as(&self, operator: &Operator, asked: Asked<'_>) -> (u16, Value) {
-        let first = asked.segments.first().copied().unwrap_or_default();
-        let reads = asked.method == Method::GET && !asked.segments.ends_with(&["updateSk"]);
+    pub async fn call_as(&self, operator: &Operator, request: OperatorRequest<'_>) -> (u16, Value) {
+        let first = request.segments.first().copied().unwrap_or_default();
+        let reads = request.method == Method::GET && !request.segments.ends_with(&["updateSk"]);
         let is_open = WRITTEN.contains(&first) || (READ.contains(&first) && reads);
         if !is_open {
             return (404, json!({"error_msg": "there is no such path here"}));
@@ -81,41 +80,44 @@ impl ShenyuAdmin {
         user.insert("userName".to_owned(), operator.name.as_str().into());
         let rights = if operator.sees_secrets { Rights::everything() } else { Rights::default() };
         let caller = Caller { user: user.into(), rights };
-        let Asked { method, segments, arguments, body } = asked;
+        let OperatorRequest { method, segments, arguments, body } = request;
         let arguments = Arguments::from_pairs(arguments);
-        let call = Call { method, arguments, body, file: None, _held: None };
-        match api::answer_noted((self, &caller), segments, &call, Way::Console).await {
+        let call = Call { method, arguments, body, file: None, _reservation: None };
+        let session = Session { admin: self, caller: &caller };
+        match api::answer_noted(session, segments, &call, Interface::Console).await {
             Ok(success) => (200, json!({"message": success.message, "data": success.data})),
             Err(refusal) => (status(&refusal), json!({"error_msg": refusal.message()})),
         }
     }
 
     /// Lists the recorded changes, newest first.
-    pub fn recorded(&self) -> Vec<Recorded> {
+    pub fn change_records(&self) -> Vec<ChangeRecord> {
         let tables = self.book.read();
         let rows: Vec<&str> = tables.rows(Table::Record).map(|(id, _)| id).collect();
-        let found = rows.into_iter().rev();
-        found.filter_map(|id| Some(recorded(id, tables.get(Table::Record, id)?))).collect()
+        let newest_first = rows.into_iter().rev();
+        newest_first
+            .filter_map(|id| Some(change_record(id, tables.get(Table::Record, id)?)))
+            .collect()
     }
 
     /// Returns a recorded change with its details: `rows`, each with `object`, `name`, `deed`,
     /// `before` and `after`, then `more` and `is_cut`. The details are `null` if none were
     /// recorded.
-    pub fn recorded_in_full(&self, id: &str) -> Option<(Recorded, Value)> {
+    pub fn change_record_in_full(&self, id: &str) -> Option<(ChangeRecord, Value)> {
         let tables = self.book.read();
         let stored = tables.get(Table::Record, id)?;
-        Some((recorded(id, stored), stored.row.get("changes").cloned().unwrap_or_default()))
+        Some((change_record(id, stored), stored.row.get("changes").cloned().unwrap_or_default()))
     }
 }
 
-fn recorded(id: &str, stored: &Stored) -> Recorded {
+fn change_record(id: &str, stored: &StoredRow) -> ChangeRecord {
     let text = |member| row::text(&stored.row, member).unwrap_or_default();
     let first = stored.row.get("changes").and_then(|changes| changes["rows"].get(0));
     let first = |member: &str| {
-        let found = first.and_then(|first| first[member].as_str());
-        found.unwrap_or_default().to_owned()
+        let text = first.and_then(|first| first[member].as_str());
+        text.unwrap_or_default().to_owned()
     };
-    Recorded {
+    ChangeRecord {
         id: id.to_owned(),
         revision: stored.revision.0,
         at_ms: id.parse::<u64>().unwrap_or_default() >> CHANCE_BITS,

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use crate::limits::PAGE_ROWS_MAX;
 
-/// Default page size.
+/// Number of rows per page, by default.
 const PAGE_ROWS: usize = 12;
 
-/// Format of a page.
+/// JSON form in which ShenYu answers with a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Format of lists: `{"page":{…},"dataList":[…]}`.

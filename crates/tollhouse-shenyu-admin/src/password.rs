@@ -1,4 +1,4 @@
-//! Storage of passwords: PBKDF2-HMAC-SHA256 (RFC 8018), each with its own salt.
+//! Storage of passwords: PBKDF2-HMAC-SHA256 (RFC 8018), with a random salt per password.
 
 use std::num::NonZeroU32;
 
@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 /// for each guess.
 const ROUNDS: NonZeroU32 = NonZeroU32::new(120_000).expect("it is not zero");
 
-/// Most iterations accepted in a stored hash.
+/// Maximum number of iterations accepted in a stored hash.
 const ROUNDS_MAX: u32 = 1_000_000;
 
 /// Hash for users that do not exist. No password matches it, and the check takes as long as any

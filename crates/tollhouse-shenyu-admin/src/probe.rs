@@ -68,20 +68,20 @@ pub(crate) async fn round(admin: &ShenyuAdmin, now_ms: u64) {
     if addresses.is_empty() {
         return;
     }
-    let found = ask(addresses).await;
-    if found.len() >= NODES_FOR_DOUBT && found.values().all(|answers| !answers) {
+    let reachable = ask(addresses).await;
+    if reachable.len() >= NODES_FOR_DOUBT && reachable.values().all(|answers| !answers) {
         tracing::warn!(
-            nodes = found.len(),
+            nodes = reachable.len(),
             "none of the nodes that are registered with ShenYu's admin answers; they are left as they are, \
              for it may be the network of this machine"
         );
         return;
     }
-    if !report(&admin.book.read(), &found, now_ms) {
+    if !report(&admin.book.read(), &reachable, now_ms) {
         return;
     }
     let written = admin.book.write(move |draft| {
-        write(draft, &found, now_ms);
+        write(draft, &reachable, now_ms);
         success("", Value::Null)
     });
     if let Err(refusal) = written.await {
@@ -91,23 +91,23 @@ pub(crate) async fn round(admin: &ShenyuAdmin, now_ms: u64) {
 
 /// Returns whether each address accepts connections. Addresses without a clear result are left out.
 async fn ask(addresses: BTreeSet<String>) -> HashMap<String, bool> {
-    let mut asked = JoinSet::new();
-    let mut found = HashMap::new();
+    let mut probes = JoinSet::new();
+    let mut reachable = HashMap::new();
     for address in addresses {
-        if asked.len() >= PROBES_AT_ONCE
-            && let Some(Ok(done)) = asked.join_next().await
+        if probes.len() >= PROBES_AT_ONCE
+            && let Some(Ok(done)) = probes.join_next().await
         {
-            found.extend(done);
+            reachable.extend(done);
         }
-        asked.spawn(async move {
+        probes.spawn(async move {
             let answers = answers(&address).await;
             answers.map(|answers| (address, answers))
         });
     }
-    while let Some(done) = asked.join_next().await {
-        found.extend(done.ok().flatten());
+    while let Some(done) = probes.join_next().await {
+        reachable.extend(done.ok().flatten());
     }
-    found
+    reachable
 }
 
 async fn answers(address: &str) -> Option<bool> {
@@ -116,7 +116,7 @@ async fn answers(address: &str) -> Option<bool> {
         let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         match said_by(connected.as_ref().err()) {
             Some(false) => {}
-            known => return known,
+            state => return state,
         }
     }
     Some(false)
@@ -170,8 +170,8 @@ fn addresses(tables: &Tables) -> BTreeSet<String> {
     rows.flat_map(|(_, row)| nodes(row)).filter_map(address).collect()
 }
 
-fn verdict(node: &Row, found: &HashMap<String, bool>, now_ms: u64) -> Verdict {
-    let Some(answers) = address(node).and_then(|address| found.get(&address).copied()) else {
+fn verdict(node: &Row, reachable: &HashMap<String, bool>, now_ms: u64) -> Verdict {
+    let Some(answers) = address(node).and_then(|address| reachable.get(&address).copied()) else {
         return Verdict::Same;
     };
     let is_on = row::number(node, "status").unwrap_or(0) == 0;
@@ -187,13 +187,13 @@ fn verdict(node: &Row, found: &HashMap<String, bool>, now_ms: u64) -> Verdict {
 }
 
 /// Logs the changes of a round. Returns `false` if nothing changes.
-fn report(tables: &Tables, found: &HashMap<String, bool>, now_ms: u64) -> bool {
+fn report(tables: &Tables, reachable: &HashMap<String, bool>, now_ms: u64) -> bool {
     let mut changes = false;
     for (selector, row) in tables.rows(Table::DiscoveryUpstream) {
         let mut left = 0;
         let mut gone = 0;
         for node in nodes(row) {
-            let verdict = verdict(node, found, now_ms);
+            let verdict = verdict(node, reachable, now_ms);
             changes |= verdict != Verdict::Same;
             let url = row::text(node, "url").unwrap_or_default();
             match verdict {
@@ -219,8 +219,9 @@ fn report(tables: &Tables, found: &HashMap<String, bool>, now_ms: u64) -> bool {
 }
 
 /// Writes the outcome of a round.
-fn write(draft: &mut Draft<'_>, found: &HashMap<String, bool>, now_ms: u64) {
-    let changes = |row: &Row| nodes(row).any(|node| verdict(node, found, now_ms) != Verdict::Same);
+fn write(draft: &mut Draft<'_>, reachable: &HashMap<String, bool>, now_ms: u64) {
+    let changes =
+        |row: &Row| nodes(row).any(|node| verdict(node, reachable, now_ms) != Verdict::Same);
     for (selector, row) in draft.find_all(Table::DiscoveryUpstream, changes) {
         let mut states = BTreeMap::new();
         let mut list = Vec::new();
@@ -228,7 +229,7 @@ fn write(draft: &mut Draft<'_>, found: &HashMap<String, bool>, now_ms: u64) {
             let mut node = node.clone();
             // Evaluated again inside the transaction, because a node may have registered again
             // since its probe.
-            let verdict = verdict(&node, found, now_ms);
+            let verdict = verdict(&node, reachable, now_ms);
             let state = match verdict {
                 Verdict::Same => None,
                 Verdict::Off => Some(false),
@@ -252,12 +253,12 @@ fn write(draft: &mut Draft<'_>, found: &HashMap<String, bool>, now_ms: u64) {
         row.insert("upstreamDataList".to_owned(), list.into());
         row.insert("dateUpdated".to_owned(), draft.now.clone().into());
         draft.put(Table::DiscoveryUpstream, &selector, row);
-        write_handle(draft, &selector, (&states, now_ms));
+        write_handle(draft, &selector, &states, now_ms);
     }
 }
 
 /// Updates the nodes in the selector's handle, where gateways before 2.6.1 read them.
-fn write_handle(draft: &mut Draft<'_>, id: &str, (states, now_ms): (&BTreeMap<String, bool>, u64)) {
+fn write_handle(draft: &mut Draft<'_>, id: &str, states: &BTreeMap<String, bool>, now_ms: u64) {
     let Some(selector) = draft.get(Table::Selector, id) else { return };
     let text = row::text(&selector, "handle").unwrap_or_default();
     let Ok(mut handle) = serde_json::from_str::<Value>(&text) else { return };

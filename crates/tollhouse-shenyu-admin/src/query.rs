@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 
-/// Most arguments that are read; ShenYu's forms have a dozen.
+/// Maximum number of arguments that are read; ShenYu's forms have a dozen.
 const ARGUMENTS_MAX: usize = 256;
 
 /// Names and values in their original order.
@@ -28,8 +28,8 @@ impl Arguments {
 
     /// Returns the first value of a name that is not blank.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        let mut found = self.0.iter().filter(|(known, _)| known == name);
-        found.find_map(|(_, value)| (!value.trim().is_empty()).then_some(value.as_str()))
+        let mut values = self.0.iter().filter(|(known, _)| known == name);
+        values.find_map(|(_, value)| (!value.trim().is_empty()).then_some(value.as_str()))
     }
 
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tollhouse_shenyu::sealing::{COVER, cover};
 
 use crate::clock;
-use crate::draft::{Changed, Draft};
+use crate::draft::{Draft, DraftChange};
 use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::Tables;
@@ -21,11 +21,12 @@ const RECORDS_MAX: usize = 500;
 /// Number of characters of a path that are recorded.
 const PATH_CHARACTERS_MAX: usize = 200;
 
-/// Most rows listed in a record; the rest are only counted. An import changes thousands.
+/// Maximum number of rows listed in a record; the rest are only counted. An import changes
+/// thousands.
 const ROWS_MAX: usize = 20;
 
-/// Most bytes of row contents in a record, so that all records together take some megabytes. Beyond
-/// it only names are recorded.
+/// Maximum size of row contents in a record in bytes, so that all records together take some
+/// megabytes. Beyond it only names are recorded.
 const BODIES_BYTES_MAX: usize = 16 << 10;
 
 /// Number of records on the home page.
@@ -33,7 +34,7 @@ const RECENT: usize = 12;
 
 /// Interface that a call arrived through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Interface {
     /// ShenYu's admin interface.
     Admin,
     /// The gateway's console or Admin API.
@@ -42,7 +43,7 @@ pub(crate) enum Way {
     Local,
 }
 
-impl Way {
+impl Interface {
     const fn name(self) -> &'static str {
         match self {
             Self::Admin => "shenyu",
@@ -55,7 +56,7 @@ impl Way {
 /// Author and description of a call.
 pub(crate) struct Author {
     operator: String,
-    way: Way,
+    way: Interface,
     kind: String,
     context: String,
     is_noted: AtomicBool,
@@ -63,7 +64,7 @@ pub(crate) struct Author {
 
 impl Author {
     /// Describes a call to this path.
-    pub(crate) fn new(operator: &str, way: Way, method: &Method, segments: &[&str]) -> Self {
+    pub(crate) fn new(operator: &str, way: Interface, method: &Method, segments: &[&str]) -> Self {
         let (first, rest) = segments.split_first().unwrap_or((&"", &[]));
         let verb = match (method, rest) {
             (&Method::DELETE, _) | (_, ["batchDelete" | "batchDeleted"]) => "DELETE",
@@ -104,7 +105,7 @@ impl Author {
     }
 }
 
-/// Records the changes of a call in the same draft. Does nothing if the call changed nothing.
+/// Records the changes of a call in its draft. Does nothing if the call changed nothing.
 pub(crate) fn note(draft: &mut Draft<'_>, author: &Author) {
     let Some(changes) = changes_of_call(draft) else { return };
     put(draft, author.record(Some(changes)));
@@ -113,7 +114,7 @@ pub(crate) fn note(draft: &mut Draft<'_>, author: &Author) {
 
 /// Summarises the changes of a call as `{rows, more, is_cut}`.
 fn changes_of_call(draft: &Draft<'_>) -> Option<Value> {
-    let is_told = |changed: &Changed<'_>| {
+    let is_told = |changed: &DraftChange<'_>| {
         changed.table != Table::Record && (changed.before.is_some() || changed.after.is_some())
     };
     let total = draft.changed().filter(is_told).count();
@@ -149,7 +150,7 @@ fn changes_of_call(draft: &Draft<'_>) -> Option<Value> {
     (!rows.is_empty()).then(|| json!({"more": total - rows.len(), "is_cut": is_cut, "rows": rows}))
 }
 
-const fn deed(changed: &Changed<'_>) -> &'static str {
+const fn deed(changed: &DraftChange<'_>) -> &'static str {
     match (changed.before, changed.after) {
         (None, _) => "create",
         (_, None) => "delete",
@@ -164,7 +165,7 @@ fn name(row: Option<&Row>) -> String {
 }
 
 /// Returns a row with its secrets masked.
-fn without_secrets(changed: &Changed<'_>, row: Option<&Row>) -> Option<Row> {
+fn without_secrets(changed: &DraftChange<'_>, row: Option<&Row>) -> Option<Row> {
     let mut row = row?.clone();
     for member in ["appSecret", "password", "keptPassword"] {
         if row.contains_key(member) {
@@ -184,15 +185,15 @@ fn without_secrets(changed: &Changed<'_>, row: Option<&Row>) -> Option<Row> {
 
 /// Stores a record and deletes the oldest ones beyond the limit.
 pub(crate) fn put(draft: &mut Draft<'_>, mut record: Row) {
-    let kept = draft.find_all(Table::Record, |_| true);
+    let records = draft.find_all(Table::Record, |_| true);
     // Ids rise with time, but not within a millisecond, so the new id is raised above the last one.
     let number = |id: &str| id.parse::<u64>().unwrap_or_default();
-    let last = kept.last().map_or(0, |(id, _)| number(id));
+    let last = records.last().map_or(0, |(id, _)| number(id));
     let own = row::text(&record, "id").unwrap_or_default();
     let id = number(&own).max(last.saturating_add(1)).to_string();
     record.insert("id".to_owned(), id.clone().into());
     draft.put(Table::Record, &id, record);
-    for (id, _) in kept.iter().take((kept.len() + 1).saturating_sub(RECORDS_MAX)) {
+    for (id, _) in records.iter().take((records.len() + 1).saturating_sub(RECORDS_MAX)) {
         draft.delete(Table::Record, id);
     }
 }
@@ -218,24 +219,24 @@ pub(crate) fn search(tables: &Tables, text: &str) -> Vec<Value> {
         Value::Object(view)
     };
     let rows = tables.rows(Table::Record).map(|(_, row)| row);
-    let mut found: Vec<Value> = rows.filter(|row| mentions(row)).map(|row| view(row)).collect();
-    found.reverse();
-    found
+    let mut views: Vec<Value> = rows.filter(|row| mentions(row)).map(|row| view(row)).collect();
+    views.reverse();
+    views
 }
 
 /// Returns the rows before or after all changes of a record as JSON text, the form that ShenYu's
 /// console shows.
 fn side_of(changes: &Value, side: &str) -> Value {
     let rows = changes["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let found: BTreeSet<String> = rows
+    let views: BTreeSet<String> = rows
         .iter()
         .filter_map(|row| row.get(side).filter(|it| it.is_object()))
         .map(Value::to_string)
         .collect();
-    if found.is_empty() {
+    if views.is_empty() {
         Value::Null
     } else {
-        found.into_iter().collect::<Vec<_>>().join("\n").into()
+        views.into_iter().collect::<Vec<_>>().join("\n").into()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Registration of services: methods become selectors, rules and metadata; addresses become
-//! upstreams. Clients in five languages write the same members differently, and all of their forms
-//! are accepted.
+//! upstreams. Clients in five languages write the members of a registration differently, and all of
+//! these forms are accepted.
 
 mod objects;
 
@@ -16,10 +16,10 @@ use crate::local_discovery::check_source;
 use crate::row::{self, Row};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
-/// Most registrations in one body; Java's clients of 2.4 send lists.
+/// Maximum number of registrations in one body; Java's clients of version 2.4 send lists.
 const REGISTRATIONS_MAX: usize = 1_000;
 
-/// Most namespaces that one registration may name.
+/// Maximum number of namespaces that one registration may name.
 const NAMESPACES_MAX: usize = 32;
 
 /// Answers `/shenyu-client/<what>` with `success` in plain text, once the registration is stored.
@@ -57,7 +57,6 @@ pub(crate) async fn answer(admin: &ShenyuAdmin, what: &str, call: &Call) -> Resp
     }
 }
 
-/// Kind of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Registration {
     Method,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
-use tollhouse_shenyu::rules::check_handle;
+use tollhouse_shenyu_gateway::check_handle;
 
 use crate::answer::Refusal;
 use crate::clock;
@@ -22,11 +22,10 @@ pub(crate) struct Resource {
     pub(crate) table: Table,
     /// Members that a body must have when a row is created.
     pub(crate) required: &'static [&'static str],
-    /// Query arguments that filter a list by the member of the same name.
+    /// Query arguments that filter a list by the row member with the argument's name.
     pub(crate) filters: &'static [&'static str],
-    /// Messages of answers.
+    /// Messages in answers about this resource.
     pub(crate) words: Words,
-    /// Data in answers to changes.
     pub(crate) report: Report,
     /// Members that answers have even if rows lack them, as `null`: the console reads them without asking.
     members: &'static [&'static str],
@@ -36,12 +35,10 @@ pub(crate) struct Resource {
     view: fn(&Tables, &mut Row),
 }
 
-/// Messages of a resource.
 pub(crate) struct Words {
     pub(crate) created: &'static str,
     pub(crate) updated: &'static str,
     pub(crate) deleted: &'static str,
-    /// Message for a missing row.
     pub(crate) missing: &'static str,
 }
 
@@ -361,11 +358,31 @@ fn take(body: &Row, made: &mut Row, members: &[&str]) {
     }
 }
 
-/// Copies a boolean member; sets `default` if neither body nor row has it.
-fn take_flag(body: &Row, made: &mut Row, (from, to): (&str, &str), default: bool) {
-    match row::flag(body, from) {
-        Some(flag) => drop(made.insert(to.to_owned(), flag.into())),
-        None => drop(made.entry(to).or_insert(default.into())),
+/// Boolean member of rows.
+#[derive(Clone, Copy)]
+struct Flag<'a> {
+    name: &'a str,
+    /// Name of the member in bodies.
+    body_name: &'a str,
+    /// Value if neither body nor row has the member.
+    default: bool,
+}
+
+impl<'a> Flag<'a> {
+    const fn on(name: &'a str) -> Self {
+        Self { name, body_name: name, default: true }
+    }
+
+    const fn off(name: &'a str) -> Self {
+        Self { name, body_name: name, default: false }
+    }
+
+    /// Copies the member, or sets its default.
+    fn take(self, body: &Row, made: &mut Row) {
+        match row::flag(body, self.body_name) {
+            Some(flag) => drop(made.insert(self.name.to_owned(), flag.into())),
+            None => drop(made.entry(self.name).or_insert(self.default.into())),
+        }
     }
 }
 
@@ -384,7 +401,7 @@ fn read_plain(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> 
         }
     }
     if body.contains_key("enabled") {
-        take_flag(body, made, ("enabled", "enabled"), true);
+        Flag::on("enabled").take(body, made);
     }
     Ok(())
 }
@@ -396,24 +413,23 @@ fn read_matching(body: &Row, made: &mut Row) -> Result<(), Refusal> {
     for (member, default) in [("matchMode", 0), ("sort", 1)] {
         take_number(body, made, member, default);
     }
-    for (member, default) in [("enabled", true), ("matchRestful", false)] {
-        take_flag(body, made, (member, member), default);
-    }
+    Flag::on("enabled").take(body, made);
+    Flag::off("matchRestful").take(body, made);
     if let Some(handle) = conditions::json_text(body, "handle")? {
         made.insert("handle".to_owned(), handle.into());
     }
     Ok(())
 }
 
-fn read_logged(body: &Row, made: &mut Row, kept: &str) {
-    let written = if body.contains_key("loged") { "loged" } else { "logged" };
-    take_flag(body, made, (written, kept), false);
+fn read_logged(body: &Row, made: &mut Row, name: &str) {
+    let body_name = if body.contains_key("loged") { "loged" } else { "logged" };
+    Flag { body_name, ..Flag::off(name) }.take(body, made);
 }
 
 fn read_selector(draft: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
     read_matching(body, made)?;
     take_number(body, made, "type", 1);
-    take_flag(body, made, ("continued", "continued"), true);
+    Flag::on("continued").take(body, made);
     read_logged(body, made, "logged");
     if let Some(id) = row::filled(body, "pluginId") {
         let plugin = draft.get(Table::Plugin, &id);
@@ -504,7 +520,7 @@ fn read_plugin(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal>
     if let Some(sort) = row::number(body, "sort") {
         made.insert("sort".to_owned(), sort.into());
     }
-    take_flag(body, made, ("enabled", "enabled"), true);
+    Flag::on("enabled").take(body, made);
     if let Some(config) = conditions::json_text(body, "config")? {
         made.insert("config".to_owned(), config.into());
     }
@@ -545,7 +561,7 @@ fn view_namespace_plugin(tables: &Tables, view: &mut Row) {
 
 /// Adds the options of a field that is chosen from a list.
 fn view_plugin_handle(tables: &Tables, view: &mut Row) {
-    /// `dataType` of fields with options.
+    /// Value of `dataType` of fields whose value is one of several options.
     const CHOICE: i64 = 3;
     let options = (row::number(view, "dataType") == Some(CHOICE)).then(|| {
         let kind = row::text(view, "field").unwrap_or_default();
@@ -577,14 +593,14 @@ fn read_metadata(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusa
     if let Some(extension) = row::document(body, "rpcExt") {
         made.insert("rpcExt".to_owned(), extension.into());
     }
-    take_flag(body, made, ("enabled", "enabled"), true);
+    Flag::on("enabled").take(body, made);
     Ok(())
 }
 
 fn read_app_auth(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
     take(body, made, &["appKey", "appSecret", "userId", "phone", "extInfo", "namespaceId"]);
     for member in ["enabled", "open"] {
-        take_flag(body, made, (member, member), true);
+        Flag::on(member).take(body, made);
     }
     for (from, to) in [("authParamList", "paramDataList"), ("authPathList", "pathDataList")] {
         if let Some(list) = body.get(from).filter(|list| list.is_array()) {
@@ -603,7 +619,7 @@ fn view_app_auth(_: &Tables, view: &mut Row) {
 
 fn read_user(_: &Draft<'_>, body: &Row, made: &mut Row) -> Result<(), Refusal> {
     take(body, made, &["userName", "role", "roles"]);
-    take_flag(body, made, ("enabled", "enabled"), true);
+    Flag::on("enabled").take(body, made);
     // The caller hashes the password beforehand, because hashing would block the writer task.
     if let Some(password) = row::filled(body, "keptPassword") {
         made.insert("password".to_owned(), password.into());

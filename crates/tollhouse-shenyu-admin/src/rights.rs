@@ -31,7 +31,7 @@ const SUPER_ONLY: &[&str] = &[
 /// Paths that need a permission even for reading, because their rows contain secrets.
 const SECRET: &[&str] = &["appAuth"];
 
-/// First path segments with the area that permissions name for them.
+/// Areas of permissions, by the first segment of the path.
 const AREAS: &[(&str, &str)] = &[
     ("plugin", "plugin"),
     ("plugin-template", "plugin"),
@@ -47,7 +47,6 @@ const AREAS: &[(&str, &str)] = &[
     ("tag", "api"),
 ];
 
-/// Rights of a user.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rights {
     may_all: bool,
@@ -58,7 +57,7 @@ pub(crate) struct Rights {
 
 /// Parts of a call that rights depend on.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct CallParts<'a> {
     pub(crate) method: &'a Method,
     pub(crate) segments: &'a [&'a str],
     pub(crate) body: &'a Value,
@@ -119,23 +118,23 @@ impl Rights {
     }
 
     /// Refuses a call that the user has no permission for.
-    pub(crate) fn check(&self, tables: &Tables, asked: Asked<'_>) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, tables: &Tables, call: CallParts<'_>) -> Result<(), Refusal> {
         if self.may_all {
             return Ok(());
         }
         let refused = || Err(Refusal::permission());
-        let Some((first, rest)) = asked.segments.split_first() else { return refused() };
-        let reads = *asked.method == Method::GET || is_search(rest);
+        let Some((first, rest)) = call.segments.split_first() else { return refused() };
+        let reads = *call.method == Method::GET || is_search(rest);
         // Before ShenYu 2.7 a secret is changed with GET, so `updateSk` counts as a change.
         let reads = reads && !rest.ends_with(&["updateSk"]);
         if reads && !SECRET.contains(first) {
             return Ok(());
         }
         let needed = match *first {
-            "selector" => self.needed_of_plugins(tables, asked, (Table::Selector, "Selector")),
-            "rule" => self.needed_of_plugins(tables, asked, (Table::Rule, "Rule")),
+            "selector" => self.needed_of_plugins(tables, call, Table::Selector),
+            "rule" => self.needed_of_plugins(tables, call, Table::Rule),
             first => {
-                let verb = if reads { "list" } else { verb(asked.method, rest, asked.body) };
+                let verb = if reads { "list" } else { verb(call.method, rest, call.body) };
                 let mut areas = AREAS.iter().filter(|(path, _)| *path == first);
                 let names = |(_, area): &(&str, &str)| format!("system:{area}:{verb}");
                 let may = areas.any(|area| self.permissions.contains(&names(area)));
@@ -154,18 +153,19 @@ impl Rights {
     fn needed_of_plugins(
         &self,
         tables: &Tables,
-        asked: Asked<'_>,
-        (table, noun): (Table, &str),
+        call: CallParts<'_>,
+        table: Table,
     ) -> Option<Vec<String>> {
-        let rest = asked.segments.get(1..).unwrap_or_default();
-        let verb = match verb(asked.method, rest, asked.body) {
+        let noun = if table == Table::Selector { "Selector" } else { "Rule" };
+        let rest = call.segments.get(1..).unwrap_or_default();
+        let verb = match verb(call.method, rest, call.body) {
             "disable" => "edit",
             verb => verb,
         };
-        let mut ids = row::texts(asked.body.get("ids").unwrap_or(asked.body));
-        ids.extend(asked.body.as_object().and_then(|body| row::filled(body, "id")));
+        let mut ids = row::texts(call.body.get("ids").unwrap_or(call.body));
+        ids.extend(call.body.as_object().and_then(|body| row::filled(body, "id")));
         ids.extend(rest.first().map(|id| (*id).to_owned()));
-        let member = |name: &str| row::filled(asked.body.as_object()?, name);
+        let member = |name: &str| row::filled(call.body.as_object()?, name);
         let mut plugins = BTreeSet::new();
         for id in &ids {
             if let Some(stored) = tables.get(table, id) {
@@ -191,7 +191,10 @@ impl Rights {
     }
 
     /// Lists the buttons that the user holds the permission for.
-    pub(crate) fn held<'a>(&'a self, entries: &'a [Entry]) -> impl Iterator<Item = &'a Entry> {
+    pub(crate) fn permitted_buttons<'a>(
+        &'a self,
+        entries: &'a [Entry],
+    ) -> impl Iterator<Item = &'a Entry> {
         entries
             .iter()
             .filter(|entry| entry.is_button())
@@ -228,9 +231,9 @@ fn row_texts(row: &Row, member: &str) -> Vec<String> {
 }
 
 /// Permits a user to see a selector or a rule.
-pub(crate) fn permit(draft: &mut Draft<'_>, user: &str, (table, id): (Table, &str)) {
+pub(crate) fn permit(draft: &mut Draft<'_>, user: &str, table: Table, id: &str) {
     let Some(kind) = data_type(table) else { return };
-    let key = data_permission_id(user, (kind, id));
+    let key = data_permission_id(user, kind, id);
     let mut row = Row::new();
     for (member, value) in [
         ("id", json!(key)),
@@ -246,9 +249,9 @@ pub(crate) fn permit(draft: &mut Draft<'_>, user: &str, (table, id): (Table, &st
 }
 
 /// Withdraws the permission to see a selector or a rule.
-pub(crate) fn forbid(draft: &mut Draft<'_>, user: &str, (table, id): (Table, &str)) {
+pub(crate) fn forbid(draft: &mut Draft<'_>, user: &str, table: Table, id: &str) {
     if let Some(kind) = data_type(table) {
-        draft.delete(Table::DataPermission, &data_permission_id(user, (kind, id)));
+        draft.delete(Table::DataPermission, &data_permission_id(user, kind, id));
     }
 }
 
@@ -260,6 +263,6 @@ const fn data_type(table: Table) -> Option<i64> {
     }
 }
 
-fn data_permission_id(user: &str, (kind, id): (i64, &str)) -> String {
+fn data_permission_id(user: &str, kind: i64, id: &str) -> String {
     format!("{user}-{kind}-{id}")
 }

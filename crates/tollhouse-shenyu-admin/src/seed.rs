@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
+use tollhouse_shenyu_gateway::{Row as PluginRow, Seed, rows};
 
 use crate::answer::{Outcome, Refusal, success};
 use crate::draft::Draft;
@@ -22,80 +23,16 @@ pub(crate) const FIRST_USER: &str = "1";
 /// Id of the row in [`Table::Secret`] that holds the token key, in base64.
 pub(crate) const TOKEN_KEY: &str = "jwt";
 
-/// Plugins: id, name, category, order, initially enabled, configuration.
-const PLUGINS: &[(&str, &str, &str, i64, bool, &str)] = &[
-    ("1", "sign", "Authentication", 20, false, ""),
-    ("2", "waf", "Authentication", 50, false, r#"{"model":"black"}"#),
-    ("3", "rewrite", "HttpProcess", 90, false, ""),
-    (
-        "4",
-        "rateLimiter",
-        "FaultTolerance",
-        60,
-        false,
-        r#"{"master":"mymaster","mode":"standalone","url":"","password":""}"#,
-    ),
-    ("5", "divide", "Proxy", 200, true, r#"{"multiSelectorHandle":"1","multiRuleHandle":"0"}"#),
-    ("6", "dubbo", "Proxy", 310, false, r#"{"multiSelectorHandle":"1","threadpool":"shared"}"#),
-    ("8", "springCloud", "Proxy", 200, false, ""),
-    ("9", "hystrix", "FaultTolerance", 130, false, ""),
-    ("10", "sentinel", "FaultTolerance", 140, false, ""),
-    ("11", "sofa", "Proxy", 310, false, r#"{"threadpool":"shared"}"#),
-    ("12", "resilience4j", "FaultTolerance", 310, false, ""),
-    ("13", "tars", "Proxy", 310, false, r#"{"multiSelectorHandle":"1","multiRuleHandle":"0"}"#),
-    ("14", "contextPath", "HttpProcess", 80, true, ""),
-    ("15", "grpc", "Proxy", 310, false, r#"{"multiSelectorHandle":"1","multiRuleHandle":"0"}"#),
-    ("16", "redirect", "HttpProcess", 110, false, ""),
-    ("18", "loggingConsole", "Logging", 160, false, ""),
-    ("19", "jwt", "Authentication", 30, false, r#"{"secretKey":""}"#),
-    ("20", "request", "HttpProcess", 120, false, ""),
-    ("21", "oauth2", "Authentication", 40, false, ""),
-    ("22", "paramMapping", "HttpProcess", 70, false, ""),
-    ("23", "modifyResponse", "HttpProcess", 220, false, ""),
-    ("24", "cryptorRequest", "Cryptor", 100, true, ""),
-    ("25", "cryptorResponse", "Cryptor", 410, true, ""),
-    ("26", "websocket", "Proxy", 200, true, r#"{"multiSelectorHandle":"1"}"#),
-    ("27", "generalContext", "Common", 125, true, ""),
-    ("28", "mqtt", "Proxy", 125, false, r#"{"port":9500}"#),
-    ("29", "loggingRocketMQ", "Logging", 170, false, LOGS),
-    ("30", "cache", "Cache", 10, false, r#"{"cacheType":"memory"}"#),
-    ("31", "mock", "Mock", 1, false, ""),
-    ("32", "loggingElasticSearch", "Logging", 190, false, r#"{"host":"localhost","port":"9200"}"#),
-    ("33", "loggingKafka", "Logging", 180, false, LOGS),
-    ("34", "loggingAliyunSls", "Logging", 175, false, LOGS),
-    ("35", "loggingPulsar", "Logging", 185, false, LOGS),
-    ("36", "loggingTencentCls", "Logging", 176, false, LOGS),
-    ("38", "loggingClickHouse", "Logging", 195, false, r#"{"host":"127.0.0.1","port":"8123"}"#),
-    // ShenYu's gateways read the configuration of casdoor and basicAuth even if the plugin is
-    // disabled, and fail without it.
-    ("39", "casdoor", "Authentication", 40, false, r#"{"endpoint":"http://localhost:8000"}"#),
-    ("40", "keyAuth", "Authentication", 150, false, ""),
-    ("42", "tcp", "Proxy", 320, true, ""),
-    ("43", "loggingHuaweiLts", "Logging", 177, false, LOGS),
-    ("44", "basicAuth", "Authentication", 150, false, r#"{"defaultHandleJson":""}"#),
-    ("45", "loggingRabbitMQ", "Logging", 171, false, LOGS),
-    ("50", "aiProxy", "Ai", 171, false, r#"{"provider":"OpenAI"}"#),
-    ("51", "aiTokenLimiter", "Ai", 171, false, ""),
-    ("52", "aiPrompt", "Ai", 170, false, ""),
-    ("53", "aiRequestTransformer", "Ai", 65, false, ""),
-    ("61", "mcpServer", "MCP", 180, false, ""),
-    ("66", "aiResponseTransformer", "Ai", 66, false, ""),
+/// First of the ids by which ShenYu's admin relates plugins to its first namespace; scripts use
+/// them. Here a plugin of that namespace has only one id.
+const RELATION_MIN: u64 = 1_801_816_010_882_822_145;
+
+/// Plugins by relation id, from [`RELATION_MIN`] on: in the text order of their ids.
+const RELATIONS: &[&str] = &[
+    "1", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "2", "20", "21", "22", "23",
+    "24", "25", "26", "27", "28", "29", "3", "30", "31", "32", "33", "34", "35", "36", "38", "39",
+    "4", "40", "42", "43", "44", "45", "5", "6", "8", "9", "50", "51", "52", "53",
 ];
-
-/// Initial settings of loggers that write to a topic.
-const LOGS: &str = r#"{"topic":"shenyu-access-logging"}"#;
-
-/// Ids by which ShenYu's admin relates plugins to its first namespace; scripts use them. They are
-/// consecutive: the first id, then the plugins in the text order of their ids. Here a plugin of
-/// that namespace has only one id.
-const RELATIONS: (u64, &[&str]) = (
-    1_801_816_010_882_822_145,
-    &[
-        "1", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "2", "20", "21", "22",
-        "23", "24", "25", "26", "27", "28", "29", "3", "30", "31", "32", "33", "34", "35", "36",
-        "38", "39", "4", "40", "42", "43", "44", "45", "5", "6", "8", "9", "50", "51", "52", "53",
-    ],
-);
 
 /// Returns the plugin that a relation id of ShenYu's first namespace refers to.
 pub(crate) fn plugin_of_relation(id: &str) -> Option<&'static str> {
@@ -103,13 +40,12 @@ pub(crate) fn plugin_of_relation(id: &str) -> Option<&'static str> {
     if id == "1907261515594055680" {
         return Some("61");
     }
-    let (first, plugins) = RELATIONS;
-    let at = id.parse::<u64>().ok()?.checked_sub(first)?;
-    plugins.get(usize::try_from(at).ok()?).copied()
+    let at = id.parse::<u64>().ok()?.checked_sub(RELATION_MIN)?;
+    RELATIONS.get(usize::try_from(at).ok()?).copied()
 }
 
 /// Options of a form field: displayed name, then value.
-type Named = &'static [(&'static str, &'static str)];
+type FieldOptions = &'static [(&'static str, &'static str)];
 
 /// Dictionary entries whose code, name and value are equal: type, then the values.
 const DICTIONARY: &[(&str, &[&str])] = &[
@@ -140,7 +76,7 @@ const DICTIONARY: &[(&str, &[&str])] = &[
 
 /// Kinds of discovery with their default settings, which the console reads as JSON text. Only the
 /// first is supported here.
-const DISCOVERY_MODES: Named = &[
+const DISCOVERY_MODES: FieldOptions = &[
     ("local", "{}"),
     ("zookeeper", "{}"),
     ("etcd", "{}"),
@@ -150,7 +86,7 @@ const DISCOVERY_MODES: Named = &[
 ];
 
 /// Dictionary entries whose name explains the value: type, then name and value of each.
-const NAMED_VALUES: &[(&str, Named)] = &[
+const NAMED_VALUES: &[(&str, FieldOptions)] = &[
     ("multiSelectorHandle", &[("single handle", "0"), ("multiple handle", "1")]),
     ("multiRuleHandle", &[("single rule", "0"), ("multiple rule", "1")]),
     (
@@ -173,7 +109,7 @@ const NAMED_VALUES: &[(&str, Named)] = &[
 
 /// Dictionary entries whose code differs from the displayed name: type, code, then name and value
 /// of each. An empty value leaves the choice to the server that the gateway connects to.
-const CODED_VALUES: &[(&str, &str, Named)] = &[
+const CODED_VALUES: &[(&str, &str, FieldOptions)] = &[
     ("compressAlg", "COMPRESS_ALG", &[("none", "none"), ("LZ4", "LZ4")]),
     ("engine", "engine", ENGINES),
     ("securityProtocol", "SECURITY_PROTOCOL", SECURITY_PROTOCOLS),
@@ -199,7 +135,7 @@ const CODED_VALUES: &[(&str, &str, Named)] = &[
 ];
 
 /// Table engines of ClickHouse, with the names in the dictionaries of ShenYu 2.5.1 to 2.7.1.
-const ENGINES: Named = &[
+const ENGINES: FieldOptions = &[
     ("ReplacingMergeTree", "ReplacingMergeTree"),
     ("MergeTree", "MergeTree"),
     ("ReplicatedReplicatedMergeTree", "ReplicatedReplicatedMergeTree"),
@@ -207,7 +143,7 @@ const ENGINES: Named = &[
 ];
 
 /// Security protocols of Kafka.
-const SECURITY_PROTOCOLS: Named = &[
+const SECURITY_PROTOCOLS: FieldOptions = &[
     ("default", ""),
     ("PLAINTEXT", "PLAINTEXT"),
     ("SSL", "SSL"),
@@ -216,7 +152,7 @@ const SECURITY_PROTOCOLS: Named = &[
 ];
 
 /// SASL mechanisms of Kafka.
-const SASL_MECHANISMS: Named = &[
+const SASL_MECHANISMS: FieldOptions = &[
     ("default", ""),
     ("GSSAPI", "GSSAPI"),
     ("PLAIN", "PLAIN"),
@@ -225,7 +161,6 @@ const SASL_MECHANISMS: Named = &[
     ("SCRAM-SHA-512", "SCRAM-SHA-512"),
 ];
 
-/// Load balancing algorithms.
 pub(crate) const LOAD_BALANCERS: &[&str] =
     &["hash", "random", "roundRobin", "leastActive", "p2c", "shortestResponse"];
 
@@ -244,11 +179,10 @@ pub(crate) const OPERATORS: &[&str] = &[
     "isBlank",
 ];
 
-/// Parameter types of conditions.
 pub(crate) const PARAMETER_TYPES: &[&str] =
     &["post", "uri", "query", "host", "ip", "header", "cookie", "req_method", "domain"];
 
-/// Secrets of a new admin.
+/// Random secrets generated for a new admin.
 pub(crate) struct Secrets {
     /// Hash of the first user's password.
     pub(crate) password: String,
@@ -289,18 +223,20 @@ fn missing(draft: &Draft<'_>) -> Vec<(Table, String, Value)> {
     let mut rows = Vec::new();
     let role = json!({"roleName": "super", "description": "may do everything"});
     rows.push((Table::Role, SUPER_ROLE.to_owned(), role));
-    for (id, name, role, sort, enabled, config) in PLUGINS {
+    let plugins = seeded_plugins();
+    for (plugin, seed) in &plugins {
         // A plugin written earlier, for example by an import, stays as it is.
         let named = Name {
             table: Table::Plugin,
             namespace: DEFAULT_NAMESPACE.to_owned(),
             parent: String::new(),
-            name: (*name).to_owned(),
+            name: plugin.name.to_owned(),
         };
-        if draft.get(Table::Plugin, id).is_none() && draft.find(&named).is_none() {
-            let plugin = json!({"name": name, "role": role, "sort": sort, "enabled": enabled,
-                "config": config, "namespaceId": DEFAULT_NAMESPACE});
-            rows.push((Table::Plugin, (*id).to_owned(), plugin));
+        if draft.get(Table::Plugin, seed.id).is_none() && draft.find(&named).is_none() {
+            let row = json!({"name": plugin.name, "role": seed.category,
+                "sort": seed.sort.unwrap_or(plugin.role.order), "enabled": seed.enabled,
+                "config": seed.config, "namespaceId": DEFAULT_NAMESPACE});
+            rows.push((Table::Plugin, seed.id.to_owned(), row));
         }
     }
     let mut types = BTreeSet::new();
@@ -308,8 +244,9 @@ fn missing(draft: &Draft<'_>) -> Vec<(Table, String, Value)> {
         types.extend(row["type"].as_str().map(str::to_owned));
         rows.push((Table::Dict, (id + 1).to_string(), row));
     }
-    let plugins = PLUGINS.iter().map(|(id, name, ..)| (*id, *name));
-    let fields = plugins.flat_map(|plugin| fields::fields(plugin, &|kind| types.contains(kind)));
+    let fields = plugins.iter().flat_map(|(plugin, seed)| {
+        fields::fields(plugin.name, seed.id, &|kind| types.contains(kind))
+    });
     for (id, row) in fields.enumerate() {
         rows.push((Table::PluginHandle, (id + 1).to_string(), row));
     }
@@ -318,6 +255,13 @@ fn missing(draft: &Draft<'_>) -> Vec<(Table, String, Value)> {
         "description": "default-namespace"});
     rows.push((Table::Namespace, DEFAULT_NAMESPACE.to_owned(), namespace));
     rows
+}
+
+/// Lists the plugins that a new admin has, by their ids.
+fn seeded_plugins() -> Vec<(&'static PluginRow, Seed)> {
+    let mut plugins: Vec<_> = rows().filter_map(|plugin| Some((plugin, plugin.seed?))).collect();
+    plugins.sort_by_key(|(_, seed)| seed.id.parse::<u32>().unwrap_or(u32::MAX));
+    plugins
 }
 
 /// Returns the rows of the dictionary, grouped by type.

@@ -16,7 +16,7 @@ use crate::api;
 use crate::api::websites::ToThisMachine;
 use crate::limits::{CONNECTIONS_MAX, DRAIN_TIME_MAX, HEAD_TIME_MAX};
 use crate::probe;
-use crate::sync::places::Peer;
+use crate::sync::permits::Peer;
 
 /// Serves until `stop` is ready. Open requests then have a few seconds to finish.
 pub async fn serve(

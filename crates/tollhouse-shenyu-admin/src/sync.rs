@@ -1,7 +1,7 @@
 //! Configuration for ShenYu's own gateways: the objects of each group in a namespace, and the
 //! changes that a commit makes.
 
-pub(crate) mod places;
+pub(crate) mod permits;
 pub(crate) mod polling;
 pub(crate) mod websocket;
 
@@ -22,7 +22,7 @@ use crate::row::Row;
 use crate::table::Table;
 use crate::tables::{Tables, namespace};
 
-/// Most namespaces whose groups are cached.
+/// Maximum number of namespaces whose groups are cached.
 const SNAPSHOTS_MAX: usize = 64;
 
 /// Converts a row to the object that gateways expect, with only the members that they know, in
@@ -54,7 +54,7 @@ pub(crate) fn group(tables: &Tables, kind: Kind, wanted: &str) -> Vec<Value> {
     rows.filter_map(|(_, row)| synced(kind, row)).collect()
 }
 
-/// Group as long polling compares and returns it.
+/// Objects of one kind with their checksum, in the JSON form of long polling.
 #[derive(Debug)]
 pub(crate) struct Group {
     kind: Kind,

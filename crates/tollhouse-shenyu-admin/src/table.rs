@@ -24,9 +24,9 @@ pub(crate) enum Table {
     Record,
     /// Menus and buttons that operators have added.
     Resource,
-    /// Documents of interfaces.
+    /// API documents, of `/apidoc`.
     Api,
-    /// Tags of these documents.
+    /// Tags of API documents.
     Tag,
 }
 
@@ -78,6 +78,19 @@ impl Table {
         }
     }
 
+    /// Returns the table of the objects of this kind.
+    pub(crate) const fn from_kind(kind: Kind) -> Self {
+        match kind {
+            Kind::Plugin => Self::Plugin,
+            Kind::Selector => Self::Selector,
+            Kind::Rule => Self::Rule,
+            Kind::Metadata => Self::Metadata,
+            Kind::AppAuth => Self::AppAuth,
+            Kind::ProxySelector => Self::ProxySelector,
+            Kind::DiscoveryUpstream => Self::DiscoveryUpstream,
+        }
+    }
+
     pub(crate) const fn segment(self) -> &'static str {
         match self {
             Self::Plugin => Kind::Plugin.segment(),
@@ -125,6 +138,7 @@ mod tests {
         for table in Table::ALL {
             assert_eq!(Table::parse_key(&table.key("a/1")), Some((table, "a/1")));
             if let Some(kind) = table.kind() {
+                assert_eq!(Table::from_kind(kind), table);
                 assert_eq!(table.key("1"), tollhouse_shenyu::key(kind, "1"));
             }
         }

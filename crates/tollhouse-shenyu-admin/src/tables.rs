@@ -11,7 +11,7 @@ use crate::table::Table;
 
 /// Row with the revision of its last change in the store.
 #[derive(Debug, Clone)]
-pub(crate) struct Stored {
+pub(crate) struct StoredRow {
     pub(crate) row: Arc<Row>,
     pub(crate) revision: Revision,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Stored {
 /// All rows, ordered by id, and their index.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
-    rows: BTreeMap<Table, BTreeMap<String, Stored>>,
+    rows: BTreeMap<Table, BTreeMap<String, StoredRow>>,
     names: HashMap<Name, BTreeSet<String>>,
 }
 
@@ -90,7 +90,7 @@ impl Tables {
         tables
     }
 
-    pub(crate) fn get(&self, table: Table, id: &str) -> Option<&Stored> {
+    pub(crate) fn get(&self, table: Table, id: &str) -> Option<&StoredRow> {
         self.rows.get(&table)?.get(id)
     }
 
@@ -99,14 +99,14 @@ impl Tables {
         rows.map(|(id, stored)| (id.as_str(), &stored.row))
     }
 
-    /// Lists the ids of the rows with that name.
+    /// Lists the ids of the rows called `name`.
     pub(crate) fn ids(&self, name: &Name) -> impl Iterator<Item = &str> {
         self.names.get(name).into_iter().flatten().map(String::as_str)
     }
 
     /// Applies a store entry and returns the change. An entry that is not a JSON object is skipped,
     /// because other programs may write to the store.
-    pub(crate) fn put(&mut self, entry: &Entry) -> Option<Written> {
+    pub(crate) fn put(&mut self, entry: &Entry) -> Option<RowChange> {
         let (table, id) = Table::parse_key(&entry.key)?;
         let before = self.remove(table, id);
         let row = match serde_json::from_slice::<Row>(&entry.value) {
@@ -119,16 +119,16 @@ impl Tables {
         if let Some(name) = Name::from_row(table, &row) {
             self.names.entry(name).or_default().insert(id.to_owned());
         }
-        let stored = Stored { row: Arc::clone(&row), revision: entry.mod_revision };
+        let stored = StoredRow { row: Arc::clone(&row), revision: entry.mod_revision };
         self.rows.entry(table).or_default().insert(id.to_owned(), stored);
-        Some(Written { table, before, after: Some(row) })
+        Some(RowChange { table, before, after: Some(row) })
     }
 
     /// Removes the row with that store key and returns the change.
-    pub(crate) fn delete(&mut self, key: &str) -> Option<Written> {
+    pub(crate) fn delete(&mut self, key: &str) -> Option<RowChange> {
         let (table, id) = Table::parse_key(key)?;
         let before = self.remove(table, id)?;
-        Some(Written { table, before: Some(before), after: None })
+        Some(RowChange { table, before: Some(before), after: None })
     }
 
     fn remove(&mut self, table: Table, id: &str) -> Option<Arc<Row>> {
@@ -147,7 +147,7 @@ impl Tables {
 
 /// Change of one row by a commit.
 #[derive(Debug, Clone)]
-pub(crate) struct Written {
+pub(crate) struct RowChange {
     pub(crate) table: Table,
     pub(crate) before: Option<Arc<Row>>,
     pub(crate) after: Option<Arc<Row>>,

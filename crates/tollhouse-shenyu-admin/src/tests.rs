@@ -753,7 +753,7 @@ async fn the_log_of_operations_outlives_the_process_and_is_bounded() {
         (&recent[0]["operator"], &recent[0]["context"]),
         (&json!("admin"), &json!("POST /rule"))
     );
-    let way = crate::records::Way::Admin;
+    let way = crate::records::Interface::Admin;
     let author = crate::records::Author::new("x", way, &axum::http::Method::PUT, &["plugin", "1"]);
     let record = author.record(None);
     for at in 0..520 {

@@ -5,10 +5,10 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-/// Longest accepted token. Its only variable part is a user name.
+/// Maximum length of an accepted token in bytes. Its only variable part is a user name.
 const TOKEN_BYTES_MAX: usize = 4 << 10;
 
-/// Claims of a token.
+/// Claims of a session token (JWT).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Claims {

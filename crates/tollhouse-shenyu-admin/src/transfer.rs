@@ -1,8 +1,8 @@
 //! Import and export of the whole configuration as ShenYu's archive.
 //!
-//! An imported object replaces the one with the same id, or with the same name where ShenYu's names
-//! are unique. Everything else stays. An object that cannot be imported is listed in the [`Report`]
-//! with the reason.
+//! An imported object replaces an existing one with the same id, or with the same name where
+//! ShenYu's names are unique. Other objects stay. An object that cannot be imported is listed in
+//! the [`Report`] with the reason.
 
 mod incoming;
 mod report;
@@ -21,7 +21,7 @@ use crate::tables::{Tables, namespace};
 pub(crate) use self::incoming::Incoming;
 pub use self::report::{Part, Report};
 
-/// File of the archive.
+/// File of the archive, with the resource whose rows it contains.
 struct Content {
     file: &'static str,
     /// Name of the content in the answer of an import.
@@ -96,7 +96,7 @@ pub fn plan_import(
     Ok((report, draft.into_transaction()?.operations))
 }
 
-/// Exports a store, or one namespace of it, as ShenYu's admin would.
+/// Exports a store, or one namespace, as ShenYu's admin would.
 ///
 /// # Errors
 ///

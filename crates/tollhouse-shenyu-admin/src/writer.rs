@@ -1,5 +1,5 @@
 //! Single writer task. It commits the waiting calls in batches and follows commits of other writers
-//! of the same store.
+//! to its store.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -14,32 +14,32 @@ use crate::clock;
 use crate::draft::Draft;
 use crate::limits::{CALLS_PER_COMMIT, CALLS_WAITING_MAX, CHANGES_WAITING_MAX, COMMIT_TRIES_MAX};
 use crate::records::{self, Author};
-use crate::tables::{Tables, Written};
+use crate::tables::{RowChange, Tables};
 
 /// Change of the tables by a call. The function may run more than once, because a conflicting
 /// commit causes a retry.
 pub(crate) type Call = Box<dyn Fn(&mut Draft<'_>) -> Outcome + Send>;
 
-/// Notification to followers.
+/// Notification to followers about changed rows.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
     /// Changes of one commit.
-    Rows(Arc<[Written]>),
+    Rows(Arc<[RowChange]>),
     /// All rows were read again, so any of them may have changed.
     Everything,
     /// Request of a caller to send these kinds again, although they have not changed.
     Refresh(&'static [Kind]),
 }
 
-struct Waiting {
+struct PendingCall {
     call: Call,
     /// Author for the record of the change, if the call is to be recorded.
     author: Option<Arc<Author>>,
-    answer: oneshot::Sender<Done>,
+    answer: oneshot::Sender<CallResult>,
 }
 
 /// Outcome of a call, and the latest commit that its tables include. That may be its own commit.
-struct Done {
+struct CallResult {
     outcome: Outcome,
     revision: Revision,
 }
@@ -48,7 +48,7 @@ struct Done {
 #[derive(Clone)]
 pub(crate) struct Book {
     tables: Arc<RwLock<Tables>>,
-    calls: mpsc::Sender<Waiting>,
+    calls: mpsc::Sender<PendingCall>,
     changes: broadcast::Sender<Change>,
     version: watch::Receiver<u64>,
     author: Option<Arc<Author>>,
@@ -84,12 +84,12 @@ impl Book {
         Ok(Self { tables, calls, changes, version, author: None, in_service: None })
     }
 
-    /// Returns the same book, recording each write with `author` in the same commit.
+    /// Returns a handle of the book that records each write with `author` in its commit.
     pub(crate) fn by(&self, author: Arc<Author>) -> Self {
         Self { author: Some(author), ..self.clone() }
     }
 
-    /// Returns the same book, answering each call only after its write is in service.
+    /// Returns a handle of the book that answers each call only after its write is in service.
     pub(crate) fn answering_once(self, in_service: Option<InService>) -> Self {
         Self { in_service, ..self }
     }
@@ -106,10 +106,10 @@ impl Book {
         call: impl Fn(&mut Draft<'_>) -> Outcome + Send + 'static,
     ) -> Outcome {
         let (answer, done) = oneshot::channel();
-        let waiting = Waiting { call: Box::new(call), author: self.author.clone(), answer };
+        let waiting = PendingCall { call: Box::new(call), author: self.author.clone(), answer };
         let closed = || Refusal::error("the store is closed; ask again");
         self.calls.send(waiting).await.map_err(|_| closed())?;
-        let Done { outcome, revision } = done.await.map_err(|_| closed())?;
+        let CallResult { outcome, revision } = done.await.map_err(|_| closed())?;
         if outcome.is_ok()
             && let Some(in_service) = &self.in_service
         {
@@ -146,7 +146,7 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(mut self, mut calls: mpsc::Receiver<Waiting>) {
+    async fn run(mut self, mut calls: mpsc::Receiver<PendingCall>) {
         loop {
             tokio::select! {
                 event = self.watch.next() => if self.follow(event).await.is_err() {
@@ -187,7 +187,7 @@ impl Writer {
                     Event::Put(entry) => tables.put(entry),
                     Event::Delete { key, .. } => tables.delete(key),
                 };
-                let written: Vec<Written> = changes.events.iter().filter_map(take).collect();
+                let written: Vec<RowChange> = changes.events.iter().filter_map(take).collect();
                 drop(tables);
                 self.publish(Change::Rows(written.into()));
                 Ok(())
@@ -207,7 +207,7 @@ impl Writer {
         self.version.send_modify(|version| *version += 1);
     }
 
-    async fn write(&mut self, batch: Vec<Waiting>) {
+    async fn write(&mut self, batch: Vec<PendingCall>) {
         for _ in 0..COMMIT_TRIES_MAX {
             let (outcomes, transaction) = self.draft(&batch);
             let transaction = match transaction {
@@ -250,7 +250,7 @@ impl Writer {
 
     fn draft(
         &self,
-        batch: &[Waiting],
+        batch: &[PendingCall],
     ) -> (Vec<Outcome>, serde_json::Result<tollhouse_store::Transaction>) {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         let mut draft = Draft::new(&tables, clock::now_text());
@@ -268,17 +268,17 @@ impl Writer {
     }
 }
 
-fn answer_all(batch: Vec<Waiting>, outcomes: Vec<Outcome>, revision: Revision) {
+fn answer_all(batch: Vec<PendingCall>, outcomes: Vec<Outcome>, revision: Revision) {
     for (waiting, outcome) in batch.into_iter().zip(outcomes) {
         // The caller may have disconnected.
-        let _ = waiting.answer.send(Done { outcome, revision });
+        let _ = waiting.answer.send(CallResult { outcome, revision });
     }
 }
 
-fn refuse_all(batch: Vec<Waiting>, reason: &str) {
+fn refuse_all(batch: Vec<PendingCall>, reason: &str) {
     tracing::warn!(reason, "ShenYu's admin cannot write");
     for waiting in batch {
         let outcome = Err(Refusal::error(reason));
-        let _ = waiting.answer.send(Done { outcome, revision: Revision::ZERO });
+        let _ = waiting.answer.send(CallResult { outcome, revision: Revision::ZERO });
     }
 }

@@ -10,7 +10,7 @@ use tollhouse_plugin as plugin;
 use tollhouse_shenyu::model::{Metadata, Plugin, Rule, Selector};
 use tollhouse_shenyu::sealing::cover;
 
-/// The subject of a page.
+/// Objects that a page of the actuator lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Page {
     Plugins,
@@ -28,6 +28,50 @@ const PAGES: [(&str, Page); 5] = [
     ("/actuator/metadata", Page::Metadata),
 ];
 
+/// Package of the classes of ShenYu's plugins.
+const CLASSES: &str = "org.apache.shenyu.plugin.";
+
+/// Name of a plugin, and its class in ShenYu, below [`CLASSES`].
+const CLASS_BY_NAME: [(&str, &str); 31] = [
+    ("basicAuth", "basic.auth.BasicAuthPlugin"),
+    ("cache", "cache.CachePlugin"),
+    ("casdoor", "casdoor.CasdoorPlugin"),
+    ("contextPath", "context.path.ContextPathPlugin"),
+    ("cryptorRequest", "cryptor.plugin.CryptorRequestPlugin"),
+    ("cryptorResponse", "cryptor.plugin.CryptorResponsePlugin"),
+    ("divide", "divide.DividePlugin"),
+    ("dubbo", "apache.dubbo.ApacheDubboPlugin"),
+    ("generalContext", "general.context.GeneralContextPlugin"),
+    ("grpc", "grpc.GrpcPlugin"),
+    ("hystrix", "hystrix.HystrixPlugin"),
+    ("jwt", "jwt.JwtPlugin"),
+    ("keyAuth", "key.auth.KeyAuthPlugin"),
+    ("loggingConsole", "logging.console.LoggingConsolePlugin"),
+    ("loggingKafka", "logging.kafka.LoggingKafkaPlugin"),
+    ("metrics", "metrics.MetricsPlugin"),
+    ("mock", "mock.MockPlugin"),
+    ("modifyResponse", "modify.response.ModifyResponsePlugin"),
+    ("oauth2", "oauth2.OAuth2Plugin"),
+    ("paramMapping", "param.mapping.ParamMappingPlugin"),
+    ("rateLimiter", "ratelimiter.RateLimiterPlugin"),
+    ("redirect", "redirect.RedirectPlugin"),
+    ("request", "request.RequestPlugin"),
+    ("resilience4j", "resilience4j.Resilience4JPlugin"),
+    ("rewrite", "rewrite.RewritePlugin"),
+    ("sentinel", "sentinel.SentinelPlugin"),
+    ("sign", "sign.SignPlugin"),
+    ("springCloud", "springcloud.SpringCloudPlugin"),
+    ("tcp", "tcp.TcpPlugin"),
+    ("waf", "waf.WafPlugin"),
+    ("websocket", "websocket.WebSocketPlugin"),
+];
+
+/// Returns the name under which ShenYu lists a plugin: its class, or else the plugin's own name.
+fn listed_name(name: &str) -> String {
+    let class = CLASS_BY_NAME.iter().find(|(known, _)| *known == name);
+    class.map_or_else(|| name.to_owned(), |(_, class)| format!("{CLASSES}{class}"))
+}
+
 /// The objects that the pages show.
 #[derive(Debug)]
 pub(crate) struct Contents {
@@ -39,7 +83,7 @@ pub(crate) struct Contents {
     pub(crate) order: Map<String, Value>,
 }
 
-/// Pages of one chain. Each is rendered at the first request for it.
+/// Actuator pages of one chain. Each page is rendered when it is first requested.
 #[derive(Debug)]
 pub(crate) struct Actuator {
     contents: Contents,
@@ -68,7 +112,10 @@ impl Actuator {
         let mut members = Map::new();
         let Contents { plugins, selectors, rules, metadata, order } = &self.contents;
         match page {
-            Page::Plugins => members = order.clone(),
+            Page::Plugins => {
+                let listed = order.iter().map(|(name, order)| (listed_name(name), order.clone()));
+                members.extend(listed);
+            }
             Page::PluginData => {
                 let named = plugins.iter().map(|it| (it.name.clone(), written(&**it)));
                 members.extend(named);

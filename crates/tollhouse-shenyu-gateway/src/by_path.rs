@@ -8,8 +8,9 @@ use hashbrown::HashMap;
 use tollhouse_router::may_be_ambiguous;
 use tollhouse_shenyu::matching::{CivilTime, Request};
 
-use crate::action::Action;
-use crate::chain::{Chain, Selected, Unmatched};
+use crate::chain::Chain;
+use crate::links::{Choice, Link, Unmatched};
+use crate::plugin::Needs;
 
 /// Targets by path. The hash has no random seed, because the paths come from operators.
 #[derive(Debug, Default)]
@@ -35,32 +36,30 @@ impl ByPath {
 impl Chain {
     /// Returns the target of requests for `path` without an explicit RPC type. Returns `None`
     /// unless a proxy is the only plugin that acts on them, whatever else they contain.
-    fn target_by_path(&self, path: &str) -> Option<usize> {
+    fn target_by_path<'c>(&'c self, path: &str) -> Option<usize> {
         let rpc_type = self.engine.rpc_type(None, None, path).ok()?.rpc_type;
         let request = PathAlone { path, is_asked_more: Cell::new(false) };
         // A selector that logs its matches must see every request.
-        let select = |link| {
-            let (selector, selected) = self.choose(link, &request);
+        let select = |link: &'c Link| {
+            let (selector, choice) = link.choose(&self.engine, &request);
             let is_clear = !request.is_asked_more.get() && !selector.is_some_and(|it| it.logged);
-            is_clear.then_some(selected)
+            is_clear.then_some(choice)
         };
         for link in self.links.iter().filter(|link| link.takes_part(rpc_type)) {
-            match select(link)? {
-                Selected::Unmatched if link.unmatched == Unmatched::Pass => {}
-                Selected::Action(Action::Proxy { rule, target }) => {
+            let slot = match select(link)? {
+                Choice::Unmatched if link.unmatched == Unmatched::Pass => continue,
+                Choice::Slot(slot) => slot,
+                Choice::Unmatched | Choice::NoRule | Choice::Unclear => return None,
+            };
+            match slot.action.needs() {
+                Needs::Nothing => {}
+                Needs::Path(rule) => {
+                    let mut edits = self.answer_links.iter();
                     let is_plain = !rule.limits_size()
-                        && self
-                            .answer_links
-                            .iter()
-                            .all(|link| matches!(select(link), Some(Selected::Unmatched)));
-                    return is_plain.then_some(*target);
+                        && edits.all(|link| matches!(select(link), Some(Choice::Unmatched)));
+                    return slot.target.filter(|_| is_plain);
                 }
-                Selected::Unmatched
-                | Selected::NoRule
-                | Selected::Action(_)
-                | Selected::Unclear => {
-                    return None;
-                }
+                Needs::Exchange => return None,
             }
         }
         None

@@ -5,33 +5,29 @@ use std::sync::Arc;
 
 use tollhouse_plugin as plugin;
 use tollhouse_plugin::handler::Handler;
-use tollhouse_plugin::response::ResponseContext;
+use tollhouse_plugin::response::{ResponseContext, Source};
 use tollhouse_plugin::{Exchange, Flow, LogContext, Phases, RequestContext, Step, UpstreamRef};
 use tollhouse_router::may_be_ambiguous;
 use tollhouse_shenyu::answer::Answer;
-use tollhouse_shenyu::filters::{Filters, HEALTHY, Taken, collapse, fallback_answer};
-use tollhouse_shenyu::matching::{Engine, Outcome, Request, RpcType, UnknownRpcType};
+use tollhouse_shenyu::matching::{Engine, RpcType, UnknownRpcType};
 
-use crate::action::{Action, Done, refuse_size};
-use crate::actions::Actions;
-use crate::actuator::Actuator;
 use crate::by_path::ByPath;
-use crate::filter::{self, CrossHeaders, Filtered};
-use crate::local::LocalInterface;
+use crate::entrance::{CrossHeaders, Entrance, add_cross_headers, built_in_page};
+use crate::links::{Choice, Link, Slot, Unmatched};
+use crate::plugin::{Needs, Run, Verdict};
+use crate::plugins::sign::signature::Applications;
 use crate::reply::reply;
-use crate::shape::edit_answer;
-use crate::sources::Terms;
 use crate::target::Target;
 use crate::tcp::TcpTarget;
+use crate::terms::Terms;
 use crate::turn::{Aftermath, Facts, Turn, asked_path};
 use crate::view::View;
-use tollhouse_shenyu::model::Selector;
-use tollhouse_shenyu::sign::Applications;
 
-/// Most passes of a request through the chain, because `redirect` rules may point at each other.
+/// Maximum number of passes of a request through the chain, because `redirect` rules may point at
+/// each other.
 pub(crate) const BEGINNINGS_MAX: u32 = 5;
 
-/// Compiled plugins of ShenYu.
+/// ShenYu's plugins, compiled for requests of one namespace.
 #[derive(Debug)]
 pub struct Chain {
     pub(crate) engine: Engine,
@@ -43,41 +39,16 @@ pub struct Chain {
     pub(crate) applications: Arc<Applications>,
     pub(crate) terms: Terms,
     /// Filters that run before any plugin; `None` if all are off.
-    pub(crate) filters: Option<Box<Filters>>,
+    pub(crate) entrance: Option<Box<Entrance>>,
     /// Whether no object needs to see requests. The chain then takes only those that a filter
     /// answers.
     pub(crate) is_bare: bool,
-    pub(crate) local: Option<Arc<dyn LocalInterface>>,
-    /// Pages that show the objects of the chain, if enabled.
-    pub(crate) actuator: Option<Box<Actuator>>,
     pub(crate) by_path: ByPath,
     pub(crate) judges_paths: bool,
 }
 
-/// Plugin of the chain that may affect requests.
-#[derive(Debug)]
-pub(crate) struct Link {
-    pub(crate) name: String,
-    /// Position of the plugin in the engine.
-    pub(crate) place: usize,
-    /// RPC type that a proxy serves; requests of other types skip it. `None` for plugins that are
-    /// not proxies.
-    pub(crate) carries: Option<RpcType>,
-    pub(crate) unmatched: Unmatched,
-    pub(crate) actions: Actions,
-}
-
-/// Treatment of requests that no selector or rule of a plugin matches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unmatched {
-    Pass,
-    /// Refused with an answer that names the plugin.
-    Named,
-    Refuse(Answer),
-}
-
 impl Chain {
-    /// Returns the targets of its proxies.
+    /// Returns the upstreams to which the chain's proxy rules (`divide` and others) send requests.
     pub fn targets(&self) -> &[Arc<Target>] {
         &self.targets
     }
@@ -92,10 +63,6 @@ impl Chain {
         &self.terms
     }
 
-    pub(crate) fn applications(&self) -> &Applications {
-        &self.applications
-    }
-
     /// Whether a plugin protects nodes, so that ambiguous paths must be refused.
     pub fn judges_paths(&self) -> bool {
         self.judges_paths
@@ -105,7 +72,7 @@ impl Chain {
     /// run. Allocates nothing.
     pub fn plain_target(&self, exchange: &dyn Exchange) -> Option<usize> {
         // The path alone decides most requests, and their targets are precomputed.
-        if self.filters.is_none()
+        if self.entrance.is_none()
             && let Some(target) = exchange.path_as_sent().and_then(|path| self.by_path.get(path))
             && exchange.client_header(b"rpc_type").is_none()
             && !exchange.asks_websocket()
@@ -121,38 +88,37 @@ impl Chain {
         if self.judges_paths && may_be_ambiguous(path.as_bytes()) {
             return None;
         }
-        if let Some(filters) = &self.filters
-            && (filters.taken(path).is_some()
-                || (filters.collapse_slashes && path.contains("//"))
-                || filter::concerns(filters, exchange))
+        if let Some(entrance) = &self.entrance
+            && (entrance.filters.taken(path).is_some()
+                || (entrance.filters.collapse_slashes && path.contains("//"))
+                || entrance.concerns(exchange))
         {
             return None;
         }
         let facts = Facts::new(self.rpc_type(exchange, path).ok()?);
         let view = View::new(exchange, path, exchange.query(), &facts);
         for link in self.links.iter().filter(|link| link.takes_part(facts.rpc_type)) {
-            match self.select(link, &view) {
-                Selected::Unmatched if link.unmatched == Unmatched::Pass => {}
-                Selected::Action(Action::Proxy { rule, target }) => {
+            let slot = match link.select(&self.engine, &view) {
+                Choice::Unmatched if link.unmatched == Unmatched::Pass => continue,
+                Choice::Slot(slot) => slot,
+                Choice::Unmatched | Choice::NoRule | Choice::Unclear => return None,
+            };
+            match slot.action.needs() {
+                Needs::Nothing => {}
+                Needs::Path(rule) => {
                     // Plugins that change responses are later in the chain, and are matched against
                     // the same view. A body of unknown length must be counted, which needs the
                     // chain.
                     let is_counted = rule.bytes_max().is_some()
                         && exchange.client_header(b"transfer-encoding").is_some();
                     let is_plain = !is_counted
-                        && refuse_size(rule, exchange).is_none()
-                        && self
-                            .answer_links
-                            .iter()
-                            .all(|link| matches!(self.select(link, &view), Selected::Unmatched));
-                    return is_plain.then_some(*target);
+                        && rule.refuse_size(exchange).is_none()
+                        && self.answer_links.iter().all(|link| {
+                            matches!(link.select(&self.engine, &view), Choice::Unmatched)
+                        });
+                    return slot.target.filter(|_| is_plain);
                 }
-                Selected::Unmatched
-                | Selected::NoRule
-                | Selected::Action(_)
-                | Selected::Unclear => {
-                    return None;
-                }
+                Needs::Exchange => return None,
             }
         }
         None
@@ -164,10 +130,7 @@ impl Chain {
     }
 
     fn is_filtered(&self, path: &str) -> bool {
-        self.filters.as_ref().is_some_and(|filters| {
-            let collapsed = filters.collapse_slashes.then(|| collapse(path)).flatten();
-            filters.taken(collapsed.as_deref().unwrap_or(path)).is_some()
-        })
+        self.entrance.as_ref().is_some_and(|entrance| entrance.is_taken(path))
     }
 
     /// Whether a filter or a selector matches the original request.
@@ -180,38 +143,39 @@ impl Chain {
         let facts = Facts::new(rpc_type);
         let view = View::new(exchange, &path, exchange.query(), &facts);
         let mut links = self.links.iter().filter(|link| link.takes_part(rpc_type));
-        links.any(|link| !matches!(self.select(link, &view), Selected::Unmatched))
+        links.any(|link| !matches!(link.select(&self.engine, &view), Choice::Unmatched))
     }
 
     /// Runs the chain on a request until a node is chosen or a plugin answers.
     async fn run<'o>(&self, cx: &mut RequestContext<'_>) -> Flow<'o> {
-        let Some(filters) = &self.filters else { return self.run_plugins(cx, None).await };
+        let Some(entrance) = &self.entrance else { return self.run_plugins(cx, None, None).await };
         let path = asked_path(cx.exchange()).0.into_owned();
         // Before the other filters, so that they see the same path as plugins.
-        let collapsed = filters.collapse_slashes.then(|| collapse(&path)).flatten();
-        let cross = filter::cross_headers(filters, cx.exchange());
+        let collapsed = entrance.collapse(&path);
+        let cross = entrance.cross_headers(cx.exchange());
         let seen = collapsed.as_deref().unwrap_or(&path);
-        let flow = match self.filter(filters, seen, cx).await {
-            Filtered::Answered(answer) => Flow::Answer(answer),
-            Filtered::Passes => return self.run_plugins(cx, Some((collapsed, cross))).await,
-        };
-        remember_cross(cx, cross);
-        flow
+        match entrance.filter(seen, cx).await {
+            Some(answer) => {
+                remember_cross(cx, cross);
+                Flow::from(answer)
+            }
+            None => self.run_plugins(cx, collapsed, cross).await,
+        }
     }
 
-    /// Runs the plugins. `filtered` contains the path changed by filters and the headers that they
-    /// add to the response.
+    /// Runs the plugins. `path` is the path if filters have changed it, and `cross` the headers that
+    /// they add to the response.
     async fn run_plugins<'o>(
         &self,
         cx: &mut RequestContext<'_>,
-        filtered: Option<(Option<String>, Option<CrossHeaders>)>,
+        path: Option<String>,
+        cross: Option<CrossHeaders>,
     ) -> Flow<'o> {
-        let (path, cross) = filtered.unwrap_or_default();
         let mut turn = match self.turn(cx, path) {
             Ok(turn) => turn,
             Err(UnknownRpcType) => {
                 remember_cross(cx, cross);
-                return Flow::from(reply(Answer::InternalServerError, None, self.terms.statuses));
+                return Flow::from(self.refusal(Answer::InternalServerError));
             }
         };
         let flow = self.run_turns(cx, &mut turn).await;
@@ -246,17 +210,21 @@ impl Chain {
     }
 
     async fn run_turns<'o>(&self, cx: &mut RequestContext<'_>, turn: &mut Turn) -> Flow<'o> {
-        let refused = |answer| Flow::from(reply(answer, None, self.terms.statuses));
         for _ in 0..BEGINNINGS_MAX {
-            match self.pass(cx, turn).await {
-                Done::Answered(answer) => return Flow::Answer(answer),
+            let (verdict, target) = self.pass(cx, turn).await;
+            match verdict {
+                Verdict::Answered(answer) => return Flow::Answer(answer),
+                Verdict::Refused(answer) => return Flow::from(self.refusal(answer)),
                 // No proxy accepted the request.
-                Done::Next => return refused(Answer::InvocationFailed),
-                Done::Anew(path) => match self.own_page(&path, cx).await {
+                Verdict::Next => return Flow::from(self.refusal(Answer::InvocationFailed)),
+                Verdict::Anew(path) => match self.own_page(&path, cx).await {
                     Some(answer) => return Flow::from(answer),
                     None => turn.begin_anew(&path),
                 },
-                Done::Node(target) => {
+                Verdict::Node => {
+                    let Some(target) = target else {
+                        return Flow::from(self.refusal(Answer::NoHealthyUpstream));
+                    };
                     if let Err(refusal) = self.prepare_answer(cx, turn).await {
                         return Flow::Answer(refusal);
                     }
@@ -268,7 +236,7 @@ impl Chain {
                 }
             }
         }
-        refused(Answer::InternalServerError)
+        Flow::from(self.refusal(Answer::InternalServerError))
     }
 
     /// Returns the gateway's own page at a path that a rule redirects to.
@@ -277,48 +245,67 @@ impl Chain {
         uri: &str,
         cx: &mut RequestContext<'_>,
     ) -> Option<plugin::Answer<'o>> {
-        let path = uri.split('?').next().unwrap_or_default();
-        if let Some(filters) =
-            self.filters.as_ref().filter(|it| it.taken(path) == Some(Taken::Local))
-        {
-            return Some(self.call_local(filters, uri, cx).await);
-        }
-        if let Some(page) = self.actuator.as_ref().and_then(|actuator| actuator.answer(path)) {
-            return Some(page);
-        }
-        let is_health = path == "/actuator/health";
-        let body = if is_health { Some(HEALTHY.to_owned()) } else { fallback_answer(path) }?;
-        let answer = plugin::Answer::text(200, body.into_bytes());
-        Some(answer.with_header("Content-Type", &b"application/json"[..]))
+        let page = match &self.entrance {
+            Some(entrance) => entrance.own_page(uri, cx).await,
+            None => None,
+        };
+        page.or_else(|| built_in_page(uri))
     }
 
-    async fn pass<'o>(&self, cx: &mut RequestContext<'_>, turn: &mut Turn) -> Done<'o> {
+    /// Runs the plugins once. A verdict that sends the request to a node comes with the node's
+    /// target.
+    async fn pass<'o>(
+        &self,
+        cx: &mut RequestContext<'_>,
+        turn: &mut Turn,
+    ) -> (Verdict<'o>, Option<usize>) {
         for link in &self.links {
             // A rewrite may have changed the RPC type.
             if !link.takes_part(turn.facts.rpc_type) {
                 continue;
             }
-            let selected = self.select(link, &turn.view(cx.exchange()));
-            let named = |answer| {
-                Done::Answered(Box::new(reply(answer, Some(&link.name), self.terms.statuses)))
-            };
-            let done = match (selected, link.unmatched) {
-                (Selected::Action(action), _) => self.act(action, cx, turn).await,
-                (Selected::Unclear, _) => {
-                    self.act(&Action::Refuse(Answer::InternalException), cx, turn).await
+            let choice = link.select(&self.engine, &turn.view(cx.exchange()));
+            let named =
+                |answer| Verdict::answered(reply(answer, Some(&link.name), self.terms.statuses));
+            let (verdict, target) = match (choice, link.unmatched) {
+                (Choice::Slot(slot), _) => (self.act(slot, cx, turn).await, slot.target),
+                (Choice::Unclear, _) => (Verdict::Refused(Answer::InternalException), None),
+                (Choice::Unmatched | Choice::NoRule, Unmatched::Pass) => (Verdict::Next, None),
+                (Choice::Unmatched | Choice::NoRule, Unmatched::Refuse(answer)) => {
+                    (Verdict::Refused(answer), None)
                 }
-                (Selected::Unmatched | Selected::NoRule, Unmatched::Pass) => Done::Next,
-                (Selected::Unmatched | Selected::NoRule, Unmatched::Refuse(answer)) => {
-                    self.act(&Action::Refuse(answer), cx, turn).await
-                }
-                (Selected::Unmatched, Unmatched::Named) => named(Answer::SelectorNotFound),
-                (Selected::NoRule, Unmatched::Named) => named(Answer::RuleNotFound),
+                (Choice::Unmatched, Unmatched::Named) => (named(Answer::SelectorNotFound), None),
+                (Choice::NoRule, Unmatched::Named) => (named(Answer::RuleNotFound), None),
             };
-            if !matches!(done, Done::Next) {
-                return done;
+            if !matches!(verdict, Verdict::Next) {
+                return (verdict, target);
             }
         }
-        Done::Next
+        (Verdict::Next, None)
+    }
+
+    /// Executes an action.
+    async fn act<'o>(
+        &self,
+        slot: &Slot,
+        cx: &mut RequestContext<'_>,
+        turn: &mut Turn,
+    ) -> Verdict<'o> {
+        if slot.action.creates_response()
+            && let Err(refusal) = self.prepare_answer(cx, turn).await
+        {
+            return Verdict::Answered(refusal);
+        }
+        slot.action.act(&mut self.context(cx, turn)).await
+    }
+
+    fn context<'r, 'c>(
+        &'r self,
+        cx: &'r mut RequestContext<'c>,
+        turn: &'r mut Turn,
+    ) -> Run<'r, 'c> {
+        let Self { engine, applications, terms, .. } = self;
+        Run { cx, turn, engine, applications, terms }
     }
 
     /// Prepares changes of the node's response, according to the request in its final form.
@@ -326,52 +313,28 @@ impl Chain {
     /// # Errors
     ///
     /// The answer to send instead, if a protecting rule cannot be used.
-    pub(crate) async fn prepare_answer<'o>(
+    async fn prepare_answer<'o>(
         &self,
         cx: &mut RequestContext<'_>,
         turn: &mut Turn,
     ) -> Result<(), Box<plugin::Answer<'o>>> {
         for link in &self.answer_links {
-            let done = match self.select(link, &turn.view(cx.exchange())) {
-                Selected::Action(action) => self.act(action, cx, turn).await,
-                Selected::Unclear => {
-                    self.act(&Action::Refuse(Answer::InternalException), cx, turn).await
-                }
-                Selected::Unmatched | Selected::NoRule => continue,
+            let verdict = match link.select(&self.engine, &turn.view(cx.exchange())) {
+                Choice::Slot(slot) => slot.action.act(&mut self.context(cx, turn)).await,
+                Choice::Unclear => Verdict::Refused(Answer::InternalException),
+                Choice::Unmatched | Choice::NoRule => continue,
             };
-            if let Done::Answered(refusal) = done {
-                return Err(refusal);
+            match verdict {
+                Verdict::Answered(refusal) => return Err(refusal),
+                Verdict::Refused(answer) => return Err(Box::new(self.refusal(answer))),
+                Verdict::Next | Verdict::Node | Verdict::Anew(_) => {}
             }
         }
         Ok(())
     }
 
-    #[inline]
-    fn select<'a>(&'a self, link: &'a Link, request: &dyn Request) -> Selected<'a> {
-        let (selector, selected) = self.choose(link, request);
-        if let Some(selector) = selector.filter(|selector| selector.logged) {
-            tracing::info!(plugin = link.name, selector = selector.name, "selector success match");
-        }
-        selected
-    }
-
-    /// Matches a plugin and returns its action with the matching selector, without logging the
-    /// match.
-    #[inline]
-    pub(crate) fn choose<'a>(
-        &'a self,
-        link: &'a Link,
-        request: &dyn Request,
-    ) -> (Option<&'a Selector>, Selected<'a>) {
-        match self.engine.select_at(link.place, request) {
-            Outcome::Off | Outcome::NoSelector => (None, Selected::Unmatched),
-            Outcome::NoRule(_) => (None, Selected::NoRule),
-            Outcome::Unavailable { .. } => (None, Selected::Unclear),
-            Outcome::Serves { selector, ranks, .. } => {
-                let action = link.actions.get(ranks);
-                (Some(selector), action.map_or(Selected::Unmatched, Selected::Action))
-            }
-        }
+    fn refusal<'o>(&self, answer: Answer) -> plugin::Answer<'o> {
+        reply(answer, None, self.terms.statuses)
     }
 
     pub(crate) fn rpc_type(
@@ -391,21 +354,6 @@ fn remember_cross(cx: &mut RequestContext<'_>, cross: Option<CrossHeaders>) {
     if cross.is_some() {
         cx.remember(Aftermath { cross, ..Aftermath::default() });
     }
-}
-
-impl Link {
-    pub(crate) fn takes_part(&self, rpc_type: RpcType) -> bool {
-        self.carries.is_none_or(|carries| carries == rpc_type)
-    }
-}
-
-/// Outcome of matching a plugin's objects.
-pub(crate) enum Selected<'a> {
-    Unmatched,
-    NoRule,
-    Action(&'a Action),
-    /// A protecting object might match, but cannot be evaluated.
-    Unclear,
 }
 
 impl Handler for Chain {
@@ -436,18 +384,20 @@ impl Handler for Chain {
 
     fn response(&self, cx: &mut ResponseContext<'_>) {
         let Some(left) = cx.recall::<Aftermath>() else { return };
-        let (edits, keep) = (std::mem::take(&mut left.answer_edits), left.keep.take());
+        let (edits, copy) = (std::mem::take(&mut left.answer_edits), left.copy.take());
         let (cross, mut records) = (left.cross.take(), std::mem::take(&mut left.records));
         let cookies = std::mem::take(&mut left.cookies);
         if let Some(fallback) = left.fallback.take() {
             fallback.answer(self.terms.statuses, cx);
         }
         if let Some(cross) = cross {
-            filter::add_cross_headers(&cross, cx);
+            add_cross_headers(&cross, cx);
         }
-        edits.iter().for_each(|edit| edit_answer(edit, self.terms.statuses, cx));
-        if let Some(keep) = keep {
-            keep.watch(cx);
+        if cx.source() == Source::Upstream {
+            edits.into_iter().for_each(|edit| edit.edit(self.terms.statuses, cx));
+        }
+        if let Some(copy) = copy {
+            copy.watch(cx);
         }
         // After the cache has its copy, because these cookies belong to a single user.
         cookies.iter().for_each(|line| cx.add_header("Set-Cookie", line.as_bytes()));

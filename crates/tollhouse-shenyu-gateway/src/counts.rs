@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tollhouse_shenyu::answer::Answer;
-use tollhouse_shenyu::breaker::{Breaker, BreakerRule, End, Passed};
-use tollhouse_shenyu::cache::{Cache, Kept as KeptAnswer};
-use tollhouse_shenyu::limiter::redis::ScriptCall;
-use tollhouse_shenyu::limiter::{Limiter, LimiterRule};
 
 use crate::engines::Scripts;
+use crate::plugins::cache::store::{Cache, CachedResponse};
+use crate::plugins::rate_limiter::limiter::redis::ScriptCall;
+use crate::plugins::rate_limiter::limiter::{Limiter, LimiterRule};
+use crate::shared::breaker::{Admission, Breaker, BreakerRule, End};
 
 /// State of one rule, shared by all cores.
 #[derive(Debug)]
@@ -30,27 +30,27 @@ impl<S> Shared<S> {
     }
 }
 
-/// States by rule id.
+/// Counters of rules, by rule id, kept across compilations.
 #[derive(Debug)]
-pub(crate) struct Kept<R, S>(BTreeMap<String, (R, Shared<S>)>);
+pub(crate) struct StateTable<R, S>(BTreeMap<String, (R, Shared<S>)>);
 
-impl<R, S> Default for Kept<R, S> {
+impl<R, S> Default for StateTable<R, S> {
     fn default() -> Self {
         Self(BTreeMap::new())
     }
 }
 
-impl<R: PartialEq + Clone, S> Kept<R, S> {
+impl<R: PartialEq + Clone, S> StateTable<R, S> {
     /// Returns the state of a rule: the previous one if the rule is equal, otherwise a new one.
     pub(crate) fn get(&mut self, before: &Self, id: &str, rule: R, make: fn(R) -> S) -> Shared<S> {
-        let kept = before.0.get(id).filter(|(known, _)| *known == rule).map(|(_, it)| it.clone());
-        let shared = kept.unwrap_or_else(|| Shared(Arc::new(Mutex::new(make(rule.clone())))));
+        let state = before.0.get(id).filter(|(known, _)| *known == rule).map(|(_, it)| it.clone());
+        let shared = state.unwrap_or_else(|| Shared(Arc::new(Mutex::new(make(rule.clone())))));
         self.0.insert(id.to_owned(), (rule, shared.clone()));
         shared
     }
 }
 
-impl<R: Clone, S> Kept<R, S> {
+impl<R: Clone, S> StateTable<R, S> {
     /// Keeps the previous state of an unchanged rule.
     fn take_over(&mut self, before: &Self, id: &str) {
         if let Some((rule, shared)) = before.0.get(id) {
@@ -67,11 +67,10 @@ impl Counts {
     }
 }
 
-/// Counts of a chain.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    pub(crate) limiters: Kept<LimiterRule, Limiter>,
-    pub(crate) breakers: Kept<BreakerRule, Breaker>,
+    pub(crate) limiters: StateTable<LimiterRule, Limiter>,
+    pub(crate) breakers: StateTable<BreakerRule, Breaker>,
     pub(crate) cache: SharedCache,
 }
 
@@ -86,13 +85,13 @@ impl Default for SharedCache {
 
 impl SharedCache {
     /// Returns the response for a key, unless it has expired.
-    pub(crate) fn find(&self, key: &[u8], now_ms: u64) -> Option<KeptAnswer<Bytes>> {
+    pub(crate) fn find(&self, key: &[u8], now_ms: u64) -> Option<CachedResponse<Bytes>> {
         self.lock().find(key, now_ms)
     }
 
     /// Stores a response until `ends_ms`.
-    pub(crate) fn keep(&self, key: &[u8], kept: KeptAnswer<Bytes>, ends_ms: u64) {
-        self.lock().keep(key, kept, ends_ms);
+    pub(crate) fn keep(&self, key: &[u8], response: CachedResponse<Bytes>, ends_ms: u64) {
+        self.lock().keep(key, response, ends_ms);
     }
 }
 
@@ -138,16 +137,12 @@ impl Drop for Permit {
 #[derive(Debug)]
 pub(crate) struct Call {
     breaker: Shared<Breaker>,
-    passed: Option<Passed>,
+    passed: Option<Admission>,
     began_ms: u64,
 }
 
 impl Shared<Breaker> {
     /// Begins a call, and returns it with the milliseconds to wait before it.
-    ///
-    /// # Errors
-    ///
-    /// The answer to a refused call.
     pub(crate) fn begin(&self, now_ms: u64) -> Result<(Call, u64), Answer> {
         let passed = self.lock().begin(now_ms)?;
         let call = Call { breaker: self.clone(), passed: Some(passed), began_ms: now_ms };

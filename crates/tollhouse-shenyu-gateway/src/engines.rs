@@ -7,18 +7,15 @@ use serde_json::Value;
 use tollhouse_dubbo::Invocation;
 use tollhouse_plugin::exchange::LocalFuture;
 use tollhouse_plugin::{Answer, RequestContext};
-use tollhouse_shenyu::limiter::redis::{RedisServers, ScriptCall};
-use tollhouse_shenyu::oauth2::OAuth2Client;
-use tollhouse_shenyu::record_store::RecordPlace;
 use tollhouse_stdx::Reservation;
+
+use crate::plugins::oauth2::client::OAuth2Client;
+use crate::plugins::rate_limiter::limiter::redis::{RedisServers, ScriptCall};
+use crate::shared::record_store::RecordPlace;
 
 /// Access to network connections.
 pub trait Engines: Debug + Send + Sync {
     /// Returns access to Redis servers. Connects when the first script runs.
-    ///
-    /// # Errors
-    ///
-    /// If these servers cannot be used.
     fn redis(&self, servers: &RedisServers) -> Result<Arc<dyn Scripts>, EngineError>;
 
     /// Returns the sink for a destination of records; equal destinations share one.
@@ -43,7 +40,7 @@ pub trait Engines: Debug + Send + Sync {
     ) -> LocalFuture<'a, Result<CallResult, CallError>>;
 }
 
-/// Why servers cannot be used.
+/// Reason why the configured servers cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct EngineError(pub String);
@@ -76,7 +73,7 @@ pub enum CallError {
     Failed(String),
 }
 
-/// Result of a call.
+/// Value that a call returned, with the memory reserved for it.
 #[derive(Debug)]
 pub struct CallResult {
     pub value: Value,
@@ -84,7 +81,7 @@ pub struct CallResult {
     pub held: Reservation,
 }
 
-/// Access to Redis.
+/// Access to one Redis deployment, for scripts.
 pub trait Scripts: Debug + Send + Sync {
     /// Runs a script and returns its first number; `None` if Redis fails or does not answer in
     /// time.

@@ -1,11 +1,8 @@
 //! Errors of compilation, described for the authors of the objects. Answers to requests are
 //! separate and use ShenYu's codes.
 
-use tollhouse_shenyu::access::AccessError;
-use tollhouse_shenyu::divide::HandleError;
-use tollhouse_shenyu::handle::Malformed;
-
 use crate::engines::EngineError;
+use crate::handle::HandleError;
 
 /// Why a rule, or a selector that applies without rules, has no effect.
 #[derive(Debug, thiserror::Error)]
@@ -13,22 +10,19 @@ pub(crate) enum BuildError {
     /// The handle or the plugin's configuration is invalid.
     #[error(transparent)]
     Handle(#[from] HandleError),
-    /// The handle or configuration of a protecting plugin is invalid.
-    #[error(transparent)]
-    Access(#[from] AccessError),
-    /// The handle is not a JSON object.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
+    /// The rule is invalid, for this reason.
+    #[error("{0}")]
+    Invalid(String),
     /// The servers cannot be used.
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// The nodes cannot be used together.
     #[error(transparent)]
     Nodes(#[from] NodesError),
-    /// The selector is invalid.
+    /// The nodes of a selector cannot be used.
     #[error("selector `{id}`: {reason}")]
     Selector {
-        /// Id of the selector.
+        /// Id of the invalid selector.
         id: String,
         reason: NodesError,
     },
@@ -36,7 +30,7 @@ pub(crate) enum BuildError {
     #[error("{reason}; requests are refused with code {}", answer.code())]
     Unusable {
         answer: tollhouse_shenyu::answer::Answer,
-        /// Error in the rule.
+        /// Description of the error in the rule.
         reason: String,
     },
     /// No connections of this kind are available.
@@ -45,20 +39,18 @@ pub(crate) enum BuildError {
     /// The plugin is not supported, but an alternative exists.
     #[error("the plugin `{plugin}` is not built into this gateway; {instead}")]
     Elsewhere {
-        /// Name of the plugin.
+        /// Name of the plugin that is missing.
         plugin: String,
-        /// Alternative to the plugin.
+        /// Name of the plugin that can be used in its place.
         instead: &'static str,
     },
-    /// The plugin is unknown.
+    /// This build has no implementation of the plugin.
     #[error("the plugin `{0}` is not built into this gateway")]
     NotBuilt(String),
 }
 
-/// Why nodes cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NodesError {
-    /// The nodes cannot be read.
     #[error(transparent)]
     Handle(#[from] HandleError),
     /// The selector has neither nodes nor a service name.
@@ -75,7 +67,6 @@ pub(crate) enum NodesError {
 /// Why a proxy selector opens no port.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PortError {
-    /// Opening ports is disabled.
     #[error("no port is opened here: set shenyu.tcp_address, or use stream routes")]
     NotOpened,
     /// The port is missing or invalid.
@@ -87,23 +78,6 @@ pub(crate) enum PortError {
     /// The limit of ports is reached.
     #[error("more than {0} ports are not opened")]
     TooMany(usize),
-    /// The nodes are invalid.
     #[error(transparent)]
     Nodes(#[from] NodesError),
-}
-
-/// Returns the error for an unsupported plugin, with the alternative if one exists.
-pub(crate) fn not_built(plugin: &str) -> BuildError {
-    let instead = match plugin {
-        "loggingRocketMQ" | "loggingRabbitMQ" | "loggingPulsar" | "loggingAliyunSls"
-        | "loggingTencentCls" | "loggingHuaweiLts" => {
-            "nothing is written: use `loggingKafka`, `loggingElasticSearch`, `loggingClickHouse` or `loggingConsole`, \
-             whose records have the same members, or have a collector forward what a route's `http-logger` sends"
-        }
-        "sofa" | "tars" | "motan" | "brpc" => {
-            "its protocol is not spoken; give its service an HTTP, gRPC or Dubbo interface"
-        }
-        other => return BuildError::NotBuilt(other.to_owned()),
-    };
-    BuildError::Elsewhere { plugin: plugin.to_owned(), instead }
 }

@@ -2,119 +2,12 @@
 
 use tollhouse_plugin::Exchange;
 use tollhouse_shenyu::answer::Answer;
-use tollhouse_shenyu::matching::{Explanation, RpcType};
-use tollhouse_shenyu::paths::RedirectRule;
-use tollhouse_shenyu::rpc::grpc::GrpcMethod;
 
-use crate::action::{Action, refuse_size};
-use crate::chain::{BEGINNINGS_MAX, Chain, Link, Selected, Unmatched};
+use crate::chain::{BEGINNINGS_MAX, Chain};
+use crate::course::{Course, CourseEnd, CourseStep, Effect};
+use crate::links::{Choice, Link, Slot, Unmatched};
+use crate::plugin::{Prediction, Preview};
 use crate::turn::{Turn, asked_path};
-use crate::view::civil_time;
-
-/// Simulated path of a request through the chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Course {
-    /// RPC type; `None` if the request names an unknown one.
-    pub rpc_type: Option<RpcType>,
-    /// Steps of the plugins, in order.
-    pub steps: Vec<CourseStep>,
-    pub end: CourseEnd,
-}
-
-/// Step of one plugin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CourseStep {
-    /// Name of the plugin.
-    pub plugin: String,
-    /// Matching of its selectors and rules, at this point of the chain.
-    pub choice: Explanation,
-    pub effect: Effect,
-}
-
-/// Effect of a plugin on a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// No effect.
-    Passes,
-    /// Depends on more than the rule, for example on a key. The plugin may answer; later steps
-    /// assume that it does not.
-    Acts,
-    /// Changes the request other than its path, or the response.
-    Edits,
-    /// Changes the path that later conditions see.
-    Path {
-        /// New path.
-        path: String,
-        /// Percentage of requests that this applies to.
-        percent: u64,
-    },
-    /// Changes only the path for nodes.
-    NodePath {
-        /// New path.
-        path: String,
-        /// Percentage of requests that this applies to.
-        percent: u64,
-    },
-    /// No effect, because the rule cannot be used for this reason.
-    Broken(String),
-    /// The request runs through the gateway again with this path.
-    Anew(String),
-    /// The chain ends here; see [`Course::end`].
-    Ends,
-}
-
-/// End of a request's path through the chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CourseEnd {
-    /// The request goes to a node.
-    Node {
-        /// Index of the target in the chain.
-        target: usize,
-        /// Path and query for the node, if they differ from the original ones.
-        uri: Option<Vec<u8>>,
-    },
-    /// The gateway answers.
-    Answer {
-        /// HTTP status.
-        status: u16,
-        body: String,
-    },
-    /// The client is redirected.
-    Elsewhere {
-        /// HTTP status.
-        status: u16,
-        /// Value of `Location`.
-        location: String,
-    },
-}
-
-/// Paths before a plugin.
-struct Paths {
-    seen: String,
-    node: String,
-}
-
-impl Paths {
-    fn new(turn: &Turn) -> Self {
-        Self { seen: turn.seen().to_owned(), node: turn.node_path().into_owned() }
-    }
-
-    fn effect(&self, after: &Turn, percentage: u8) -> Effect {
-        let (percent, node) = (percentage.into(), after.node_path());
-        match (after.seen() == self.seen, node == self.node) {
-            (false, _) => Effect::Path { path: after.seen().to_owned(), percent },
-            (true, false) => Effect::NodePath { path: node.into_owned(), percent },
-            (true, true) => Effect::Passes,
-        }
-    }
-}
-
-/// Outcome of a plugin.
-enum Next {
-    Plugin(Effect),
-    Anew(String),
-    End(CourseEnd),
-}
 
 impl Chain {
     /// Simulates the chain for a request. Changes that apply only to a percentage of requests are
@@ -143,28 +36,29 @@ impl Chain {
                 }
                 let view = turn.view(exchange);
                 let Some(choice) = self.engine.explain(&link.name, &view) else { continue };
-                let next = match self.choose(link, &view).1 {
-                    Selected::Action(action) => self.outcome(action, exchange, &mut turn),
-                    Selected::Unclear => Next::End(self.answer(Answer::InternalException, None)),
-                    Selected::Unmatched => self.unmatched(link, Answer::SelectorNotFound),
-                    Selected::NoRule => self.unmatched(link, Answer::RuleNotFound),
+                let (prediction, target) = match link.choose(&self.engine, &view).1 {
+                    Choice::Slot(slot) => (self.predict(slot, exchange, &mut turn), slot.target),
+                    Choice::Unclear => (Prediction::Refused(Answer::InternalException), None),
+                    Choice::Unmatched => (self.unmatched(link, Answer::SelectorNotFound), None),
+                    Choice::NoRule => (self.unmatched(link, Answer::RuleNotFound), None),
                 };
-                let effect = match &next {
-                    Next::Plugin(effect) => effect.clone(),
-                    Next::Anew(path) => Effect::Anew(path.clone()),
-                    Next::End(_) => Effect::Ends,
-                };
+                let effect = effect(&prediction);
                 steps.push(CourseStep { plugin: link.name.clone(), choice, effect });
-                match next {
-                    Next::Plugin(_) => {}
-                    Next::Anew(path) => {
+                match prediction {
+                    Prediction::Next(_) => {}
+                    Prediction::Anew(path) => {
                         turn.begin_anew(&path);
                         continue 'beginnings;
                     }
-                    Next::End(end @ CourseEnd::Node { .. }) => {
-                        return self.refused_answer(exchange, &turn, steps).unwrap_or(end);
+                    Prediction::Node(uri) => {
+                        let Some(target) = target else {
+                            return self.answer(Answer::NoHealthyUpstream, None);
+                        };
+                        let refusal = self.refused_answer(exchange, &mut turn, steps);
+                        return refusal.unwrap_or(CourseEnd::Node { target, uri });
                     }
-                    Next::End(end) => return end,
+                    Prediction::Refused(answer) => return self.answer(answer, None),
+                    Prediction::End(end) => return end,
                 }
             }
             return self.answer(Answer::InvocationFailed, None);
@@ -172,33 +66,33 @@ impl Chain {
         self.answer(Answer::InternalServerError, None)
     }
 
-    /// Adds the steps of plugins that change responses. Returns the new end if one of them refuses.
+    /// Adds the steps of plugins that change responses. Returns the new end if such a plugin
+    /// refuses the response.
     fn refused_answer(
         &self,
         exchange: &dyn Exchange,
-        turn: &Turn,
+        turn: &mut Turn,
         steps: &mut Vec<CourseStep>,
     ) -> Option<CourseEnd> {
         for link in &self.answer_links {
             let view = turn.view(exchange);
             let Some(choice) = self.engine.explain(&link.name, &view) else { continue };
-            let end = match self.choose(link, &view).1 {
-                Selected::Action(Action::Refuse(answer)) => Some(self.answer(*answer, None)),
-                Selected::Unclear => Some(self.answer(Answer::InternalException, None)),
-                Selected::Action(Action::Pass) | Selected::Unmatched | Selected::NoRule => None,
-                Selected::Action(_) => {
-                    let (plugin, effect) = (link.name.clone(), Effect::Edits);
-                    steps.push(CourseStep { plugin, choice, effect });
-                    continue;
-                }
+            let prediction = match link.choose(&self.engine, &view).1 {
+                Choice::Slot(slot) => self.predict(slot, exchange, turn),
+                Choice::Unclear => Prediction::Refused(Answer::InternalException),
+                Choice::Unmatched | Choice::NoRule => Prediction::Next(Effect::Passes),
             };
-            let effect = if end.is_some() { Effect::Ends } else { Effect::Passes };
+            let effect = effect(&prediction);
             steps.push(CourseStep { plugin: link.name.clone(), choice, effect });
-            if end.is_some() {
-                return end;
+            if let Prediction::Refused(answer) = prediction {
+                return Some(self.answer(answer, None));
             }
         }
         None
+    }
+
+    fn predict(&self, slot: &Slot, exchange: &dyn Exchange, turn: &mut Turn) -> Prediction {
+        slot.action.explain(&mut Preview { exchange, turn, engine: &self.engine })
     }
 
     fn answer(&self, answer: Answer, plugin: Option<&str>) -> CourseEnd {
@@ -206,79 +100,19 @@ impl Chain {
         CourseEnd::Answer { status, body: answer.body(plugin) }
     }
 
-    fn unmatched(&self, link: &Link, named: Answer) -> Next {
+    fn unmatched(&self, link: &Link, named: Answer) -> Prediction {
         match link.unmatched {
-            Unmatched::Pass => Next::Plugin(Effect::Passes),
-            Unmatched::Named => Next::End(self.answer(named, Some(&link.name))),
-            Unmatched::Refuse(answer) => Next::End(self.answer(answer, None)),
+            Unmatched::Pass => Prediction::Next(Effect::Passes),
+            Unmatched::Named => Prediction::End(self.answer(named, Some(&link.name))),
+            Unmatched::Refuse(answer) => Prediction::Refused(answer),
         }
     }
+}
 
-    fn outcome(&self, action: &Action, exchange: &dyn Exchange, turn: &mut Turn) -> Next {
-        let answered = |answer| Next::End(self.answer(answer, None));
-        match action {
-            Action::Pass | Action::Record(_) | Action::Redirect(RedirectRule::Pass) => {
-                Next::Plugin(Effect::Passes)
-            }
-            Action::Refuse(answer) => answered(*answer),
-            Action::Waf(rule) => rule.answer().map_or(Next::Plugin(Effect::Passes), answered),
-            Action::ContextPath(rule) => {
-                let before = Paths::new(turn);
-                // A draw of zero is below every percentage, so that optional changes apply.
-                if !turn.take_off_context(rule, 0, &self.engine) {
-                    return answered(Answer::ContextPathIllegal);
-                }
-                // Without another context path, the rule applies to all requests.
-                let is_moved = !rule.rewrite_context_path.is_empty();
-                Next::Plugin(before.effect(turn, if is_moved { rule.percentage } else { 100 }))
-            }
-            Action::Rewrite(rule) => {
-                let before = Paths::new(turn);
-                turn.rewrite(rule, 0, &self.engine);
-                Next::Plugin(before.effect(turn, rule.percentage))
-            }
-            Action::Broken(reason) => Next::Plugin(Effect::Broken(reason.clone())),
-            Action::Redirect(RedirectRule::Inside(path)) => Next::Anew(path.clone()),
-            Action::Redirect(RedirectRule::Elsewhere { location, status }) => {
-                Next::End(CourseEnd::Elsewhere { status: *status, location: location.clone() })
-            }
-            Action::Proxy { rule, target } => match refuse_size(rule, exchange) {
-                Some(answer) => answered(answer),
-                None => Next::End(CourseEnd::Node { target: *target, uri: turn.node_uri() }),
-            },
-            Action::Dubbo(caller) => match caller.method(turn.metadata(&self.engine)) {
-                Some(_) => Next::Plugin(Effect::Acts),
-                None => answered(Answer::MetadataError),
-            },
-            Action::Grpc { target } => {
-                let metadata = turn.metadata(&self.engine);
-                match metadata.and_then(GrpcMethod::read) {
-                    Some(method) => {
-                        let uri = Some(method.path.into_bytes());
-                        Next::End(CourseEnd::Node { target: *target, uri })
-                    }
-                    None => answered(Answer::MetadataError),
-                }
-            }
-            Action::Mock(rule) => {
-                let body = rule.text(civil_time(exchange.now().unix_ms), &mut || 0);
-                Next::End(CourseEnd::Answer { status: rule.status, body })
-            }
-            Action::MapParameters(_)
-            | Action::Request(_)
-            | Action::ModifyAnswer(_)
-            | Action::CryptAnswer(_) => Next::Plugin(Effect::Edits),
-            Action::Sign { .. }
-            | Action::KeyAuth(_)
-            | Action::BasicAuth(_)
-            | Action::Jwt(_)
-            | Action::Casdoor(_)
-            | Action::OAuth2(_)
-            | Action::Cache { .. }
-            | Action::CryptRequest(_)
-            | Action::Limit(_)
-            | Action::LimitTogether(_)
-            | Action::Break { .. } => Next::Plugin(Effect::Acts),
-        }
+fn effect(prediction: &Prediction) -> Effect {
+    match prediction {
+        Prediction::Next(effect) => effect.clone(),
+        Prediction::Anew(path) => Effect::Anew(path.clone()),
+        Prediction::Node(_) | Prediction::Refused(_) | Prediction::End(_) => Effect::Ends,
     }
 }

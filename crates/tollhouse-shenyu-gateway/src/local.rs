@@ -12,7 +12,7 @@ pub(crate) const BODY_BYTES_MAX: u64 = 4 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalCall {
     pub method: String,
-    /// Path, beginning with `/shenyu/`.
+    /// Path of the call; begins with `/shenyu/`.
     pub path: String,
     /// Query without the question mark.
     pub query: String,

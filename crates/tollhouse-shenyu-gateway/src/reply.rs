@@ -17,23 +17,21 @@ pub(crate) fn reply<'a>(
         .with_header("Content-Type", JSON)
 }
 
-/// Why no node answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     /// The last attempt exceeded the timeout of its rule.
     TimedOut(Duration),
-    /// No node is healthy.
     NoNodes,
     /// Attempts at other nodes failed too.
     FailoverExhausted,
-    /// All attempts at the same node failed.
+    /// All attempts at one node failed.
     RetriesExhausted {
         /// Whether the last attempt timed out.
         is_late: bool,
     },
     /// A call of a method took longer than its metadata allow.
     CallTimedOut,
-    /// The call failed otherwise.
+    /// The call failed for another reason.
     Broken,
 }
 

@@ -4,49 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::de::DeserializeOwned;
-use tollhouse_shenyu::answer::Statuses;
-use tollhouse_shenyu::filters::Filters;
 use tollhouse_shenyu::matching::Problem;
 use tollhouse_shenyu::model::{
     AppAuth, DiscoveryUpstreams, Metadata, Plugin, ProxySelector, Rule, Selector,
 };
 use tollhouse_shenyu::{Document, DocumentError, Kind};
 
-use crate::build;
+use crate::carryover::Carryover;
 use crate::chain::Chain;
+use crate::compile::{self, Interfaces};
 use crate::engines::Engines;
-use crate::kept::Kept;
 use crate::local::LocalInterface;
+use crate::parts::Parts;
+use crate::terms::Terms;
 
 /// Default namespace of objects and gateways (2.7 and later).
 const DEFAULT_NAMESPACE: &str = "649330b6-c2d7-4edc-be8e-8a54df9eb385";
-
-/// Settings for all requests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Terms {
-    /// Choice of HTTP statuses in the gateway's own answers.
-    pub statuses: Statuses,
-    /// Tolerance for the time of signatures, in minutes.
-    pub sign_delay_minutes: u32,
-    /// Namespace to serve; empty for ShenYu's default one.
-    pub namespace: String,
-    /// Filters that run before any plugin.
-    pub filters: Filters,
-    /// Whether `tcp` may open ports.
-    pub opens_ports: bool,
-}
-
-impl Default for Terms {
-    fn default() -> Self {
-        Self {
-            statuses: Statuses::default(),
-            sign_delay_minutes: tollhouse_shenyu::sign::DEFAULT_DELAY_MINUTES,
-            namespace: String::new(),
-            filters: Filters::default(),
-            opens_ports: false,
-        }
-    }
-}
 
 /// Why an object is refused.
 pub type SourceError = DocumentError;
@@ -62,30 +35,22 @@ pub struct Sources {
     proxy_selectors: BTreeMap<String, Arc<ProxySelector>>,
     discovery: BTreeMap<String, Arc<DiscoveryUpstreams>>,
     /// State between compilations.
-    kept: Mutex<Kept>,
-    /// Network connections, if available.
-    engines: Option<Arc<dyn Engines>>,
-    /// Handler of the gateway's own interface, if enabled.
-    local: Option<Arc<dyn LocalInterface>>,
+    carryover: Mutex<Carryover>,
+    interfaces: Interfaces,
 }
 
 impl Sources {
-    /// Creates an empty collection.
     pub fn with_engines(engines: Option<Arc<dyn Engines>>) -> Self {
-        Self { engines, ..Self::default() }
+        Self { interfaces: Interfaces { engines, local: None }, ..Self::default() }
     }
 
     /// Sets the handler of the gateway's own interface.
     #[must_use]
     pub fn with_local(self, local: Option<Arc<dyn LocalInterface>>) -> Self {
-        Self { local, ..self }
+        Self { interfaces: Interfaces { local, ..self.interfaces }, ..self }
     }
 
     /// Parses and stores an object. If that fails, the last valid version stays.
-    ///
-    /// # Errors
-    ///
-    /// If the text is not an object of its kind.
     pub fn put(&mut self, kind: Kind, id: &str, text: &str) -> Result<(), SourceError> {
         let id = id.to_owned();
         match kind {
@@ -120,10 +85,10 @@ impl Sources {
         }
     }
 
-    /// Removes all objects.
     pub fn clear(&mut self) {
-        let (engines, local) = (self.engines.take(), self.local.take());
-        *self = Self { kept: std::mem::take(&mut self.kept), engines, local, ..Self::default() };
+        let interfaces = std::mem::take(&mut self.interfaces);
+        let carryover = std::mem::take(&mut self.carryover);
+        *self = Self { carryover, interfaces, ..Self::default() };
     }
 
     /// Compiles the objects of the namespace, reusing results for unchanged ones, and reports
@@ -133,7 +98,7 @@ impl Sources {
         let namespace = named.unwrap_or(DEFAULT_NAMESPACE);
         let is_own =
             |other: Option<&String>| other.map_or(DEFAULT_NAMESPACE, String::as_str) == namespace;
-        let parts = build::Parts {
+        let parts = Parts {
             plugins: own(&self.plugins, |it| is_own(it.namespace_id.as_ref())),
             selectors: own(&self.selectors, |it| is_own(it.namespace_id.as_ref())),
             rules: own(&self.rules, |it| is_own(it.namespace_id.as_ref())),
@@ -146,9 +111,9 @@ impl Sources {
         if !is_on && terms.filters.is_empty() {
             return (None, Vec::new());
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut carryover = self.carryover.lock().unwrap_or_else(PoisonError::into_inner);
         let (chain, problems) =
-            build::compile(&parts, terms.clone(), &mut kept, (self.engines.as_ref(), &self.local));
+            compile::compile(&parts, terms.clone(), &mut carryover, &self.interfaces);
         (Some(chain), problems)
     }
 }

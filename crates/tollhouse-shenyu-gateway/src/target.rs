@@ -8,10 +8,10 @@ use tollhouse_model::upstream::{
     Scheme, WarmUp,
 };
 use tollhouse_model::{Timeouts, Upstream};
-use tollhouse_shenyu::divide::{DivideNode, DivideRule, LoadBalance, RetryStrategy};
 use tollhouse_shenyu::matching::RpcType;
 
 use crate::error::NodesError;
+use crate::shared::nodes::{DivideNode, DivideRule, LoadBalance, RetryStrategy};
 
 /// Shortest effective warm-up, because weights rise in steps of a second. The default in ShenYu's
 /// discovery is 10 ms.
@@ -20,7 +20,7 @@ const WARM_UP_MIN: Duration = Duration::from_secs(1);
 /// Initial weight of a node during warm-up, in percent.
 const WARM_UP_FIRST_PERCENT: u8 = 1;
 
-/// Longest connect timeout, even if the rule's timeout is longer.
+/// Maximum connect timeout, even if the rule's timeout is longer.
 const CONNECT_MAX: Duration = Duration::from_secs(45);
 
 /// Total time for retries. ShenYu retries for as long as the attempts of its rule take.
@@ -31,10 +31,9 @@ const RETRY_TIME_MAX: Duration = Duration::from_secs(60);
 pub struct Target {
     /// Id of the rule, or of the selector if that applies without rules.
     pub id: String,
-    /// Key shared by all targets with the same nodes and settings.
+    /// Key shared by all targets with equal nodes and settings.
     pub key: Arc<str>,
     pub upstream: Arc<Upstream>,
-    /// RPC type of the requests.
     pub carries: RpcType,
     /// Timeout of an attempt until its response begins.
     pub timeout: Duration,
@@ -45,13 +44,13 @@ pub struct Target {
 /// Destination and pause of a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
-    /// Another node, without a pause.
+    /// Retry on another node, without a pause.
     Elsewhere,
-    /// The same node, after a pause that doubles from `first` to `longest`.
+    /// Retry on the same node, after a pause that doubles from `first` to `longest`.
     Same {
         /// Pause before the first retry.
         first: Duration,
-        /// Longest pause.
+        /// Maximum pause; the doubling ends there.
         longest: Duration,
     },
 }
@@ -76,10 +75,8 @@ impl Again {
     }
 }
 
-/// Source of a target's nodes.
 #[derive(Debug)]
 pub(crate) enum Nodes {
-    /// Listed in ShenYu's objects.
     Listed(Vec<DivideNode>),
     /// Instances of a service in the gateway's own registry.
     Registered(RegistryService),

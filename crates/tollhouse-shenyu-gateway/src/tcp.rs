@@ -7,30 +7,29 @@ use std::sync::Arc;
 use tollhouse_model::Upstream;
 use tollhouse_model::upstream::Scheme;
 use tollhouse_shenyu::Kind;
-use tollhouse_shenyu::divide::{DivideRule, divide_nodes};
 use tollhouse_shenyu::matching::{Problem, RpcType};
 use tollhouse_shenyu::model::ProxySelector;
 
-use crate::build::Parts;
 use crate::error::{NodesError, PortError};
+use crate::parts::Parts;
+use crate::shared::nodes::{DivideRule, divide_nodes};
 use crate::target::{self, Nodes};
+use crate::terms::Terms;
 
-/// Most ports of a gateway; each costs a socket on every core.
+/// Maximum number of ports of a gateway; each costs a socket on every core.
 const PORTS_MAX: usize = 64;
 
-/// Port whose connections are proxied.
+/// Port whose TCP connections are proxied, with its nodes.
 #[derive(Debug)]
 pub struct TcpTarget {
-    /// Id of the proxy selector.
     pub id: String,
     pub port: u16,
-    /// Destination of connections.
     pub upstream: Arc<Upstream>,
 }
 
 /// Compiles the ports of all proxy selectors if `tcp` is enabled, and reports those that cannot be
 /// opened.
-pub(crate) fn compile(parts: &Parts, opens_ports: bool) -> (Vec<TcpTarget>, Vec<Problem>) {
+pub(crate) fn compile(parts: &Parts, terms: &Terms) -> (Vec<TcpTarget>, Vec<Problem>) {
     let is_on = parts.plugins.iter().any(|plugin| plugin.name == "tcp" && plugin.enabled);
     if !is_on {
         return (Vec::new(), Vec::new());
@@ -41,7 +40,7 @@ pub(crate) fn compile(parts: &Parts, opens_ports: bool) -> (Vec<TcpTarget>, Vec<
     let is_own =
         |selector: &&Arc<ProxySelector>| matches!(selector.plugin_name.as_str(), "" | "tcp");
     for selector in parts.proxy_selectors.iter().filter(is_own) {
-        let made = match opens_ports {
+        let made = match terms.opens_ports {
             true => compile_one(selector, parts, &ports),
             false => Err(PortError::NotOpened),
         };

@@ -1,20 +1,20 @@
 //! State of a request on its way through the chain, and the paths that plugins have set.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use tollhouse_plugin::{Exchange, path_of};
 use tollhouse_router::{NormalizeOptions, escaped_path};
 use tollhouse_shenyu::filters::collapse;
 use tollhouse_shenyu::matching::{Engine, RpcType};
 use tollhouse_shenyu::model::Metadata;
-use tollhouse_shenyu::paths::{ContextPathRule, RewriteRule};
 
-use crate::cached::Keep;
 use crate::counts::{Call, Permit};
-use crate::fallback::OnFailure;
-use crate::filter::CrossHeaders;
-use crate::record::Record;
-use crate::shape::AnswerEdit;
+use crate::entrance::CrossHeaders;
+use crate::plugins::cache::copy::PendingCopy;
+use crate::response_edit::ResponseEdit;
+use crate::shared::fallback::OnFailure;
+use crate::shared::record::Record;
 use crate::view::{View, text};
 
 /// Values that conditions of type `post` test.
@@ -42,24 +42,24 @@ impl Facts {
 pub(crate) struct Turn {
     pub(crate) facts: Facts,
     /// Requested path.
-    asked: String,
+    pub(crate) asked: String,
     /// Path that conditions see.
     seen: String,
     /// Path for nodes before `rewrite`, if it differs from the requested one; may be empty.
     /// ShenYu's `realUrl`.
-    real: Option<String>,
+    pub(crate) real: Option<String>,
     /// Path for nodes set by `rewrite`.
-    rewritten: Option<String>,
+    pub(crate) rewritten: Option<String>,
     /// Context path that was removed.
-    context_path: String,
+    pub(crate) context_path: String,
     /// Context path that conditions see instead.
-    rewrite_context_path: String,
+    pub(crate) rewrite_context_path: String,
     /// Path under which the called method is registered, if it differs from the requested one.
-    metadata_path: Option<String>,
+    pub(crate) metadata_path: Option<String>,
     /// Query without the question mark.
     pub(crate) query: Option<Vec<u8>>,
     /// Whether nodes get another path or query than the client sent.
-    is_changed: bool,
+    pub(crate) is_changed: bool,
     /// Whether the request has become an RPC call, whose path is that of the method.
     pub(crate) is_call: bool,
     /// State for later phases: held during the request, or applied to its response.
@@ -71,9 +71,9 @@ pub(crate) struct Turn {
 pub(crate) struct Aftermath {
     pub(crate) permits: Vec<Permit>,
     pub(crate) calls: Vec<Call>,
-    pub(crate) answer_edits: Vec<AnswerEdit>,
+    pub(crate) answer_edits: Vec<Arc<dyn ResponseEdit>>,
     /// Response to store in the cache after all changes.
-    pub(crate) keep: Option<Keep>,
+    pub(crate) copy: Option<PendingCopy>,
     /// `Set-Cookie` values for a user who has logged in.
     pub(crate) cookies: Vec<String>,
     /// CORS headers for the requesting page.
@@ -89,7 +89,7 @@ impl Aftermath {
         self.permits.is_empty()
             && self.calls.is_empty()
             && self.answer_edits.is_empty()
-            && self.keep.is_none()
+            && self.copy.is_none()
             && self.cookies.is_empty()
             && self.cross.is_none()
             && self.records.is_empty()
@@ -137,7 +137,7 @@ impl Turn {
         View::new(exchange, &self.seen, self.query.as_deref(), &self.facts)
     }
 
-    /// Returns the path for nodes.
+    /// Returns the path that nodes receive.
     pub(crate) fn node_path(&self) -> Cow<'_, str> {
         let path = self.rewritten.as_ref().or(self.real.as_ref()).unwrap_or(&self.asked);
         // Paths for nodes must begin with a slash, even if a rule omits it.
@@ -198,62 +198,8 @@ impl Turn {
         self.is_changed = true;
     }
 
-    /// Removes the context path; `false` if the path does not begin with it. `draw` is a random
-    /// number below 100, compared with the rule's percentage.
-    pub(crate) fn take_off_context(
-        &mut self,
-        rule: &ContextPathRule,
-        draw: u64,
-        engine: &Engine,
-    ) -> bool {
-        let Some(rest) = rule.rest(&self.asked) else { return false };
-        self.facts.context_path.clone_from(&rule.context_path);
-        self.facts.module.clone_from(&rule.context_path);
-        self.context_path.clone_from(&rule.context_path);
-        if !rule.rewrite_context_path.is_empty() && draw < rule.percentage.into() {
-            self.rewrite_context_path.clone_from(&rule.rewrite_context_path);
-            let called = format!("{}{rest}", rule.rewrite_context_path);
-            if engine.metadata(&called).is_some() {
-                self.metadata_path = Some(called);
-            }
-        }
-        self.real = Some(rule.real_path(&self.asked, rest));
-        self.is_changed = true;
-        self.refresh_seen();
-        true
-    }
-
-    /// Rewrites the path; `draw` is a random number below 100, compared with the rule's percentage.
-    /// Nodes get the new path. Conditions see it only if the context path has been replaced.
-    pub(crate) fn rewrite(&mut self, rule: &RewriteRule, draw: u64, engine: &Engine) {
-        if draw >= rule.percentage.into() {
-            return;
-        }
-        let base = match (&*self.rewrite_context_path, &self.real) {
-            ("", _) => Cow::Borrowed(&*self.asked),
-            (context, real) => {
-                Cow::Owned(format!("{context}{}", real.as_ref().unwrap_or(&self.asked)))
-            }
-        };
-        let Some(path) = rule.apply(&base) else { return };
-        if rule.rewrites_metadata {
-            let context = match &*self.rewrite_context_path {
-                "" => &self.context_path,
-                replaced => replaced,
-            };
-            let called = format!("{context}{path}");
-            if let Ok(decision) = engine.rpc_type(None, None, &called) {
-                self.facts.rpc_type = decision.rpc_type;
-                self.metadata_path = decision.metadata.map(|_| called);
-            }
-        }
-        // If the result is blank, nodes get the path as it was before.
-        self.rewritten = Some(path).filter(|path| !path.trim().is_empty());
-        self.is_changed = true;
-        self.refresh_seen();
-    }
-
-    fn refresh_seen(&mut self) {
+    /// Updates the path that conditions see after a change of the others.
+    pub(crate) fn refresh_seen(&mut self) {
         let real = self.real.as_ref().unwrap_or(&self.asked);
         self.seen = match (&*self.rewrite_context_path, &*self.context_path) {
             ("", "") => self.asked.clone(),

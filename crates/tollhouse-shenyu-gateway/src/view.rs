@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use tollhouse_model::variable::{Variable, cookie_value, query_argument};
-use tollhouse_plugin::Exchange;
+use tollhouse_plugin::{Exchange, RequestContext};
 use tollhouse_shenyu::matching::{CivilTime, Request};
+use tollhouse_stdx::civil;
 
 use crate::turn::Facts;
 
@@ -99,27 +100,17 @@ pub(crate) fn text(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     }
 }
 
-/// Converts milliseconds since 1970 to UTC. The calendar repeats every 400 years of 146,097 days.
+/// Returns the lines of a header as text, joined; invalid UTF-8 is replaced.
+pub(crate) fn text_header(cx: &RequestContext<'_>, name: &str) -> Option<String> {
+    cx.header(name).map(|value| String::from_utf8_lossy(&value).into_owned())
+}
+
+/// Converts milliseconds since 1970 to UTC.
 pub(crate) fn civil_time(unix_ms: u64) -> CivilTime {
-    let seconds = unix_ms / 1000;
-    let (days, second_of_day) = (seconds / 86_400 + 719_468, seconds % 86_400);
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    // Counts years from March, so that a leap day is the last day of its year.
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let small = |number: u64| u8::try_from(number).unwrap_or(u8::MAX);
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    CivilTime {
-        year: u16::try_from(year).unwrap_or(u16::MAX),
-        month: small(month),
-        day: small(day_of_year - (153 * shifted_month + 2) / 5 + 1),
-        hour: small(second_of_day / 3600),
-        minute: small(second_of_day / 60 % 60),
-        second: small(second_of_day % 60),
-    }
+    let seconds = i64::try_from(unix_ms / 1000).unwrap_or(i64::MAX);
+    let time = civil::CivilTime::from_unix_seconds(seconds);
+    let civil::CivilTime { year, month, day, hour, minute, second, .. } = time;
+    CivilTime { year, month, day, hour, minute, second }
 }
 
 #[cfg(test)]

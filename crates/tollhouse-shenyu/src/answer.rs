@@ -2,22 +2,21 @@
 //! mostly 200.
 //!
 //! [`Statuses`] selects ShenYu's statuses, for clients that read the code in the body, or the
-//! appropriate statuses of HTTP for all others. The body is the same.
+//! appropriate statuses of HTTP for all others. The body does not depend on this choice.
 
 /// Choice of HTTP statuses for ShenYu's bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Statuses {
-    /// The appropriate status of HTTP.
+    /// Status that HTTP defines for the case, such as 429.
     #[default]
     Honest,
-    /// The status that ShenYu sends.
+    /// Status that ShenYu sends, mostly 200.
     Compatible,
 }
 
-/// Answer of the gateway.
+/// Answer that the gateway gives in place of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// An unexpected error occurred.
     InternalException,
     /// No rule of the selector matches the request.
     RuleNotFound,
@@ -25,13 +24,10 @@ pub enum Answer {
     InvocationFailed,
     /// The circuit breaker is open after too many failures, so the call was not made.
     BreakerOpen,
-    /// The call timed out.
     CallTimeout,
     /// The call exceeded the timeout of its circuit breaker.
     BreakerTimeout,
-    /// The node's address is missing.
     UrlNotFound,
-    /// No selector matches the request.
     SelectorNotFound,
     /// A circuit breaker or limit of `sentinel` refuses the request.
     SentinelBlocked,
@@ -39,17 +35,13 @@ pub enum Answer {
     ContextPathIllegal,
     /// A secret is missing in the configuration.
     SecretKeyMissing,
-    /// The node's response is invalid.
     ResponseError,
-    /// No healthy node exists.
     NoHealthyUpstream,
     /// No healthy node is left after failed attempts.
     NoHealthyUpstreamAfterFailover,
     /// `keyAuth` has no name or key configured.
     KeyAuthUnconfigured,
-    /// A token is invalid.
     IllegalAuthorization,
-    /// A key is invalid.
     KeyIncorrect,
     /// A signature is refused, with this reason in the message.
     SignRefused(&'static str),
@@ -63,7 +55,6 @@ pub enum Answer {
     RequestTooLarge,
     /// The request headers are too large.
     HeadersTooLarge,
-    /// `rateLimiter` refuses the request.
     TooManyRequests,
     /// The body does not have the required shape.
     ParameterError,
@@ -79,7 +70,6 @@ pub enum Answer {
     GrpcBodyMissing,
     /// The metadata of an RPC method is invalid.
     MetadataError,
-    /// An argument is invalid.
     InternalServerError,
     /// The rule of `cryptorRequest` lacks this member.
     CryptorRequestLacks(&'static str),
@@ -87,7 +77,6 @@ pub enum Answer {
     CryptorResponseLacks(&'static str),
     /// A field is not encrypted with the key of the rule.
     DecryptionFailed,
-    /// A field cannot be encrypted.
     EncryptionFailed,
     /// The key of a call to the gateway's own interface is wrong.
     LocalKeyIncorrect,

@@ -6,7 +6,8 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-/// Longest text of an object. A selector with a thousand nodes in its handle takes 200 KB.
+/// Maximum length of an object's text in bytes. A selector with a thousand nodes in its handle
+/// takes 200 KB.
 const DOCUMENT_BYTES_MAX: usize = 4 << 20;
 
 /// Parsed object with its text, which is stored and forwarded unchanged.
@@ -22,7 +23,7 @@ pub enum DocumentError {
     /// The text is longer than any object needs.
     #[error("the object has {bytes} bytes; at most {DOCUMENT_BYTES_MAX} are allowed")]
     TooLong {
-        /// Length of the text.
+        /// Length of the refused text in bytes.
         bytes: usize,
     },
     /// The text is JSON of another shape, such as an array.
@@ -74,7 +75,7 @@ impl<T: Serialize + DeserializeOwned> Document<T> {
 }
 
 impl<T> Document<T> {
-    /// Original text, byte for byte.
+    /// Text of the object as it was stored, byte for byte.
     pub fn text(&self) -> &str {
         &self.text
     }

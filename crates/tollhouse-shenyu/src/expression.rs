@@ -32,7 +32,7 @@ pub(crate) fn compile_whole(text: &str) -> Result<Regex, ExpressionError> {
 /// # Errors
 ///
 /// As [`compile_whole`].
-pub(crate) fn compile(text: &str) -> Result<Regex, ExpressionError> {
+pub fn compile(text: &str) -> Result<Regex, ExpressionError> {
     build(text)
 }
 

@@ -12,7 +12,7 @@ pub const LOCAL_PREFIX: &str = "/shenyu/";
 /// Path prefix at which the gateway lists its objects.
 const ACTUATOR_PREFIX: &str = "/actuator/";
 
-/// Path of the health check.
+/// Path at which the gateway answers health checks.
 const HEALTH_PATH: &str = "/actuator/health";
 
 /// Body of the answer to a health check.
@@ -31,13 +31,13 @@ pub struct Filters {
     pub local_key: Option<LocalKey>,
     /// CORS settings; without them no CORS headers are added.
     pub cross: Option<Cross>,
-    /// Path prefixes of health checks.
+    /// Prefixes of further paths that are health checks.
     pub health_prefixes: Vec<String>,
     /// Whether objects are listed below `/actuator/`.
     pub actuator: bool,
     /// Largest multipart form in bytes; 0 means no limit.
     pub file_bytes_max: u64,
-    /// Paths with an empty answer.
+    /// Paths that get an empty answer.
     pub exclude: BTreeSet<String>,
     /// Paths answered with a breaker's fallback page.
     pub fallback: BTreeSet<String>,
@@ -45,29 +45,26 @@ pub struct Filters {
 
 /// Handling of a request, by its path alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken<'a> {
+pub enum OwnPath<'a> {
     /// Call to the gateway's own interface.
     Local,
-    /// Health check.
     Health,
     /// Request for the objects at this path.
     Actuator(&'a str),
-    /// Request with an empty answer.
     Excluded,
     /// Request that is answered with a breaker's fallback page.
     Fallback(&'a str),
 }
 
 impl Filters {
-    /// Whether all filters are off.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// Returns the filter that answers a path; `None` leaves the request to plugins.
-    pub fn taken<'a>(&self, path: &'a str) -> Option<Taken<'a>> {
+    pub fn taken<'a>(&self, path: &'a str) -> Option<OwnPath<'a>> {
         if self.local_key.is_some() && path.starts_with(LOCAL_PREFIX) {
-            return Some(Taken::Local);
+            return Some(OwnPath::Local);
         }
         // Unlike ShenYu, whole segments are compared, so that a service may have a path such as
         // `/actuator-x`.
@@ -77,15 +74,15 @@ impl Filters {
             })
         };
         if self.actuator && path.starts_with(ACTUATOR_PREFIX) && path != HEALTH_PATH {
-            return Some(Taken::Actuator(path));
+            return Some(OwnPath::Actuator(path));
         }
         if path == HEALTH_PATH && self.actuator || self.health_prefixes.iter().any(is_health) {
-            return Some(Taken::Health);
+            return Some(OwnPath::Health);
         }
         if self.exclude.contains(path) {
-            return Some(Taken::Excluded);
+            return Some(OwnPath::Excluded);
         }
-        self.fallback.contains(path).then_some(Taken::Fallback(path))
+        self.fallback.contains(path).then_some(OwnPath::Fallback(path))
     }
 }
 
@@ -115,7 +112,7 @@ pub fn fallback_answer(path: &str) -> Option<String> {
     Some(format!(r#"{{"code":429,"message":"{plugin} {text}"}}"#))
 }
 
-/// SHA-512 digest of the key.
+/// SHA-512 digest of the key of the local API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalKey(Box<[u8]>);
 
@@ -150,7 +147,7 @@ impl LocalKey {
 /// CORS settings: the pages that may read answers across origins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cross {
-    /// Allowed origins; empty allows all.
+    /// Origins that are allowed; empty allows all.
     pub origins: BTreeSet<String>,
     /// Request headers that pages may send, in addition to ShenYu's list.
     pub headers: Vec<String>,
@@ -211,16 +208,16 @@ mod tests {
             ..Filters::default()
         };
         for (path, expected) in [
-            ("/shenyu/plugin/deleteAll", Some(Taken::Local)),
+            ("/shenyu/plugin/deleteAll", Some(OwnPath::Local)),
             ("/shenyu", None),
-            ("/actuator", Some(Taken::Health)),
-            ("/actuator/health", Some(Taken::Health)),
+            ("/actuator", Some(OwnPath::Health)),
+            ("/actuator/health", Some(OwnPath::Health)),
             ("/actuator-x", None),
-            ("/live/now", Some(Taken::Health)),
-            ("/favicon.ico", Some(Taken::Excluded)),
+            ("/live/now", Some(OwnPath::Health)),
+            ("/favicon.ico", Some(OwnPath::Excluded)),
             ("/favicon.icon", None),
-            ("/fallback/hystrix", Some(Taken::Excluded)),
-            ("/fallback/sentinel", Some(Taken::Fallback("/fallback/sentinel"))),
+            ("/fallback/hystrix", Some(OwnPath::Excluded)),
+            ("/fallback/sentinel", Some(OwnPath::Fallback("/fallback/sentinel"))),
             ("/fallback/resilience4j", None),
         ] {
             assert_eq!(filters.taken(path), expected, "{path}");

@@ -6,19 +6,20 @@ pub const KEY_PREFIX: &str = "/shenyu/";
 /// Kinds of objects. Each has a key segment and a synchronisation group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// [`Plugin`](crate::model::Plugin), keyed by `id`.
+    /// Object of type [`Plugin`](crate::model::Plugin), keyed by `id`.
     Plugin,
-    /// [`Selector`](crate::model::Selector), keyed by `id`.
+    /// Object of type [`Selector`](crate::model::Selector), keyed by `id`.
     Selector,
-    /// [`Rule`](crate::model::Rule), keyed by `id`.
+    /// Object of type [`Rule`](crate::model::Rule), keyed by `id`.
     Rule,
-    /// [`Metadata`](crate::model::Metadata), keyed by `id`.
+    /// Object of type [`Metadata`](crate::model::Metadata), keyed by `id`.
     Metadata,
-    /// [`AppAuth`](crate::model::AppAuth), keyed by `appKey`.
+    /// Object of type [`AppAuth`](crate::model::AppAuth), keyed by `appKey`.
     AppAuth,
-    /// [`ProxySelector`](crate::model::ProxySelector), keyed by `id`.
+    /// Object of type [`ProxySelector`](crate::model::ProxySelector), keyed by `id`.
     ProxySelector,
-    /// [`DiscoveryUpstreams`](crate::model::DiscoveryUpstreams), keyed by `selectorId`.
+    /// Object of type [`DiscoveryUpstreams`](crate::model::DiscoveryUpstreams), keyed by
+    /// `selectorId`.
     DiscoveryUpstream,
 }
 

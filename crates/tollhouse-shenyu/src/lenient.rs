@@ -5,7 +5,7 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::Value;
 
 /// Reads a value; `null` yields the type's default.
-pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
@@ -14,7 +14,7 @@ where
 }
 
 /// Reads a whole number, quoted or not; `None` for `null` and blank text.
-pub(crate) fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+pub fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::Null => Ok(None),
         Value::String(text) if text.trim().is_empty() => Ok(None),
@@ -26,7 +26,7 @@ pub(crate) fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
 }
 
 /// Reads a number that the object can do without; `None` for anything that is not a whole number.
-pub(crate) fn hint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+pub fn hint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     Ok(whole(&Value::deserialize(deserializer)?))
 }
 
@@ -40,7 +40,7 @@ fn whole(value: &Value) -> Option<i64> {
 
 /// Reads a boolean that the object can do without. As with Java's `Boolean.parseBoolean`, every
 /// text but `true` is false, such as the `undefined` of ShenYu's dashboard. `None` for other types.
-pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+pub fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
     Ok(match Value::deserialize(deserializer)? {
         Value::Bool(value) => Some(value),
         Value::String(text) => Some(text.trim().eq_ignore_ascii_case("true")),
@@ -49,9 +49,7 @@ pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 }
 
 /// Reads a boolean, quoted or not; `None` for `null`.
-pub(crate) fn boolean<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<bool>, D::Error> {
+pub fn boolean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::Null => Ok(None),
         Value::Bool(value) => Ok(Some(value)),
@@ -63,7 +61,7 @@ pub(crate) fn boolean<'de, D: Deserializer<'de>>(
 
 /// Reads text. Numbers and booleans are taken as written, because forms send some members either
 /// way.
-pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+pub fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::Null => Ok(None),
         Value::String(text) => Ok(Some(text)),
@@ -73,16 +71,16 @@ pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 }
 
 /// Reads a boolean; `null` is true.
-pub(crate) fn or_true<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+pub fn or_true<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     Ok(boolean(deserializer)?.unwrap_or(true))
 }
 
 /// Reads a boolean; `null` is false.
-pub(crate) fn or_false<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+pub fn or_false<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     Ok(boolean(deserializer)?.unwrap_or(false))
 }
 
 /// Reads a whole number; `null` is 0.
-pub(crate) fn or_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+pub fn or_zero<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     Ok(integer(deserializer)?.unwrap_or(0))
 }

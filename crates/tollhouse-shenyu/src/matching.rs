@@ -10,9 +10,9 @@ mod condition;
 mod engine;
 mod explain;
 mod index;
-mod order;
 mod ranked;
 mod request;
+mod role;
 mod rpc_type;
 
 use std::borrow::Cow;
@@ -20,8 +20,8 @@ use std::borrow::Cow;
 pub use condition::ConditionError;
 pub use engine::{Engine, Objects, Outcome, Problem, Ranks, RuleChoice};
 pub use explain::{Candidate, Explanation, Standing};
-pub use order::{DEFAULT_ORDER, PLUGIN_ORDER, built_in_order, protects};
 pub use request::{CivilTime, Request};
+pub use role::{OnFault, Role, Roles};
 pub use rpc_type::{RpcDecision, RpcType, UnknownRpcType};
 
 /// Collapses repeated slashes in a path. Allocates only if there are any.

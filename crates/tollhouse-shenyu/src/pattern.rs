@@ -12,20 +12,19 @@ mod segment;
 pub use ant::AntPattern;
 pub use path_pattern::PathPattern;
 
-/// Longest pattern in bytes; longer than any accepted path.
+/// Maximum length of a pattern in bytes; longer than any accepted path.
 pub(crate) const PATTERN_BYTES_MAX: usize = 4096;
 
-/// Why a pattern is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// The pattern is too long.
+    /// The pattern is longer than `PATTERN_BYTES_MAX`.
     #[error("the pattern has more than {PATTERN_BYTES_MAX} bytes")]
     TooLong,
     /// An expression in the pattern is invalid.
     #[error("the regular expression `{expression}` cannot be compiled: {reason}")]
     Expression {
         expression: String,
-        /// Error of the compiler.
+        /// Message of the regex compiler.
         reason: String,
     },
     /// `**` or `{*name}` occurs before the end of a PathPattern.
@@ -36,7 +35,6 @@ pub enum PatternError {
 /// Necessary start of every matching path, under which an index lists the pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Anchor {
-    /// The path equals this text.
     Exact(String),
     /// The path begins with this text.
     Prefix(String),

@@ -27,10 +27,9 @@ struct Member {
     holds: Holds,
 }
 
-/// Content of a member.
+/// Content of a member that may be encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holds {
-    /// A secret.
     Secret,
     /// JSON text that may contain secrets.
     Settings,
@@ -46,12 +45,11 @@ const MEMBERS: &[Member] = &[
     Member { segment: "secret", name: "key", holds: Holds::Secret },
 ];
 
-/// Outcome of decrypting an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Opening {
     /// Decrypted object, if it differs from the stored text.
     pub value: Option<String>,
-    /// Members that no key decrypts.
+    /// Names of members that no key of the ring decrypts.
     pub unopened: Vec<&'static str>,
 }
 
@@ -67,7 +65,7 @@ pub struct Resealing {
 }
 
 /// Returns the object at `key` with its secrets encrypted; `None` if it has none. A plain text that
-/// looks encrypted is encrypted like any other, and decrypts to the same text.
+/// looks encrypted is encrypted like any other, and decrypts to its original text.
 ///
 /// # Panics
 ///

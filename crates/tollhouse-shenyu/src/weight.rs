@@ -2,7 +2,7 @@
 //! two characters of text grow forty-fold. Does not check that the text is JSON.
 
 /// Most values of a body that is parsed: some megabytes, and a few milliseconds of a worker thread.
-pub(crate) const BODY_VALUES_MAX: usize = 1 << 16;
+const BODY_VALUES_MAX: usize = 1 << 16;
 
 /// Counts the values of a JSON text by its separators outside strings; never too low.
 #[must_use]
@@ -26,7 +26,8 @@ pub fn values_at_most(text: &[u8]) -> usize {
 }
 
 /// Whether a body may be parsed.
-pub(crate) fn is_light(body: &[u8]) -> bool {
+#[must_use]
+pub fn is_light(body: &[u8]) -> bool {
     // Each value takes at least two bytes.
     body.len() <= 2 * BODY_VALUES_MAX || values_at_most(body) <= BODY_VALUES_MAX
 }

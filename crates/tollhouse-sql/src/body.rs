@@ -12,12 +12,12 @@
 use bytes::{Buf, BufMut, Bytes};
 use tollhouse_store::{Changes, Entry, Event, Revision};
 
-/// The only format so far.
+/// Version of the encoding; the only one so far.
 const FORMAT: u8 = 1;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
 
-/// Encodes the body for a group of commits.
+/// Encodes a group of commits as the body of one row in the commit log.
 pub(crate) fn encode(commits: &[Changes]) -> Vec<u8> {
     let mut body = vec![FORMAT];
     for changes in commits {

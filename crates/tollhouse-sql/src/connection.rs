@@ -2,7 +2,7 @@
 
 use crate::dialect::{Dialect, Purpose};
 use crate::failure::Failure;
-use crate::options::{Engine, SqlOptions};
+use crate::options::{Engine, SqlOptions, SqlServer};
 use bytes::Bytes;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow, MySqlSslMode};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow, PgSslMode};
@@ -21,7 +21,7 @@ enum Driver {
     PostgreSql(Box<PgConnection>),
 }
 
-/// Result of one statement.
+/// Rows and number of changed rows of one statement.
 #[derive(Default)]
 pub(crate) struct ResultSet {
     pub(crate) rows: Vec<Row>,
@@ -87,8 +87,8 @@ impl Connection {
         purpose: Purpose,
     ) -> Result<Self, Failure> {
         let mut first_failure = None;
-        for (host, port) in &options.servers {
-            match Self::open_one(options, (host, *port), dialect, purpose).await {
+        for server in &options.servers {
+            match Self::open_one(options, server, dialect, purpose).await {
                 Ok(connection) => return Ok(connection),
                 Err(failure) => first_failure = first_failure.or(Some(failure)),
             }
@@ -98,7 +98,7 @@ impl Connection {
 
     async fn open_one(
         options: &SqlOptions,
-        server: (&str, u16),
+        server: &SqlServer,
         dialect: &Dialect,
         purpose: Purpose,
     ) -> Result<Self, Failure> {
@@ -121,8 +121,7 @@ impl Connection {
         let sets = connection.run(dialect.session(purpose)).await?;
         let is_read_only = sets.last().and_then(|set| set.rows.first()).map(|row| row.number(0));
         if is_read_only.transpose()?.flatten() != Some(0) {
-            let (host, port) = server;
-            return Err(Failure::ReadOnly(format!("{host}:{port} takes no changes: a standby")));
+            return Err(Failure::ReadOnly(format!("{server} takes no changes: a standby")));
         }
         Ok(connection)
     }
@@ -163,7 +162,7 @@ impl Connection {
         tokio::time::timeout(timeout, run).await.unwrap_or_else(|_| Err(overdue(timeout)))
     }
 
-    /// Runs one statement.
+    /// Runs one statement and returns its result.
     pub(crate) async fn run_one(&mut self, sql: String) -> Result<ResultSet, Failure> {
         Ok(self.run(sql).await?.pop().unwrap_or_default())
     }
@@ -189,10 +188,10 @@ fn overdue(timeout: Duration) -> Failure {
     Failure::Lost(format!("no answer within {timeout:?}"))
 }
 
-fn mysql_options(options: &SqlOptions, (host, port): (&str, u16)) -> MySqlConnectOptions {
+fn mysql_options(options: &SqlOptions, server: &SqlServer) -> MySqlConnectOptions {
     let mut connect = MySqlConnectOptions::new()
-        .host(host)
-        .port(port)
+        .host(&server.host)
+        .port(server.port)
         .username(&options.user)
         .database(&options.database)
         .statement_cache_capacity(0)
@@ -211,13 +210,10 @@ fn mysql_options(options: &SqlOptions, (host, port): (&str, u16)) -> MySqlConnec
 }
 
 /// Driver options for connections and for the listener.
-pub(crate) fn postgres_options(
-    options: &SqlOptions,
-    (host, port): (&str, u16),
-) -> PgConnectOptions {
+pub(crate) fn postgres_options(options: &SqlOptions, server: &SqlServer) -> PgConnectOptions {
     let mut connect = PgConnectOptions::new_without_pgpass()
-        .host(host)
-        .port(port)
+        .host(&server.host)
+        .port(server.port)
         .username(&options.user)
         .database(&options.database)
         .application_name("tollhouse")

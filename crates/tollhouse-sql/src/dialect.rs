@@ -6,12 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use std::fmt::Write as _;
 
-/// Purpose of a connection.
+/// Use of a connection, which decides about its transaction settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Writes: every statement sees everything committed before it.
     Writing,
-    /// Reads: all statements of a transaction see the same instant.
+    /// Reads: all statements of a transaction see the data of one instant.
     Reading,
     /// Reads that a standby may answer too.
     Looking,
@@ -25,7 +25,7 @@ pub(crate) struct Dialect {
 }
 
 impl Dialect {
-    /// Full name of a table.
+    /// Returns the table's name with the configured prefix.
     pub(crate) fn table(&self, name: &str) -> String {
         format!("{}{name}", self.tables)
     }

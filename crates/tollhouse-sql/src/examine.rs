@@ -9,9 +9,9 @@ use crate::schema;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollhouse_store::StoreError;
 
-/// Properties of a server.
+/// Properties of a database server that matter to the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Examined {
+pub struct ServerReport {
     /// Version as reported: `10.11.6-MariaDB`, `15.4 (Debian)`.
     pub version: String,
     /// Whether the server refuses writes, as a standby or by configuration.
@@ -26,7 +26,7 @@ pub struct Examined {
     pub packet_bytes_max: Option<u64>,
     /// Required rights that the user lacks.
     pub lacks: Option<&'static str>,
-    /// The tables of the store.
+    /// State of the store's tables on the server.
     pub tables: Tables,
 }
 
@@ -45,12 +45,12 @@ pub enum Tables {
 ///
 /// # Errors
 /// If the server is unreachable or refuses the login.
-pub async fn examine(options: &SqlOptions) -> Result<Examined, StoreError> {
+pub async fn examine(options: &SqlOptions) -> Result<ServerReport, StoreError> {
     let examined = look(options).await;
     examined.map_err(|failure| failure.to_error(&options.place()))
 }
 
-async fn look(options: &SqlOptions) -> Result<Examined, Failure> {
+async fn look(options: &SqlOptions) -> Result<ServerReport, Failure> {
     let dialect = Dialect { engine: options.engine, tables: options.tables.as_str().into() };
     let mut connection = Connection::open(options, &dialect, Purpose::Looking).await?;
     let asked_at = now_ms();
@@ -63,7 +63,7 @@ async fn look(options: &SqlOptions) -> Result<Examined, Failure> {
     let theirs = text(3).parse().unwrap_or(asked_at);
     let several = sets.next().and_then(|set| set.rows.into_iter().next());
     let several = several.map(|row| row.texts()).transpose()?.unwrap_or_default();
-    Ok(Examined {
+    Ok(ServerReport {
         version: text(0),
         is_read_only: text(1) == "1",
         has_several_writers: several.get(1).cloned().flatten().as_deref() == Some("ON"),

@@ -1,5 +1,5 @@
-//! Changes to tables of other programs, in one transaction: all of them are made, or none. The
-//! caller writes the statements, because it knows those tables.
+//! Changes to tables of other programs, in one transaction: either all are made or none. The caller
+//! writes the statements, because it knows those tables.
 
 use std::fmt;
 

@@ -29,7 +29,7 @@ const REMEDY_CONNECTIONS: &str =
     "let the database take more connections (about eight for each node)";
 
 impl Failure {
-    /// Whether the same statements may succeed at once on a new connection.
+    /// Whether the failed statements may succeed at once on a new connection.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Lost(_) | Self::GivenUp(_) | Self::ReadOnly(_) => true,

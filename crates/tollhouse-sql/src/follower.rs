@@ -9,7 +9,7 @@ use crate::body;
 use crate::connection::Connection;
 use crate::dialect::{Dialect, Purpose};
 use crate::failure::Failure;
-use crate::leases::Observed;
+use crate::leases::LeaseObservations;
 use crate::limits::{
     LEASES_INTERVAL, LOG_COMMITS_KEPT, LOG_ROWS_MAX, LOG_SECONDS_KEPT, OUTAGE_WAIT_MAX,
     POLL_INTERVAL, PRUNE_INTERVAL,
@@ -28,7 +28,7 @@ use tollhouse_store::engine::History;
 use tollhouse_store::{LeaseId, Revision};
 
 /// State shared between the follower and the store.
-pub(crate) struct Following {
+pub(crate) struct FollowerState {
     /// History of commits for watchers.
     pub(crate) history: Arc<History>,
     /// Wakes the follower because there may be new commits.
@@ -39,7 +39,7 @@ pub(crate) struct Following {
     pub(crate) outage: watch::Sender<Option<String>>,
 }
 
-impl Following {
+impl FollowerState {
     pub(crate) fn new(history: Arc<History>) -> Arc<Self> {
         let outage = watch::Sender::new(None);
         let (hint, has_written) = (Arc::default(), AtomicBool::default());
@@ -55,10 +55,10 @@ impl Following {
 
 /// Position in the log: the last row read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LogPosition {
     /// Revision of the last commit in the row; zero before the first.
     pub(crate) revision: Revision,
-    /// Random number of the commit.
+    /// Random number that identifies the commit.
     pub(crate) id: Bytes,
 }
 
@@ -66,9 +66,9 @@ pub(crate) struct Follower {
     pub(crate) options: SqlOptions,
     pub(crate) dialect: Dialect,
     pub(crate) connection: Option<Connection>,
-    pub(crate) following: Arc<Following>,
-    pub(crate) place: Place,
-    pub(crate) observed: Observed,
+    pub(crate) following: Arc<FollowerState>,
+    pub(crate) place: LogPosition,
+    pub(crate) observed: LeaseObservations,
     /// Channel to the writer, for leases to end. Weak, so that it does not keep the writer alive.
     pub(crate) requests: mpsc::WeakSender<Request>,
     pub(crate) leases_due: Instant,
@@ -142,14 +142,15 @@ impl Follower {
         let mut rows = rows.into_iter();
         if self.place.revision > Revision::ZERO {
             let seen = rows.next().map(|row| Ok::<_, Failure>((row.count(0)?, row.bytes(1)?)));
-            let seen =
-                seen.transpose()?.map(|(revision, id)| Place { revision: Revision(revision), id });
+            let seen = seen
+                .transpose()?
+                .map(|(revision, id)| LogPosition { revision: Revision(revision), id });
             if seen.as_ref() != Some(&self.place) {
                 return self.start_over(connection).await.map(|()| false);
             }
         }
         for row in rows {
-            let place = Place { revision: Revision(row.count(0)?), id: row.bytes(1)? };
+            let place = LogPosition { revision: Revision(row.count(0)?), id: row.bytes(1)? };
             match body::decode(row.bytes(2)?) {
                 Some(commits) => {
                     let history = &self.following.history;
@@ -223,7 +224,7 @@ impl Follower {
 pub(crate) async fn bounds(
     connection: &mut Connection,
     dialect: &Dialect,
-) -> Result<(Option<Revision>, Place), Failure> {
+) -> Result<(Option<Revision>, LogPosition), Failure> {
     let commits = dialect.table("commits");
     let sql = format!(
         "{}; SELECT MIN(last_rev) FROM {commits} WHERE last_rev > 0; SELECT last_rev, id FROM {commits} \
@@ -236,7 +237,7 @@ pub(crate) async fn bounds(
     let oldest = oldest.and_then(|oldest| u64::try_from(oldest).ok()).map(Revision);
     let newest = sets.next().unwrap_or_default();
     let place = newest.rows.first().map(|row| {
-        Ok::<_, Failure>(Place { revision: Revision(row.count(0)?), id: row.bytes(1)? })
+        Ok::<_, Failure>(LogPosition { revision: Revision(row.count(0)?), id: row.bytes(1)? })
     });
     Ok((oldest, place.transpose()?.unwrap_or_default()))
 }

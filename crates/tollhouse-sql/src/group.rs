@@ -5,7 +5,7 @@ use crate::limits::{GROUP_BYTES_MAX, GROUP_TRANSACTIONS_MAX, LIMITS};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
-use tollhouse_store::engine::{Applied, Table, Terms, apply};
+use tollhouse_store::engine::{ApplyOutcome, Table, Terms, apply};
 use tollhouse_store::{
     Changes, Committed, Condition, Entry, LeaseId, Operation, Revision, StoreError, Transaction,
 };
@@ -46,13 +46,13 @@ pub(crate) fn transaction_bytes(transaction: &Transaction) -> usize {
 
 /// Keys, prefixes and leases that transactions read.
 #[derive(Default)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ReadSet<'a> {
     pub(crate) keys: BTreeSet<&'a str>,
     pub(crate) prefixes: BTreeSet<&'a str>,
     pub(crate) leases: BTreeSet<LeaseId>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> ReadSet<'a> {
     /// Collects them from all transactions.
     pub(crate) fn by(transactions: &'a [Transaction]) -> Self {
         let mut wanted = Self::default();
@@ -82,14 +82,12 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Rows found for [`Wanted`].
+/// Rows found for [`ReadSet`].
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct ReadRows {
     /// Revision of the newest commit.
     pub(crate) newest: Revision,
-    /// Entries of the wanted keys.
     pub(crate) entries: Vec<Entry>,
-    /// Keys under the wanted prefixes.
     pub(crate) keys: Vec<Box<str>>,
     /// Duration of each wanted lease that has not ended, in milliseconds.
     pub(crate) leases: HashMap<LeaseId, u64>,
@@ -97,9 +95,9 @@ pub(crate) struct Found {
     pub(crate) now_ms: u64,
 }
 
-/// Result of computing a group.
+/// Outcomes and rows to write for a group of transactions.
 #[derive(Default)]
-pub(crate) struct Computed {
+pub(crate) struct GroupResult {
     /// Outcome of each transaction, in order.
     pub(crate) outcomes: Vec<Result<Committed, StoreError>>,
     pub(crate) commits: Vec<Changes>,
@@ -109,8 +107,8 @@ pub(crate) struct Computed {
     pub(crate) removals: Vec<Box<str>>,
 }
 
-pub(crate) fn compute(transactions: &[Transaction], found: Found) -> Computed {
-    let Found { mut newest, entries, keys, leases, now_ms } = found;
+pub(crate) fn compute(transactions: &[Transaction], found: ReadRows) -> GroupResult {
+    let ReadRows { mut newest, entries, keys, leases, now_ms } = found;
     let mut rows = Rows::default();
     // A row found only by its prefix is never read, only removed, so a placeholder is enough.
     let placeholder = |key: Box<str>| Entry {
@@ -128,12 +126,12 @@ pub(crate) fn compute(transactions: &[Transaction], found: Found) -> Computed {
         Some(ttl_ms) => Ok(now_ms.saturating_add(*ttl_ms)),
         None => Err(StoreError::Fenced { lease }),
     };
-    let mut computed = Computed::default();
+    let mut computed = GroupResult::default();
     for transaction in transactions {
         let terms = Terms { expiry_ms: &expiry_ms, newest };
         rows.before.clear();
         match apply(&mut rows, transaction.clone(), &terms) {
-            Ok(Applied { committed, changes, leased }) => {
+            Ok(ApplyOutcome { committed, changes, leased }) => {
                 for (key, lease) in leased {
                     if let Some(row) = rows.held.get_mut(&key) {
                         row.lease = Some(lease);
@@ -233,12 +231,12 @@ mod tests {
             Transaction::new().put_under(LeaseId(7), "d", "1").delete("a"),
             Transaction::new().delete_prefix("old/"),
         ];
-        let found = Found {
+        let found = ReadRows {
             newest: Revision(5),
             keys: vec!["old/1".into()],
             leases: HashMap::from([(LeaseId(7), 1_000)]),
             now_ms: 50,
-            ..Found::default()
+            ..ReadRows::default()
         };
         let computed = compute(&transactions, found);
         let revisions: Vec<_> =

@@ -1,12 +1,12 @@
 //! Leases as rows, without comparing clocks. A holder counts its renewals in the row. Every node
-//! measures with its own monotonic clock how long the count has not changed ([`Observed`]). A node
-//! that sees it unchanged for the duration of the lease ends the lease, in a transaction that
-//! requires this very count.
+//! measures with its own monotonic clock how long the count has not changed
+//! ([`LeaseObservations`]). A node that sees it unchanged for the duration of the lease ends the
+//! lease, in a transaction that requires this very count.
 
 use crate::connection::{Connection, unexpected};
 use crate::dialect::Dialect;
 use crate::failure::Failure;
-use crate::group::Found;
+use crate::group::ReadRows;
 use crate::packets::{lease_number, to_key};
 use crate::schema::{check_format, format_condition, format_query};
 use std::collections::HashMap;
@@ -14,10 +14,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollhouse_store::{LeaseId, Revision};
 
-/// Most concurrent leases: one per entry that can expire, which are few.
+/// Maximum number of concurrent leases: one per entry that can expire, which are few.
 const LEASES_MAX: u64 = 64 * 1024;
 
-/// Longest time between two reads that counts in full. Reads occur twice a second.
+/// Maximum time between two reads that counts in full. Reads occur twice a second.
 const UNREAD_COUNTED_MAX: Duration = Duration::from_secs(2);
 
 /// Adds a lease; returns false if there are too many.
@@ -72,7 +72,7 @@ pub(crate) async fn lock_and_end(
     dialect: &Dialect,
     lease: LeaseId,
     renewals: Option<u64>,
-) -> Result<Option<Found>, Failure> {
+) -> Result<Option<ReadRows>, Failure> {
     let number = lease_number(lease);
     let unrenewed = renewals.map(|count| format!(" AND renewals = {count}")).unwrap_or_default();
     let sql = format!(
@@ -94,23 +94,23 @@ pub(crate) async fn lock_and_end(
     }
     let rows = sets.next().unwrap_or_default().rows;
     let keys = rows.iter().map(to_key).collect::<Result<Vec<_>, Failure>>()?;
-    Ok(Some(Found { newest: Revision(newest), keys, ..Found::default() }))
+    Ok(Some(ReadRows { newest: Revision(newest), keys, ..ReadRows::default() }))
 }
 
 /// Observations of leases over several reads.
 #[derive(Default)]
-pub(crate) struct Observed {
-    held: HashMap<LeaseId, Seen>,
+pub(crate) struct LeaseObservations {
+    held: HashMap<LeaseId, LeaseObservation>,
 }
 
-struct Seen {
+struct LeaseObservation {
     renewals: u64,
-    /// Observed time without a renewal.
+    /// Time without a renewal, as measured by this node.
     still_for: Duration,
     read_at: Instant,
 }
 
-impl Observed {
+impl LeaseObservations {
     /// Records what was read (lease, duration in milliseconds, renewals) after `now`. Returns the
     /// leases that have ended, with their final number of renewals.
     ///
@@ -133,7 +133,7 @@ impl Observed {
             if before.is_some() && still_for.as_millis() >= u128::from(*ttl_ms) {
                 ended.push((*lease, *renewals));
             }
-            held.insert(*lease, Seen { renewals: *renewals, still_for, read_at: now });
+            held.insert(*lease, LeaseObservation { renewals: *renewals, still_for, read_at: now });
         }
         self.held = held;
         ended
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_lease_ends_once_its_renewals_stood_still_for_its_time() {
-        let mut observed = Observed::default();
+        let mut observed = LeaseObservations::default();
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let lease = LeaseId(1);
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn time_without_the_engine_ends_no_lease() {
-        let mut observed = Observed::default();
+        let mut observed = LeaseObservations::default();
         let start = Instant::now();
         let mut note =
             |ms| observed.note(&[(LeaseId(1), 10_000, 0)], start + Duration::from_millis(ms)).len();

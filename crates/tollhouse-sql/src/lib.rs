@@ -35,8 +35,8 @@ mod store;
 mod tests;
 mod writer;
 
-pub use examine::{Examined, Tables, examine};
+pub use examine::{ServerReport, Tables, examine};
 pub use exchange::Exchange;
-pub use options::{Engine, SqlOptions, Tls};
+pub use options::{Engine, SqlOptions, SqlServer, Tls};
 pub use snapshot::Snapshot;
 pub use store::SqlStore;

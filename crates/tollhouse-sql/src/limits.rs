@@ -13,17 +13,19 @@ pub(crate) const LIMITS: Limits = Limits {
     transaction_bytes_max: 10 * 1024 * 1024,
 };
 
-/// Most transactions that share an engine transaction; each waits for the statements of the others.
+/// Maximum number of transactions that share an engine transaction; each waits for the statements
+/// of the others.
 pub(crate) const GROUP_TRANSACTIONS_MAX: usize = 256;
 
 /// Size from which a group accepts no further transaction, in bytes of keys and values. Including
 /// the last one, the body then fits into a row of the log.
 pub(crate) const GROUP_BYTES_MAX: usize = 512 * 1024;
 
-/// Most bytes of transactions queued for the writer; further callers wait outside the queue.
+/// Maximum size of transactions queued for the writer in bytes; further callers wait outside the
+/// queue.
 pub(crate) const QUEUE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// Most requests queued for the writer.
+/// Maximum number of requests queued for the writer.
 pub(crate) const QUEUE_REQUESTS_MAX: usize = 4096;
 
 /// Largest body of a log row, in bytes; a third more during transfer, and below 16 MiB. A larger
@@ -37,7 +39,7 @@ pub(crate) const PACKET_BYTES_MAX: usize = 6 * 1024 * 1024;
 /// Rows of the log read at once. Bounds memory to as many bodies.
 pub(crate) const LOG_ROWS_MAX: usize = 32;
 
-/// Most connections for reads.
+/// Maximum number of connections for reads.
 pub(crate) const READERS_MAX: usize = 4;
 
 /// Commits kept in the log regardless of their age.
@@ -74,9 +76,9 @@ pub(crate) const RESTING_TRANSACTION_SECONDS: u64 = 5;
 /// deadlock.
 pub(crate) const TRIES_MAX: u32 = 4;
 
-/// Longest wait of a commit until its own node has read it from the log; on timeout it is answered
+/// Maximum wait of a commit until its own node has read it from the log; on timeout it is answered
 /// anyway.
 pub(crate) const OWN_READ_WAIT: Duration = Duration::from_secs(1);
 
-/// Longest wait between attempts to reach a database that is down.
+/// Maximum wait between attempts to reach a database that is down.
 pub(crate) const OUTAGE_WAIT_MAX: Duration = Duration::from_secs(2);

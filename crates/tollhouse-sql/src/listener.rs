@@ -18,11 +18,11 @@ pub(crate) fn channel(dialect: &Dialect) -> String {
 pub(crate) async fn listen(options: SqlOptions, dialect: Dialect, hint: Arc<Notify>) {
     let mut backoff = Backoff::default();
     loop {
-        for (host, port) in &options.servers {
+        for server in &options.servers {
             let pool = PgPoolOptions::new()
                 .max_connections(1)
                 .acquire_timeout(options.timeout)
-                .connect_lazy_with(postgres_options(&options, (host, *port)));
+                .connect_lazy_with(postgres_options(&options, server));
             let Ok(mut listener) = PgListener::connect_with(&pool).await else { continue };
             if listener.listen(&channel(&dialect)).await.is_err() {
                 continue;

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-/// SQL dialect of a database.
+/// Database engine, which decides about the SQL dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// MySQL from 8.0 on, MariaDB from 10.6 on.
     MySql,
-    /// PostgreSQL from 13 on.
+    /// PostgreSQL, from version 13 on.
     PostgreSql,
 }
 
@@ -21,13 +21,26 @@ impl fmt::Display for Engine {
     }
 }
 
+/// Server of a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SqlServer {
+    pub host: String,
+    pub port: u16,
+}
+
+impl fmt::Display for SqlServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
 /// Connection options of a database.
 #[derive(Clone)]
 pub struct SqlOptions {
     pub engine: Engine,
-    /// Hosts and ports of its servers, at least one. They are tried in order until one accepts
+    /// Its servers, at least one. They are tried in order until one accepts
     /// writes, so a standby may be listed beside the primary.
-    pub servers: Vec<(String, u16)>,
+    pub servers: Vec<SqlServer>,
     /// The database, which must exist.
     pub database: String,
     pub user: String,
@@ -55,10 +68,9 @@ impl fmt::Debug for SqlOptions {
 }
 
 impl SqlOptions {
-    /// Kind and address of the database, for messages.
+    /// Returns engine and address of the database, for messages.
     pub(crate) fn place(&self) -> Box<str> {
-        let servers: Vec<String> =
-            self.servers.iter().map(|(host, port)| format!("{host}:{port}")).collect();
+        let servers: Vec<String> = self.servers.iter().map(SqlServer::to_string).collect();
         format!("{} at {}/{}", self.engine, servers.join(","), self.database).into()
     }
 

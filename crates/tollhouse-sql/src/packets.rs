@@ -4,7 +4,7 @@ use crate::body;
 use crate::connection::{Connection, Row, unexpected};
 use crate::dialect::Dialect;
 use crate::failure::Failure;
-use crate::group::{Computed, Found, Wanted};
+use crate::group::{GroupResult, ReadRows, ReadSet};
 use crate::limits::{BODY_BYTES_MAX, PACKET_BYTES_MAX};
 use crate::schema::{check_format, format_query};
 use std::collections::HashMap;
@@ -52,8 +52,8 @@ fn lease_list(leases: impl IntoIterator<Item = LeaseId>) -> String {
 pub(crate) async fn lock_and_find(
     connection: &mut Connection,
     dialect: &Dialect,
-    wanted: &Wanted<'_>,
-) -> Result<Found, Failure> {
+    wanted: &ReadSet<'_>,
+) -> Result<ReadRows, Failure> {
     let mut sql = format!(
         "START TRANSACTION; SELECT rev FROM {} WHERE id = 1 FOR UPDATE; {}",
         dialect.table("counter"),
@@ -81,7 +81,7 @@ pub(crate) async fn lock_and_find(
     let newest = counter.rows.first().ok_or_else(|| unexpected("no counter"))?.count(0)?;
     let format = sets.next().unwrap_or_default();
     check_format(format.rows.first().ok_or_else(|| unexpected("no format"))?)?;
-    let mut found = Found { newest: Revision(newest), now_ms, ..Found::default() };
+    let mut found = ReadRows { newest: Revision(newest), now_ms, ..ReadRows::default() };
     for row in sets.next().unwrap_or_default().rows {
         found.entries.push(to_entry(&row, now_ms)?);
     }
@@ -102,7 +102,7 @@ pub(crate) async fn lock_and_find(
 
 /// Returns the packets that write a computed group. The last one also commits, so that a process
 /// that is suspended after sending it does not block other writers longer than the packet takes.
-pub(crate) fn writes(dialect: &Dialect, computed: &Computed, id: &CommitId) -> Vec<String> {
+pub(crate) fn writes(dialect: &Dialect, computed: &GroupResult, id: &CommitId) -> Vec<String> {
     let mut packets = Packets::default();
     let objects = dialect.table("objects");
     let (head, tail) = (format!("DELETE FROM {objects} WHERE k IN ("), ")".to_owned());
@@ -216,10 +216,10 @@ mod tests {
     fn the_last_packet_numbers_the_commit_and_ends_it() {
         let dialect = Dialect { engine: Engine::MySql, tables: "t_".into() };
         let delete = Event::Delete { key: "k".into(), revision: Revision(8) };
-        let computed = Computed {
+        let computed = GroupResult {
             commits: vec![Changes { revision: Revision(8), events: vec![delete] }],
             removals: (0..400_000).map(|number| format!("key/{number:07}").into()).collect(),
-            ..Computed::default()
+            ..GroupResult::default()
         };
         let packets = writes(&dialect, &computed, &[7; 16]);
         assert!(packets.len() > 1);

@@ -1,7 +1,7 @@
 //! Reads, each on a separate connection of a small pool.
 //!
-//! A read runs as a task, so that it continues if its caller gives up. A driver interrupted during
-//! a response would return the rest of it to the next caller.
+//! A read runs as a task, so that it continues if its caller gives up. An interrupted driver would
+//! return the rest of the response to the next caller.
 
 use crate::connection::Connection;
 use crate::dialect::{Dialect, Purpose};
@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 use tollhouse_store::{Clock, Entry, Listing, Revision, StoreError};
 
-/// Pool of connections for reads.
 pub(crate) struct Readers {
     options: SqlOptions,
     dialect: Dialect,
@@ -21,10 +20,9 @@ pub(crate) struct Readers {
     permits: Semaphore,
 }
 
-/// A read request.
 #[derive(Clone, Debug)]
 pub(crate) enum Question {
-    /// The entry of a key.
+    /// Entry with this key.
     Key(Box<str>),
     /// Entries under a prefix with keys after `after`, optionally limited in number.
     Prefix { prefix: Box<str>, after: Box<str>, entries_max: Option<usize> },
@@ -36,7 +34,7 @@ impl Readers {
         Arc::new(Self { options, dialect, idle: Mutex::default(), permits })
     }
 
-    /// Reads at a single revision.
+    /// Reads all rows of the question at a single revision.
     pub(crate) async fn read(self: &Arc<Self>, question: Question) -> Result<Listing, StoreError> {
         let readers = Arc::clone(self);
         let task = tokio::spawn(async move { readers.read_now(&question).await });

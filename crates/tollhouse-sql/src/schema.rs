@@ -5,7 +5,7 @@ use crate::dialect::Dialect;
 use crate::failure::Failure;
 use crate::options::Engine;
 
-/// The format of the tables.
+/// Version of the tables' layout.
 const FORMAT: u64 = 1;
 
 /// The tables, with the columns read from each.

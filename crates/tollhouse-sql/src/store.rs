@@ -3,9 +3,9 @@
 use crate::connection::Connection;
 use crate::dialect::{Dialect, Purpose};
 use crate::failure::Failure;
-use crate::follower::{Follower, Following, bounds};
+use crate::follower::{Follower, FollowerState, bounds};
 use crate::group::transaction_bytes;
-use crate::leases::Observed;
+use crate::leases::LeaseObservations;
 use crate::limits::{LIMITS, OWN_READ_WAIT, QUEUE_BYTES_MAX, QUEUE_REQUESTS_MAX};
 use crate::listener;
 use crate::options::{Engine, SqlOptions};
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tollhouse_stdx::{Backoff, Random};
 use tollhouse_store::engine::History;
 use tollhouse_store::{
-    BoxFuture, Committed, Entry, HistoryKept, LeaseId, Limits, Listing, Revision, Store,
+    BoxFuture, Committed, Entry, HistoryExtent, LeaseId, Limits, Listing, Revision, Store,
     StoreError, Transaction, Watch,
 };
 
@@ -31,7 +31,7 @@ pub struct SqlStore {
     readers: Arc<Readers>,
     requests: mpsc::Sender<Request>,
     room: Arc<Semaphore>,
-    following: Arc<Following>,
+    following: Arc<FollowerState>,
     /// Tasks aborted when the store is dropped. The writer is not among them; it ends after its
     /// queued requests.
     followers: Vec<JoinHandle<()>>,
@@ -65,8 +65,8 @@ impl SqlStore {
         drop(connection);
         let mut connection = Connection::open(options, &dialect, Purpose::Reading).await?;
         let (_, newest) = bounds(&mut connection, &dialect).await?;
-        let history = Arc::new(History::new(newest.revision, HistoryKept::ForWatchers));
-        let following = Following::new(history);
+        let history = Arc::new(History::new(newest.revision, HistoryExtent::ForWatchers));
+        let following = FollowerState::new(history);
         let (requests, received) = mpsc::channel(QUEUE_REQUESTS_MAX);
         let now = Instant::now();
         let follower = Follower {
@@ -75,7 +75,7 @@ impl SqlStore {
             connection: Some(connection),
             following: Arc::clone(&following),
             place: newest,
-            observed: Observed::default(),
+            observed: LeaseObservations::default(),
             requests: requests.downgrade(),
             leases_due: now,
             prune_due: now,
@@ -227,7 +227,7 @@ impl Store for SqlStore {
 #[cfg(test)]
 impl SqlStore {
     /// What the follower shares.
-    pub(crate) fn following(&self) -> &Following {
+    pub(crate) fn following(&self) -> &FollowerState {
         &self.following
     }
 }

@@ -3,9 +3,9 @@
 use crate::connection::Connection;
 use crate::dialect::{Dialect, Purpose};
 use crate::failure::Failure;
-use crate::follower::Following;
+use crate::follower::FollowerState;
 use crate::limits::BODY_BYTES_MAX;
-use crate::options::{Engine, SqlOptions};
+use crate::options::{Engine, SqlOptions, SqlServer};
 use crate::packets::log_row;
 use crate::store::SqlStore;
 use crate::writer::Writer;
@@ -15,7 +15,7 @@ use tollhouse_stdx::Random;
 use tollhouse_store::conformance::{self, Subject};
 use tollhouse_store::engine::History;
 use tollhouse_store::{
-    BoxFuture, ErrorKind, HistoryKept, Lost, Revision, Store, StoreError, Transaction, Watch,
+    BoxFuture, ErrorKind, HistoryExtent, Lost, Revision, Store, StoreError, Transaction, Watch,
     WatchEvent,
 };
 use tollhouse_testkit::{ClosedPort, Database};
@@ -39,7 +39,7 @@ impl Server {
         let address = self.database.address();
         SqlOptions {
             engine: self.engine,
-            servers: vec![(address.ip().to_string(), address.port())],
+            servers: vec![SqlServer { host: address.ip().to_string(), port: address.port() }],
             database: "tollhouse".to_owned(),
             user: "tollhouse".to_owned(),
             password: String::new(),
@@ -71,12 +71,12 @@ impl Server {
 
     /// A writer that nobody asks for anything.
     fn writer(&self, tables: &str) -> Writer {
-        let history = History::new(Revision::ZERO, HistoryKept::Nothing);
+        let history = History::new(Revision::ZERO, HistoryExtent::Nothing);
         Writer {
             options: self.options(tables),
             dialect: self.dialect(tables),
             connection: None,
-            following: Following::new(Arc::new(history)),
+            following: FollowerState::new(Arc::new(history)),
             random: Random::seeded(1),
         }
     }
@@ -412,7 +412,9 @@ async fn a_standby_is_passed_over() {
         let mut options = server.options("t_");
         let closed = ClosedPort::new();
         let address = closed.address();
-        options.servers.insert(0, (address.ip().to_string(), address.port()));
+        options
+            .servers
+            .insert(0, SqlServer { host: address.ip().to_string(), port: address.port() });
         let store = SqlStore::open(&options).await.unwrap_or_else(|error| panic!("{error}"));
         put(&store, "k", "v").await;
         if server.engine == Engine::MySql {

@@ -10,8 +10,8 @@
 use crate::connection::Connection;
 use crate::dialect::{Dialect, Purpose};
 use crate::failure::Failure;
-use crate::follower::Following;
-use crate::group::{Computed, Wanted, Weight, compute};
+use crate::follower::FollowerState;
+use crate::group::{GroupResult, ReadSet, Weight, compute};
 use crate::leases;
 use crate::limits::{OWN_READ_WAIT, ROOM_TRIES_MAX, TRIES_MAX};
 use crate::options::SqlOptions;
@@ -25,14 +25,14 @@ use tollhouse_stdx::{Backoff, Random};
 use tollhouse_store::engine::removal;
 use tollhouse_store::{Committed, LeaseId, Revision, StoreError, Transaction};
 
-/// A request to the writer.
+/// Request that waits for the writer.
 pub(crate) enum Request {
     Commit {
         transaction: Transaction,
         answer: oneshot::Sender<Result<Committed, StoreError>>,
         /// Share of the queue's size limit, released when the request is done.
         room: OwnedSemaphorePermit,
-        /// Deadline for leaving the queue.
+        /// Time at which the request leaves the queue with an error.
         until: Instant,
     },
     Grant {
@@ -57,15 +57,15 @@ pub(crate) struct Writer {
     pub(crate) options: SqlOptions,
     pub(crate) dialect: Dialect,
     pub(crate) connection: Option<Connection>,
-    pub(crate) following: Arc<Following>,
+    pub(crate) following: Arc<FollowerState>,
     pub(crate) random: Random,
 }
 
 /// Outcome of a failed engine transaction.
-enum Undone {
+enum TransactionFailure {
     /// The transaction was not committed.
     Failed(Failure),
-    /// The outcome is unknown.
+    /// The connection broke during the commit, so the outcome is unknown.
     Unknown(Failure),
 }
 
@@ -164,7 +164,7 @@ impl Writer {
         &mut self,
         removals: &[Transaction],
     ) -> Vec<Result<Committed, StoreError>> {
-        let mut tries = Tries::up_to(ROOM_TRIES_MAX);
+        let mut tries = Retries::up_to(ROOM_TRIES_MAX);
         loop {
             self.make_room().await;
             match self.commit_all(removals).await {
@@ -191,8 +191,8 @@ impl Writer {
         &mut self,
         transactions: &[Transaction],
     ) -> Result<Vec<Result<Committed, StoreError>>, StoreError> {
-        let wanted = Wanted::by(transactions);
-        let mut tries = Tries::new();
+        let wanted = ReadSet::by(transactions);
+        let mut tries = Retries::new();
         let outcomes = loop {
             let id = self.commit_id();
             match self.try_commit(transactions, &wanted, &id).await {
@@ -208,13 +208,13 @@ impl Writer {
     async fn try_commit(
         &mut self,
         transactions: &[Transaction],
-        wanted: &Wanted<'_>,
+        wanted: &ReadSet<'_>,
         id: &CommitId,
-    ) -> Result<Vec<Result<Committed, StoreError>>, Undone> {
+    ) -> Result<Vec<Result<Committed, StoreError>>, TransactionFailure> {
         let dialect = self.dialect.clone();
-        let mut connection = self.connected().await.map_err(Undone::Failed)?;
+        let mut connection = self.connected().await.map_err(TransactionFailure::Failed)?;
         let found = lock_and_find(&mut connection, &dialect, wanted).await;
-        let computed = compute(transactions, found.map_err(Undone::Failed)?);
+        let computed = compute(transactions, found.map_err(TransactionFailure::Failed)?);
         self.write(connection, &computed, id).await?;
         Ok(computed.outcomes)
     }
@@ -223,16 +223,16 @@ impl Writer {
     async fn write(
         &mut self,
         mut connection: Connection,
-        computed: &Computed,
+        computed: &GroupResult,
         id: &CommitId,
-    ) -> Result<(), Undone> {
+    ) -> Result<(), TransactionFailure> {
         let mut packets = writes(&self.dialect, computed, id);
         let last = match packets.pop() {
             Some(last) => last,
             None => "ROLLBACK".to_owned(),
         };
         for packet in packets {
-            connection.run(packet).await.map_err(Undone::Failed)?;
+            connection.run(packet).await.map_err(TransactionFailure::Failed)?;
         }
         match connection.run(last).await {
             Ok(_) => {
@@ -243,24 +243,24 @@ impl Writer {
                 drop(connection);
                 self.claim(id, failure).await
             }
-            Err(failure) => Err(Undone::Failed(failure)),
+            Err(failure) => Err(TransactionFailure::Failed(failure)),
         }
     }
 
     /// Determines the outcome of a commit that was not confirmed.
-    async fn claim(&mut self, id: &CommitId, failure: Failure) -> Result<(), Undone> {
+    async fn claim(&mut self, id: &CommitId, failure: Failure) -> Result<(), TransactionFailure> {
         let until = Instant::now() + self.options.timeout;
         let mut backoff = Backoff::default();
         while Instant::now() < until {
             match self.try_claim(id).await {
                 Ok(true) => return Ok(()),
-                Ok(false) => return Err(Undone::Failed(failure)),
+                Ok(false) => return Err(TransactionFailure::Failed(failure)),
                 // Either the database is not reachable, or the commit is still in progress and its
                 // number locked.
                 Err(_) => tokio::time::sleep(backoff.next_wait()).await,
             }
         }
-        Err(Undone::Unknown(failure))
+        Err(TransactionFailure::Unknown(failure))
     }
 
     /// Returns whether the commit with this number was made. If not, it can no longer be made.
@@ -294,7 +294,7 @@ impl Writer {
             return Ok(lease);
         }
         let dialect = self.dialect.clone();
-        let mut tries = Tries::new();
+        let mut tries = Retries::new();
         loop {
             // A grant whose confirmation is lost expires by itself.
             let granted = match self.connected().await {
@@ -310,14 +310,16 @@ impl Writer {
                     let what = "the number of leases";
                     return Err(StoreError::TooLarge { what, actual: 65_537, max: 65_536 });
                 }
-                Err(failure) => self.recover(Undone::Failed(failure), &mut tries).await?,
+                Err(failure) => {
+                    self.recover(TransactionFailure::Failed(failure), &mut tries).await?
+                }
             }
         }
     }
 
     async fn keep_alive(&mut self, lease: LeaseId) -> Result<(), StoreError> {
         let dialect = self.dialect.clone();
-        let mut tries = Tries::new();
+        let mut tries = Retries::new();
         loop {
             let renewed = match self.connected().await {
                 Ok(mut connection) => {
@@ -329,18 +331,20 @@ impl Writer {
             match renewed {
                 Ok(true) => return Ok(()),
                 Ok(false) => return Err(StoreError::Fenced { lease }),
-                Err(failure) => self.recover(Undone::Failed(failure), &mut tries).await?,
+                Err(failure) => {
+                    self.recover(TransactionFailure::Failed(failure), &mut tries).await?
+                }
             }
         }
     }
 
     async fn end(&mut self, lease: LeaseId, renewals: Option<u64>) -> Result<(), StoreError> {
-        let mut tries = Tries::new();
+        let mut tries = Retries::new();
         let newest = loop {
             match self.try_end(lease, renewals).await {
                 Ok(newest) => break newest,
                 // Ending a lease removes its entries, which would not be removed otherwise.
-                Err(Undone::Failed(Failure::NoRoom(_))) if tries.is_left() => {
+                Err(TransactionFailure::Failed(Failure::NoRoom(_))) if tries.is_left() => {
                     self.make_room().await;
                     tokio::time::sleep(tries.backoff.next_wait()).await;
                 }
@@ -356,24 +360,24 @@ impl Writer {
         &mut self,
         lease: LeaseId,
         renewals: Option<u64>,
-    ) -> Result<Option<Revision>, Undone> {
+    ) -> Result<Option<Revision>, TransactionFailure> {
         let dialect = self.dialect.clone();
-        let mut connection = self.connected().await.map_err(Undone::Failed)?;
+        let mut connection = self.connected().await.map_err(TransactionFailure::Failed)?;
         let found = leases::lock_and_end(&mut connection, &dialect, lease, renewals).await;
-        let Some(found) = found.map_err(Undone::Failed)? else {
+        let Some(found) = found.map_err(TransactionFailure::Failed)? else {
             let ended = connection.run("ROLLBACK".to_owned()).await;
-            return self.keep(connection, ended).map(|_| None).map_err(Undone::Failed);
+            return self.keep(connection, ended).map(|_| None).map_err(TransactionFailure::Failed);
         };
         let keys = found.keys.clone();
         let computed = match keys.is_empty() {
-            true => Computed::default(),
+            true => GroupResult::default(),
             // The removals have no conditions, because each key is under the lease and therefore
             // exists.
             false => compute(&[removal(keys)], found),
         };
         let Some(newest) = computed.commits.last().map(|changes| changes.revision) else {
             let ended = connection.run("COMMIT".to_owned()).await;
-            return self.keep(connection, ended).map(|_| None).map_err(Undone::Failed);
+            return self.keep(connection, ended).map(|_| None).map_err(TransactionFailure::Failed);
         };
         let id = self.commit_id();
         self.write(connection, &computed, &id).await?;
@@ -381,15 +385,19 @@ impl Writer {
     }
 
     /// Waits before a retry if the failure may pass; otherwise returns its error.
-    async fn recover(&mut self, undone: Undone, tries: &mut Tries) -> Result<(), StoreError> {
+    async fn recover(
+        &mut self,
+        undone: TransactionFailure,
+        tries: &mut Retries,
+    ) -> Result<(), StoreError> {
         let place = self.options.place();
         match undone {
-            Undone::Failed(failure) if failure.is_passing() && tries.is_left() => {
+            TransactionFailure::Failed(failure) if failure.is_passing() && tries.is_left() => {
                 tokio::time::sleep(tries.backoff.next_wait()).await;
                 Ok(())
             }
-            Undone::Failed(failure) => Err(failure.to_error(&place)),
-            Undone::Unknown(failure) => {
+            TransactionFailure::Failed(failure) => Err(failure.to_error(&place)),
+            TransactionFailure::Unknown(failure) => {
                 Err(StoreError::Unanswered { place, reason: failure.reason().to_owned() })
             }
         }
@@ -414,7 +422,8 @@ impl Writer {
         result
     }
 
-    /// Waits until this node has read its own commit, so that the caller sees it in every watch.
+    /// Waits until this node has read its own commit, so that the caller finds the commit in every
+    /// watch.
     async fn wait_until_read(&self, revision: Option<Revision>) {
         let Some(revision) = revision.filter(|it| *it > self.following.history.newest()) else {
             return;
@@ -465,12 +474,12 @@ impl Group {
 }
 
 /// Remaining attempts, with their backoff.
-struct Tries {
+struct Retries {
     left: u32,
     backoff: Backoff,
 }
 
-impl Tries {
+impl Retries {
     fn new() -> Self {
         Self::up_to(TRIES_MAX)
     }

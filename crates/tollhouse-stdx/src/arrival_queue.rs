@@ -71,7 +71,7 @@ impl<G: Hash + Eq + Copy, T> ArrivalQueue<G, T> {
         self.all.len == 0
     }
 
-    /// Number of entries of a group.
+    /// Number of entries that were pushed with this group and not removed.
     pub fn len_of(&self, group: &G) -> usize {
         self.groups.get(group).map_or(0, |chain| chain.len)
     }
@@ -82,7 +82,7 @@ impl<G: Hash + Eq + Copy, T> ArrivalQueue<G, T> {
         slot.is_some_and(|slot| slot.number == ticket.number && slot.entry.is_some())
     }
 
-    /// Appends an entry.
+    /// Appends an entry; the ticket identifies it for removal.
     pub fn push(&mut self, group: G, value: T) -> Ticket {
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -107,7 +107,7 @@ impl<G: Hash + Eq + Copy, T> ArrivalQueue<G, T> {
         if self.contains(ticket) { self.take(ticket.slot) } else { None }
     }
 
-    /// Removes the oldest entry.
+    /// Removes the entry that was pushed first.
     pub fn pop_oldest(&mut self) -> Option<T> {
         self.take(self.all.first)
     }

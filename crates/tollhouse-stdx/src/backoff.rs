@@ -1,5 +1,5 @@
-//! Waits between retries: doubled after each failure, with jitter so that processes that failed for
-//! the same reason do not retry at the same instant.
+//! Waits between retries: doubled after each failure, with jitter so that processes that failed
+//! together do not retry together.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const FIRST: Duration = Duration::from_millis(100);
 /// Default longest wait, which bounds the delay until recovery is noticed.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// A sequence of waits.
+/// Sequence of waits, each about twice as long as the one before.
 #[derive(Debug)]
 pub struct Backoff {
     next: Duration,

@@ -30,7 +30,7 @@ impl MemoryBudget {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Returns the limit.
+    /// Returns the maximum number of reserved bytes.
     pub fn bytes_max(&self) -> u64 {
         self.bytes_max
     }

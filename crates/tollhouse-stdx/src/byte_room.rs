@@ -14,7 +14,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 /// Minimum size in bytes of a buffer with a separate mapping.
 pub const MAPPED_BYTES_MIN: usize = 256 * 1024;
 
-/// A byte buffer, initially zero.
+/// Byte buffer on the heap, initially zero.
 #[derive(Debug)]
 pub struct ByteRoom {
     start: NonNull<u8>,

@@ -5,19 +5,17 @@
 
 use thiserror::Error;
 
-/// Error for an invalid size.
+/// Reason why a text is not a valid size.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SizeError {
-    /// The text is empty.
     #[error("a size is missing; write a number with a unit, such as 8KiB")]
     Empty,
     /// The text does not begin with a whole number.
     #[error("{0:?} does not begin with a whole number; write for example 8KiB")]
     NoNumber(String),
-    /// The unit is unknown.
     #[error("unknown unit {0:?}; use B, KiB, MiB, GiB or k, m, g")]
     UnknownUnit(String),
-    /// The size exceeds 64 bits.
+    /// The size does not fit into 64 bits.
     #[error("{0:?} is more than the largest size")]
     TooLarge(String),
 }

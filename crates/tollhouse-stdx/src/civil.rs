@@ -27,19 +27,19 @@ const SECONDS_END: i64 = 253_402_300_800;
 /// Date and time in UTC, in the proleptic Gregorian calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CivilTime {
-    /// 0 to 9999.
+    /// Year, 0 to 9999.
     pub year: u16,
-    /// 1 to 12.
+    /// Month, 1 to 12.
     pub month: u8,
-    /// 1 to 31.
+    /// Day of the month, 1 to 31.
     pub day: u8,
-    /// 0 to 23.
+    /// Hour, 0 to 23.
     pub hour: u8,
-    /// 0 to 59.
+    /// Minute, 0 to 59.
     pub minute: u8,
-    /// 0 to 59; leap seconds do not exist in Unix time.
+    /// Second, 0 to 59; leap seconds do not exist in Unix time.
     pub second: u8,
-    /// 0 is Sunday.
+    /// Day of the week; 0 is Sunday.
     pub weekday: u8,
 }
 
@@ -82,7 +82,7 @@ impl CivilTime {
         text
     }
 
-    /// Formats as `06/Nov/1994:08:49:37 +0000`.
+    /// Formats the time as in access logs: `06/Nov/1994:08:49:37 +0000`.
     pub fn log_date(&self) -> [u8; LOG_DATE_BYTES] {
         let mut text = *b"00/Jan/0000:00:00:00 +0000";
         put_two(&mut text, 0, self.day);
@@ -92,7 +92,7 @@ impl CivilTime {
         text
     }
 
-    /// Formats as `1994-11-06T08:49:37+00:00`.
+    /// Formats the time by ISO 8601: `1994-11-06T08:49:37+00:00`.
     pub fn iso_date(&self) -> [u8; ISO_DATE_BYTES] {
         let mut text = *b"0000-00-00T00:00:00+00:00";
         put_year(&mut text, 0, self.year);

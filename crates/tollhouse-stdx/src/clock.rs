@@ -2,7 +2,7 @@
 //!
 //! `now_ms` counts from the start of the process and is monotonic; deadlines use it. The wall clock
 //! (`unix_ms`, `http_date`) follows the system's clock and is re-read once a second.
-//! Single-threaded: not `Sync`; every core has its own clock.
+//! Single-threaded: not `Sync`; every core has a separate clock.
 
 use std::cell::Cell;
 use std::sync::OnceLock;

@@ -1,5 +1,5 @@
-//! Search for control bytes: the first one in a text, in blocks of sixteen bytes, or all of them,
-//! for a text whose lines they delimit.
+//! Search for control bytes: for the first one in a text, in blocks of sixteen bytes, or for all of
+//! them, if they delimit the lines of the text.
 //!
 //! Optimized for lines of some dozens of bytes: too short for the overhead of a search routine, too
 //! long for a loop over bytes.
@@ -19,7 +19,7 @@ pub struct Controls {
     left: u64,
     /// Position of the lowest bit of `left`.
     base: usize,
-    /// Number of examined bytes.
+    /// Number of bytes that were examined.
     seen: usize,
 }
 
@@ -42,9 +42,9 @@ impl Controls {
                 }
             }
         }
-        let found = self.base + self.left.trailing_zeros() as usize;
+        let position = self.base + self.left.trailing_zeros() as usize;
         self.left &= self.left - 1;
-        Some(found)
+        Some(position)
     }
 
     /// Skips the byte after the last returned one, which the caller knows to be a control byte too.
@@ -75,7 +75,8 @@ fn stride_bits(stride: &[u8; STRIDE_BYTES]) -> u64 {
     shifted(0) | shifted(1) | shifted(2) | shifted(3)
 }
 
-/// Returns one bit per byte, set for control bytes, for the rest after the last whole stride.
+/// Returns one bit per byte, set for control bytes. `rest` is the end of a text, shorter than the
+/// number of bytes examined at once.
 #[inline(never)]
 fn bits_of_less_than_a_stride(rest: &[u8]) -> u64 {
     let (blocks, end) = rest.as_chunks::<BLOCK_BYTES>();
@@ -103,18 +104,17 @@ pub fn control_position(bytes: &[u8]) -> Option<usize> {
         }
         at += BLOCK_BYTES;
     }
-    control_position_behind_blocks(bytes, at, at > 0)
+    control_position_behind_blocks(bytes, at)
 }
 
-/// Searches the fewer than sixteen bytes from `at` on; `has_block` tells whether a whole block
-/// precedes them. Separate from the loop, so that the loop can be inlined.
+/// Searches the fewer than sixteen bytes from `at` on, which whole blocks precede. Separate from the loop, so that the loop can be inlined.
 #[inline(never)]
-fn control_position_behind_blocks(bytes: &[u8], at: usize, has_block: bool) -> Option<usize> {
+fn control_position_behind_blocks(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?;
     if rest.is_empty() {
         return None;
     }
-    if let (true, Some(last)) = (has_block, bytes.last_chunk()) {
+    if let (true, Some(last)) = (at > 0, bytes.last_chunk()) {
         // The last block overlaps the previous one, which has no control byte.
         let controls = control_bits(last);
         let position = bytes.len() - BLOCK_BYTES + controls.trailing_zeros() as usize;
@@ -176,7 +176,8 @@ fn control_bits(block: &[u8; BLOCK_BYTES]) -> u32 {
     }
 }
 
-/// Portable version, for other processors.
+/// Returns the bits of control bytes in a block; portable version, for processors without a special
+/// one.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 fn control_bits(block: &[u8; BLOCK_BYTES]) -> u32 {

@@ -39,7 +39,7 @@ pub struct CowMap<K, V> {
 }
 
 impl<K, V> CowMap<K, V> {
-    /// Creates an empty map with its own hash seeds.
+    /// Creates an empty map with separate random hash seeds.
     pub fn new() -> Self {
         Self { root: Arc::new(Root::with_shards(1, RandomState::default())) }
     }
@@ -73,7 +73,8 @@ impl<K, V> CowMap<K, V> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// Whether both are the same version; maps with equal entries may still be different versions.
+    /// Whether both maps share one version; maps with equal entries may still be different
+    /// versions.
     pub fn is_same_version(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.root, &other.root)
     }
@@ -97,7 +98,6 @@ impl<K: Hash + Eq, V> CowMap<K, V> {
             .map(|(key, value)| (key, value))
     }
 
-    /// Whether the map contains `key`.
     #[inline]
     pub fn contains_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> bool {
         self.get_key_value(key).is_some()
@@ -190,9 +190,9 @@ type Shard<K, V> = HashTable<(K, V)>;
 type Branch<K, V> = Arc<[Arc<Shard<K, V>>]>;
 
 struct Root<K, V> {
-    /// All branches have the same length, a power of two, and their number is a power of two.
+    /// Branches of equal length, a power of two; their number is a power of two too.
     branches: Box<[Branch<K, V>]>,
-    /// Number of shards minus one.
+    /// Number of shards minus one, as a bit mask.
     mask: usize,
     len: usize,
     hasher: RandomState,

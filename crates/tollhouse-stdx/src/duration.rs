@@ -4,22 +4,19 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// Error for an invalid duration.
+/// Reason why a text is not a valid duration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DurationError {
-    /// The text is empty.
     #[error("a duration is missing; write a number with a unit, such as 60s")]
     Empty,
     /// A part does not begin with a number.
     #[error("{0:?} does not begin with a number; write for example 1m30s")]
     NoNumber(String),
-    /// The unit is unknown.
     #[error("unknown unit {0:?}; use ms, s, m, h or d")]
     UnknownUnit(String),
     /// The units do not descend, as in `30s1m`, or a later part has no unit.
     #[error("{0:?} has its units out of order; write the largest first, each once")]
     OutOfOrder(String),
-    /// The duration exceeds the maximum.
     #[error("{0:?} is longer than a hundred years")]
     TooLong(String),
 }
@@ -35,7 +32,7 @@ const SECOND_MS: u64 = 1_000;
 /// Maximum number of characters of an invalid text repeated in a message.
 const QUOTED_CHARS_MAX: usize = 40;
 
-/// Units by descending length.
+/// Units with their milliseconds, longest first.
 const UNITS: [(&str, u64); 5] =
     [("d", DAY_MS), ("h", HOUR_MS), ("m", MINUTE_MS), ("s", SECOND_MS), ("ms", 1)];
 

@@ -7,13 +7,15 @@ use std::sync::{Mutex, PoisonError};
 /// Beginning of the text of a Unix socket.
 const UNIX: &str = "unix:";
 
-/// Longest path, in bytes: an address has room for 108, one of which ends it (`unix(7)`).
+/// Maximum length of a path in bytes: an address has room for 108, one of which ends the path
+/// (`unix(7)`).
 const PATH_BYTES_MAX: usize = 107;
 
-/// Paths that the process can name during its life. Each is kept to the end, so that an endpoint is copied for nothing.
+/// Maximum number of different paths that the process can parse. They are never freed, so that an
+/// endpoint can be copied without cost.
 const PATHS_MAX: usize = 4_096;
 
-/// All paths that were named.
+/// Paths that were parsed so far; never freed, because an [`Endpoint`] refers to them.
 static PATHS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 /// An address that a connection is opened to.
@@ -21,14 +23,13 @@ static PATHS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 pub enum Endpoint {
     /// An IP address with a port.
     Ip(SocketAddr),
-    /// A Unix socket.
     Unix(UnixPath),
 }
 
 /// Absolute path of a Unix socket.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UnixPath {
-    /// The path behind `unix:`.
+    /// Text after `unix:`.
     text: &'static str,
 }
 
@@ -68,7 +69,7 @@ impl Endpoint {
         }
     }
 
-    /// The same host at another port; a Unix socket has one service only.
+    /// Returns the host with another port; a Unix socket has one service only and stays unchanged.
     #[must_use]
     pub fn at_port(self, port: u16) -> Self {
         match self {
@@ -131,7 +132,6 @@ impl UnixPath {
         Ok(Self { text })
     }
 
-    /// The path.
     #[inline]
     pub fn as_str(self) -> &'static str {
         self.text

@@ -32,7 +32,7 @@ fn small_duration(number: &str, unit: Duration) -> Result<Duration, String> {
     }
 }
 
-/// Formats a duration so that [`parse`] reads the same value, to the nanosecond.
+/// Formats a duration so that [`parse`] returns it unchanged, to the nanosecond.
 pub fn format(duration: Duration) -> String {
     let nanoseconds = duration.as_nanos();
     if nanoseconds.is_multiple_of(1_000_000) {

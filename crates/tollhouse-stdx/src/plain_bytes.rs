@@ -36,7 +36,8 @@ fn other_bits(block: &[u8; BLOCK_BYTES]) -> u32 {
     }
 }
 
-/// Portable version, for other processors.
+/// Returns the bits of bytes that are not plain; portable version, for processors without a special
+/// one.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 fn other_bits(block: &[u8; BLOCK_BYTES]) -> u32 {

@@ -25,7 +25,6 @@ impl Random {
         Self::seeded(foldhash::fast::RandomState::default().hash_one(STEP))
     }
 
-    /// Returns the next 64 bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(STEP);

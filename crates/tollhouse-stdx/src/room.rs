@@ -21,9 +21,9 @@ pub struct Room {
     memory: Option<(NonNull<u8>, Layout)>,
 }
 
-/// A future in a room.
+/// Future stored in a reused allocation.
 #[must_use = "futures do nothing unless polled"]
-pub struct Occupied<F> {
+pub struct OccupiedRoom<F> {
     room: Room,
     future: NonNull<F>,
 }
@@ -31,12 +31,12 @@ pub struct Occupied<F> {
 impl Room {
     /// Places the future returned by `make` into the room. Allocates if the room is new or too
     /// small.
-    pub fn occupy<F: Future>(mut self, make: impl FnOnce() -> F) -> Occupied<F> {
+    pub fn occupy<F: Future>(mut self, make: impl FnOnce() -> F) -> OccupiedRoom<F> {
         let future = self.memory_for(Layout::new::<F>()).cast::<F>();
         // SAFETY: the memory has the layout of `F`, belongs to this room alone, and holds no value
-        // to drop: a room is free whenever it is not inside an `Occupied`.
+        // to drop: a room is free whenever it is not inside an `OccupiedRoom`.
         unsafe { future.write(make()) };
-        Occupied { room: self, future }
+        OccupiedRoom { room: self, future }
     }
 
     /// Returns memory that fits `wanted`; reuses the room's memory if it suffices.
@@ -79,7 +79,7 @@ impl fmt::Debug for Room {
     }
 }
 
-impl<F> Occupied<F> {
+impl<F> OccupiedRoom<F> {
     /// Drops the future, finished or not, and returns the room.
     pub fn vacate(mut self) -> Room {
         let room = std::mem::take(&mut self.room);
@@ -88,7 +88,7 @@ impl<F> Occupied<F> {
     }
 }
 
-impl<F> Drop for Occupied<F> {
+impl<F> Drop for OccupiedRoom<F> {
     fn drop(&mut self) {
         // SAFETY: written by `occupy` and dropped only here; the memory is still allocated, because
         // the room is dropped after this, or was taken out by `vacate`, which keeps it until this
@@ -97,7 +97,7 @@ impl<F> Drop for Occupied<F> {
     }
 }
 
-impl<F: Future> Future for Occupied<F> {
+impl<F: Future> Future for OccupiedRoom<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
@@ -109,7 +109,7 @@ impl<F: Future> Future for Occupied<F> {
 }
 
 // The future is pinned by its memory, not by the position of the handle.
-impl<F> Unpin for Occupied<F> {}
+impl<F> Unpin for OccupiedRoom<F> {}
 
 #[cfg(test)]
 mod tests {
@@ -118,7 +118,7 @@ mod tests {
     use std::rc::Rc;
     use std::task::Waker;
 
-    fn poll_once<F: Future>(future: &mut Occupied<F>) -> Poll<F::Output> {
+    fn poll_once<F: Future>(future: &mut OccupiedRoom<F>) -> Poll<F::Output> {
         Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
     }
 

@@ -33,7 +33,7 @@ impl<T> CowVec<T> {
         self.root.len == 0
     }
 
-    /// Returns the value of `slot`.
+    /// Returns the value in `slot`; `None` if the slot does not exist.
     #[inline]
     pub fn get(&self, slot: u32) -> Option<&T> {
         let slot = slot as usize;
@@ -46,7 +46,7 @@ impl<T> CowVec<T> {
         self.root.chunks().flat_map(|chunk| chunk.iter())
     }
 
-    /// Whether both are the same version; vectors with equal values may still be different
+    /// Whether both vectors share one version; vectors with equal values may still be different
     /// versions.
     pub fn is_same_version(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.root, &other.root)
@@ -93,7 +93,6 @@ impl<T: Clone> CowVec<T> {
         Some(change(Arc::make_mut(&mut self.root).slot_mut(slot)))
     }
 
-    /// Removes the last slot.
     pub fn pop(&mut self) -> Option<T> {
         if self.is_empty() {
             return None;

@@ -10,7 +10,7 @@ const BLOCK_BYTES: usize = 16;
 pub struct TargetBytes {
     /// Whether it contains a control byte, a space, a `#`, or a byte outside ASCII.
     pub has_stray: bool,
-    /// Position of the first `?`.
+    /// Position of the first question mark, if any.
     pub mark: Option<usize>,
 }
 
@@ -71,7 +71,7 @@ fn bits(block: &[u8; BLOCK_BYTES]) -> Bits {
     Bits { strays: strays as u32, marks: marks as u32 }
 }
 
-/// Portable version, for other processors.
+/// Returns the bits of a block; portable version, for processors without a special one.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 fn bits(block: &[u8; BLOCK_BYTES]) -> Bits {

@@ -24,7 +24,7 @@ const NIL: u32 = u32::MAX;
 const WORD_BITS: usize = u64::BITS as usize;
 const WORDS: usize = SLOTS / WORD_BITS;
 
-/// Timer wheel of one thread.
+/// Timer wheel of one thread, with a fixed tick.
 pub struct Wheel {
     inner: Rc<Inner>,
 }
@@ -103,7 +103,6 @@ impl Timer {
         }
     }
 
-    /// Cancels a pending nudge.
     #[inline]
     pub fn cancel_nudge(&self) {
         self.entry.nudge_ms.set(NEVER_MS);
@@ -119,7 +118,6 @@ impl Timer {
         self.entry.deadline_ms.get() != NEVER_MS
     }
 
-    /// Returns the deadline, if set.
     pub fn deadline_ms(&self) -> Option<u64> {
         Some(self.entry.deadline_ms.get()).filter(|deadline| *deadline != NEVER_MS)
     }
@@ -151,9 +149,9 @@ impl fmt::Debug for Timer {
 }
 
 struct Entry {
-    /// `NEVER_MS` if disarmed.
+    /// Deadline in milliseconds; `NEVER_MS` if none is set.
     deadline_ms: Cell<u64>,
-    /// `NEVER_MS` if unset.
+    /// Time of a pending nudge in milliseconds; `NEVER_MS` if none is set.
     nudge_ms: Cell<u64>,
     /// Time at which its slot is processed; `NEVER_MS` if not queued.
     queued_until_ms: Cell<u64>,
@@ -178,7 +176,7 @@ struct Inner {
     announced_tick: Cell<u64>,
     ticker: RefCell<Option<Waker>>,
     queued: Cell<usize>,
-    /// First entry of every slot.
+    /// Index of the first entry in each slot.
     heads: Box<[Cell<u32>]>,
     /// Bitmap of the slots whose list has an entry.
     occupied: [Cell<u64>; WORDS],

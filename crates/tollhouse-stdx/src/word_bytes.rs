@@ -46,7 +46,7 @@ fn other_bits(block: &[u8; BLOCK_BYTES]) -> u32 {
     !words & 0xffff
 }
 
-/// Portable version, for other processors.
+/// Returns the bits of bytes outside words; portable version, for processors without a special one.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 fn other_bits(block: &[u8; BLOCK_BYTES]) -> u32 {

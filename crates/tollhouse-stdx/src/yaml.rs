@@ -6,12 +6,12 @@
 use serde::de::DeserializeOwned;
 use serde_saphyr::options::DuplicateKeyPolicy;
 
-/// Limits on a document.
+/// Limits on the size of a parsed YAML document.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// Maximum number of nodes: scalars, and beginnings and ends of lists and maps.
     pub parts_max: usize,
-    /// Maximum nesting depth.
+    /// Maximum nesting of lists and maps.
     pub depth_max: usize,
     /// Maximum number of anchors, and of aliases.
     pub aliases_max: usize,
@@ -20,10 +20,10 @@ pub struct Bounds {
     pub aliased_parts_max: usize,
 }
 
-/// Error in a document.
+/// Error in a YAML document, with its position if known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YamlError {
-    /// Line and column, from 1.
+    /// Line and column of the error, from 1.
     pub at: Option<(u64, u64)>,
     /// Description of the error, in one line.
     pub why: String,

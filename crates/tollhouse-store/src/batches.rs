@@ -15,7 +15,7 @@ impl Batches {
         Self { limits, whole: Vec::new(), current: Transaction::new(), current_bytes: 0 }
     }
 
-    /// Appends an operation.
+    /// Appends an operation; starts a new transaction if the current one is full.
     pub fn add(&mut self, operation: Operation) {
         let bytes = match &operation {
             Operation::Put { key, value, .. } => key.len() + value.len(),
@@ -32,7 +32,7 @@ impl Batches {
         self.current.operations.push(operation);
     }
 
-    /// Returns the transactions, in order.
+    /// Returns the transactions in the order of their operations.
     pub fn finish(mut self) -> Vec<Transaction> {
         if !self.current.operations.is_empty() {
             self.whole.push(self.current);

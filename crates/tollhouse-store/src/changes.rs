@@ -33,10 +33,9 @@ impl Event {
     }
 }
 
-/// A commit with its events.
+/// Events of one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
-    /// Revision of the commit.
     pub revision: Revision,
     /// Events in the order of the operations. The last event of a key determines its state.
     pub events: Vec<Event>,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Source of the time.
+/// Source of the wall-clock time.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
     /// The system's wall clock, because expiry times must survive a restart.
@@ -36,7 +36,7 @@ impl Clock {
     }
 }
 
-/// A clock for tests.
+/// Clock that only tests move.
 #[derive(Default)]
 pub struct ManualClock {
     now_ms: AtomicU64,
@@ -49,7 +49,8 @@ impl ManualClock {
         Arc::new(Self { now_ms: AtomicU64::new(now_ms), wakes: Mutex::default() })
     }
 
-    /// Moves the clock forward. Each store removes expired entries soon after, in its own thread.
+    /// Moves the clock forward. Each store removes expired entries soon after, in a thread of that
+    /// store.
     pub fn advance(&self, by: Duration) {
         self.now_ms.fetch_add(to_ms(by), Ordering::AcqRel);
         for wake in self.wakes.lock().unwrap_or_else(PoisonError::into_inner).iter() {

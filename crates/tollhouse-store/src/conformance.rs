@@ -1,10 +1,10 @@
 //! Conformance suite that every backend must pass.
 //!
-//! The test of a backend calls [`run`] with a function that opens an empty store; each case opens
-//! its own. A shared engine outside this process, whose clock cannot be moved, calls [`run_shared`]
-//! instead. It leaves out the cases that move the clock or close the store. The suite assumes only
-//! that revisions rise, not their numbers. Features of single backends (durability over a restart,
-//! backups) are tested beside them.
+//! The test of a backend calls [`run`] with a function that opens an empty store; each case opens a
+//! separate one. For a shared engine outside this process, whose clock cannot be moved,
+//! [`run_shared`] leaves out the cases that move the clock or close the store. The suite assumes
+//! only that revisions rise, not their numbers. Features of single backends (durability over a
+//! restart, backups) are tested beside them.
 
 mod expiry;
 mod leases;
@@ -119,7 +119,7 @@ impl Fixture {
         self.store().revision().await.expect("the store knows its revision")
     }
 
-    /// Watches everything from now on.
+    /// Watches all keys from the current revision on.
     async fn watch(&self) -> Watch {
         let revision = self.revision().await;
         self.store().watch("", revision)

@@ -1,4 +1,4 @@
-//! Contents of a store: entries with their revisions, and listings of them.
+//! Contents of a store: entries with their revisions, and listings of entries.
 
 use bytes::Bytes;
 use std::fmt;

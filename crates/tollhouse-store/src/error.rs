@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 /// Outcome of a failed request, which decides about a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// No change was made. The same request would fail again and must be rebuilt.
+    /// No change was made. Repeating the request would fail again; the caller must rebuild it.
     Refused,
-    /// No change was made and no data was read. The same request may succeed once the store works
-    /// again.
+    /// No change was made and no data was read. The request may succeed once the store works again.
     Unavailable,
     /// The change may have been made; read before repeating it.
     Unknown,
@@ -37,13 +36,12 @@ pub enum StoreError {
     /// The transaction exceeds a limit; nothing was changed.
     #[error("{what} is {actual}, more than the limit of {max}; split it")]
     TooLarge {
-        /// The quantity, with its unit.
+        /// Quantity that exceeds the limit, with its unit.
         what: &'static str,
         actual: usize,
-        /// The limit.
+        /// Maximum of the quantity.
         max: usize,
     },
-    /// A key is empty.
     #[error("the key is empty; give it at least one character")]
     EmptyKey,
     /// A transaction changes a key twice, directly or by its prefix; nothing was changed.
@@ -61,15 +59,14 @@ pub enum StoreError {
         /// The file that the other process has locked.
         path: PathBuf,
     },
-    /// The store cannot be written.
     #[error(
         "{} cannot be written ({reason}); give the user of this process the right to write \
          there, or choose another data directory", path.display()
     )]
     ReadOnly {
-        /// The file or directory.
+        /// File or directory that cannot be written.
         path: PathBuf,
-        /// Message of the system.
+        /// Message of the operating system.
         reason: String,
     },
     /// The disk is full; nothing was changed.
@@ -78,7 +75,7 @@ pub enum StoreError {
          change", path.display()
     )]
     Full {
-        /// The store's file.
+        /// Path of the store's file.
         path: PathBuf,
     },
     /// The file is damaged; it was not modified.
@@ -87,7 +84,7 @@ pub enum StoreError {
          it away to start with an empty store", path.display()
     )]
     Corrupt {
-        /// The store's file.
+        /// Path of the store's file.
         path: PathBuf,
         /// Description of the damage.
         reason: String,
@@ -99,9 +96,9 @@ pub enum StoreError {
         path.display()
     )]
     NewerVersion {
-        /// The store's file.
+        /// Path of the store's file.
         path: PathBuf,
-        /// The format of the file.
+        /// Format version of the file.
         found: u32,
         /// The newest format that this version reads.
         supported: u32,
@@ -112,13 +109,12 @@ pub enum StoreError {
          another data directory", path.display()
     )]
     Foreign { path: PathBuf },
-    /// The store does not exist.
     #[error(
         "{} does not exist: no gateway has kept objects there; name the data directory of one",
         path.display()
     )]
     Missing {
-        /// The store's file.
+        /// Path of the store's file.
         path: PathBuf,
     },
     /// The user of the process may not read the store.
@@ -126,7 +122,7 @@ pub enum StoreError {
         "{} cannot be read; run this as the user that the gateway runs as", path.display()
     )]
     Unreadable {
-        /// The store's file.
+        /// Path of the store's file.
         path: PathBuf,
     },
     /// The destination of a backup already exists.
@@ -135,9 +131,9 @@ pub enum StoreError {
     /// Reading or writing failed for another reason.
     #[error("{} cannot be used: {reason}", path.display())]
     Io {
-        /// The file or directory.
+        /// File or directory of the failed operation.
         path: PathBuf,
-        /// Message of the system.
+        /// Message of the operating system.
         reason: String,
     },
     /// The disk failed while a commit was flushed. The change may be there after a restart; until
@@ -148,9 +144,9 @@ pub enum StoreError {
         path.display()
     )]
     Unconfirmed {
-        /// The store's file.
+        /// Path of the store's file.
         path: PathBuf,
-        /// Message of the system.
+        /// Message of the operating system.
         reason: String,
     },
     /// The disk failed to confirm an earlier commit. Later confirmations of such a disk are not
@@ -161,7 +157,7 @@ pub enum StoreError {
          the disk, then restart", path.display()
     )]
     Stopped {
-        /// The store's file.
+        /// Path of the store's file.
         path: PathBuf,
         /// Message of the system about the unconfirmed change.
         reason: String,
@@ -174,7 +170,7 @@ pub enum StoreError {
     Unreachable {
         /// Kind and address of the engine.
         place: Box<str>,
-        /// The last error.
+        /// Error of the last attempt to reach the engine.
         reason: String,
     },
     /// The external engine has not confirmed a change.
@@ -185,7 +181,7 @@ pub enum StoreError {
     Unanswered {
         /// Kind and address of the engine.
         place: Box<str>,
-        /// The error received instead.
+        /// Error received in place of an answer.
         reason: String,
     },
     /// The external engine refused the request; nothing was changed.
@@ -193,7 +189,7 @@ pub enum StoreError {
     Declined {
         /// Kind and address of the engine.
         place: Box<str>,
-        /// Message of the engine.
+        /// Message of the database engine.
         reason: String,
         /// Advice for the operator.
         remedy: &'static str,
@@ -204,7 +200,7 @@ pub enum StoreError {
     OutOfRoom {
         /// Kind and address of the engine.
         place: Box<str>,
-        /// Message of the engine.
+        /// Message of the database engine.
         reason: String,
         /// Advice for the operator.
         remedy: &'static str,
@@ -215,7 +211,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Outcome of the failed request.
+    /// Effect of the failed request, for the decision about a retry.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -7,8 +7,8 @@ use tokio::sync::watch;
 
 use crate::entry::Revision;
 
-/// Longest wait of a write. The publisher may run at the lowest priority of a busy machine, and
-/// clients wait longer than this.
+/// Maximum wait of a write until its change is in service. The publisher may run at the lowest
+/// priority of a busy machine, and clients wait longer than this.
 const WRITE_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// The revision up to which everything is in service. Clones share it.
@@ -26,7 +26,7 @@ impl InService {
     }
 
     /// Waits up to `longest` until a revision is in service; returns whether it is. Any number of
-    /// callers may wait for the same one.
+    /// callers may wait for one revision.
     pub async fn reaches(&self, revision: Revision, longest: Duration) -> bool {
         let mut told = self.0.clone();
         let reached = told.wait_for(|reached| *reached >= revision);

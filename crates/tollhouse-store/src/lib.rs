@@ -29,7 +29,7 @@ mod watch;
 
 /// Semantics of transactions and history of commits, for backends in other crates.
 pub mod engine {
-    pub use crate::backend::apply::{Applied, Table, Terms, apply, end_of_prefix, removal};
+    pub use crate::backend::apply::{ApplyOutcome, Table, Terms, apply, end_of_prefix, removal};
     pub use crate::backend::history::History;
 }
 
@@ -45,7 +45,7 @@ pub use future::BoxFuture;
 pub use in_service::InService;
 pub use lease::LeaseId;
 pub use limits::Limits;
-pub use options::{HistoryKept, Location, Options};
+pub use options::{HistoryExtent, Location, Options};
 pub use store::Store;
 pub use transaction::{Committed, Condition, Operation, Transaction};
 pub use watch::{Lost, Watch, WatchEvent, WatchSource};

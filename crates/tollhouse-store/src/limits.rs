@@ -9,9 +9,9 @@ use std::time::Duration;
 pub struct Limits {
     pub key_bytes_max: usize,
     pub value_bytes_max: usize,
-    /// Most operations, and most conditions, of one transaction.
+    /// Maximum number of operations, and of conditions, in one transaction.
     pub operations_max: usize,
-    /// Most bytes of keys and values in one transaction.
+    /// Maximum size of keys and values in one transaction, in bytes.
     pub transaction_bytes_max: usize,
 }
 
@@ -29,38 +29,38 @@ impl Limits {
 /// Suffices for some thousand removals, each of which frees another page of the file.
 pub const RESERVE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Longest key, in bytes. The longest key of the Admin API (two identifiers of 64 bytes and a
-/// namespace) is below 300; an index page holds a few keys of this size.
+/// Maximum length of a key in bytes. The longest key of the Admin API (two identifiers of 64 bytes
+/// and a namespace) is below 300; an index page holds a few keys of this size.
 pub const KEY_BYTES_MAX: usize = 4 * 1024;
 
 /// Largest value, in bytes. etcd refuses requests above 1.5 MiB, so that everything stored there
 /// can be moved here. Handwritten objects are far smaller.
 pub const VALUE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Most operations, and most conditions, of one transaction. Enough to replace the objects of a
-/// large file in a few commits; few enough to delay the transactions behind it by well under a
-/// second.
+/// Maximum number of operations, and of conditions, in one transaction. Enough to replace the
+/// objects of a large file in a few commits; few enough to delay the transactions behind it by well
+/// under a second.
 pub const OPERATIONS_MAX: usize = 10_000;
 
-/// Most bytes of keys and values in one transaction. A commit may hold several copies in memory on
-/// its way to the disk and to the watchers.
+/// Maximum size of keys and values in one transaction, in bytes. A commit may hold several copies
+/// in memory on its way to the disk and to the watchers.
 pub const TRANSACTION_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Commits kept in memory for watchers: eight seconds at the required rate of 2,000 commits a
 /// second. A watcher that is further behind lists again, which is then cheaper.
 pub const HISTORY_COMMITS_MAX: usize = 16 * 1024;
 
-/// Most bytes of keys and values in the commits kept for watchers; the oldest are dropped first.
-/// The newest commit is kept whatever its size.
+/// Maximum size of keys and values in the commits kept for watchers, in bytes; the oldest are
+/// dropped first. The newest commit is kept whatever its size.
 pub const HISTORY_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// Most concurrent leases: one per entry that can expire, which are few.
+/// Maximum number of concurrent leases: one per entry that can expire, which are few.
 pub const LEASES_MAX: usize = 64 * 1024;
 
-/// Most entries that one expiry commit removes. The rest follow in the next one, with ordinary
-/// commits between.
+/// Maximum number of entries that one expiry commit removes. The rest follow in the next one, with
+/// ordinary commits between.
 pub const EXPIRED_PER_COMMIT_MAX: usize = 10_000;
 
-/// Longest wait for the next expiry. If the wall clock is set forward meanwhile, an entry outlives
+/// Maximum wait for the next expiry. If the wall clock is set forward meanwhile, an entry outlives
 /// its time by at most this.
 pub const EXPIRY_WAIT_MAX: Duration = Duration::from_secs(1);

@@ -3,7 +3,6 @@
 use crate::clock::Clock;
 use std::path::PathBuf;
 
-/// Location of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     /// In memory; the content is lost with the process.
@@ -14,7 +13,7 @@ pub enum Location {
 
 /// Extent of the history kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HistoryKept {
+pub enum HistoryExtent {
     /// As much as watchers need to catch up.
     #[default]
     ForWatchers,
@@ -28,7 +27,7 @@ pub struct Options {
     /// Clock for the expiry of entries.
     pub clock: Clock,
     /// Extent of the history, which serves watches from earlier revisions.
-    pub history: HistoryKept,
+    pub history: HistoryExtent,
     /// Disk space reserved for transactions that only remove, in bytes.
     pub reserve_bytes: usize,
     /// Page limit of the file, to simulate a full disk.

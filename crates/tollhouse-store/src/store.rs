@@ -14,7 +14,6 @@ use std::time::Duration;
 /// No method blocks the polling thread. Dropping a future undoes nothing: its commit may still
 /// happen. The [`kind`](StoreError::kind) of an error says whether the change may have been made.
 pub trait Store: Send + Sync {
-    /// Limits of a transaction.
     fn limits(&self) -> Limits;
 
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Entry>, StoreError>>;
@@ -31,8 +30,8 @@ pub trait Store: Send + Sync {
         entries_max: usize,
     ) -> BoxFuture<'a, Result<Listing, StoreError>>;
 
-    /// Executes the whole transaction or nothing of it. A successful result is durable, visible to
-    /// every later read, and on its way to the watchers.
+    /// Executes the whole transaction, or no part if it fails. A successful result is durable,
+    /// visible to every later read, and on its way to the watchers.
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Committed, StoreError>>;
 
     /// Watches the commits *after* this revision under a prefix, including those already made. Pass

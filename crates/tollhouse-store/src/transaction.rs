@@ -77,26 +77,26 @@ impl fmt::Debug for Operation {
 /// A precondition of a transaction. All conditions are evaluated before any operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// The key does not exist.
+    /// The key must not exist.
     Absent { key: Box<str> },
-    /// The key exists.
+    /// The key must exist.
     Exists { key: Box<str> },
     /// The current value of the key was put by this commit.
     ModifiedAt {
         key: Box<str>,
-        /// The revision of the commit.
+        /// Revision of the commit that put the current value.
         revision: Revision,
     },
     /// No commit after this revision has put the key, which need not exist. A removal leaves no
     /// trace and is not noticed.
     UnchangedSince {
         key: Box<str>,
-        /// The revision of the commit.
+        /// Revision after which no commit may have put the key.
         revision: Revision,
     },
     /// No commit after this revision has put any key. A removal may not be noticed.
     NothingPutSince {
-        /// The revision of the commit.
+        /// Revision after which no commit may have put any key.
         revision: Revision,
     },
     /// The lease has not ended. Otherwise the error is [`StoreError::Fenced`].
@@ -137,7 +137,7 @@ impl Condition {
 /// Operations that are executed together or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// Preconditions.
+    /// Conditions that must hold, or else the commit fails.
     pub conditions: Vec<Condition>,
     /// Operations. Each key may only be changed once, because some engines execute all operations
     /// simultaneously.
@@ -179,7 +179,6 @@ impl Transaction {
         self.then(Operation::DeletePrefix { prefix: prefix.into() })
     }
 
-    /// Adds an operation.
     #[must_use]
     pub fn then(mut self, operation: Operation) -> Self {
         self.operations.push(operation);
@@ -222,14 +221,13 @@ impl Transaction {
         self.when(Condition::LeaseHeld { lease })
     }
 
-    /// Adds a condition.
     #[must_use]
     pub fn when(mut self, condition: Condition) -> Self {
         self.conditions.push(condition);
         self
     }
 
-    /// Whether the transaction puts nothing.
+    /// Whether all operations delete.
     #[must_use]
     pub fn only_removes(&self) -> bool {
         self.operations.iter().all(|operation| match operation {
@@ -323,12 +321,13 @@ fn at_most(what: &'static str, actual: usize, max: usize) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Result of a committed transaction.
+/// Revision and effects of a committed transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// Revision of the commit; the current revision if the transaction changed nothing.
     pub revision: Revision,
-    /// For each operation the previous entry of its key; `None` for a prefix.
+    /// Previous entries of the operations' keys, in their order; `None` for an operation on a
+    /// prefix.
     pub previous: Vec<Option<Entry>>,
     /// Number of entries removed by all operations.
     pub removed: usize,

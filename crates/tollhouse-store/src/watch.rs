@@ -8,7 +8,7 @@ use crate::changes::Changes;
 use crate::entry::Revision;
 use crate::future::BoxFuture;
 
-/// An event of a watch.
+/// Commit or state that a watch reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEvent {
     /// The part of a commit under the prefix.
@@ -16,11 +16,10 @@ pub enum WatchEvent {
     /// All commits up to this revision with changes under the prefix were received.
     Progress(Revision),
     /// The watch has ended: commits may have been missed, or no more will come. Every further call
-    /// returns the same event.
+    /// returns this event again.
     Lost(Lost),
 }
 
-/// Why a watch has ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// The watch asked for commits that are no longer kept, or that this store never made. List
@@ -34,7 +33,7 @@ pub enum Lost {
         after: Revision,
         /// The revision after which commits are kept.
         oldest: Revision,
-        /// The newest revision.
+        /// Revision of the newest commit.
         newest: Revision,
     },
     /// The store is at an earlier revision than one read before: it was restored from an older
@@ -44,15 +43,15 @@ pub enum Lost {
          lost commits that it had confirmed"
     )]
     Rewound {
-        /// The revision read before.
+        /// Revision that the watch had reached.
         after: Revision,
-        /// The newest revision now.
+        /// Revision of the newest commit now; lower than the one reached.
         newest: Revision,
     },
     /// The store is not reachable. List again once it is.
     #[error("the store cannot be reached ({reason}); list again once it can")]
     Unavailable {
-        /// Message of the engine.
+        /// Message of the store's engine.
         reason: String,
     },
     /// The store was closed, or must be opened again before it makes further commits.
@@ -72,7 +71,7 @@ pub trait WatchSource: Send {
     fn is_over(&self) -> bool;
 }
 
-/// A stream of commits.
+/// Stream of the commits under a prefix, in their order.
 pub struct Watch {
     source: Box<dyn WatchSource>,
     revision: Revision,

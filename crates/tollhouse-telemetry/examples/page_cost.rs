@@ -11,9 +11,9 @@ use tollhouse_telemetry::apisix::{
     Hidden, ProcessFacts, ResponseSource, Served, Settings, Traffic, Values,
 };
 
-/// Default number of routes.
+/// Number of routes, if no argument is given.
 const ROUTES: usize = 10_000;
-/// Number of counting cores.
+/// Number of cores whose counters are summed.
 const CORES: usize = 2;
 /// Requests counted by each core, to determine the cost of one.
 const REQUESTS: usize = 5_000_000;

@@ -30,8 +30,8 @@ pub use variable::{Source, Value, Variable};
 use crate::catalogue::ProcessMetrics;
 use writer::{Command, Control, Writer};
 
-/// Most full buffers waiting for the writer: with [`BUFFER_BYTES`] two megabytes, which absorbs a
-/// stalled disk for some seconds at ten thousand requests a second.
+/// Maximum number of full buffers waiting for the writer: with [`BUFFER_BYTES`] two megabytes,
+/// which absorbs a stalled disk for some seconds at ten thousand requests a second.
 pub const QUEUE_BUFFERS: usize = 64;
 
 /// The access log of the process: the writer thread, and the handles that cores need.

@@ -22,20 +22,21 @@ pub use series::{ResponseSource, Served, Values};
 pub use settings::{DEFAULT_BUCKETS_MS, DEFAULT_PREFIX, ExtraLabel, FamilySettings, Settings};
 pub use traffic::Traffic;
 
-/// Most label sets counted separately per core; requests beyond that are counted under `other`.
-/// With the default buckets a label set takes 10 KB of a page and 1.5 KB of memory, so this many
-/// make a page of 200 MB, more than Prometheus handles well in one scrape.
+/// Maximum number of label sets counted separately per core; requests beyond that are counted under
+/// `other`. With the default buckets a label set takes 10 KB of a page and 1.5 KB of memory, so
+/// this many make a page of 200 MB, more than Prometheus handles well in one scrape.
 pub const LABEL_SETS_MAX: usize = 20_000;
 
 /// Label value for requests beyond [`LABEL_SETS_MAX`].
 pub const FOLDED: &str = "other";
 
-/// Longest label value, in bytes; as long as the longest path pattern of a route. Values of extra
-/// labels may come from clients and are truncated.
+/// Maximum length of a label value in bytes; as long as the longest path pattern of a route. Values
+/// of extra labels may come from clients and are truncated.
 pub const LABEL_BYTES_MAX: usize = 4096;
 
-/// Most extra labels of a metric. Prometheus advises against more than ten labels in total.
+/// Maximum number of extra labels of a metric. Prometheus advises against more than ten labels in
+/// total.
 pub const EXTRA_LABELS_MAX: usize = 16;
 
-/// Most buckets of the latency histogram.
+/// Maximum number of buckets of the latency histogram.
 pub const BUCKETS_MAX: usize = 64;

@@ -12,14 +12,14 @@ use crate::histogram::{Histogram, SharedHistogram};
 use crate::labels::{ConnectionRefusal, DatagramDrop, HandshakeFailure, ShenyuType, StatusClass};
 use crate::prometheus::{self, Measure};
 
-/// Description of a metric.
+/// Name, help text and type of a metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
-    /// Full name, with the prefix.
+    /// Name of the metric, prefix included.
     pub name: &'static str,
-    /// Help text: one sentence.
+    /// Help text of one sentence.
     pub help: &'static str,
-    /// Counter, gauge or histogram.
+    /// Type of the metric: `counter`, `gauge` or `histogram`.
     pub kind: &'static str,
     /// Name of the label, if the metric has one.
     pub label: Option<&'static str>,
@@ -288,7 +288,7 @@ pub fn render_certificates<'a>(ends: impl Iterator<Item = (&'a str, i64)>) -> St
     text
 }
 
-/// Appends the build information.
+/// Appends the metric with version, profile and architecture of the build.
 pub(crate) fn render_build_info(text: &mut String) {
     let Metric { name, help, kind, .. } = BUILD_INFO;
     let version = env!("CARGO_PKG_VERSION");

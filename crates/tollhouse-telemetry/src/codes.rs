@@ -18,7 +18,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Name in lower case.
+    /// Name of the origin in lower case, as in metrics.
     pub fn text(self) -> &'static str {
         match self {
             Self::Downstream => "downstream",
@@ -41,7 +41,6 @@ macro_rules! codes {
             /// Every code, in the order of the reference page.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// Number of codes.
             pub const COUNT: usize = Self::ALL.len();
 
             const FACTS: [Facts; Self::COUNT] = [$(Facts {
@@ -237,7 +236,7 @@ codes! {
 }
 
 impl ErrorCode {
-    /// The stable word.
+    /// Text of the code, which does not change between releases.
     pub fn text(self) -> &'static str {
         self.facts().text
     }
@@ -252,7 +251,7 @@ impl ErrorCode {
         self.facts().origin
     }
 
-    /// Meaning, in one sentence.
+    /// Meaning of the code in one sentence, for the manual.
     pub fn meaning(self) -> &'static str {
         self.facts().meaning
     }

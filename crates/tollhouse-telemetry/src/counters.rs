@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// A closed set of label values.
 pub trait Label: Copy + 'static {
-    /// The label's name.
+    /// Name of the label in metrics.
     const NAME: &'static str;
-    /// Every value, by index.
+    /// Values of the label, in the order of their indexes.
     const ALL: &'static [Self];
 
     /// Index of this value in [`ALL`](Self::ALL).
     fn index(self) -> usize;
 
-    /// The value as text.
+    /// Text of the value in metrics.
     fn text(self) -> &'static str;
 }
 

@@ -25,7 +25,6 @@ impl Histogram {
         self.sum_us.store(self.sum_us.load(Relaxed).wrapping_add(duration_us), Relaxed);
     }
 
-    /// The counts so far.
     pub fn totals(&self) -> Totals {
         Totals {
             buckets: std::array::from_fn(|index| self.buckets[index].load(Relaxed)),
@@ -44,7 +43,6 @@ impl SharedHistogram {
         self.0.sum_us.fetch_add(duration_us, Relaxed);
     }
 
-    /// The counts so far.
     pub fn totals(&self) -> Totals {
         self.0.totals()
     }

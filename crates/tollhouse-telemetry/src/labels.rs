@@ -11,7 +11,6 @@ macro_rules! label {
         }
 
         impl $name {
-            /// Number of values.
             pub const COUNT: usize = <Self as Label>::ALL.len();
         }
 
@@ -46,17 +45,17 @@ label! {
 label! {
     /// The first digit of a status.
     StatusClass, "class";
-    /// 100 to 199.
+    /// Statuses 100 to 199.
     Informational = "1xx",
-    /// 200 to 299.
+    /// Statuses 200 to 299.
     Success = "2xx",
-    /// 300 to 399.
+    /// Statuses 300 to 399.
     Redirection = "3xx",
-    /// 400 to 499.
+    /// Statuses 400 to 499.
     ClientError = "4xx",
-    /// 500 to 599.
+    /// Statuses 500 to 599.
     ServerError = "5xx",
-    /// Any other number.
+    /// Any other number in place of a status.
     Other = "other",
 }
 
@@ -81,9 +80,7 @@ label! {
     Limit = "limit",
     /// The client address has all connections it may have.
     LimitPerAddress = "limit_per_address",
-    /// The node is shutting down.
     Draining = "draining",
-    /// The TLS handshake failed.
     TlsHandshake = "tls_handshake",
     /// The PROXY header is missing, or the peer may not send one.
     ProxyHeader = "proxy_header",
@@ -126,7 +123,6 @@ label! {
     ClientCertificateInvalid = "tls_client_certificate_invalid",
     /// The client rejected the server certificate, for example because of an unknown issuer.
     RefusedByClient = "tls_refused_by_client",
-    /// A message violates the protocol.
     Broken = "tls_broken",
 }
 
@@ -144,7 +140,6 @@ label! {
     /// The system refuses to send it: its buffers are full, or the datagram is too long for the
     /// path.
     Send = "send",
-    /// The gateway is shutting down.
     Draining = "draining",
     /// The system dropped it before the gateway read it, because the socket's buffer was full.
     ReceiveBuffer = "receive_buffer",

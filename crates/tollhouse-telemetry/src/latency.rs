@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Buckets per power of two.
+/// Number of buckets for each power of two.
 const STEPS: u64 = 16;
 
 /// Bound below which each bucket covers one millisecond, the resolution of a core's clock.
@@ -55,7 +55,7 @@ impl LatencyCounts {
         }
     }
 
-    /// Counts since `earlier`, which was taken from the same histograms.
+    /// Counts since `earlier`, a previous reading of these histograms.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self(std::array::from_fn(|index| self.0[index].wrapping_sub(earlier.0[index])))

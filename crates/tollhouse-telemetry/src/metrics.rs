@@ -17,7 +17,7 @@ use crate::latency::{Latencies, LatencyCounts};
 use crate::object_counts::ObjectCounts;
 use crate::recent::{RecentRequest, RecentRequests};
 
-/// All metrics of the process.
+/// Counters of all cores, and those of the process.
 #[derive(Debug, Default)]
 pub struct Metrics {
     cores: Mutex<Vec<Arc<CoreBlock>>>,
@@ -141,15 +141,15 @@ impl Metrics {
 /// Counters about clients, summed over all cores.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Downstream {
-    /// Requests answered.
+    /// Number of requests answered.
     pub requests: u64,
-    /// Connections accepted.
+    /// Number of connections accepted.
     pub accepted: u64,
     /// Connections closed before their first request.
     pub refused: u64,
-    /// Connections open now.
+    /// Number of connections open now.
     pub open: i64,
-    /// Requests active now.
+    /// Number of requests in progress now.
     pub requests_open: i64,
 }
 
@@ -160,11 +160,9 @@ pub struct Traffic {
     pub by_class: [u64; StatusClass::COUNT],
     /// Requests failed by the gateway, in the order of [`ErrorCode::ALL`].
     pub by_code: [u64; ErrorCode::COUNT],
-    /// Bytes received from clients.
     pub received_bytes: u64,
-    /// Bytes sent to clients.
     pub sent_bytes: u64,
-    /// Connections of clients open now.
+    /// Number of client connections open now.
     pub connections_open: i64,
     pub latencies: LatencyCounts,
 }
@@ -182,7 +180,6 @@ impl Default for Traffic {
     }
 }
 
-/// Counters of one core.
 #[derive(Debug, Default)]
 struct CoreBlock {
     metrics: CoreMetrics,

@@ -9,7 +9,7 @@ use crate::counters::Counter;
 /// Cells per page; a page has 16 KiB.
 const PAGE_CELLS: usize = 1024;
 
-/// Most pages, for a million objects. Requests of further objects are not counted.
+/// Maximum number of pages, for a million objects. Requests of further objects are not counted.
 const PAGES_MAX: usize = 1024;
 
 /// Number of an object that is not counted.
@@ -17,6 +17,14 @@ pub const UNCOUNTED: u32 = u32::MAX;
 
 /// Number of object numbers, which start at 0.
 pub const NUMBERS_MAX: u32 = 1024 * 1024;
+
+/// Outcome of a request, for the counts of failed ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestOutcome {
+    Succeeded,
+    /// The gateway refused it, or the status was 500 or higher.
+    Failed,
+}
 
 /// Counts of one object on one core.
 #[derive(Debug, Default)]
@@ -40,13 +48,13 @@ impl Default for ObjectCounts {
 impl ObjectCounts {
     /// Counts a request of an object. Allocates once when a page is first used.
     #[inline]
-    pub fn count(&self, number: u32, has_failed: bool) {
+    pub fn count(&self, number: u32, outcome: RequestOutcome) {
         let number = number as usize;
         let Some(page) = self.pages.get(number / PAGE_CELLS) else { return };
         let page = page.get_or_init(new_page);
         let Some(cell) = page.get(number % PAGE_CELLS) else { return };
         cell.requests.increment();
-        if has_failed {
+        if outcome == RequestOutcome::Failed {
             cell.failed.increment();
         }
     }
@@ -73,10 +81,13 @@ mod tests {
     fn each_object_has_its_own_count_and_what_is_not_counted_has_none() {
         let counts = ObjectCounts::default();
         for number in [0, 5, 5, 1023, 1024, NUMBERS_MAX - 1] {
-            counts.count(number, number == 5);
+            let has_failed = number == 5;
+            let outcome =
+                if has_failed { RequestOutcome::Failed } else { RequestOutcome::Succeeded };
+            counts.count(number, outcome);
         }
-        counts.count(UNCOUNTED, true);
-        counts.count(NUMBERS_MAX, true);
+        counts.count(UNCOUNTED, RequestOutcome::Failed);
+        counts.count(NUMBERS_MAX, RequestOutcome::Failed);
         assert_eq!(counts.totals(5), (2, 2));
         assert_eq!(
             (counts.totals(0), counts.totals(1024), counts.totals(NUMBERS_MAX - 1)),

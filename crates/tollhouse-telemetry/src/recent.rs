@@ -21,7 +21,7 @@ pub const RING_RECORDS: usize = 256;
 /// second give an impression of the traffic at negligible cost.
 pub const SAMPLE_INTERVAL_MS: u64 = 100;
 
-/// Most attempts listed in a record. Further ones are rare, and only counted.
+/// Maximum number of attempts listed in a record. Further ones are rare, and only counted.
 pub const ATTEMPTS_MAX: usize = 3;
 
 /// Text of at most `N` bytes; longer text is truncated.
@@ -30,7 +30,6 @@ pub struct ShortText<const N: usize> {
     bytes: [u8; N],
     /// Number of bytes in use. `N` is at most 255.
     length: u8,
-    /// Whether the text was truncated.
     pub is_cut: bool,
 }
 
@@ -58,13 +57,12 @@ impl<const N: usize> ShortText<N> {
 /// An attempt to reach a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecentAttempt {
-    /// Address of the node.
     pub node: Endpoint,
     /// Status of the answer, or the one that stands for the failure.
     pub status: u16,
 }
 
-/// A finished request.
+/// Record of a finished request, for the console.
 #[derive(Debug, Clone, Copy)]
 pub struct RecentRequest {
     /// End of the request, in milliseconds since 1970.
@@ -78,19 +76,18 @@ pub struct RecentRequest {
     /// Error code if the gateway failed the request.
     pub code: Option<ErrorCode>,
     pub method: ShortText<16>,
-    /// Host used for routing.
+    /// Host by which the request was routed.
     pub host: ShortText<64>,
-    /// Path without the query.
+    /// Path of the request without the query.
     pub path: ShortText<128>,
     /// Id of the route; empty if none matched.
     pub route: ShortText<64>,
     /// Name of the consumer; empty without one.
     pub consumer: ShortText<32>,
-    /// Address of the client.
     pub client: IpAddr,
-    /// The first attempts, in order.
+    /// First attempts to reach a node, in order.
     pub attempts: [Option<RecentAttempt>; ATTEMPTS_MAX],
-    /// Number of all attempts.
+    /// Number of attempts, including those not listed.
     pub attempt_count: u32,
 }
 
@@ -137,7 +134,6 @@ impl RecentRequests {
         self.missed.load(Relaxed)
     }
 
-    /// Appends copies of all records.
     pub fn copy_to(&self, all: &mut Vec<RecentRequest>) {
         for ring in [&self.failed, &self.sampled] {
             // A poisoned lock is safe to use, because each push leaves the ring consistent.

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Environment of a measurement.
+/// Machine and software on which a measurement ran.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Environment {
@@ -23,7 +23,7 @@ pub struct Environment {
     pub cores: u64,
     /// Memory in bytes: of the machine, or the container's limit if that is lower.
     pub memory_bytes: u64,
-    /// Operating system and kernel.
+    /// Name and version of the operating system's kernel.
     pub kernel: String,
     /// Versions of the programs involved, by name.
     pub versions: BTreeMap<String, String>,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// more than the measured work. Kernels since 6.2 report the number directly.
 const DESCRIPTORS_WALKED_MAX: usize = 65_536;
 
-/// `/proc`, or a directory with the same layout.
+/// Folder `/proc`, or a recorded copy for tests.
 #[derive(Debug, Clone)]
 pub struct Procfs {
     root: PathBuf,
@@ -16,13 +16,13 @@ pub struct Procfs {
 }
 
 impl Procfs {
-    /// Returns the system's `/proc`.
+    /// Returns access to the system's `/proc`.
     pub fn system() -> Self {
         let own = fs::metadata("/proc/self/fd").map_or(0, |entry| entry.len());
         Self { root: PathBuf::from("/proc"), size_is_count: own > 0 }
     }
 
-    /// Returns a recorded copy.
+    /// Returns access to a recorded copy of `/proc`.
     pub fn at(root: &Path) -> Self {
         Self { root: root.to_owned(), size_is_count: false }
     }

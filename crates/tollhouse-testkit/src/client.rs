@@ -5,10 +5,9 @@ use std::net::{SocketAddr, TcpStream};
 use crate::message::{Message, Side};
 use crate::wire::Wire;
 
-/// Connection to a gateway.
+/// Client connection over which a test writes and reads raw bytes.
 #[derive(Debug)]
 pub struct RawClient {
-    /// Socket with its read buffer.
     pub wire: Wire,
 }
 

@@ -1,6 +1,6 @@
 //! Private databases for tests: a MariaDB or PostgreSQL in a temporary folder, on a free port, that
-//! can be killed and restarted. They run as the user of the test; for root, as the user that Debian
-//! creates for them.
+//! can be killed and restarted. A server runs as the user of the test; for root, as the user that
+//! Debian creates for the server.
 
 mod cramped;
 

@@ -35,10 +35,9 @@ pub struct Etcd {
     child: Option<Child>,
 }
 
-/// PEM certificates of an etcd that requires TLS client certificates of the same authority.
+/// PEM certificates of an etcd that requires TLS client certificates from the server's authority.
 #[derive(Debug)]
 pub struct EtcdCertificates<'a> {
-    /// Certificate of the authority.
     pub authority: &'a str,
     /// Server's chain for 127.0.0.1, and its key.
     pub server: (&'a str, &'a str),
@@ -139,7 +138,6 @@ impl Etcd {
         self.folder.path().join(name)
     }
 
-    /// Returns the URL for clients.
     pub fn url(&self) -> String {
         let scheme = if self.is_secured { "https" } else { "http" };
         format!("{scheme}://{}", self.client.address())
@@ -329,7 +327,7 @@ impl Etcd {
     }
 }
 
-/// Cluster of three members.
+/// Cluster of three etcd processes on loopback.
 #[derive(Debug)]
 pub struct EtcdCluster {
     pub members: Vec<Etcd>,
@@ -391,7 +389,7 @@ impl EtcdCluster {
         Some(())
     }
 
-    /// Reconnects all members.
+    /// Ends a partition: all members can reach each other again.
     pub fn heal(&self) {
         self.network.iter().for_each(Network::heal);
     }

@@ -27,7 +27,7 @@ use crate::program;
 /// Name of the resource file in a gateway's folder, without its extension.
 const RESOURCES: &str = "resources";
 
-/// Running gateway.
+/// Gateway process that a test has started.
 #[derive(Debug)]
 pub struct Gateway {
     program: PathBuf,
@@ -134,12 +134,10 @@ impl Gateway {
         ))
     }
 
-    /// Opens a client connection.
     pub fn client(&self) -> RawClient {
         RawClient::connect(self.address())
     }
 
-    /// Returns the process id.
     pub fn process(&self) -> u32 {
         self.child.id()
     }
@@ -198,22 +196,20 @@ impl Gateway {
         kill_process(process, signal).expect("the process is running");
     }
 
-    /// Stops the process until [`Gateway::wake`].
     pub fn pause(&self) {
         program::pause(self.process());
     }
 
-    /// Resumes the stopped process.
     pub fn wake(&self) {
         program::wake(self.process());
     }
 
-    /// Sends SIGTERM without waiting.
+    /// Sends SIGTERM; does not wait for the end of the process.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Kills the process, as in a crash. The returned builder starts a successor in the same
+    /// Kills the process, as in a crash. The returned builder starts a successor in this gateway's
     /// folder.
     pub fn kill(mut self) -> GatewayBuilder {
         self.child.kill().expect("the process is running");
@@ -222,7 +218,7 @@ impl Gateway {
         builder
     }
 
-    /// Returns a builder for a gateway with the same addresses and folder.
+    /// Returns a builder for a gateway with this gateway's addresses and folder.
     pub fn successor(&self) -> GatewayBuilder {
         GatewayBuilder::beside(self)
     }

@@ -13,10 +13,9 @@ use std::sync::{Mutex, PoisonError};
 /// Content of a register: a value, or none.
 pub type Value = Option<u64>;
 
-/// Operation of a client.
+/// Operation of a client on a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deed {
-    /// Stores this value.
     Write(Value),
     /// Reads the register, which returned this value.
     Read(Value),
@@ -27,29 +26,26 @@ pub enum Deed {
 pub enum Sight {
     /// The read sees everything that any node had confirmed before it.
     Everywhere,
-    /// The read sees everything that its own node had confirmed or shown before. Operations at
-    /// other nodes may become visible later, but in the same order for all.
+    /// The read must see all that this node had confirmed or shown before. Operations at other
+    /// nodes may become visible later, but in one order for all nodes.
     OfItsNode,
 }
 
-/// Outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// The write was confirmed.
     Done,
-    /// The outcome is unknown.
+    /// The client does not know whether the write took effect.
     Unknown,
     /// The write certainly had no effect.
     Refused,
 }
 
-/// Recorded operation.
+/// Operation with its times, as recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     pub deed: Deed,
     /// Index of the node that was called.
     pub node: usize,
-    /// Consistency required of a read.
     pub sight: Sight,
     /// Time of the call, on a logical clock that never repeats.
     pub called: u64,
@@ -75,7 +71,7 @@ pub struct Disorder {
 }
 
 impl History {
-    /// Records a write.
+    /// Performs a write and records its times and outcome.
     pub fn write(
         &self,
         register: usize,
@@ -124,12 +120,10 @@ impl History {
         Some(found)
     }
 
-    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.lock().values().map(Vec::len).sum()
     }
 
-    /// Whether no operation is recorded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -225,9 +219,9 @@ impl Places {
 }
 
 struct Search<'a> {
-    /// Operations by time of call.
+    /// Operations in the order of their calls.
     operations: &'a [Operation],
-    /// For each operation, those that precede it in every valid order.
+    /// For each operation, the operations that precede it in every valid order.
     before: Vec<Places>,
     /// Operations with a response, which must be placed.
     answered: Places,

@@ -19,18 +19,18 @@ use crate::origin::{Connection, Origin};
 /// Id and secret of the registered client.
 pub const CLIENT: (&str, &str) = ("shop", "s&cret");
 
-/// Behaviour of an endpoint.
+/// Behaviour of an endpoint, to be chosen by a test.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Behaviour {
-    /// Answers correctly.
+    /// Answers as the specification requires.
     Honest,
-    /// Closes the connection.
+    /// Closes the connection without an answer.
     Away,
-    /// Never answers.
+    /// Reads the request and never answers.
     Silent,
     /// Breaks off in the middle of the response.
     Half,
-    /// Redirects elsewhere.
+    /// Redirects to another address.
     Redirect,
     /// Sends a body of 100 MB.
     Endless,
@@ -40,7 +40,7 @@ pub enum Behaviour {
     With(Value),
 }
 
-/// Running identity provider.
+/// Identity provider that a test has started.
 #[derive(Debug)]
 pub struct IdentityProvider {
     origin: Origin,
@@ -120,7 +120,6 @@ impl IdentityProvider {
         lock(&self.state).now_s = Some(now_s);
     }
 
-    /// Returns the issuer URL.
     pub fn issuer(&self) -> String {
         format!("{}/realm", lock(&self.state).address)
     }

@@ -12,16 +12,14 @@ use crate::message::{Message, Side};
 use crate::patience::DEADLINE;
 use crate::wire::Wire;
 
-/// Use of connections by clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reuse {
-    /// The same connection for as long as it stays open.
+    /// Each client keeps its connection for as long as it stays open.
     KeepAlive,
     /// A new connection for each request.
     Never,
 }
 
-/// Running clients.
 #[derive(Debug)]
 pub struct Load {
     ended: Arc<AtomicBool>,
@@ -54,7 +52,7 @@ impl Tally {
     }
 }
 
-/// Results of the clients.
+/// Counts of the clients' answers and lost requests.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct LoadReport {
     /// Number of responses of each kind: status, a space, and the body.
@@ -66,7 +64,6 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
-    /// Returns the number of responses.
     pub fn answered(&self) -> u64 {
         self.answers.values().sum()
     }

@@ -41,7 +41,7 @@ pub fn grown_bytes(process: u32, MemoryBefore(before): MemoryBefore) -> u64 {
 struct Kibibytes {
     now: u64,
     peak: u64,
-    /// Mapped pages of files.
+    /// Mapped pages of files in KiB.
     files: u64,
 }
 

@@ -1,4 +1,4 @@
-//! HTTP/1 message with its own parser, so that tests do not read responses with the code under
+//! HTTP/1 message with a separate parser, so that tests do not read responses with the code under
 //! test.
 //!
 //! The parser is strict where tests need it: chunked framing must be exact, and lines must end in
@@ -16,7 +16,7 @@ pub struct Message {
     pub start_line: String,
     /// Names and values of the header fields as sent.
     pub fields: Vec<(String, String)>,
-    /// Body without chunked framing.
+    /// Body, with chunked framing removed.
     pub body: Vec<u8>,
     /// Names and values of the trailer fields.
     pub trailers: Vec<(String, String)>,
@@ -137,7 +137,6 @@ impl Message {
         same.map(|(_, value)| value.as_str()).collect()
     }
 
-    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }

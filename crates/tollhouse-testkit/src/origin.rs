@@ -1,7 +1,7 @@
 //! Origin server that follows a script and records the requests it receives.
 //!
-//! The script runs once per connection, on a separate thread. Ready-made scripts answer every
-//! request the same way; `connection` has the HTTP functions for scripts.
+//! The script runs once per connection, on a separate thread. Ready-made scripts answer all
+//! requests alike; `connection` has the HTTP functions for scripts.
 
 mod connection;
 
@@ -131,7 +131,7 @@ impl Origin {
         requests.clone()
     }
 
-    /// Forgets all requests so far.
+    /// Clears the record of received requests.
     pub fn forget(&self) {
         lock(&self.shared.requests).clear();
     }

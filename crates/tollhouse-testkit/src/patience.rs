@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Longest wait for anything. It ends hangs and is not a measure: on a machine that compiles at the
+/// Maximum wait for anything. It ends hangs and is not a measure: on a machine that compiles at the
 /// same time, steps that normally take one second have taken more than eight.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 

@@ -137,7 +137,7 @@ impl ReservedPort {
         self.number
     }
 
-    /// Returns its address on loopback.
+    /// Returns the loopback address with this port.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.number))
     }

@@ -115,11 +115,11 @@ fn built_peers() -> Option<PathBuf> {
     })
 }
 
-/// Outcome of a program.
+/// Exit status and output of a program that has ended.
 #[derive(Debug)]
 pub struct Ran {
     pub status: ExitStatus,
-    /// Output of both streams.
+    /// Output of the program on both streams.
     pub text: String,
 }
 

@@ -8,14 +8,13 @@ use crate::patience::wait_for;
 use crate::ports::ReservedPort;
 use crate::program;
 
-/// Running Redis server.
+/// Redis server that a test has started.
 #[derive(Debug)]
 pub struct RedisServer {
-    /// Port on 127.0.0.1.
+    /// Port on which the server listens, on 127.0.0.1.
     pub port: u16,
     _reserved: ReservedPort,
     child: Child,
-    /// Working directory of the server.
     folder: tempfile::TempDir,
 }
 

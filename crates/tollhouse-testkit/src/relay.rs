@@ -20,7 +20,7 @@ pub struct Network(Arc<Mutex<Links>>);
 struct Links {
     /// Indices of members by their ids in etcd.
     members: BTreeMap<String, usize>,
-    /// Member that is disconnected.
+    /// Index of the member that is cut off, if any.
     cut: Option<usize>,
     open: Vec<Link>,
 }
@@ -77,7 +77,7 @@ impl Network {
         }
     }
 
-    /// Reconnects all members.
+    /// Ends a partition: all members can reach each other again.
     pub fn heal(&self) {
         self.lock().cut = None;
     }

@@ -5,17 +5,17 @@
 /// Extension in which a certificate names its responder (RFC 5280 §4.2.2.1).
 pub const AUTHORITY_INFORMATION_ACCESS: [u64; 9] = [1, 3, 6, 1, 5, 5, 7, 1, 1];
 
-/// `id-ad-ocsp`
+/// Encoded object identifier `id-ad-ocsp`.
 const AD_OCSP: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x30, 0x01];
 
-/// `id-pkix-ocsp-basic`
+/// Encoded object identifier `id-pkix-ocsp-basic`.
 const BASIC_ANSWER: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x30, 0x01, 0x01];
 
-/// Complete algorithm identifier of `ecdsa-with-SHA256`.
+/// Encoded algorithm identifier `ecdsa-with-SHA256`.
 const ECDSA_SHA256: &[u8] =
     &[0x30, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
 
-/// Encodes a DER element.
+/// Encodes a DER element of less than 64 KiB.
 pub fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = u16::try_from(content.len()).expect("shorter than 64 KiB");
     let [high, low] = length.to_be_bytes();
@@ -33,21 +33,18 @@ pub fn responder_at(uri: &str) -> Vec<u8> {
     der(0x30, &der(0x30, &[der(0x06, AD_OCSP), location].concat()))
 }
 
-/// Status of a certificate.
+/// Certificate status that the responder reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Says {
-    /// The certificate is not revoked.
     Good,
-    /// The certificate is revoked.
     Revoked,
     /// The responder does not know the certificate.
     Unknown,
 }
 
-/// Response before it is signed.
+/// Content of an OCSP response before it is signed.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// Status of the certificate.
     pub says: Says,
     /// Start of validity, in seconds since 1970.
     pub since_unix_s: i64,
@@ -104,7 +101,7 @@ fn content(element: &[u8]) -> &[u8] {
     }
 }
 
-/// Encodes a `GeneralizedTime`.
+/// Encodes a time as an ASN.1 `GeneralizedTime`.
 fn time(unix_s: i64) -> Vec<u8> {
     let (days, second) = (unix_s.div_euclid(86_400), unix_s.rem_euclid(86_400));
     // Counts years from March, so that a leap day is the last day of its year.

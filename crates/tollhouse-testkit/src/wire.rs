@@ -7,7 +7,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use crate::patience::DEADLINE;
 
-/// Bytes requested by one read.
+/// Number of bytes requested by one read.
 const READ_BYTES: usize = 64 * 1024;
 
 /// Socket with the bytes that were read but not consumed.
@@ -28,7 +28,7 @@ impl Wire {
         Self::without_options(stream)
     }
 
-    /// The same for a socket that is not one of TCP, whose options it does not know.
+    /// Wraps a socket other than TCP, without setting options of TCP.
     ///
     /// # Errors
     /// As [`Self::new`].

@@ -14,26 +14,26 @@ use prost_reflect::{
 /// Form of integers that do not fit into 32 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Int64Form {
-    /// As a number: `4294967296`.
+    /// 64-bit integers as JSON numbers: `4294967296`.
     #[default]
     Number,
-    /// As a decimal text: `"#4294967296"`.
+    /// 64-bit integers as decimal texts: `"#4294967296"`.
     Text,
-    /// As a hexadecimal text: `"#0x100000000"`.
+    /// 64-bit integers as hexadecimal texts: `"#0x100000000"`.
     Hexadecimal,
 }
 
-/// Form of enum values.
+/// Form of enum values in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EnumForm {
-    /// The name, or the number of a value without a name.
+    /// Name of the enum value, or its number if the definition has no name for it.
     #[default]
     Name,
-    /// The number.
+    /// Number of the enum value.
     Number,
 }
 
-/// Treatment of absent fields.
+/// Rule for fields that the message does not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Defaults {
     /// Writes fields of proto3 that are indistinguishable from their default.
@@ -41,7 +41,6 @@ pub enum Defaults {
     Auto,
     /// Additionally writes scalars of proto2 with their declared default.
     All,
-    /// Writes no absent fields.
     Nothing,
 }
 
@@ -59,14 +58,10 @@ pub enum WriteError {
     NoRoom,
 }
 
-/// Options for writing messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JsonForm {
-    /// Form of 64-bit integers.
     pub int64: Int64Form,
-    /// Form of enum values.
     pub enums: EnumForm,
-    /// Treatment of absent fields.
     pub defaults: Defaults,
 }
 
@@ -202,7 +197,7 @@ impl JsonForm {
     }
 }
 
-/// Output with its limit.
+/// JSON text that is written, with the length up to which it may grow.
 struct Text<'o> {
     bytes: &'o mut Vec<u8>,
     /// Length up to which `may_grow` need not be called again.

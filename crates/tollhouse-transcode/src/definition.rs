@@ -35,18 +35,14 @@ pub enum DefinitionError {
     Set(String),
 }
 
-/// A method of a service.
+/// Method of a gRPC service, with its message types.
 #[derive(Debug, Clone)]
 pub struct Method {
-    /// Path of calls: `/package.Service/Method`.
+    /// Path of the method's requests: `/package.Service/Method`.
     pub path: String,
-    /// Type of the request.
     pub input: MessageDescriptor,
-    /// Type of the response.
     pub output: MessageDescriptor,
-    /// Whether the client streams messages.
     pub streams_in: bool,
-    /// Whether the server streams messages.
     pub streams_out: bool,
 }
 
@@ -55,7 +51,7 @@ impl Definition {
     /// protobuf, or a `FileDescriptorSet` in base64.
     ///
     /// # Errors
-    /// If `content` is neither of them.
+    /// If `content` is neither.
     pub fn compile(content: &str) -> Result<Self, DefinitionError> {
         let error = match compile_text(content) {
             Ok(pool) => return Ok(Self { pool }),
@@ -87,7 +83,7 @@ impl Definition {
     }
 }
 
-/// Resolver for the single text.
+/// Resolver that knows only the text being compiled, besides the well-known files.
 struct Content(String);
 
 impl FileResolver for Content {

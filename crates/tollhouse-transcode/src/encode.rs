@@ -35,7 +35,7 @@ const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIEN
 pub struct EncodeError {
     /// Path of the field, such as `user.tags`; empty for the message itself.
     path: String,
-    /// Description of the problem.
+    /// Description of the problem, for the client.
     reason: String,
 }
 
@@ -285,7 +285,6 @@ fn integer(value: &Scalar<'_>) -> Result<i128, EncodeError> {
     float.map(|float| float as i128).ok_or_else(|| value.refused("an integer"))
 }
 
-/// Parses digits without a sign.
 fn i64_digits(digits: &str, radix: u32) -> Option<i128> {
     let are_digits = digits.chars().all(|digit| digit.is_digit(radix));
     u64::from_str_radix(digits, radix).ok().filter(|_| are_digits).map(i128::from)

@@ -7,7 +7,6 @@ use tollhouse_model::Id;
 
 use crate::definition::Definition;
 
-/// Definitions by ID.
 #[derive(Debug, Default)]
 pub struct Protos {
     by_id: BTreeMap<Id, Arc<Definition>>,
@@ -19,12 +18,11 @@ impl Protos {
         self.by_id.get(id)
     }
 
-    /// Adds a definition, replacing one with the same ID.
+    /// Adds a definition, replacing an existing one with this ID.
     pub fn insert(&mut self, id: Id, definition: Definition) {
         self.by_id.insert(id, Arc::new(definition));
     }
 
-    /// Removes a definition.
     pub fn remove(&mut self, id: &Id) {
         self.by_id.remove(id);
     }

@@ -10,15 +10,15 @@ use crate::definition::Definition;
 /// Maximum length of a status as JSON, because the status itself arrived in a header.
 const JSON_BYTES_MAX: usize = 1 << 20;
 
-/// A status with its details.
+/// gRPC status with its details (`google.rpc.Status`).
 #[derive(Clone, PartialEq, Message)]
 pub struct Status {
     #[prost(int32, tag = "1")]
     pub code: i32,
-    /// Description for people.
+    /// Description of the error for people.
     #[prost(string, tag = "2")]
     pub message: String,
-    /// Further messages, of any type.
+    /// Further messages about the error, of any type.
     #[prost(message, repeated, tag = "3")]
     pub details: Vec<StatusDetail>,
 }
@@ -26,7 +26,7 @@ pub struct Status {
 /// A message with its type: `google.protobuf.Any`.
 #[derive(Clone, PartialEq, Message)]
 pub struct StatusDetail {
-    /// URL that names the type.
+    /// URL that names the message type.
     #[prost(string, tag = "1")]
     pub type_url: String,
     #[prost(bytes = "bytes", tag = "2")]

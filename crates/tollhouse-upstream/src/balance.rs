@@ -23,7 +23,7 @@ pub(crate) struct Member {
     pub(crate) weight: u32,
 }
 
-/// Inputs of a policy.
+/// Request, nodes, and already tried nodes, from which a policy picks.
 pub(crate) struct Choice<'a> {
     pub(crate) request: &'a PickRequest<'a>,
     pub(crate) tried: &'a Tried,
@@ -38,7 +38,8 @@ pub(crate) trait PolicyTable: Sized {
     /// Builds a table over these members of `nodes`.
     fn new(members: &[Member], nodes: &[Node]) -> Self;
 
-    /// The same table for fewer members. State that must continue, such as a cursor, is shared.
+    /// Returns a table of fewer members. State that must continue, such as a cursor, is shared with
+    /// this table.
     fn narrowed(&self, members: &[Member], nodes: &[Node]) -> Self {
         Self::new(members, nodes)
     }
@@ -77,7 +78,7 @@ macro_rules! tables {
                 }
             }
 
-            /// The same table for fewer members; cursors and rings are shared.
+            /// Returns a table of fewer members; cursors and rings are shared with this table.
             pub(crate) fn narrowed(&self, members: &[Member], nodes: &[Node]) -> Self {
                 match self {
                     $(Self::$policy(table) => Self::$policy(table.narrowed(members, nodes)),)+

@@ -14,7 +14,7 @@ pub struct UpstreamChange {
 }
 
 impl UpstreamChange {
-    /// A change to this state.
+    /// Publication of a new or changed upstream.
     pub fn to(state: &Arc<UpstreamState>) -> Self {
         Self { key: state.key().to_owned(), state: Some(Arc::clone(state)) }
     }

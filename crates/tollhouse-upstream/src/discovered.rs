@@ -191,7 +191,6 @@ fn node_of(record: &Record, port: u16) -> Node {
     }
 }
 
-/// Splits `name` or `name:port`.
 fn split_service_name(service_name: &str) -> (&str, Option<u16>) {
     match service_name.rsplit_once(':') {
         Some((name, port)) => match port.parse() {

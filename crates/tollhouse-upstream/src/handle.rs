@@ -9,24 +9,23 @@ use crate::node_set::NodeSet;
 use crate::pick::{Outcome, Pick, PickRequest, Picked, Tried};
 use crate::state::UpstreamState;
 
-/// A state and, if it consists of a single unchecked node with a literal address, that node. Most
-/// upstreams are of this kind; with ten thousand of them, every additional cache line that a
-/// request reads is a cache miss.
+/// State of an upstream. If the upstream consists of a single unchecked node with a literal
+/// address, the handle also contains that node. Most upstreams are of this kind; with ten thousand
+/// of them, every additional cache line that a request reads is a cache miss.
 #[derive(Debug, Clone)]
 pub struct UpstreamHandle {
     state: Arc<UpstreamState>,
-    only: Option<Only>,
+    only: Option<SingleNode>,
 }
 
 /// The node of a set with a single node.
 #[derive(Debug, Clone)]
-pub(crate) struct Only {
+pub(crate) struct SingleNode {
     pub(crate) set: Arc<NodeSet>,
     pub(crate) address: Endpoint,
 }
 
 impl UpstreamHandle {
-    /// Creates a handle of `state`.
     pub fn new(state: Arc<UpstreamState>) -> Self {
         let only = state.unchecked_only();
         Self { state, only }
@@ -36,7 +35,7 @@ impl UpstreamHandle {
         &self.state
     }
 
-    /// See [`UpstreamState::pick`].
+    /// Picks a node as [`UpstreamState::pick`] does.
     #[inline]
     pub fn pick(&self, request: &PickRequest<'_>, tried: &Tried) -> Pick<'_> {
         match &self.only {
@@ -53,7 +52,6 @@ impl UpstreamHandle {
         }
     }
 
-    /// See [`UpstreamState::node_count`].
     #[inline]
     pub fn node_count(&self) -> usize {
         if self.only.is_some() { 1 } else { self.state.node_count() }

@@ -48,7 +48,7 @@ enum Address {
 
 /// Address of a node for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Located {
+pub(crate) enum NodeAddress {
     At(Endpoint),
     /// The first look-up of its name has not ended.
     Pending,
@@ -68,11 +68,18 @@ impl Node {
         Self { conf, address, authorities, vitals }
     }
 
-    /// Host in the form of a `Host` field, with or without the port; `None` if the host is
-    /// ambiguous.
+    /// Host in the form of a `Host` field, without the port; `None` if the host is ambiguous.
     #[inline]
-    pub fn authority(&self, with_port: bool) -> Option<Authority<'_>> {
-        self.authorities[usize::from(with_port)].as_ref().map(OwnedAuthority::borrowed)
+    pub fn authority(&self) -> Option<Authority<'_>> {
+        let [authority, _] = &self.authorities;
+        authority.as_ref().map(OwnedAuthority::borrowed)
+    }
+
+    /// Host and port in the form of a `Host` field; `None` if the host is ambiguous.
+    #[inline]
+    pub fn authority_with_port(&self) -> Option<Authority<'_>> {
+        let [_, authority] = &self.authorities;
+        authority.as_ref().map(OwnedAuthority::borrowed)
     }
 
     /// Host as configured: a name or an address.
@@ -88,8 +95,8 @@ impl Node {
     /// Returns the first address; `None` while the host name has no known address.
     pub fn address(&self) -> Option<Endpoint> {
         match self.locate(crate::balance::FIRST) {
-            Located::At(address) => Some(address),
-            Located::Pending | Located::Failed => None,
+            NodeAddress::At(address) => Some(address),
+            NodeAddress::Pending | NodeAddress::Failed => None,
         }
     }
 
@@ -151,27 +158,27 @@ impl Node {
     }
 
     /// Address of the node, chosen by `random` if the name has several.
-    pub(crate) fn locate(&self, random: u64) -> Located {
+    pub(crate) fn locate(&self, random: u64) -> NodeAddress {
         let name = match &self.address {
-            Address::Literal(address) => return Located::At(*address),
+            Address::Literal(address) => return NodeAddress::At(*address),
             Address::Named(name) => name,
         };
         match &**name.resolution() {
-            Resolution::Pending => Located::Pending,
-            Resolution::Failed => Located::Failed,
+            Resolution::Pending => NodeAddress::Pending,
+            Resolution::Failed => NodeAddress::Failed,
             Resolution::Known(records) => {
                 match records.get(crate::balance::below(random, records.len())) {
                     Some(record) => {
-                        Located::At(SocketAddr::new(record.address, self.conf.port).into())
+                        NodeAddress::At(SocketAddr::new(record.address, self.conf.port).into())
                     }
-                    None => Located::Failed,
+                    None => NodeAddress::Failed,
                 }
             }
         }
     }
 }
 
-/// A node's host as it stands in a `Host` field, without its port and with it.
+/// Host of a node in the form of a `Host` field, without and with its port.
 fn authorities(conf: &upstream::Node) -> [Option<OwnedAuthority>; 2] {
     let parse = |text: String| OwnedAuthority::parse(text.into_bytes());
     if conf.socket.is_some() {

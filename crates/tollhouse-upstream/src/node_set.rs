@@ -19,7 +19,7 @@ use tollhouse_stdx::Endpoint;
 use crate::balance::{self, Choice, Member, Needs, Table};
 use crate::health::cell::Shift;
 use crate::health::state::Signal;
-use crate::node::{Located, Node, Vitals};
+use crate::node::{Node, NodeAddress, Vitals};
 use crate::pick::{NodeIndex, Pick, PickRequest, Picked, SetRef, Tried, WhenUnresolved};
 use crate::ramp::{self, Arrival};
 
@@ -42,7 +42,7 @@ pub(crate) struct NodeSet {
     revision: u64,
     /// Groups of the nodes that may ever be picked, highest priority first.
     groups: Box<[Group]>,
-    serving: ArcSwap<Serving>,
+    serving: ArcSwap<ServingTables>,
     /// Held while `serving` is rebuilt.
     rebuild: Mutex<()>,
     /// Set while there may be new nodes whose ramps have not been started.
@@ -51,7 +51,7 @@ pub(crate) struct NodeSet {
     flips: Arc<AtomicU64>,
 }
 
-/// Members of one priority.
+/// Members with equal priority.
 #[derive(Debug)]
 struct Group {
     members: Box<[Member]>,
@@ -60,7 +60,7 @@ struct Group {
 
 /// Tables of the groups, over their serving members.
 #[derive(Debug)]
-struct Serving {
+struct ServingTables {
     /// Count of flips for which the tables were built.
     flips: u64,
     /// Whether all nodes serve because none is healthy.
@@ -103,7 +103,7 @@ impl NodeSet {
             nodes,
             revision: REVISIONS.fetch_add(1, Ordering::Relaxed),
             groups,
-            serving: ArcSwap::from_pointee(Serving {
+            serving: ArcSwap::from_pointee(ServingTables {
                 flips: 0,
                 for_want_of_healthy: false,
                 tables,
@@ -154,14 +154,14 @@ impl NodeSet {
         hold: impl FnOnce() -> SetRef<'a>,
     ) -> Pick<'a> {
         match self.choose(request, tried.within(self.revision)) {
-            Chosen::Node(index, address) => Pick::Node(Picked::new(hold(), index, address)),
-            Chosen::NoNodes => Pick::NoNodes,
-            Chosen::AllTried => Pick::AllTried,
-            Chosen::Unresolved => Pick::Unresolved,
+            OwnedPick::Node(index, address) => Pick::Node(Picked::new(hold(), index, address)),
+            OwnedPick::NoNodes => Pick::NoNodes,
+            OwnedPick::AllTried => Pick::AllTried,
+            OwnedPick::Unresolved => Pick::Unresolved,
         }
     }
 
-    fn choose(&self, request: &PickRequest<'_>, tried: &Tried) -> Chosen {
+    fn choose(&self, request: &PickRequest<'_>, tried: &Tried) -> OwnedPick {
         // With a single node, neither health nor earlier attempts matter.
         let only = self.nodes.len() == 1;
         let before = if only { &Tried::new() } else { tried };
@@ -169,17 +169,17 @@ impl NodeSet {
         let mut passed: Option<Tried> = None;
         while let Some(index) = self.choose_index(request, passed.as_ref().unwrap_or(before)) {
             match self.nodes[index as usize].locate(request.random) {
-                Located::At(address) => return Chosen::Node(NodeIndex(index), address),
-                Located::Pending if request.when_unresolved == WhenUnresolved::Wait => {
-                    return Chosen::Unresolved;
+                NodeAddress::At(address) => return OwnedPick::Node(NodeIndex(index), address),
+                NodeAddress::Pending if request.when_unresolved == WhenUnresolved::Wait => {
+                    return OwnedPick::Unresolved;
                 }
-                Located::Pending | Located::Failed => {
+                NodeAddress::Pending | NodeAddress::Failed => {
                     let passed = passed.get_or_insert_with(|| before.clone());
                     passed.insert_index(self.revision, NodeIndex(index));
                 }
             }
         }
-        if before.is_empty() { Chosen::NoNodes } else { Chosen::AllTried }
+        if before.is_empty() { OwnedPick::NoNodes } else { OwnedPick::AllTried }
     }
 
     fn choose_index(&self, request: &PickRequest<'_>, tried: &Tried) -> Option<u32> {
@@ -207,8 +207,7 @@ impl NodeSet {
         self.refresh();
     }
 
-    /// Updates the ages of remaining nodes, because a node may have been replaced under the same
-    /// address.
+    /// Updates the ages of remaining nodes, because a node may have been replaced at its address.
     pub(crate) fn retell(&self, ages: &[Option<Duration>]) {
         let Some(warm_up) = &self.recipe.warm_up else { return };
         let share = |node: &Node| node.vitals().ramp.share();
@@ -262,7 +261,7 @@ impl NodeSet {
             if none_serves { Arc::clone(&group.all) } else { group.table(&members, &self.nodes) }
         };
         let tables = self.groups.iter().zip(members).map(table).collect();
-        self.serving.store(Arc::new(Serving { flips, for_want_of_healthy, tables }));
+        self.serving.store(Arc::new(ServingTables { flips, for_want_of_healthy, tables }));
     }
 
     fn serves(&self, member: &Member) -> bool {
@@ -276,7 +275,7 @@ impl NodeSet {
     }
 }
 
-/// Vitals by host and port.
+/// Vitals (health and load) by host and port.
 type VitalsByName<'a> = HashMap<(&'a str, u16), &'a Arc<Vitals>>;
 
 /// Starts the ramp of every node according to how it was added.
@@ -300,7 +299,7 @@ fn arrive(
 }
 
 /// A [`Pick`] without a reference to the set.
-enum Chosen {
+enum OwnedPick {
     Node(NodeIndex, Endpoint),
     NoNodes,
     AllTried,

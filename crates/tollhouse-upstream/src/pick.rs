@@ -17,12 +17,12 @@ use crate::node_set::NodeSet;
 /// only for requests that are retried.
 const TRIED_WORDS_INLINE: usize = 2;
 
-/// Inputs of a pick.
+/// Facts about a request from which a node is picked.
 #[derive(Debug, Clone, Copy)]
 pub struct PickRequest<'a> {
     /// Bytes for consistent hashing; other policies ignore it.
     pub hash_key: Option<&'a [u8]>,
-    /// A new random number.
+    /// Fresh random number for random policies.
     pub random: u64,
     /// Current time in milliseconds, of any monotonic clock that all cores share.
     pub now_ms: u64,
@@ -39,7 +39,7 @@ pub enum WhenUnresolved {
     Skip,
 }
 
-/// Result of a pick.
+/// Picked node, or the reason why no node is available.
 #[derive(Debug)]
 pub enum Pick<'a> {
     Node(Picked<'a>),
@@ -115,7 +115,6 @@ impl<'a> Picked<'a> {
         self.needs
     }
 
-    /// Address to connect to.
     #[inline]
     pub fn address(&self) -> Endpoint {
         self.address
@@ -149,9 +148,7 @@ impl Drop for Picked<'_> {
 /// Outcome of an attempt, for passive checks and the moving average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The node responded.
     Answered {
-        /// Status of the response.
         status: u16,
         /// Time from the start of the attempt, connecting included, to the response head.
         response_time: Duration,
@@ -171,12 +168,10 @@ pub struct Tried {
 }
 
 impl Tried {
-    /// Creates an empty set.
     pub const fn new() -> Self {
         Self { revision: 0, words: SmallVec::new_const() }
     }
 
-    /// Marks a node as tried.
     pub fn insert(&mut self, picked: &Picked<'_>) {
         self.insert_index(picked.set().revision(), picked.index());
     }

@@ -25,20 +25,20 @@ const REBIRTH: Duration = Duration::from_secs(2);
 pub(crate) struct Ramp {
     /// Share in parts of [`WHOLE`]; read by all cores when tables are built.
     share: AtomicU32,
-    past: Mutex<Past>,
+    past: Mutex<NodeHistory>,
 }
 
-/// History of a node.
+/// Start of a node's service and age of its address, from which its slow start is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Past {
-    begun: Begun,
+struct NodeHistory {
+    begun: ServiceStart,
     /// Start time of the node as last reported.
     born: Option<Instant>,
 }
 
-/// Start of a node's service.
+/// Time at which a node began to receive requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Begun {
+enum ServiceStart {
     /// Long ago: the node has its full weight.
     LongSince,
     /// Just added; the ramp starts with the next step.
@@ -53,7 +53,7 @@ pub(crate) enum Arrival {
     First,
     /// Added after other nodes were in service.
     Later,
-    /// Present before the change.
+    /// The node existed before the change.
     Stays,
 }
 
@@ -61,7 +61,7 @@ impl Default for Ramp {
     fn default() -> Self {
         Self {
             share: AtomicU32::new(WHOLE),
-            past: Mutex::new(Past { begun: Begun::LongSince, born: None }),
+            past: Mutex::new(NodeHistory { begun: ServiceStart::LongSince, born: None }),
         }
     }
 }
@@ -74,16 +74,16 @@ impl Ramp {
         let mut past = self.past();
         let begun = match arrival {
             // A node added to others counts as new, regardless of its age.
-            Arrival::Later => Begun::Now,
+            Arrival::Later => ServiceStart::Now,
             Arrival::First => begun_at(born, warm_up),
             Arrival::Stays if is_reborn(past.born, born) => begun_at(born, warm_up),
             Arrival::Stays => return,
         };
-        *past = Past { begun, born };
+        *past = NodeHistory { begun, born };
         let served = match begun {
-            Begun::LongSince => warm_up.window,
-            Begun::Now => Duration::ZERO,
-            Begun::At(start) => start.elapsed(),
+            ServiceStart::LongSince => warm_up.window,
+            ServiceStart::Now => Duration::ZERO,
+            ServiceStart::At(start) => start.elapsed(),
         };
         self.set_share(share_after(served, warm_up));
     }
@@ -92,13 +92,13 @@ impl Ramp {
     pub(crate) fn step(&self, warm_up: &WarmUp, now: Instant, uptime: Duration) -> Step {
         let mut past = self.past();
         let start = match past.begun {
-            Begun::LongSince => return Step { rose: false, warms: false },
-            Begun::Now => now,
-            Begun::At(start) => start,
+            ServiceStart::LongSince => return Step { rose: false, warms: false },
+            ServiceStart::Now => now,
+            ServiceStart::At(start) => start,
         };
         let served = now.saturating_duration_since(start);
         let is_done = served >= warm_up.window || uptime < warm_up.startup_grace;
-        past.begun = if is_done { Begun::LongSince } else { Begun::At(start) };
+        past.begun = if is_done { ServiceStart::LongSince } else { ServiceStart::At(start) };
         let share = if is_done { WHOLE } else { share_after(served, warm_up) };
         Step { rose: self.set_share(share), warms: !is_done }
     }
@@ -113,7 +113,7 @@ impl Ramp {
         self.share.swap(share, Ordering::AcqRel) != share
     }
 
-    fn past(&self) -> MutexGuard<'_, Past> {
+    fn past(&self) -> MutexGuard<'_, NodeHistory> {
         // Written in single statements, so a poisoned lock is usable.
         self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,16 +121,17 @@ impl Ramp {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// Whether the share changed.
+    /// Whether the share of a node changed.
     pub(crate) rose: bool,
-    /// Whether further steps follow.
+    /// Whether a node is still in slow start, so that further steps follow.
     pub(crate) warms: bool,
 }
 
 /// Factor for all weights of a group during slow start, so that a weight of 1 can be reduced.
 pub(crate) const PARTS: u32 = 100;
 
-/// `weight` times `parts`, reduced to `share`; only a weight of 0 yields 0.
+/// Weight of a node in slow start: `weight` times `parts`, scaled by `share` (a fraction of
+/// `WHOLE`). Only a weight of 0 yields 0.
 pub(crate) fn weighed(weight: u32, share: u32, parts: u32) -> u32 {
     let scaled = u128::from(weight) * u128::from(parts) * u128::from(share);
     let rounded = (scaled + u128::from(WHOLE / 2)) >> WHOLE.trailing_zeros();
@@ -155,10 +156,10 @@ fn share_after(served: Duration, warm_up: &WarmUp) -> u32 {
     (ratio * f64::from(WHOLE)).round() as u32
 }
 
-fn begun_at(born: Option<Instant>, warm_up: &WarmUp) -> Begun {
+fn begun_at(born: Option<Instant>, warm_up: &WarmUp) -> ServiceStart {
     match born {
-        Some(born) if born.elapsed() < warm_up.window => Begun::At(born),
-        _ => Begun::LongSince,
+        Some(born) if born.elapsed() < warm_up.window => ServiceStart::At(born),
+        _ => ServiceStart::LongSince,
     }
 }
 

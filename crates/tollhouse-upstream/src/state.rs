@@ -17,7 +17,7 @@ use tollhouse_net::resolve::{Resolution, Resolver};
 use tollhouse_stdx::Endpoint;
 
 use crate::discovered::{Discovered, PublishedNode, Terms};
-use crate::handle::Only;
+use crate::handle::SingleNode;
 use crate::health::state::Signal;
 use crate::node::Node;
 use crate::node_set::{NodeSet, Recipe};
@@ -53,7 +53,7 @@ enum Members {
 struct Ledger {
     /// Set once a request has picked a node; probing starts only then.
     used: Arc<AtomicBool>,
-    /// Count of health flips.
+    /// Number of changes of a node's health.
     flips: Arc<AtomicU64>,
 }
 
@@ -128,7 +128,6 @@ impl UpstreamState {
         self.checks.as_ref()
     }
 
-    /// Slow-start settings, if configured.
     pub fn warm_up(&self) -> Option<&WarmUp> {
         self.warm_up.as_ref()
     }
@@ -142,10 +141,10 @@ impl UpstreamState {
     }
 
     /// The only node, if it is not checked.
-    pub(crate) fn unchecked_only(&self) -> Option<Only> {
+    pub(crate) fn unchecked_only(&self) -> Option<SingleNode> {
         let address = self.only.filter(|_| self.checks.is_none())?;
         match &self.members {
-            Members::Fixed(set) => Some(Only { set: Arc::clone(set), address }),
+            Members::Fixed(set) => Some(SingleNode { set: Arc::clone(set), address }),
             Members::Discovered(_) => None,
         }
     }
@@ -206,7 +205,7 @@ impl UpstreamState {
     }
 
     /// Records the outcome of an attempt for the average response time and the passive checks.
-    /// `now_ms` uses the same clock as picks.
+    /// `now_ms` is a time of the clock that picks use.
     pub fn report(&self, picked: &Picked<'_>, outcome: Outcome, now_ms: u64) {
         if picked.needs().response_time
             && let Outcome::Answered { response_time, .. } = outcome
@@ -255,8 +254,8 @@ impl UpstreamState {
         tokio::time::timeout(timeout, ready).await.is_ok()
     }
 
-    /// Replaces the nodes of an upstream with nodes of the registry; equal nodes only update their
-    /// ages. Upstreams with listed nodes ignore the call, and DNS publishes its own nodes.
+    /// Replaces the nodes of an upstream with nodes of the registry; unchanged nodes only update
+    /// their ages. Upstreams with listed nodes ignore the call, and DNS publishes nodes separately.
     pub fn publish_nodes(&self, nodes: Vec<PublishedNode>) {
         if let Members::Discovered(discovered) = &self.members {
             discovered.publish(nodes);

@@ -16,7 +16,7 @@ use crate::state::UpstreamState;
 /// Interval between checks of the upstreams with slow start; the shortest interval of a step.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
-/// Upstreams with slow start.
+/// Upstreams with nodes in slow start, and the task that raises their weights.
 #[derive(Debug)]
 pub struct WarmUps {
     started: Instant,

@@ -12,10 +12,10 @@ use flate2::write::GzEncoder;
 /// Limit for the compressed size in bytes: one second on a slow connection.
 const BYTES_MAX: usize = 250_000;
 
-/// File name of the page.
 const PAGE: &str = "index.html";
 
-/// Texts of the most common language; those of other languages have about the same size.
+/// File with the texts of the most common language; those of other languages have about the same
+/// size.
 const WORDS: &str = "en.js";
 
 /// Checks the size of the first load.

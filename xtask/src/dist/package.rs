@@ -1,14 +1,14 @@
-//! The files of a release: a tar archive, a Debian package, the profile, and checksums.
+//! Files of a release: a tar archive, a Debian package, the profile, and checksums.
 //!
-//! All files in both archives have the same time and owner, so that the same binary results in the
-//! same bytes.
+//! All files in both archives have one time and owner, so that equal programs result in equal
+//! bytes.
 
 use crate::shell;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Input of a release.
+/// Files from which a release is packed.
 pub(super) struct Release<'a> {
     pub(super) binary: &'a Path,
     /// Profile that the binary was optimized with.

@@ -74,7 +74,8 @@ const SOURCES: &str = "crates/tollhouse/tests/interop";
 /// The client in Rust, on the stubs that Polaris publishes.
 const RUST_CLIENT: &str = "polaris-specification-client";
 
-/// Builds all of them and returns their folder; those that cannot be built are added to `missing`.
+/// Builds all tools and returns their folder; names of tools that cannot be built are added to
+/// `missing`.
 pub(super) fn prepare(missing: &mut Vec<String>) -> Result<PathBuf> {
     let place = Place { root: shell::target_directory()?.join("test-peers") };
     std::fs::create_dir_all(place.programs())?;
@@ -178,7 +179,7 @@ fn go_manifest(manifest: &str, version: &str) -> Result<String> {
     Ok(format!("{head}require github.com/polarismesh/polaris-go {version}\n"))
 }
 
-/// Installs a tool unless this version of it exists.
+/// Installs a tool unless its current version is installed.
 fn install_go_tool(place: &Place, tool: &GoTool) -> Result<()> {
     let GoTool { name, module, version, reason } = tool;
     let stamp = place.root.join(format!("{name}.version"));

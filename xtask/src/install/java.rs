@@ -83,7 +83,7 @@ const SHORT_LIFE: &str = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx256m";
 /// Maven goal that copies a program's libraries into its folder.
 const COPY_LIBRARIES: &str = "dependency:copy-dependencies";
 
-/// Source folder of the services.
+/// Folder with the sources of the Java services.
 const CLIENT: &str = "crates/tollhouse/tests/interop/shenyu-springmvc";
 
 /// Builds a program unless it is up to date with its source.

@@ -8,13 +8,13 @@ use super::finding::{Finding, Severity};
 use super::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most files in one circle: a noun, its parts, and the file that distributes work among them.
+/// Maximum number of files in one circle: a noun, its parts, and the file that distributes work
+/// among them.
 const CIRCLE_FILES_MAX: usize = 10;
 
 /// Known larger circles, as crate, number of files and reason. An entry may only shrink.
 const KNOWN: &[(&str, usize, &str)] = &[
     ("tollhouse-load", 15, "the rules of honesty, one file each, and the list that runs them"),
-    ("tollhouse-shenyu-gateway", 18, "one plugin: a chain, its actions, and what builds both"),
 ];
 
 /// Path of a module in its crate; empty for the crate's root.
@@ -27,7 +27,7 @@ struct File<'s> {
     named: Vec<Module>,
 }
 
-/// Checks all files at once.
+/// Finds circles of references among the files of each crate.
 pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
     let mut crates: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
     for source in sources {
@@ -124,7 +124,7 @@ fn code_outside_tests(source: &Source) -> String {
     lines.map(|line| line.code.as_str()).collect::<Vec<_>>().join("\n")
 }
 
-/// References in a text.
+/// Modules that a file's code refers to.
 #[derive(Default)]
 struct Uses {
     /// Paths as written, from the first segment to the last.

@@ -2,10 +2,10 @@
 
 use super::finding::{Finding, Severity};
 
-/// Characters of a subject.
+/// Maximum length of a commit subject in characters.
 const SUBJECT_CHARACTERS_MAX: usize = 72;
 
-/// Checks one subject; those that the version control writes for merges and reverts are its own.
+/// Checks one subject, except those that git writes for merges and reverts.
 pub(crate) fn check(subject: &str) -> Vec<Finding> {
     let subject = subject.trim();
     if subject.is_empty() || subject.starts_with("Merge ") || subject.starts_with("Revert ") {

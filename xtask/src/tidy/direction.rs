@@ -42,7 +42,7 @@ const LAYERS: &[&[&str]] = &[
 /// Crates without our prefix that could exist in another project.
 const STANDALONE: &[&str] = &["go-template"];
 
-/// The binary, above every layer.
+/// Name of the crate with the program, above every layer.
 const BINARY: &str = "tollhouse";
 /// Crate that tests share, never part of what ships.
 const TESTKIT: &str = "tollhouse-testkit";

@@ -5,7 +5,7 @@ use std::fmt;
 /// Effect of a finding on a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Severity {
-    /// Must be fixed.
+    /// The finding must be fixed; the check fails.
     Fails,
     /// Beyond a soft limit; should be considered.
     Warns,
@@ -14,7 +14,7 @@ pub(crate) enum Severity {
 /// A finding: its place, the problem, the reason and the remedy.
 #[derive(Debug)]
 pub(crate) struct Finding {
-    /// Path from the workspace root.
+    /// Path of the file from the workspace root.
     pub(crate) path: String,
     /// Line from 1, or 0 if the finding is about the whole file.
     pub(crate) line: usize,

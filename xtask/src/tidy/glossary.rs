@@ -5,7 +5,7 @@ use super::finding::{Finding, Severity};
 use super::source::{Line, Source};
 use super::words::has_word;
 
-/// Heading above the table.
+/// Heading above the table of words in the glossary.
 const HEADING: &str = "## Words that names avoid";
 
 /// Places where a word is forbidden.
@@ -16,11 +16,11 @@ enum Scope {
     Function,
     /// A word in the name of a function or a type outside tests; test names are sentences.
     Item,
-    /// Names and comments.
+    /// Names and comments alike.
     Anywhere,
 }
 
-/// A row of the table.
+/// Row of the glossary's table.
 #[derive(Debug)]
 struct Entry {
     word: String,
@@ -74,7 +74,7 @@ impl Glossary {
     }
 }
 
-/// Words of a line, by scope.
+/// Words of one source line, separated by the places in which the glossary forbids them.
 struct Words {
     /// Name of the function that the line declares, as written.
     function: Option<String>,

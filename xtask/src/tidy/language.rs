@@ -31,18 +31,18 @@ const EXPRESSIONS: &[&str] = &[
     "became of",
 ];
 
-/// Words after "is no" and "are no" that make ordinary English of it.
+/// Words after which "is no" and "are no" are ordinary English.
 const ORDINARY_AFTER_NO: &[&str] =
     &["longer", "more", "such", "other", "need", "way", "point", "guarantee", "reason", "effect"];
 
-/// Kind of an offence.
+/// Place of an offence against the language rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// A doc comment opens with a clause or a pronoun.
     Opening,
     /// A comment holds an expression of the list.
     Comment,
-    /// A string literal holds one.
+    /// A string literal contains a forbidden expression.
     Text,
 }
 
@@ -76,12 +76,12 @@ impl Kind {
     }
 }
 
-/// An offending line.
+/// Line that offends against the language rules.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Offence {
     kind: Kind,
     path: String,
-    /// From 1.
+    /// Number of the line, from 1.
     line: usize,
     what: String,
 }

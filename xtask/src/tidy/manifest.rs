@@ -3,7 +3,7 @@
 
 use super::finding::{Finding, Severity};
 
-/// Checks one member's manifest.
+/// Checks the `Cargo.toml` of one crate.
 pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut section = String::new();

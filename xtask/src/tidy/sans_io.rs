@@ -1,13 +1,14 @@
-//! The registry core without IO: only the keeper and the handle of its crate may use a runtime.
+//! Registry core without IO: only the task that changes the registry (`keeper.rs`) and the handle
+//! of the crate may use an async runtime.
 
 use super::finding::{Finding, Severity};
 use super::source::Source;
 
-/// Folder of the checked crate.
+/// Folder of the crate that is checked.
 const CRATE: &str = "crates/tollhouse-registry/src/";
 
-/// Files that may use a runtime: the future that owns the newest version, and the handle that
-/// communicates with it.
+/// Files that may use the async runtime: the task that owns the newest version of the registry, and
+/// the handle that communicates with this task.
 const WITH_RUNTIME: &[&str] = &["keeper.rs", "registry.rs"];
 
 /// Checks the lines of a file outside tests.

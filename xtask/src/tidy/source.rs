@@ -2,9 +2,8 @@
 //! tests from the rest. This is a simple scanner, not a parser; it only recognizes literals,
 //! comments and braces.
 
-/// A line in three forms.
+/// Line of a file in three forms: whole, only code, only comment.
 pub(crate) struct Line {
-    /// The line as written.
     pub(crate) text: String,
     /// The code, with blanks instead of comments and the contents of literals.
     pub(crate) code: String,
@@ -14,9 +13,9 @@ pub(crate) struct Line {
     pub(crate) in_test: bool,
 }
 
-/// A whole Rust file.
+/// Rust file, split into lines.
 pub(crate) struct Source {
-    /// Path from the workspace root.
+    /// Path of the file from the workspace root.
     pub(crate) path: String,
     pub(crate) lines: Vec<Line>,
 }
@@ -50,7 +49,7 @@ impl Source {
         source
     }
 
-    /// Returns the code as one text, with the same line starts.
+    /// Returns the code as one text, with line starts where the file has them.
     pub(crate) fn code(&self) -> String {
         let lines: Vec<&str> = self.lines.iter().map(|line| line.code.as_str()).collect();
         lines.join("\n")
@@ -150,7 +149,7 @@ enum Class {
     Literal,
 }
 
-/// Returns one class per byte.
+/// Returns the class of each byte: code, comment or text.
 fn classify(text: &str) -> Vec<Class> {
     let bytes = text.as_bytes();
     let mut classes = vec![Class::Code; bytes.len() + 1];
@@ -212,8 +211,8 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Checks whether `r"`, `r#"`, or the same after `b` or `c` starts here, and not an identifier that
-/// ends in r.
+/// Checks whether a raw string starts here (`r"`, `r#"`, also after `b` or `c`), and not an
+/// identifier that ends in r.
 fn starts_raw_string(bytes: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).map(|i| bytes[i]);
     let is_prefix = matches!(before, Some(b'b' | b'c'));

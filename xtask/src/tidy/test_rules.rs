@@ -3,7 +3,7 @@
 use super::finding::{Finding, Severity};
 use super::source::Source;
 
-/// Ways to pause a tokio clock; with one of them in the file, a sleep costs no time.
+/// Calls that pause a tokio clock; in a file with such a call, a sleep costs no time.
 const PAUSES: &[&str] = &["start_paused", "time::pause()", "virtual_clock", "VirtualClock"];
 
 /// Checks the test lines of a file.

@@ -35,7 +35,7 @@ pub(crate) struct File {
     pub(crate) text: String,
 }
 
-/// The whole tree.
+/// Files of the repository.
 pub(crate) struct Tree {
     pub(crate) files: Vec<File>,
     /// Every file and folder, for the checks of references.
@@ -45,7 +45,6 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Reads the tree below `root`.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let mut tree = Self { files: Vec::new(), paths: BTreeSet::new(), endings: BTreeSet::new() };
         tree.read_folder(root, "")?;

@@ -7,9 +7,7 @@ use super::source::{Line, Source};
 /// Places where a word is forbidden.
 #[derive(Clone, Copy)]
 enum Place {
-    /// Code, including tests.
     Code,
-    /// Code outside tests.
     ProductCode,
     Comment,
 }
@@ -78,7 +76,6 @@ const FORBIDDEN: &[Forbidden] = &[
     },
 ];
 
-/// Searches for every forbidden word.
 pub(crate) fn check(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in source.lines.iter().enumerate() {

@@ -136,7 +136,7 @@ pub(super) fn html_date<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> 
     Ok(Value::text(out))
 }
 
-/// `dateModify "-1h30m" TIME`.
+/// Adds a duration to a time: `dateModify "-1h30m" TIME`.
 pub(super) fn date_modify<'v>(context: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let text = values[0].to_text();
     let (is_back, distance) = match text.strip_prefix(['-', '+']) {

@@ -92,7 +92,8 @@ pub(super) fn coalesce<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<
     Ok(values.iter().find(|value| value.is_true()).cloned().unwrap_or(Value::Nil))
 }
 
-/// `ternary "yes" "no" CONDITION`.
+/// Returns the first value if the condition holds, otherwise the second: `ternary "yes" "no"
+/// CONDITION`.
 pub(super) fn ternary<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     Ok(values[usize::from(!values[2].is_true())].clone())
 }

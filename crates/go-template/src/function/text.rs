@@ -164,7 +164,7 @@ pub(super) fn substr<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v
     made(text.chars().take(to).skip(from).collect::<String>())
 }
 
-/// `replace OLD NEW TEXT`.
+/// Replaces all occurrences of a text: `replace OLD NEW TEXT`.
 pub(super) fn replace<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let (old, new, text) = (values[0].to_text(), values[1].to_text(), values[2].to_text());
     let growth = text.matches(&*old).count().saturating_mul(new.len());
@@ -237,7 +237,7 @@ pub(super) fn join<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> 
     made(out)
 }
 
-/// `splitList SEPARATOR TEXT`.
+/// Splits a text into a list: `splitList SEPARATOR TEXT`.
 pub(super) fn split_list<'v>(_: &mut Context<'_>, values: &[Value<'v>]) -> Answer<'v> {
     let (separator, text) = (values[0].to_text(), values[1].to_text());
     if separator.is_empty() {

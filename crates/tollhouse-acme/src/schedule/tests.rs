@@ -14,10 +14,20 @@ fn facts() -> Facts {
 fn renewal_by_life_begins_just_before_two_thirds_of_it() {
     for seed in 0..100 {
         let (mut record, facts) = (CertificateRecord::default(), facts());
-        plan_by_life(&mut record, &facts, None, (NOW_S, &mut Random::seeded(seed)));
+        plan_by_life(
+            &mut record,
+            &facts,
+            NoWindow { wait: None, now_s: NOW_S },
+            &mut Random::seeded(seed),
+        );
         let at_s = due(&record, Some(&facts)).order_at_s;
         assert!((NOW_S + LIFE_S * 19 / 30..=NOW_S + LIFE_S * 2 / 3).contains(&at_s), "{at_s}");
-        plan_by_life(&mut record, &facts, None, (NOW_S + 5, &mut Random::seeded(seed + 1)));
+        plan_by_life(
+            &mut record,
+            &facts,
+            NoWindow { wait: None, now_s: NOW_S + 5 },
+            &mut Random::seeded(seed + 1),
+        );
         assert_eq!(due(&record, Some(&facts)).order_at_s, at_s, "a plan that stands is kept");
     }
 }
@@ -53,7 +63,7 @@ fn whatever_a_window_says_the_last_twentieth_of_the_life_is_not_waited_for() {
 #[test]
 fn a_plan_is_for_one_certificate() {
     let (mut record, old) = (CertificateRecord::default(), facts());
-    plan_by_life(&mut record, &old, None, (NOW_S, &mut Random::seeded(1)));
+    plan_by_life(&mut record, &old, NoWindow { wait: None, now_s: NOW_S }, &mut Random::seeded(1));
     let new = Facts { not_after_s: old.not_after_s + DAY_S, ..facts() };
     let due = due(&record, Some(&new));
     assert_eq!(due.ask_at_s, Some(0), "what is not planned is asked about at once");
@@ -67,7 +77,7 @@ fn waits_grow_and_are_never_shorter_than_what_the_authority_asks() {
     let mut waits_s = Vec::new();
     for _ in 0..10 {
         let failure = Failure::new(Code::OrderRefused, "no");
-        note_failure(&mut record, &failure, (NOW_S, &mut random));
+        note_failure(&mut record, &failure, NOW_S, &mut random);
         waits_s.push(record.next_attempt_s - NOW_S);
     }
     for (wait_s, least_s) in waits_s.iter().zip(WAITS_S.iter().chain([&WAITS_S[7]; 2])) {
@@ -75,7 +85,7 @@ fn waits_grow_and_are_never_shorter_than_what_the_authority_asks() {
     }
     let mut limited = Failure::new(Code::RateLimited, "later");
     limited.wait = Some(Duration::from_secs(34 * 3600));
-    note_failure(&mut record, &limited, (NOW_S, &mut random));
+    note_failure(&mut record, &limited, NOW_S, &mut random);
     assert!(record.next_attempt_s >= NOW_S + 34 * 3600);
 }
 
@@ -83,7 +93,7 @@ fn waits_grow_and_are_never_shorter_than_what_the_authority_asks() {
 fn a_failure_of_the_authority_leaves_the_certificates_own_waits() {
     let mut record = CertificateRecord::default();
     let failure = Failure::new(Code::Unreachable, "no").with_authority_scope();
-    note_failure(&mut record, &failure, (NOW_S, &mut Random::seeded(1)));
+    note_failure(&mut record, &failure, NOW_S, &mut Random::seeded(1));
     assert_eq!((record.next_attempt_s, record.failures), (0, 0));
     assert!(record.last_error.is_some());
 }

@@ -15,7 +15,7 @@ use rcgen::{
 use rustls_pki_types::CertificateSigningRequestDer;
 use serde_json::{Value, json};
 
-use super::{Answered, VirtualClock};
+use super::{TestResponder, VirtualClock};
 use crate::clock::Clock;
 use crate::transport::{Exchange, Transport, TransportError};
 
@@ -69,7 +69,7 @@ struct State {
     accounts: usize,
     /// Which path was asked for, and when.
     log: Vec<(u64, String)>,
-    visited: Vec<Arc<Answered>>,
+    visited: Vec<Arc<TestResponder>>,
     nonces: u64,
 }
 
@@ -109,7 +109,7 @@ impl Directory {
         Client(Arc::clone(self))
     }
 
-    pub(crate) fn visit(&self, answered: &Arc<Answered>) {
+    pub(crate) fn visit(&self, answered: &Arc<TestResponder>) {
         self.lock().visited.push(Arc::clone(answered));
     }
 

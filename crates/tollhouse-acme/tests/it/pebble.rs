@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tollhouse_acme::{
-    ACME_TLS_ALPN, Answers, ChallengeKind, Clock, ExternalAccount, HttpsTransport, Keeper, Parts,
-    PendingChallenge, Settings, SystemClock, Transport, challenge_certificate,
+    ACME_TLS_ALPN, ChallengeKind, ChallengeResponder, Clock, ExternalAccount, HttpsTransport,
+    Parts, PendingChallenge, Renewer, Settings, SystemClock, Transport, challenge_certificate,
 };
 use tollhouse_model::encryption::Keyring;
 use tollhouse_model::secret::SecretText;
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 #[derive(Default)]
 struct Answered(Mutex<Vec<PendingChallenge>>);
 
-impl Answers for Answered {
+impl ChallengeResponder for Answered {
     fn replace(&self, pending: &[PendingChallenge]) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = pending.to_vec();
     }
@@ -133,7 +133,7 @@ impl World {
         hole: Option<(&'static str, watch::Sender<bool>)>,
     ) -> Node {
         let orders = Arc::clone(&self.orders);
-        let keeper = Keeper::new(Parts {
+        let keeper = Renewer::new(Parts {
             settings: self.settings.clone(),
             store: Arc::clone(&self.store),
             keyring: Arc::clone(&self.keyring),
@@ -145,7 +145,7 @@ impl World {
             metrics: Arc::new(Metrics::new()),
         });
         let (stop, stopped) = watch::channel(());
-        let answers = Arc::clone(answered) as Arc<dyn Answers>;
+        let answers = Arc::clone(answered) as Arc<dyn ChallengeResponder>;
         Node { _stop: stop, task: tokio::spawn(keeper.run(answers, stopped)) }
     }
 

@@ -4,7 +4,7 @@
 //! Runs only after the real decoder has refused a text. A few errors of that decoder are not found
 //! here.
 
-/// Limit of nesting in lua-cjson.
+/// Maximum nesting that lua-cjson accepts.
 const DEPTH_MAX: usize = 1000;
 
 /// Describes the first syntax error; `None` if the syntax has none.
@@ -49,9 +49,17 @@ impl Token {
     }
 }
 
+/// A token and its position.
+#[derive(Clone, Copy)]
+struct Lexeme {
+    token: Token,
+    at: usize,
+}
+
 type Fault = Result<(), String>;
 
-fn expected(what: &str, (token, at): (Token, usize)) -> String {
+fn expected(what: &str, lexeme: Lexeme) -> String {
+    let Lexeme { token, at } = lexeme;
     format!("Expected {what} but found {} at character {}", token.name(), at + 1)
 }
 
@@ -59,18 +67,16 @@ impl Scan<'_> {
     fn document(&mut self) -> Fault {
         let first = self.next();
         self.value(first)?;
-        match self.next() {
-            (Token::End, _) => Ok(()),
-            other => Err(expected("the end", other)),
-        }
+        let end = self.next();
+        if end.token == Token::End { Ok(()) } else { Err(expected("the end", end)) }
     }
 
-    fn value(&mut self, token: (Token, usize)) -> Fault {
-        match token.0 {
+    fn value(&mut self, lexeme: Lexeme) -> Fault {
+        match lexeme.token {
             Token::Text | Token::Scalar(_) => Ok(()),
             Token::ObjectBegin => self.nested(Self::object),
             Token::ArrayBegin => self.nested(Self::array),
-            _ => Err(expected("value", token)),
+            _ => Err(expected("value", lexeme)),
         }
     }
 
@@ -88,61 +94,65 @@ impl Scan<'_> {
     }
 
     fn object(&mut self) -> Fault {
-        let mut token = self.next();
-        if token.0 == Token::ObjectEnd {
+        let mut lexeme = self.next();
+        if lexeme.token == Token::ObjectEnd {
             return Ok(());
         }
         loop {
-            if token.0 != Token::Text {
-                return Err(expected("object key string", token));
+            if lexeme.token != Token::Text {
+                return Err(expected("object key string", lexeme));
             }
             let colon = self.next();
-            if colon.0 != Token::Colon {
+            if colon.token != Token::Colon {
                 return Err(expected("colon", colon));
             }
             let value = self.next();
             self.value(value)?;
-            match self.next() {
-                (Token::ObjectEnd, _) => return Ok(()),
-                (Token::Comma, _) => token = self.next(),
-                other => return Err(expected("comma or object end", other)),
+            let separator = self.next();
+            match separator.token {
+                Token::ObjectEnd => return Ok(()),
+                Token::Comma => lexeme = self.next(),
+                _ => return Err(expected("comma or object end", separator)),
             }
         }
     }
 
     fn array(&mut self) -> Fault {
-        let mut token = self.next();
-        if token.0 == Token::ArrayEnd {
+        let mut lexeme = self.next();
+        if lexeme.token == Token::ArrayEnd {
             return Ok(());
         }
         loop {
-            self.value(token)?;
-            match self.next() {
-                (Token::ArrayEnd, _) => return Ok(()),
-                (Token::Comma, _) => token = self.next(),
-                other => return Err(expected("comma or array end", other)),
+            self.value(lexeme)?;
+            let separator = self.next();
+            match separator.token {
+                Token::ArrayEnd => return Ok(()),
+                Token::Comma => lexeme = self.next(),
+                _ => return Err(expected("comma or array end", separator)),
             }
         }
     }
 
-    fn next(&mut self) -> (Token, usize) {
+    fn next(&mut self) -> Lexeme {
         while matches!(self.body.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }
         let start = self.at;
-        let Some(&byte) = self.body.get(start) else { return (Token::End, start) };
-        let single = |token| (token, start);
+        let Some(&byte) = self.body.get(start) else {
+            return Lexeme { token: Token::End, at: start };
+        };
+        let lexeme = |token| Lexeme { token, at: start };
         self.at += 1;
         match byte {
-            b'{' => single(Token::ObjectBegin),
-            b'}' => single(Token::ObjectEnd),
-            b'[' => single(Token::ArrayBegin),
-            b']' => single(Token::ArrayEnd),
-            b':' => single(Token::Colon),
-            b',' => single(Token::Comma),
+            b'{' => lexeme(Token::ObjectBegin),
+            b'}' => lexeme(Token::ObjectEnd),
+            b'[' => lexeme(Token::ArrayBegin),
+            b']' => lexeme(Token::ArrayEnd),
+            b':' => lexeme(Token::Colon),
+            b',' => lexeme(Token::Comma),
             b'"' => self.text(),
-            b'-' | b'0'..=b'9' => (self.number(start), start),
-            _ => (self.word(start), start),
+            b'-' | b'0'..=b'9' => lexeme(self.number(start)),
+            _ => lexeme(self.word(start)),
         }
     }
 
@@ -173,26 +183,30 @@ impl Scan<'_> {
         Token::Scalar("T_NUMBER")
     }
 
-    fn text(&mut self) -> (Token, usize) {
+    fn text(&mut self) -> Lexeme {
         let start = self.at - 1;
         loop {
             let Some(&byte) = self.body.get(self.at) else {
-                return (Token::Fault("unexpected end of string"), self.at);
+                return self.fault("unexpected end of string");
             };
             match byte {
                 // In lua-cjson a NUL byte ends the string.
-                0 => return (Token::Fault("unexpected end of string"), self.at),
+                0 => return self.fault("unexpected end of string"),
                 b'"' => {
                     self.at += 1;
-                    return (Token::Text, start);
+                    return Lexeme { token: Token::Text, at: start };
                 }
                 b'\\' => match self.escape() {
-                    Some(fault) => return (Token::Fault(fault), self.at),
+                    Some(fault) => return self.fault(fault),
                     None => continue,
                 },
                 _ => self.at += 1,
             }
         }
+    }
+
+    fn fault(&self, fault: &'static str) -> Lexeme {
+        Lexeme { token: Token::Fault(fault), at: self.at }
     }
 
     fn escape(&mut self) -> Option<&'static str> {

@@ -5,12 +5,11 @@ use std::pin::Pin;
 
 use serde_json::Value;
 
-/// Future of a certificate list.
+/// Future of a certificate list as JSON.
 pub type Certificates<'a> = Pin<Box<dyn Future<Output = Result<Value, String>> + Send + 'a>>;
 
-/// State of ACME certificates.
+/// Access to the state of the certificates that ACME manages.
 pub trait CertificateSource: Send + Sync {
-    /// URL of the ACME directory.
     fn directory(&self) -> &str;
 
     /// All ACME certificates, as a JSON array.

@@ -11,14 +11,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_model::certificate::{self, CertificateFacts, CertificateView, Validity};
 
-use super::search::{self, Asked, Found};
+use super::search::{self, ListQuery, PathPage};
 use crate::auth;
 use crate::call::Call;
 use crate::context::Admin;
 use crate::encrypt;
 use crate::reply::Reply;
 
-/// Collection that holds certificates.
 const SSLS: &str = "ssls";
 
 /// Default and maximum page size; each row costs one store read and one certificate parse.
@@ -31,29 +30,29 @@ const RENEWED: &str = "acme-";
 /// Days before expiry from which a certificate has a fault.
 const ENDS_SOON_DAYS: i64 = 30;
 
-/// Returns one page of certificates.
 pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     let number = |name: &str| call.arguments.get(name).and_then(|text| text.parse().ok());
     let page: usize = number("page").unwrap_or(1).max(1);
     let rows: usize = number("page_size").unwrap_or(ROWS).clamp(1, ROWS_MAX);
-    let asked = Asked::parse(call, &HashMap::new())?;
+    let query = ListQuery::parse(call, &HashMap::new())?;
     admin.index.catch_up().await?;
     let skip = (page - 1).saturating_mul(rows);
-    let Found { total, paths } = search::page(admin, SSLS, &asked, (skip, rows)).await;
-    let mut found = Vec::new();
+    let range = skip..skip.saturating_add(rows);
+    let PathPage { total, paths } = search::page(admin, SSLS, &query, range).await;
+    let mut list = Vec::new();
     for path in &paths {
         let Some(entry) = admin.parts.store.get(&admin.key_of(path)).await? else { continue };
         let value: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
         let id = path.split_once('/').map_or("", |(_, id)| id);
-        found.push(row(id, &value, entry.mod_revision.0));
+        list.push(row(id, &value, entry.mod_revision.0));
     }
-    Ok(json!({ "total": total, "page": page, "page_size": rows, "rows": found }))
+    Ok(json!({ "total": total, "page": page, "page_size": rows, "rows": list }))
 }
 
 /// Request body: the new certificate, and its key if that changes too.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Renewed {
+struct Renewal {
     cert: String,
     #[serde(default)]
     key: Option<String>,
@@ -70,7 +69,7 @@ pub(super) async fn check(
     // Requires permission to write, because the answer reveals whether a certificate matches the
     // stored key.
     auth::check_key(&admin.parts.options, call)?;
-    let renewed: Renewed = serde_json::from_slice(body)
+    let renewed: Renewal = serde_json::from_slice(body)
         .map_err(|error| Reply::bad(format!("invalid request body: {error}")))?;
     let path = format!("{SSLS}/{id}");
     let entry = admin.parts.store.get(&admin.key_of(&path)).await?;

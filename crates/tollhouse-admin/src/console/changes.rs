@@ -52,23 +52,23 @@ pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     admin.index.catch_up().await?;
     let of_shenyu = shenyu_changes::all(admin);
     let (kept, total, oldest, names) = {
-        let known = admin.index.known();
-        let changes = known.changes();
-        let mut found: Vec<(Revision, Cow<'_, str>)> = changes
+        let contents = admin.index.contents();
+        let changes = contents.changes();
+        let mut names: Vec<(Revision, Cow<'_, str>)> = changes
             .newest()
             .filter(|(revision, _, row)| is_wanted(*revision, row))
             .map(|(revision, name, _)| (revision, Cow::Borrowed(name)))
             .collect();
         let oldest = changes.newest().last().map(|(revision, _, row)| (revision.0, row.at_ms));
         let kept = changes.len() + of_shenyu.len();
-        found.extend(of_shenyu.iter().filter_map(|change| {
+        names.extend(of_shenyu.iter().filter_map(|change| {
             let revision = Revision(change.revision);
             let is_wanted = is_wanted(revision, &shenyu_changes::summary(change)?);
             is_wanted.then(|| (revision, Cow::Owned(shenyu_changes::name(change))))
         }));
-        found.sort_by(|one, other| other.cmp(one));
-        let total = found.len();
-        let shown = found.into_iter().take(rows).map(|(at, name)| (at, name.into_owned()));
+        names.sort_by(|one, other| other.cmp(one));
+        let total = names.len();
+        let shown = names.into_iter().take(rows).map(|(at, name)| (at, name.into_owned()));
         (kept, total, oldest, shown.collect::<Vec<_>>())
     };
     let mut shown = Vec::with_capacity(names.len());
@@ -126,12 +126,12 @@ pub(super) async fn undo(admin: &Admin, call: &Call, text: &str) -> Result<Reply
 
 async fn find(admin: &Admin, text: &str) -> Result<(Revision, String, ChangeRow), Reply> {
     admin.index.catch_up().await?;
-    let found = admin.index.known().changes().find(text).map(|(at, name)| (at, name.to_owned()));
+    let rows = admin.index.contents().changes().find(text).map(|(at, name)| (at, name.to_owned()));
     let gone = || {
         let text = format!("no change {text} is kept; there is room for {ROWS_MAX}");
         Reply::refusal(StatusCode::NOT_FOUND, text)
     };
-    let (revision, name) = found.ok_or_else(gone)?;
+    let (revision, name) = rows.ok_or_else(gone)?;
     let row = read(admin, &name).await?.ok_or_else(gone)?;
     Ok((revision, name, row))
 }

@@ -5,13 +5,13 @@ use serde_json::{Map, Value, json};
 
 /// At most `max` differences. `update_time` is ignored, because every write changes it.
 pub(super) fn between(before: &Value, after: &Value, max: usize) -> Vec<Value> {
-    let mut found = Vec::new();
+    let mut differences = Vec::new();
     let mut place = String::new();
-    compare(&mut place, before, after, max, &mut found);
-    found
+    compare(&mut place, before, after, max, &mut differences);
+    differences
 }
 
-/// Field that every write changes.
+/// Field that every write changes and that comparisons therefore ignore.
 const UPDATE_TIME: &str = "update_time";
 
 /// Recursive; the depth is bounded, because stored objects were checked against

@@ -24,14 +24,18 @@ use crate::transfer::{self, Objects};
 /// Limit of ids per request; larger than a page of a list.
 const IDS_MAX: usize = 1000;
 
-/// Returns the document.
+/// Returns the export of all objects as a download.
 pub(super) async fn answer(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
     if admin.document.is_some() {
         return Err(Reply::bad("this gateway has one document; GET /apisix/admin/configs has it"));
     }
     let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
-    let reveals = call.arguments.is("reveal_secrets", "true");
-    if reveals && auth::reader_role(&admin.parts.options, call) != Role::Admin {
+    let secrets = match call.arguments.is("reveal_secrets", "true") {
+        true => Secrets::Revealed,
+        false => Secrets::Sealed,
+    };
+    if secrets == Secrets::Revealed && auth::reader_role(&admin.parts.options, call) != Role::Admin
+    {
         let text = "secrets in the clear are for keys of the role admin, and for no page";
         return Err(Reply::refusal(StatusCode::FORBIDDEN, text));
     }
@@ -43,12 +47,12 @@ pub(super) async fn answer(admin: &Admin, call: &Call) -> Result<Reply, Reply> {
     let wanted = wanted(admin, call).await?;
     let prefix = admin.parts.options.key_prefix.as_str();
     let listing = admin.parts.store.list(&format!("{prefix}/")).await?;
-    let (mut found, _) = transfer::from_listing(&listing, prefix);
+    let (mut objects, _) = transfer::from_listing(&listing, prefix);
     drop(listing);
     if let Some(wanted) = wanted {
-        found.retain(|(kind, id), _| wanted.contains(&transfer::path_of(*kind, id)));
+        objects.retain(|(kind, id), _| wanted.contains(&transfer::path_of(*kind, id)));
     }
-    let items = sealed(admin, found, reveals).await;
+    let items = with_secrets(admin, objects, secrets).await;
     let text = declarative::write(&items, format);
     if text.len() > DOCUMENT_BYTES_MAX {
         let text = format!(
@@ -79,7 +83,7 @@ async fn wanted(admin: &Admin, call: &Call) -> Result<Option<HashSet<String>>, R
             false => Ok(None),
         };
     };
-    if !Kind::lists().any(|known| known.plural() == kind) {
+    if !Kind::lists().any(|it| it.plural() == kind) {
         return Err(Reply::bad(format!("unknown kind of objects {kind}")));
     }
     admin.index.catch_up().await?;
@@ -98,34 +102,44 @@ async fn wanted(admin: &Admin, call: &Call) -> Result<Option<HashSet<String>>, R
     };
     let mut all: HashSet<String> = paths.into_iter().collect();
     if kind == Kind::Consumer.plural() {
-        let known = admin.index.known();
-        let below = known.paths().filter(|path| {
+        let contents = admin.index.contents();
+        let below = contents.paths().filter(|path| {
             path.split_once("/credentials/").is_some_and(|(owner, _)| all.contains(owner))
         });
         let below: Vec<String> = below.map(str::to_owned).collect();
-        drop(known);
+        drop(contents);
         all.extend(below);
     }
     Ok(Some(all))
 }
 
-/// The objects with their secrets sealed, or in plain text if `reveals`. Yields regularly to other
-/// tasks.
-async fn sealed(admin: &Admin, found: Objects, reveals: bool) -> Vec<(Kind, Value)> {
+/// Form of secrets in an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Secrets {
+    Sealed,
+    /// In plain text.
+    Revealed,
+}
+
+/// The objects with their secrets in the requested form. Yields regularly to other tasks.
+async fn with_secrets(admin: &Admin, objects: Objects, secrets: Secrets) -> Vec<(Kind, Value)> {
     let parts = &admin.parts;
     let marked = parts.keyring.as_ref().clone().with_form(Form::Marked);
-    let mut items = Vec::with_capacity(found.len());
-    for (at, ((kind, id), mut object)) in found.into_iter().enumerate() {
-        if reveals {
-            object.unseal(kind, &parts.catalogue, Some(&parts.keyring));
-        } else {
+    let mut items = Vec::with_capacity(objects.len());
+    for (at, ((kind, id), mut object)) in objects.into_iter().enumerate() {
+        match secrets {
+            Secrets::Revealed => {
+                object.unseal(kind, &parts.catalogue, Some(&parts.keyring));
+            }
             // Also seals values that are stored in plain text.
-            sealing::reseal(
-                ObjectRef::new(kind, id.as_str()),
-                &mut object.value,
-                &parts.catalogue,
-                &marked,
-            );
+            Secrets::Sealed => {
+                sealing::reseal(
+                    ObjectRef::new(kind, id.as_str()),
+                    &mut object.value,
+                    &parts.catalogue,
+                    &marked,
+                );
+            }
         }
         items.push((kind, object.value));
         if at % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {

@@ -19,11 +19,11 @@ use super::{differences, validation};
 use crate::auth;
 use crate::call::Call;
 use crate::context::Admin;
-use crate::crud::many::{self, Step, Written};
+use crate::crud::many::{self, NewObject, Step};
 use crate::crud::undo::place_of;
 use crate::encrypt::{self, Author};
 use crate::foreseen;
-use crate::index::Known;
+use crate::index::Contents;
 use crate::limits::OBJECTS_PER_TURN;
 use crate::problems;
 use crate::reply::Reply;
@@ -39,10 +39,10 @@ pub(super) const BYTES_MAX: usize = 16 * 1024 * 1024;
 const CHANGES_TOLD_MAX: usize = 500;
 const DIFFERENCES_MAX: usize = 100;
 
-/// Limit of listed problems.
+/// Maximum number of problems in an answer.
 const PROBLEMS_TOLD_MAX: usize = 200;
 
-/// A compared and checked import.
+/// Import after comparison with the store and validation.
 struct Import {
     /// Revision of the stored objects that were compared.
     revision: Revision,
@@ -75,7 +75,7 @@ pub(super) async fn answer(admin: &Admin, call: &Call, body: &[u8]) -> Result<Re
     if is_dry {
         return Ok(Reply::json(StatusCode::OK, &plan_view(admin, call, &import)?));
     }
-    let changed_at = admin.index.known().objects_revision();
+    let changed_at = admin.index.contents().objects_revision();
     if seen.is_some_and(|seen| seen < changed_at) {
         let text = format!(
             "nothing was written: objects were changed at revision {}, after the plan was made; make a new plan",
@@ -141,7 +141,7 @@ async fn refused_values(
     document: &Document,
 ) -> Result<Vec<Problem>, Reply> {
     let role = auth::caller_role(&admin.parts.options, call);
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     for item in &document.items {
         // Unparsable items are reported later.
         let Ok(mut value) = item.value() else { continue };
@@ -150,9 +150,9 @@ async fn refused_values(
         let author = Author { role, before: before.as_ref() };
         let opened = encrypt::open_written(&path, &mut value, &author, &admin.parts);
         let refused = opened.err().map(|refusal| refusal.error_text());
-        found.extend(refused.map(|text| Problem::error(item.path.as_str(), text)));
+        problems.extend(refused.map(|text| Problem::error(item.path.as_str(), text)));
     }
-    Ok(found)
+    Ok(problems)
 }
 
 async fn compare(
@@ -165,14 +165,14 @@ async fn compare(
     let (catalogue, keyring) = (&parts.catalogue, &parts.keyring);
     let refused = refused_values(admin, call, &document).await?;
     transfer::open_document(&mut document, catalogue, keyring);
-    let mut found: Vec<Problem> = document.problems.iter().cloned().chain(refused).collect();
+    let mut problems: Vec<Problem> = document.problems.iter().cloned().chain(refused).collect();
     if document.shenyu.as_ref().is_some_and(|items| !items.is_empty()) {
         let problem = Problem::warning("shenyu", "ShenYu's objects are not imported here");
-        found.push(problem.with_hint("use `tollhouse import shenyu`"));
+        problems.push(problem.with_hint("use `tollhouse import shenyu`"));
     }
     for withheld in &document.withheld {
         let path = format!("{}/{}", withheld.kind, withheld.id);
-        found.push(Problem::error(path, "cannot be told, so that nothing can be said of it"));
+        problems.push(Problem::error(path, "cannot be told, so that nothing can be said of it"));
     }
     let wanted = transfer::from_document(&document).map_err(|it| Reply::bad(it.to_string()))?;
     let prefix = parts.options.key_prefix.as_str();
@@ -200,7 +200,7 @@ async fn compare(
         warnings: Vec::new(),
         is_refused: false,
     };
-    for problem in &found {
+    for problem in &problems {
         import.add_problem(&problem.path, "", problem);
     }
     check_objects(admin, &mut import, &prospect, &places).await;
@@ -210,7 +210,8 @@ async fn compare(
     Ok(import)
 }
 
-/// Finds what the data plane would have against the objects, were they written. None of it refuses them.
+/// Compiles the objects as the data plane would, and adds the problems found as warnings. A warning
+/// does not block the import.
 async fn foresee(
     admin: &Admin,
     import: &mut Import,
@@ -262,7 +263,7 @@ fn step(admin: &Admin, change: &Change, entries: &HashMap<Box<str>, Entry>) -> O
         }
         let old = before.as_ref().and_then(|entry| serde_json::from_slice(&entry.value).ok());
         encrypt::seal_over(&path, &mut stored, old, &admin.parts);
-        Written { plain, stored: stored.to_string() }
+        NewObject { plain, stored: stored.to_string() }
     });
     Step::new(&path, before, after)
 }
@@ -288,34 +289,34 @@ impl Import {
 async fn check_objects(
     admin: &Admin,
     import: &mut Import,
-    prospect: &Known,
+    prospect: &Contents,
     places: &HashMap<String, String>,
 ) {
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     for (at, step) in import.steps.iter().enumerate() {
         let place = match places.get(&step.path) {
             Some(place) => format!("{} ({place})", step.path),
             None => step.path.clone(),
         };
         if let Some(reason) = many::kept_by(step, prospect) {
-            found.push((place.clone(), String::new(), reason));
+            problems.push((place.clone(), String::new(), reason));
         }
         if let Some(written) = &step.after {
             let candidate = many::candidate(admin, prospect, &step.path, &written.plain);
             let faults = validation::faults(step.resource, &candidate).into_iter();
-            found.extend(faults.map(|fault| (place.clone(), fault.pointer, fault.text)));
+            problems.extend(faults.map(|fault| (place.clone(), fault.pointer, fault.text)));
             if let Some(owner) = step.path.split_once("/credentials/").map(|(owner, _)| owner)
                 && !prospect.exists(owner)
             {
                 let text = format!("there is no {owner} whose credential it could be");
-                found.push((place, String::new(), text));
+                problems.push((place, String::new(), text));
             }
         }
         if at % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
             tokio::task::yield_now().await;
         }
     }
-    for (place, pointer, text) in found {
+    for (place, pointer, text) in problems {
         import.add_problem(&place, &pointer, &Problem::error("", text));
     }
 }

@@ -7,7 +7,7 @@ use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::differences;
-use super::search::{self, Asked, Found};
+use super::search::{self, ListQuery, PathPage};
 use crate::call::Call;
 use crate::context::Admin;
 use crate::crud::undo::place_of;
@@ -19,10 +19,10 @@ use crate::references;
 use crate::reply::Reply;
 use crate::resource::{self, Layout, Resource};
 
-/// Default page size.
+/// Number of rows per page, by default.
 const ROWS: usize = 50;
 
-/// Maximum page size.
+/// Maximum number of rows per page.
 const ROWS_MAX: usize = 500;
 
 /// Limit of examined problems; a configuration with more has a common cause.
@@ -34,7 +34,8 @@ const USERS_SHOWN_MAX: usize = 100;
 /// Limit of secrets whose positions are returned; larger than any object needs.
 const SECRETS_TOLD_MAX: usize = 1000;
 
-/// Fields in a row, besides the id and plugin names. None of them is secret.
+/// Fields of an object that a row shows, besides the id and plugin names. They never contain
+/// secrets.
 const FIELDS: [&str; 22] = [
     "name",
     "desc",
@@ -86,11 +87,12 @@ async fn search_in(admin: &Admin, call: &Call, collection: &str) -> Result<Value
     let page: usize = number("page").unwrap_or(1).max(1);
     let rows: usize = number("page_size").unwrap_or(ROWS).clamp(1, ROWS_MAX);
     let problems = problems(admin);
-    let asked = Asked::parse(call, &problems)?;
+    let query = ListQuery::parse(call, &problems)?;
     admin.index.catch_up().await?;
     let skip = (page - 1).saturating_mul(rows);
-    let Found { total, paths } = search::page(admin, collection, &asked, (skip, rows)).await;
-    let mut found = Vec::new();
+    let range = skip..skip.saturating_add(rows);
+    let PathPage { total, paths } = search::page(admin, collection, &query, range).await;
+    let mut list = Vec::new();
     for path in &paths {
         let key = admin.key_of(path);
         if let Some(entry) = admin.parts.store.get(&key).await? {
@@ -99,28 +101,28 @@ async fn search_in(admin: &Admin, call: &Call, collection: &str) -> Result<Value
             if let Some(problem) = problems.get(path) {
                 row["problem"] = problem.as_str().into();
             }
-            found.push(row);
+            list.push(row);
         }
     }
-    Ok(json!({ "total": total, "page": page, "page_size": rows, "rows": found }))
+    Ok(json!({ "total": total, "page": page, "page_size": rows, "rows": list }))
 }
 
 /// First problem of each object that the data plane reports, by object path.
 fn problems(admin: &Admin) -> HashMap<String, String> {
     let told = admin.parts.console.as_ref().map_or(Value::Null, |source| source.problems());
-    let known = admin.index.known();
-    let mut found = HashMap::new();
+    let contents = admin.index.contents();
+    let mut texts = HashMap::new();
     for problem in told.as_array().into_iter().flatten().take(PROBLEMS_MAX) {
         let text = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default();
         let place = place_in_store(problem);
-        if let Some(path) = object_at(&known, &place) {
+        if let Some(path) = object_at(&contents, &place) {
             let rest = place[path.len()..].trim_start_matches('.');
             let colon = if rest.is_empty() { "" } else { ": " };
             let told = format!("{rest}{colon}{}", text("reason"));
-            found.entry(path.to_owned()).or_insert(told);
+            texts.entry(path.to_owned()).or_insert(told);
         }
     }
-    found
+    texts
 }
 
 /// Returns one object: its value with secrets sealed, its references in both directions, and its
@@ -140,16 +142,16 @@ pub(super) async fn one(admin: &Admin, kind: &str, id: &[&str]) -> Result<Value,
     let sealed = differences::between(&value, &opened, SECRETS_TOLD_MAX).into_iter();
     // So that a reference from the caller's own last write is included.
     admin.index.catch_up().await?;
-    let known = admin.index.known();
-    let users: BTreeSet<&str> = known.users_of(&path).collect();
+    let contents = admin.index.contents();
+    let users: BTreeSet<&str> = contents.users_of(&path).collect();
     let uses: BTreeSet<String> =
         references::find_all(&value).into_iter().map(|found| found.target).collect();
     let uses = uses.iter().map(|path| {
         let mut shown = place(path);
-        shown["exists"] = known.exists(path).into();
+        shown["exists"] = contents.exists(path).into();
         shown
     });
-    let last = known.changes().newest().find(|(_, _, row)| row.paths().any(|it| it == path));
+    let last = contents.changes().newest().find(|(_, _, row)| row.paths().any(|it| it == path));
     Ok(json!({
         "kind": kind,
         "id": id.join("/"),

@@ -5,14 +5,13 @@ use serde_json::{Value, json};
 use tollhouse_plugin::PluginType;
 
 use crate::context::Admin;
-use crate::index::Known;
+use crate::index::Contents;
 use crate::plugins_api;
 use crate::reply::Reply;
 
-/// Returns all enabled plugins.
 pub(super) fn list(admin: &Admin) -> Value {
-    let known = admin.index.known();
-    let rows = admin.parts.catalogue.iter().map(|plugin| row(admin, plugin, &known));
+    let contents = admin.index.contents();
+    let rows = admin.parts.catalogue.iter().map(|plugin| row(admin, plugin, &contents));
     json!({ "rows": rows.collect::<Value>() })
 }
 
@@ -22,7 +21,7 @@ pub(super) fn one(admin: &Admin, name: &str) -> Result<Value, Reply> {
         admin.parts.catalogue.get(name).ok_or_else(|| {
             Reply::refusal(StatusCode::NOT_FOUND, format!("unknown plugin {name}"))
         })?;
-    let mut value = row(admin, plugin, &admin.index.known());
+    let mut value = row(admin, plugin, &admin.index.contents());
     let facts = plugins_api::facts(plugin);
     for field in ["schema", "consumer_schema", "metadata_schema"] {
         value[field] = facts.get(field).cloned().unwrap_or_default();
@@ -31,7 +30,7 @@ pub(super) fn one(admin: &Admin, name: &str) -> Result<Value, Reply> {
     Ok(value)
 }
 
-fn row(admin: &Admin, plugin: &PluginType, known: &Known) -> Value {
+fn row(admin: &Admin, plugin: &PluginType, contents: &Contents) -> Value {
     let sealed = plugin.consumer.as_ref().map_or(&[][..], |spec| spec.encrypted);
     json!({
         "name": plugin.name,
@@ -44,7 +43,7 @@ fn row(admin: &Admin, plugin: &PluginType, known: &Known) -> Value {
         "has_metadata": plugin.metadata_schema().is_some(),
         "secret_fields": plugin.encrypted,
         "consumer_secret_fields": sealed,
-        "used_by": known.uses_of_plugin(plugin.name),
+        "used_by": contents.uses_of_plugin(plugin.name),
     })
 }
 

@@ -5,6 +5,7 @@ use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::source::BenchFile;
 use crate::auth;
 use crate::body::{self, RequestBody};
 use crate::call::Call;
@@ -75,7 +76,8 @@ where
             json!({})
         }
         (["bench", "runs", id, file @ ("page" | "result")], &Method::GET) => {
-            let bytes = source.bench_file(id, *file == "page").ok_or_else(unknown)?;
+            let file = if *file == "page" { BenchFile::Page } else { BenchFile::Result };
+            let bytes = source.bench_file(id, file).ok_or_else(unknown)?;
             // Sent as a download, because the page has its own script, which must not run under
             // this origin.
             return Ok(Reply::download(bytes));

@@ -2,13 +2,14 @@
 //! no object is read from the store.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::call::Call;
 use crate::context::Admin;
-use crate::index::Known;
+use crate::index::Contents;
 use crate::index::collections::Creation;
-use crate::index::facts::{Facts, Listed};
-use crate::index::orders::SortBy;
+use crate::index::facts::{Facts, ListFields};
+use crate::index::orders::{Direction, OrderKey, SortBy};
 use crate::limits::OBJECTS_PER_TURN;
 use crate::reply::Reply;
 
@@ -31,15 +32,15 @@ const ARGUMENTS: [(&str, &str); 5] = [
 
 /// Parsed arguments of a list, without the page.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct ListQuery {
     search: Search,
-    /// Sort key and direction (`true` for descending); by creation if unset.
-    order: Option<(SortBy, bool)>,
+    /// Sort key and direction; by creation if unset.
+    order: Option<(SortBy, Direction)>,
     /// Objects with problems by path, and whether to list only these (`true`) or only the others.
     problems: Option<(HashMap<String, String>, bool)>,
 }
 
-impl Asked {
+impl ListQuery {
     /// Parses the arguments `q`, `sort` and `problem`, and the short forms of search words.
     pub(super) fn parse(call: &Call, problems: &HashMap<String, String>) -> Result<Self, Reply> {
         let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
@@ -62,27 +63,30 @@ impl Asked {
         self.search.0.is_empty() && self.problems.is_none()
     }
 
-    fn finds(&self, known: &Known, path: &str) -> bool {
+    fn finds(&self, contents: &Contents, path: &str) -> bool {
         let is_wanted = match &self.problems {
             Some((problems, wanted)) => problems.contains_key(path) == *wanted,
             None => true,
         };
         is_wanted
             && (self.search.0.is_empty()
-                || known.facts(path).is_some_and(|facts| self.search.finds(path, facts)))
+                || contents.facts(path).is_some_and(|facts| self.search.finds(path, facts)))
     }
 }
 
-fn order(text: &str) -> Result<(SortBy, bool), Reply> {
-    let (name, is_descending) = text.strip_prefix('-').map_or((text, false), |name| (name, true));
+fn order(text: &str) -> Result<(SortBy, Direction), Reply> {
+    let (name, direction) = match text.strip_prefix('-') {
+        Some(name) => (name, Direction::Descending),
+        None => (text, Direction::Ascending),
+    };
     let by = SortBy::parse(name).ok_or_else(|| {
         Reply::bad(format!("sort is one of {}; a - before it turns it round", SortBy::names()))
     })?;
-    Ok((by, is_descending))
+    Ok((by, direction))
 }
 
 /// A page of paths, and the total number of matches.
-pub(super) struct Found {
+pub(super) struct PathPage {
     pub(super) total: usize,
     pub(super) paths: Vec<String>,
 }
@@ -91,50 +95,52 @@ pub(super) struct Found {
 pub(super) async fn page(
     admin: &Admin,
     collection: &str,
-    asked: &Asked,
-    (skip, rows): (usize, usize),
-) -> Found {
-    if let Some((by, _)) = asked.order {
-        while !admin.index.known().make_order(collection, by, OBJECTS_PER_TURN) {
+    query: &ListQuery,
+    rows: Range<usize>,
+) -> PathPage {
+    if let Some((by, _)) = query.order {
+        let key = OrderKey { collection, by };
+        while !admin.index.contents().make_order(key, OBJECTS_PER_TURN) {
             tokio::task::yield_now().await;
         }
     }
-    let mut found = Found { total: 0, paths: Vec::new() };
-    if asked.finds_all() {
-        let known = admin.index.known();
-        found.total = known.count(collection);
-        let paths = walk(&known, collection, asked, &Place::Start).map(|(path, _)| path.to_owned());
-        found.paths = paths.skip(skip).take(rows).collect();
-        return found;
+    let mut page = PathPage { total: 0, paths: Vec::new() };
+    if query.finds_all() {
+        let contents = admin.index.contents();
+        page.total = contents.count(collection);
+        let paths =
+            walk(&contents, collection, query, &Cursor::Start).map(|(path, _)| path.to_owned());
+        page.paths = paths.skip(rows.start).take(rows.len()).collect();
+        return page;
     }
-    let mut place = Place::Start;
+    let mut cursor = Cursor::Start;
     loop {
         {
-            let known = admin.index.known();
-            let mut next = Place::End;
-            for (seen, (path, at)) in walk(&known, collection, asked, &place).enumerate() {
-                if asked.finds(&known, path) {
-                    if found.total >= skip && found.paths.len() < rows {
-                        found.paths.push(path.to_owned());
+            let contents = admin.index.contents();
+            let mut next = Cursor::End;
+            for (seen, (path, at)) in walk(&contents, collection, query, &cursor).enumerate() {
+                if query.finds(&contents, path) {
+                    if rows.contains(&page.total) {
+                        page.paths.push(path.to_owned());
                     }
-                    found.total += 1;
+                    page.total += 1;
                 }
                 if seen + 1 == OBJECTS_PER_TURN {
                     next = at.to_owned();
                     break;
                 }
             }
-            place = next;
+            cursor = next;
         }
-        if matches!(place, Place::End) {
-            return found;
+        if matches!(cursor, Cursor::End) {
+            return page;
         }
         tokio::task::yield_now().await;
     }
 }
 
 /// Position from which a walk over a list continues.
-enum Place {
+enum Cursor {
     Start,
     /// After an object, in order of creation.
     Created(Creation),
@@ -143,42 +149,43 @@ enum Place {
     End,
 }
 
-/// Borrowed form of [`Place`], for the current object of a walk.
-enum At<'a> {
+/// Borrowed form of [`Cursor`], for the current object of a walk.
+enum CursorRef<'a> {
     Created(&'a Creation),
     Ordered(&'a str),
 }
 
-impl At<'_> {
-    fn to_owned(&self) -> Place {
+impl CursorRef<'_> {
+    fn to_owned(&self) -> Cursor {
         match self {
-            Self::Created(creation) => Place::Created((*creation).clone()),
-            Self::Ordered(place) => Place::Ordered((*place).to_owned()),
+            Self::Created(creation) => Cursor::Created((*creation).clone()),
+            Self::Ordered(entry) => Cursor::Ordered((*entry).to_owned()),
         }
     }
 }
 
-/// Objects of a collection after a position, each with its own position.
+/// Objects of a collection after a position, each with the position from which the next page
+/// continues.
 fn walk<'k>(
-    known: &'k Known,
+    contents: &'k Contents,
     collection: &'k str,
-    asked: &Asked,
-    place: &'k Place,
-) -> Box<dyn Iterator<Item = (&'k str, At<'k>)> + 'k> {
-    if let Some((by, is_descending)) = asked.order {
-        let last = match place {
-            Place::Ordered(last) => Some(last.as_str()),
+    query: &ListQuery,
+    cursor: &'k Cursor,
+) -> Box<dyn Iterator<Item = (&'k str, CursorRef<'k>)> + 'k> {
+    if let Some((by, direction)) = query.order {
+        let last = match cursor {
+            Cursor::Ordered(last) => Some(last.as_str()),
             _ => None,
         };
-        let found = known.in_order((collection, by), last, is_descending);
-        return Box::new(found.map(|(at, path)| (path, At::Ordered(at))));
+        let entries = contents.in_order(OrderKey { collection, by }, direction, last);
+        return Box::new(entries.map(|(entry, path)| (path, CursorRef::Ordered(entry))));
     }
-    let last = match place {
-        Place::Created(last) => Some(last),
+    let last = match cursor {
+        Cursor::Created(last) => Some(last),
         _ => None,
     };
-    let found = known.created_after(collection, last);
-    Box::new(found.map(|creation| (&*creation.1, At::Created(creation))))
+    let creations = contents.created_after(collection, last);
+    Box::new(creations.map(|creation| (&*creation.1, CursorRef::Created(creation))))
 }
 
 /// A search word, in lower case where comparisons ignore case.
@@ -188,16 +195,16 @@ enum Word {
     Anywhere(String),
     Host(String),
     Label(String),
-    /// Complete name of a plugin.
+    /// Full name of a plugin that the object uses.
     Plugin(String),
     /// Path of a referenced object, such as `upstreams/1`.
     Uses(String),
-    /// Whether the object is disabled.
+    /// Whether the object must be disabled.
     Off(bool),
 }
 
 impl Search {
-    /// Parses a search text.
+    /// Parses a search text into its words.
     pub(super) fn parse(text: &str) -> Result<Self, Reply> {
         if text.len() > SEARCH_BYTES_MAX || text.split_whitespace().count() > WORDS_MAX {
             let text = format!("q is longer than {SEARCH_BYTES_MAX} bytes or {WORDS_MAX} words");
@@ -228,7 +235,7 @@ fn word(text: &str) -> Result<Word, Reply> {
 
 impl Word {
     fn finds(&self, path: &str, facts: &Facts) -> bool {
-        let Listed { name, uris, hosts, labels, plugins, is_off } = &facts.listed;
+        let ListFields { name, uris, hosts, labels, plugins, is_off } = &facts.list_fields;
         match self {
             Self::Anywhere(text) => {
                 let id = path.split_once('/').map_or(path, |(_, id)| id);
@@ -247,21 +254,23 @@ impl Word {
 /// Paths of all matching objects of a collection, in order of creation. Yields regularly to other
 /// tasks.
 pub(super) async fn matching(admin: &Admin, collection: &str, search: &Search) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     let mut last = None;
     loop {
         let mut seen = 0;
         let after = last.take();
         // The index is unlocked before yielding.
         {
-            let known = admin.index.known();
-            for creation in known.created_after(collection, after.as_ref()).take(OBJECTS_PER_TURN) {
+            let contents = admin.index.contents();
+            for creation in
+                contents.created_after(collection, after.as_ref()).take(OBJECTS_PER_TURN)
+            {
                 seen += 1;
                 let path = &*creation.1;
                 let is_found = search.0.is_empty()
-                    || known.facts(path).is_some_and(|facts| search.finds(path, facts));
+                    || contents.facts(path).is_some_and(|facts| search.finds(path, facts));
                 if is_found {
-                    found.push(path.to_owned());
+                    paths.push(path.to_owned());
                 }
                 if seen == OBJECTS_PER_TURN {
                     last = Some(creation.clone());
@@ -270,7 +279,7 @@ pub(super) async fn matching(admin: &Admin, collection: &str, search: &Search) -
             }
         }
         if seen < OBJECTS_PER_TURN {
-            return found;
+            return paths;
         }
         tokio::task::yield_now().await;
     }

@@ -51,7 +51,7 @@ where
         return Err(Reply::refusal(StatusCode::FORBIDDEN, text));
     }
     let operator = auth::caller(&admin.parts.options, call);
-    let asked = ShenyuCall {
+    let shenyu_call = ShenyuCall {
         operator: operator.map(|key| key.name.clone()).unwrap_or_default(),
         sees_secrets: auth::reader_role(&admin.parts.options, call) == Role::Admin,
         method: call.method.clone(),
@@ -59,7 +59,7 @@ where
         arguments: call.arguments.to_pairs(),
         body: body::decode(&body)?.unwrap_or(Value::Null),
     };
-    let answered = source.call(asked).await;
+    let answered = source.call(shenyu_call).await;
     let (status, value) = answered.unwrap_or_else(|| (404, json!({ "error_msg": OFF })));
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
     let reply = Reply::json(status, &value);

@@ -1,11 +1,11 @@
 //! Changes of ShenYu's objects in the list of changes. ShenYu's admin records them.
 
 use serde_json::{Value, json};
-use tollhouse_model::change_row::{Deed, Way};
+use tollhouse_model::change_row::{ChangeKind, Way};
 
 use super::differences;
 use crate::context::Admin;
-use crate::index::changes::Summary;
+use crate::index::changes::{ChangeFacts, Summary};
 use crate::shenyu::ShenyuChange;
 
 /// Reason why these changes cannot be undone.
@@ -14,10 +14,9 @@ pub(super) const NO_UNDO: &str = "changes of ShenYu's objects cannot be undone h
 /// Prefix of the names of these rows.
 const PREFIX: &str = "shenyu-";
 
-/// Collection name of these rows.
+/// Collection name of ShenYu changes in the list of changes.
 const KIND: &str = "shenyu";
 
-/// All recorded changes, newest first.
 pub(super) fn all(admin: &Admin) -> Vec<ShenyuChange> {
     admin.parts.shenyu.as_ref().map(|source| source.changes()).unwrap_or_default()
 }
@@ -29,11 +28,12 @@ pub(super) fn name(change: &ShenyuChange) -> String {
 
 /// Summary for filtering; `None` if the kind of change is unknown.
 pub(super) fn summary(change: &ShenyuChange) -> Option<Summary> {
-    let deed = [Deed::Create, Deed::Replace, Deed::Delete].into_iter();
+    let deed = [ChangeKind::Create, ChangeKind::Replace, ChangeKind::Delete].into_iter();
     let deed = deed.into_iter().find(|deed| deed.name() == change.deed)?;
     let way = if change.way == Way::Console.name() { Way::Console } else { Way::Api };
     let path = format!("{KIND}/{}", change.object);
-    Some(Summary::without_row(change.at_ms, Some(&change.actor), (way, deed), &path))
+    let (at_ms, actor) = (change.at_ms, change.actor.as_str());
+    Some(Summary::without_row(ChangeFacts { at_ms, actor, way, deed, path: &path }))
 }
 
 /// The change as JSON, with at most `differences_max` differences.

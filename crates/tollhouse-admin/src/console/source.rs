@@ -8,7 +8,7 @@ use tollhouse_config::Document;
 /// Filter of recent requests; all criteria must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestFilter {
-    /// Error code.
+    /// Error code of the requests.
     pub code: Option<String>,
     /// Status, such as `502`, or class, such as `5xx`.
     pub status: Option<String>,
@@ -38,6 +38,31 @@ impl RatedKind {
     }
 }
 
+/// Order of the objects in [`ConsoleSource::live_objects`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateOrder {
+    /// The highest request rate first.
+    Requests,
+    /// The highest failure rate first.
+    Failures,
+}
+
+impl RateOrder {
+    /// Parses the argument `sort`; by requests if it is absent or unknown.
+    pub(super) fn parse(text: Option<&str>) -> Self {
+        if text == Some("failures") { Self::Failures } else { Self::Requests }
+    }
+}
+
+/// File of a finished load test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BenchFile {
+    /// The result as JSON.
+    Result,
+    /// The HTML page.
+    Page,
+}
+
 /// A request to explain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,7 +83,7 @@ pub struct Question {
     pub body: Option<String>,
 }
 
-/// Data about the process.
+/// Access to the data plane and the process, for the console.
 pub trait ConsoleSource: Send + Sync {
     /// Overview: version, configuration in service, parts that are down, and certificates that
     /// expire soon.
@@ -78,9 +103,8 @@ pub trait ConsoleSource: Send + Sync {
     /// Traffic per second, after the second `since` in Unix time.
     fn live(&self, since: u64) -> Value;
 
-    /// Request rates of objects: the busiest first, or with `by_failures` those with most failures;
-    /// or those of the comma-separated `ids`.
-    fn live_objects(&self, kind: RatedKind, by_failures: bool, ids: Option<&str>) -> Value;
+    /// Request rates of objects, of all or of the comma-separated `ids`.
+    fn live_objects(&self, kind: RatedKind, order: RateOrder, ids: Option<&str>) -> Value;
 
     /// Recent requests, newest first.
     fn requests(&self, filter: &RequestFilter) -> Value;
@@ -100,7 +124,7 @@ pub trait ConsoleSource: Send + Sync {
     /// Log lines of the process, starting with this number.
     fn log_lines(&self, from: u64) -> Value;
 
-    /// Level of the process's log.
+    /// Level of the process's log, with the end of a temporary one.
     fn log_level(&self) -> Value;
 
     /// Sets the log level for a number of seconds.
@@ -130,8 +154,8 @@ pub trait ConsoleSource: Send + Sync {
     /// A load test by id.
     fn bench(&self, id: &str) -> Option<Value>;
 
-    /// The result of a load test as JSON, or its HTML page.
-    fn bench_file(&self, id: &str, is_page: bool) -> Option<Vec<u8>>;
+    /// A file of a load test.
+    fn bench_file(&self, id: &str, file: BenchFile) -> Option<Vec<u8>>;
 
     /// Stops the running load test, or deletes a finished one. Returns whether it existed.
     fn end_bench(&self, id: &str) -> bool;
@@ -139,7 +163,7 @@ pub trait ConsoleSource: Send + Sync {
     /// Compares two load tests.
     ///
     /// # Errors
-    /// If one of them does not exist.
+    /// If a load test does not exist.
     fn compare_benches(&self, before: &str, after: &str) -> Result<Value, String>;
 
     /// Manual page of a plugin, in Markdown.

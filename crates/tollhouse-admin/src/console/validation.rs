@@ -51,17 +51,18 @@ pub(super) async fn answer(
     let role = auth::caller_role(&admin.parts.options, call);
     let author = Author { role, before: before.as_ref() };
     encrypt::open_written(&path, &mut value, &author, &admin.parts)?;
-    let known = admin.index.known();
+    let contents = admin.index.contents();
     let references = ReferenceCheck::On;
     let parts = &admin.parts;
-    let candidate = Candidate { path: &path, value: &value, known: &known, parts, references };
+    let candidate =
+        Candidate { path: &path, value: &value, contents: &contents, parts, references };
     let faults = faults(resource, &candidate);
     let problems: Vec<Value> =
         faults.iter().map(|fault| json!({"pointer": fault.pointer, "text": fault.text})).collect();
     Ok(json!({"valid": problems.is_empty(), "problems": problems}))
 }
 
-/// All faults of an object.
+/// Faults of an object: first those of the schema, and if it has none, all others.
 pub(super) fn faults(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Fault> {
     let mut found = faults_of_schema(resource, candidate);
     if found.is_empty() {

@@ -26,10 +26,10 @@ pub(super) fn validate(
     path: &str,
     value: &Value,
 ) -> Result<Guards, Reply> {
-    let known = admin.index.known();
+    let contents = admin.index.contents();
     let parts = &admin.parts;
     let references = ReferenceCheck::On;
-    let candidate = Candidate { path, value, known: &known, parts, references };
+    let candidate = Candidate { path, value, contents: &contents, parts, references };
     resource::validate(resource, &candidate)?;
     if resource.holds_identities() {
         consumers::check_unique(&candidate)?;
@@ -42,7 +42,7 @@ pub(super) fn check_parent(admin: &Admin, request: &Request<'_>) -> Result<(), R
     let (Layout::Child(above), Some(parent)) = (request.resource.layout, &request.parent) else {
         return Ok(());
     };
-    if admin.index.known().exists(&format!("{above}/{parent}")) {
+    if admin.index.contents().exists(&format!("{above}/{parent}")) {
         return Ok(());
     }
     let noun = above.strip_suffix('s').unwrap_or(above);

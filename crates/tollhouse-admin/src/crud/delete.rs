@@ -1,6 +1,6 @@
 //! DELETE: removes an object and those below it, unless another object refers to it.
 
-use tollhouse_model::change_row::Deed;
+use tollhouse_model::change_row::ChangeKind;
 use tollhouse_store::{Committed, Operation, Transaction};
 
 use super::guards::{Attempt, Attempts, Guards};
@@ -37,16 +37,16 @@ async fn delete(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Comm
         precondition.check_entry(admin, request, before.object())?;
         let mut transaction = removal(admin, request, path);
         if request.is_guarded() && !is_forced {
-            let known = admin.index.known();
-            if let Some(reason) = (request.resource.guard)(path, &known) {
+            let contents = admin.index.contents();
+            if let Some(reason) = (request.resource.guard)(path, &contents) {
                 return Err(Reply::bad(reason));
             }
-            transaction = Guards::for_deletion(admin, path, &known).add_to(transaction);
+            transaction = Guards::for_deletion(admin, path, &contents).add_to(transaction);
         }
         // Deleting a missing object adds no row, but removes leftovers below it.
         if before.object().is_some() {
             let below = below(admin, request, path).await?;
-            let note = ChangeNote { below, ..ChangeNote::new(Deed::Delete, None) };
+            let note = ChangeNote { below, ..ChangeNote::new(ChangeKind::Delete, None) };
             transaction = before.record(admin, request, path, note, transaction)?;
         }
         let committed = match attempts.commit(transaction.clone()).await {

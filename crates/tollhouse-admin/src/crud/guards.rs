@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tollhouse_store::{Committed, Condition, Operation, StoreError, Transaction};
 
 use crate::context::Admin;
-use crate::index::Known;
+use crate::index::Contents;
 use crate::index::facts::{self, Identity};
 use crate::limits::{ATTEMPTS_MAX, OVERTAKEN_MAX, OVERTAKEN_TIME_MAX, TURN_WAIT_MAX};
 use crate::references;
@@ -29,7 +29,8 @@ use crate::resource::{Candidate, Layout, Resource};
 /// Value of a guard. Not empty, because other gateways treat a key without a value as deleted.
 const GUARD_VALUE: &str = "{}";
 
-/// Longest path of an object that can be referred to, in bytes: a collection and an id of 64.
+/// Maximum length in bytes of the path of an object that can be referred to: a collection and an id
+/// of 64.
 const PATH_BYTES_MAX: usize = 128;
 
 /// Number of credential buckets: large enough that simultaneous writes rarely collide, and small
@@ -48,13 +49,13 @@ impl Guards {
     /// this write.
     pub(super) fn for_write(admin: &Admin, resource: &Resource, object: &Candidate<'_>) -> Self {
         let mut guards = Self::default();
-        let named: BTreeSet<String> =
-            references::find(object.value).into_iter().map(|found| found.target).collect();
+        let targets: BTreeSet<String> =
+            references::find(object.value).into_iter().map(|it| it.target).collect();
         // The configuration of a disabled plugin may contain any text as a reference; longer paths
         // cannot exist.
-        for target in named.into_iter().filter(|target| target.len() <= PATH_BYTES_MAX) {
+        for target in targets.into_iter().filter(|target| target.len() <= PATH_BYTES_MAX) {
             // A missing object that may be referred to needs no condition.
-            if object.known.exists(&target) {
+            if object.contents.exists(&target) {
                 guards.conditions.push(Condition::Exists { key: admin.key_of(&target).into() });
             }
             guards.put(admin, &target);
@@ -63,23 +64,23 @@ impl Guards {
             guards.conditions.push(Condition::Exists { key: admin.key_of(above).into() });
         }
         if let Some(scope) = exclusive_scope(resource, object.path) {
-            guards.unchanged(admin, scope, object.known);
+            guards.unchanged(admin, scope, object.contents);
             guards.put(admin, scope);
         }
         for bucket in identity_buckets(admin, resource, object) {
             let scope = format!("identities/{bucket:03x}");
-            guards.unchanged(admin, &scope, object.known);
+            guards.unchanged(admin, &scope, object.contents);
             guards.put(admin, &scope);
         }
         guards
     }
 
     /// Guards for deleting an object: no reference to it was added, and it was not written again.
-    pub(super) fn for_deletion(admin: &Admin, path: &str, known: &Known) -> Self {
+    pub(super) fn for_deletion(admin: &Admin, path: &str, contents: &Contents) -> Self {
         let mut guards = Self::default();
         let key = admin.key_of(path).into();
-        guards.conditions.push(Condition::UnchangedSince { key, revision: known.revision() });
-        guards.unchanged(admin, path, known);
+        guards.conditions.push(Condition::UnchangedSince { key, revision: contents.revision() });
+        guards.unchanged(admin, path, contents);
         guards
     }
 
@@ -90,8 +91,8 @@ impl Guards {
         transaction
     }
 
-    fn unchanged(&mut self, admin: &Admin, path: &str, known: &Known) {
-        let (key, revision) = (admin.guard_key(path).into(), known.revision());
+    fn unchanged(&mut self, admin: &Admin, path: &str, contents: &Contents) {
+        let (key, revision) = (admin.guard_key(path).into(), contents.revision());
         self.conditions.push(Condition::UnchangedSince { key, revision });
     }
 
@@ -120,12 +121,12 @@ fn identity_buckets(admin: &Admin, resource: &Resource, object: &Candidate<'_>) 
         return BTreeSet::new();
     };
     let keyring = &admin.parts.keyring;
-    let held = facts::identities(object.path, confs, &admin.parts.catalogue, keyring);
+    let identities = facts::identities(object.path, confs, &admin.parts.catalogue, keyring);
     let buckets = |(plugin, value): &Identity| -> Vec<u32> {
         // Plugin names contain no line feed, so that the text is unambiguous.
         keyring.buckets(format!("{plugin}\n{value}").as_bytes(), IDENTITY_BUCKETS).collect()
     };
-    held.iter().flat_map(buckets).collect()
+    identities.iter().flat_map(buckets).collect()
 }
 
 /// Repeated attempts of one call to check and commit a write.
@@ -134,16 +135,15 @@ pub(super) struct Attempts<'a> {
     tries: usize,
     /// Number of attempts that failed because the object itself was written meanwhile.
     overtaken: usize,
-    /// Deadline for such failures.
+    /// Time after which conflicting commits are no longer repeated.
     until: Instant,
-    /// Turn at the object. Only one waiting call of this process tries at a time, in order of
-    /// arrival.
-    turn: Option<MutexGuard<'a, ()>>,
+    /// Front of the object's queue. Only one waiting call of this process tries at a time, in
+    /// order of arrival.
+    queue: Option<MutexGuard<'a, ()>>,
 }
 
-/// Outcome of an attempt.
+/// Outcome of one attempt to commit.
 pub(super) enum Attempt {
-    /// The commit succeeded.
     Committed(Committed),
     /// The value at this key has changed since the check; check everything again.
     Changed(Box<str>),
@@ -152,7 +152,7 @@ pub(super) enum Attempt {
 impl<'a> Attempts<'a> {
     pub(super) fn new(admin: &'a Admin) -> Self {
         let until = Instant::now() + OVERTAKEN_TIME_MAX;
-        Self { admin, tries: 0, overtaken: 0, until, turn: None }
+        Self { admin, tries: 0, overtaken: 0, until, queue: None }
     }
 
     /// Starts an attempt with an up-to-date index.
@@ -177,10 +177,10 @@ impl<'a> Attempts<'a> {
     /// Waits for the turn at the object with this key. Without turns, only one of many simultaneous
     /// writers would succeed each time, and all others would start again. After a timeout the call
     /// continues without a turn, so that a slow store reports its own error.
-    pub(super) async fn take_turn(&mut self, key: &str) {
-        if self.turn.is_none() {
-            let turn = tokio::time::timeout(TURN_WAIT_MAX, self.admin.turn(key)).await;
-            self.turn = turn.ok();
+    pub(super) async fn wait_in_queue(&mut self, key: &str) {
+        if self.queue.is_none() {
+            let queue = tokio::time::timeout(TURN_WAIT_MAX, self.admin.write_queue(key)).await;
+            self.queue = queue.ok();
         }
     }
 
@@ -198,7 +198,7 @@ impl<'a> Attempts<'a> {
         if self.overtaken > OVERTAKEN_MAX || Instant::now() >= self.until {
             return Err(Reply::unavailable("value changed before overwritten"));
         }
-        self.take_turn(key).await;
+        self.wait_in_queue(key).await;
         Ok(())
     }
 
@@ -209,7 +209,7 @@ impl<'a> Attempts<'a> {
         match admin.parts.store.commit(transaction).await {
             Ok(committed) => {
                 // The next call may start before this write is in service.
-                self.turn = None;
+                self.queue = None;
                 // A commit without effect returns the newest revision. In a store that others write
                 // to, that may be another program's, and no watch of these keys would ever report
                 // it.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use hyper::StatusCode;
 use serde_json::Value;
-use tollhouse_model::change_row::{self, BODIES_BYTES_MAX, ChangeRow, Deed, IMPORTED, Way};
+use tollhouse_model::change_row::{self, BODIES_BYTES_MAX, ChangeKind, ChangeRow, IMPORTED, Way};
 use tollhouse_store::{Condition, Entry, Operation, Revision, Transaction};
 
 use super::delete;
@@ -16,8 +16,8 @@ use crate::auth;
 use crate::call::Call;
 use crate::chronicle;
 use crate::context::Admin;
-use crate::index::Known;
 use crate::index::facts::Facts;
+use crate::index::{Contents, Revisions};
 use crate::limits::OBJECTS_PER_TURN;
 use crate::reply::Reply;
 use crate::resource::{Candidate, ReferenceCheck, Resource};
@@ -27,17 +27,17 @@ const LEFT_OUT: &str = "…";
 
 /// Write or deletion of one object.
 pub(crate) struct Step {
-    /// Path, such as `routes/1`.
+    /// Path of the object, such as `routes/1`.
     pub(crate) path: String,
     pub(crate) resource: &'static Resource,
     /// The stored object, if it exists.
     pub(crate) before: Option<Entry>,
     /// The new object; `None` to delete it.
-    pub(crate) after: Option<Written>,
+    pub(crate) after: Option<NewObject>,
 }
 
 /// A new object.
-pub(crate) struct Written {
+pub(crate) struct NewObject {
     /// Form for checks: with plain-text secrets and without timestamps.
     pub(crate) plain: Value,
     /// Form for the store, as JSON text.
@@ -46,26 +46,26 @@ pub(crate) struct Written {
 
 impl Step {
     /// Creates a step; `None` if the path is not that of an object.
-    pub(crate) fn new(path: &str, before: Option<Entry>, after: Option<Written>) -> Option<Self> {
+    pub(crate) fn new(path: &str, before: Option<Entry>, after: Option<NewObject>) -> Option<Self> {
         let (resource, ..) = place_of(path)?;
         Some(Self { path: path.to_owned(), resource, before, after })
     }
 }
 
 /// Index of all objects as they will be after the steps. Yields regularly to other tasks.
-pub(crate) async fn prospect(admin: &Admin, steps: &[Step]) -> Known {
+pub(crate) async fn prospect(admin: &Admin, steps: &[Step]) -> Contents {
     let touched: HashSet<&str> = steps.iter().map(|step| step.path.as_str()).collect();
     let paths: Vec<Box<str>> = {
-        let known = admin.index.known();
-        known.paths().filter(|path| !touched.contains(path)).map(Box::from).collect()
+        let contents = admin.index.contents();
+        contents.paths().filter(|path| !touched.contains(path)).map(Box::from).collect()
     };
-    let mut prospect = Known::default();
+    let mut prospect = Contents::default();
     for some in paths.chunks(OBJECTS_PER_TURN) {
         {
-            let known = admin.index.known();
+            let contents = admin.index.contents();
             for path in some {
-                if let Some(facts) = known.facts(path) {
-                    prospect.insert(path, facts.clone(), (Revision::ZERO, Revision::ZERO));
+                if let Some(facts) = contents.facts(path) {
+                    prospect.insert(path, facts.clone(), Revisions::default());
                 }
             }
         }
@@ -75,7 +75,7 @@ pub(crate) async fn prospect(admin: &Admin, steps: &[Step]) -> Known {
     for (at, step) in steps.iter().enumerate() {
         if let Some(written) = &step.after {
             let facts = Facts::inspect(&step.path, written.stored.as_bytes(), catalogue, keyring);
-            prospect.insert(&step.path, facts, (Revision::ZERO, Revision::ZERO));
+            prospect.insert(&step.path, facts, Revisions::default());
         }
         if at % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
             tokio::task::yield_now().await;
@@ -86,7 +86,7 @@ pub(crate) async fn prospect(admin: &Admin, steps: &[Step]) -> Known {
 
 /// Reason why an object cannot be deleted: after all steps, another object still refers to it or is
 /// below it.
-pub(crate) fn kept_by(step: &Step, prospect: &Known) -> Option<String> {
+pub(crate) fn kept_by(step: &Step, prospect: &Contents) -> Option<String> {
     if step.after.is_some() {
         return None;
     }
@@ -102,11 +102,17 @@ pub(crate) fn kept_by(step: &Step, prospect: &Known) -> Option<String> {
 /// An object to check, among all objects as they will be.
 pub(crate) fn candidate<'a>(
     admin: &'a Admin,
-    prospect: &'a Known,
+    prospect: &'a Contents,
     path: &'a str,
     value: &'a Value,
 ) -> Candidate<'a> {
-    Candidate { path, value, known: prospect, parts: &admin.parts, references: ReferenceCheck::On }
+    Candidate {
+        path,
+        value,
+        contents: prospect,
+        parts: &admin.parts,
+        references: ReferenceCheck::On,
+    }
 }
 
 /// Change row for all steps: the previous objects, so that the change can be undone, and as many of
@@ -134,7 +140,7 @@ pub(crate) fn row(admin: &Admin, call: &Call, steps: &[Step], undoes: Option<&st
         at_ms: chronicle::now_ms(),
         actor: auth::caller(&admin.parts.options, call).map(|key| key.name.clone()),
         way: if undoes.is_some() { way_of(call) } else { Way::Import },
-        deed: if undoes.is_some() { Deed::Undo } else { Deed::Replace },
+        deed: if undoes.is_some() { ChangeKind::Undo } else { ChangeKind::Replace },
         path: IMPORTED.to_owned(),
         before: None,
         after: Some(after),
@@ -163,7 +169,7 @@ fn can_go_back(admin: &Admin, call: &Call, steps: &[Step]) -> bool {
     check_size(admin, &all).is_ok()
 }
 
-/// The step that undoes `step`.
+/// Step that undoes `step`.
 fn reversed(admin: &Admin, step: &Step) -> Option<Step> {
     let before = step.after.as_ref().map(|written| Entry {
         key: admin.key_of(&step.path).into(),
@@ -174,7 +180,7 @@ fn reversed(admin: &Admin, step: &Step) -> Option<Step> {
     });
     let after = step.before.as_ref().and_then(|entry| {
         let stored = String::from_utf8(entry.value.to_vec()).ok()?;
-        Some(Written { plain: serde_json::from_str(&stored).ok()?, stored })
+        Some(NewObject { plain: serde_json::from_str(&stored).ok()?, stored })
     });
     Step::new(&step.path, before, after)
 }
@@ -198,7 +204,7 @@ pub(crate) fn transaction(
     Ok(all)
 }
 
-/// All steps without the row.
+/// Builds the transaction of all steps, without the change row.
 fn assemble(admin: &Admin, call: &Call, steps: &[Step]) -> Result<Transaction, Reply> {
     let made: HashSet<String> = steps
         .iter()
@@ -206,12 +212,12 @@ fn assemble(admin: &Admin, call: &Call, steps: &[Step]) -> Result<Transaction, R
         .map(|step| admin.key_of(&step.path))
         .collect();
     let mut all = chronicle::room(admin);
-    let known = admin.index.known();
+    let contents = admin.index.contents();
     for step in steps {
         let key = admin.key_of(&step.path);
         let guards = match &step.after {
             Some(written) => {
-                let object = candidate(admin, &known, &step.path, &written.plain);
+                let object = candidate(admin, &contents, &step.path, &written.plain);
                 all = all.then(Operation::put(key.clone(), written.stored.clone()));
                 Guards::for_write(admin, step.resource, &object)
             }
@@ -219,7 +225,7 @@ fn assemble(admin: &Admin, call: &Call, steps: &[Step]) -> Result<Transaction, R
                 let request = request_about(call, &step.path);
                 let request = request.ok_or_else(|| Reply::bad("unknown kind of objects"))?;
                 all.operations.extend(delete::removal(admin, &request, &step.path).operations);
-                Guards::for_deletion(admin, &step.path, &known)
+                Guards::for_deletion(admin, &step.path, &contents)
             }
         };
         all = guards.add_to(all);
@@ -229,7 +235,7 @@ fn assemble(admin: &Admin, call: &Call, steps: &[Step]) -> Result<Transaction, R
             None => Condition::Absent { key },
         });
     }
-    drop(known);
+    drop(contents);
     // Objects that this commit creates need not exist before it.
     all.conditions.retain(|condition| match condition {
         Condition::Exists { key } => !made.contains(&**key),
@@ -268,14 +274,14 @@ fn once_each(transaction: &mut Transaction) {
         Condition::UnchangedSince { key, .. } => !exact.contains(key),
         _ => true,
     });
-    let mut asked: Vec<Condition> = Vec::new();
+    let mut conditions: Vec<Condition> = Vec::new();
     let mut seen = HashSet::new();
     for condition in transaction.conditions.drain(..) {
         if seen.insert(format!("{condition:?}")) {
-            asked.push(condition);
+            conditions.push(condition);
         }
     }
-    transaction.conditions = asked;
+    transaction.conditions = conditions;
 }
 
 fn check_size(admin: &Admin, transaction: &Transaction) -> Result<(), Reply> {

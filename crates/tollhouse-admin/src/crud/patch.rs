@@ -1,8 +1,8 @@
-//! PATCH: changes parts of an object, and checks the whole object again. If two calls change one
-//! object at the same time, the second applies its change to the result of the first.
+//! PATCH: changes parts of an object, and checks the whole object again. If two calls patch an
+//! object concurrently, the second applies its change to the result of the first.
 
 use serde_json::Value;
-use tollhouse_model::change_row::Deed;
+use tollhouse_model::change_row::ChangeKind;
 use tollhouse_store::{Entry, Operation, Transaction};
 
 use super::checks::{author, now_s, seal, validate, value_of_answer};
@@ -15,7 +15,7 @@ use crate::encrypt;
 use crate::patch;
 use crate::reply::Reply;
 use crate::served;
-use crate::shape::{self, Written};
+use crate::shape::{self, WriteKind};
 
 pub(super) async fn run(
     admin: &Admin,
@@ -29,7 +29,7 @@ pub(super) async fn run(
     let precondition = Precondition::parse(&request.call.headers)?;
     let mut lease = None;
     let mut attempts = Attempts::new(admin);
-    attempts.take_turn(&key).await;
+    attempts.wait_in_queue(&key).await;
     let (committed, stored) = loop {
         attempts.begin().await?;
         let entry = admin.parts.store.get(&key).await?.ok_or_else(Reply::key_not_found)?;
@@ -41,7 +41,7 @@ pub(super) async fn run(
         }
         let text = stored.to_string();
         let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
-        let note = ChangeNote::new(Deed::Patch, Some(text));
+        let note = ChangeNote::new(ChangeKind::Patch, Some(text));
         let transaction = guards.add_to(Transaction::new().then(put));
         let before = Before::known(entry);
         let transaction = before.record(admin, request, &path, note, transaction)?;
@@ -52,7 +52,7 @@ pub(super) async fn run(
         }
     };
     let value = value_of_answer(admin, request, &path, stored);
-    let reply = shape::written(admin.parts.options.api_version, Written::Patched, &key, value);
+    let reply = shape::written(admin.parts.options.api_version, WriteKind::Patched, &key, value);
     let tagged = precondition::with_tag(reply, committed.revision);
     Ok(served::made(tagged, committed.revision))
 }

@@ -19,9 +19,7 @@ use crate::reply::Reply;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Precondition {
     Unconditional,
-    /// The object must not exist.
     Absent,
-    /// The object must exist.
     Exists,
     /// The object must have one of these revisions. Weak and unparsable tags are omitted, because
     /// they match nothing.

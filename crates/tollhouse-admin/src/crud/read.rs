@@ -50,7 +50,7 @@ async fn list(admin: &Admin, request: &Request<'_>) -> Result<Reply, Reply> {
     admin.index.catch_up().await?;
     // A collection of children is answered with 404 while it is empty.
     let is_child = matches!(request.resource.layout, Layout::Child(_));
-    if is_child && admin.index.known().count(&collection) == 0 {
+    if is_child && admin.index.contents().count(&collection) == 0 {
         return Err(Reply::key_not_found());
     }
     let role = auth::reader_role(&admin.parts.options, request.call);

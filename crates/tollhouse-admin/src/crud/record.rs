@@ -1,7 +1,8 @@
-//! Change row of a write, in the same commit. The previous object is read first, and the commit
-//! requires that it is unchanged, so that the row always contains the object that was replaced.
+//! Change row of a write, in the commit of that write. The previous object is read first, and the
+//! commit requires that it is unchanged, so that the row always contains the object that was
+//! replaced.
 
-use tollhouse_model::change_row::{self, ChangeRow, Deed, Way};
+use tollhouse_model::change_row::{self, ChangeKind, ChangeRow, Way};
 use tollhouse_store::{Condition, Entry, Operation, Transaction};
 
 use super::request::Request;
@@ -24,7 +25,7 @@ pub(super) struct Before {
 
 /// Further contents of a change row.
 pub(super) struct ChangeNote {
-    pub(super) deed: Deed,
+    pub(super) deed: ChangeKind,
     /// The object as stored by the write.
     pub(super) after: Option<String>,
     /// Objects below a deleted object, which are deleted with it.
@@ -34,13 +35,13 @@ pub(super) struct ChangeNote {
 }
 
 impl ChangeNote {
-    pub(super) fn new(deed: Deed, after: Option<String>) -> Self {
+    pub(super) fn new(deed: ChangeKind, after: Option<String>) -> Self {
         Self { deed, after, below: Vec::new(), undoes: None }
     }
 }
 
 impl Before {
-    /// Reads the current value.
+    /// Reads the object's current value from the store.
     pub(super) async fn read(admin: &Admin, key: &str) -> Result<Self, Reply> {
         let entry = admin.parts.store.get(key).await?;
         Ok(Self { key: key.to_owned(), entry })
@@ -100,7 +101,7 @@ impl Before {
         let none = || Reply::unavailable("no random numbers are available");
         let name = change_row::key_of(row.at_ms, &chronicle::suffix().ok_or_else(none)?);
         let folder = change_row::FOLDER;
-        for gone in admin.index.known().changes().let_go() {
+        for gone in admin.index.contents().changes().let_go() {
             transaction = transaction.delete(admin.key_of(&format!("{folder}{gone}")));
         }
         let put = Operation::put(admin.key_of(&format!("{folder}{name}")), row.to_text());

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde_json::{Value, json};
-use tollhouse_model::change_row::{ChangeRow, Deed, IMPORTED};
+use tollhouse_model::change_row::{ChangeKind, ChangeRow, IMPORTED};
 use tollhouse_store::{Entry, Operation, Revision, Transaction};
 
 use super::checks::validate;
@@ -24,16 +24,14 @@ use crate::resource::{self, Layout, Resource};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undoing {
     Write,
-    /// Checks only.
+    /// Only check whether the change can be undone.
     Try,
 }
 
-/// A change to undo.
+/// Change to undo: its row, with the row's name and revision.
 pub(crate) struct Change<'a> {
     pub(crate) row: &'a ChangeRow,
-    /// Name of the row.
     pub(crate) name: &'a str,
-    /// Revision of the change.
     pub(crate) revision: Revision,
 }
 
@@ -78,7 +76,7 @@ pub(crate) async fn run(
         }
         let note = ChangeNote {
             undoes: Some(change.name.to_owned()),
-            ..ChangeNote::new(Deed::Undo, row.before.clone())
+            ..ChangeNote::new(ChangeKind::Undo, row.before.clone())
         };
         let transaction = before.record(admin, &request, path, note, transaction)?;
         if let Attempt::Committed(committed) = attempts.commit(transaction).await? {
@@ -150,11 +148,11 @@ fn removed(admin: &Admin, request: &Request<'_>, path: &str) -> Result<Transacti
     if !request.is_guarded() {
         return Ok(transaction);
     }
-    let known = admin.index.known();
-    if let Some(reason) = (request.resource.guard)(path, &known) {
+    let contents = admin.index.contents();
+    if let Some(reason) = (request.resource.guard)(path, &contents) {
         return Err(Reply::bad(reason));
     }
-    Ok(Guards::for_deletion(admin, path, &known).add_to(transaction))
+    Ok(Guards::for_deletion(admin, path, &contents).add_to(transaction))
 }
 
 /// A request for the object at `path`, made from the current call.

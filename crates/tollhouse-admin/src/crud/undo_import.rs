@@ -7,12 +7,12 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 use tollhouse_model::change_row::ChangeRow;
 
-use super::many::{self, Step, Written};
+use super::many::{self, NewObject, Step};
 use super::undo::{Change, Undoing};
 use crate::call::Call;
 use crate::context::Admin;
 use crate::encrypt;
-use crate::index::Known;
+use crate::index::Contents;
 use crate::reply::Reply;
 use crate::resource;
 
@@ -75,15 +75,15 @@ async fn steps(admin: &Admin, change: &Change<'_>) -> Result<Vec<Step>, Reply> {
     Err(many::changed(&named))
 }
 
-fn restored(admin: &Admin, path: &str, stored: &str) -> Result<Written, Reply> {
+fn restored(admin: &Admin, path: &str, stored: &str) -> Result<NewObject, Reply> {
     let mut plain: Value =
         serde_json::from_str(stored).map_err(|error| Reply::unavailable(error.to_string()))?;
     encrypt::open_stored(path, &mut plain, &admin.parts)?;
-    Ok(Written { plain, stored: stored.to_owned() })
+    Ok(NewObject { plain, stored: stored.to_owned() })
 }
 
 /// Checks all steps as individual writes would.
-fn check(admin: &Admin, steps: &[Step], prospect: &Known) -> Result<(), Reply> {
+fn check(admin: &Admin, steps: &[Step], prospect: &Contents) -> Result<(), Reply> {
     for step in steps {
         if let Some(reason) = many::kept_by(step, prospect) {
             return Err(Reply::bad(reason));

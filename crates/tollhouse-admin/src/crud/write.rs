@@ -2,11 +2,11 @@
 
 use aws_lc_rs::rand;
 use serde_json::Value;
-use tollhouse_model::change_row::Deed;
-use tollhouse_store::{LeaseId, Operation, Revision, Transaction};
+use tollhouse_model::change_row::ChangeKind;
+use tollhouse_store::{Entry, LeaseId, Operation, Revision, Transaction};
 
 use super::checks::{author, check_parent, now_s, seal, validate, value_of_answer};
-use super::guards::{Attempt, Attempts};
+use super::guards::{Attempt, Attempts, Guards};
 use super::precondition::{self, Precondition};
 use super::record::{Before, ChangeNote};
 use super::request::{Request, fields_of, resolve_id, resolve_parent};
@@ -14,9 +14,8 @@ use crate::context::Admin;
 use crate::encrypt;
 use crate::object::Fields;
 use crate::reply::Reply;
-use crate::resource::Resource;
 use crate::served;
-use crate::shape::{self, Written};
+use crate::shape::{self, WriteKind};
 
 /// Key whose revision numbers the objects that POST creates.
 const COUNTER: &str = "gen_id";
@@ -26,6 +25,86 @@ const FORBIDDEN: [&str; 2] = ["create_time", "update_time"];
 
 /// Fields whose contents are checked for timestamps too.
 const CARRIED: [&str; 2] = ["upstream", "plugins"];
+
+/// Write of one object, from its check to its commit.
+struct PendingWrite<'a> {
+    admin: &'a Admin,
+    request: &'a Request<'a>,
+    id: String,
+    path: String,
+    /// Store key of the path.
+    key: String,
+    /// The object in plain text and without timestamps.
+    value: Value,
+    lease: Option<LeaseId>,
+}
+
+impl<'a> PendingWrite<'a> {
+    fn new(admin: &'a Admin, request: &'a Request<'a>, id: String, fields: Fields) -> Self {
+        let path = request.path_of(&id);
+        let key = admin.key_of(&path);
+        Self { admin, request, id, path, key, value: Value::Object(fields), lease: None }
+    }
+
+    fn set_id(&mut self, id: String) {
+        self.path = self.request.path_of(&id);
+        self.key = self.admin.key_of(&self.path);
+        self.id = id;
+    }
+
+    /// Replaces sealed values by the values that they contain. Must run only once.
+    fn open_secrets(&mut self, before: Option<&Entry>) -> Result<(), Reply> {
+        let author = author(self.admin, self.request, before);
+        encrypt::open_written(&self.path, &mut self.value, &author, &self.admin.parts)
+    }
+
+    fn check(&self) -> Result<Guards, Reply> {
+        validate(self.admin, self.request.resource, &self.path, &self.value)
+    }
+
+    /// Completes the transaction: the object, its guards and its change row. Returns the object in
+    /// its stored form too.
+    fn complete(
+        &self,
+        transaction: Transaction,
+        before: &Before,
+        guards: Guards,
+    ) -> Result<(Transaction, Value), Reply> {
+        let stored = seal(self.admin, &self.path, &self.stamped(), before.object());
+        let text = stored.to_string();
+        let (key, value) = (self.key.as_str().into(), text.clone().into());
+        let put = Operation::Put { key, value, lease: self.lease };
+        let transaction = guards.add_to(transaction.then(put));
+        let deed = if before.object().is_some() { ChangeKind::Replace } else { ChangeKind::Create };
+        let note = ChangeNote::new(deed, Some(text));
+        let transaction = before.record(self.admin, self.request, &self.path, note, transaction)?;
+        Ok((transaction, stored))
+    }
+
+    /// The object with its timestamps, or with its id if the resource has no timestamps.
+    fn stamped(&self) -> Value {
+        let mut value = self.value.clone();
+        let Some(fields) = value.as_object_mut() else { return value };
+        if self.request.resource.has_times() {
+            let now = now_s();
+            let contents = self.admin.index.contents();
+            let created = contents.facts(&self.path).and_then(|facts| facts.create_time);
+            fields.insert("create_time".into(), created.unwrap_or(now).into());
+            fields.insert("update_time".into(), now.into());
+        } else {
+            fields.insert("id".into(), self.id.as_str().into());
+        }
+        value
+    }
+
+    /// Reply to the write, with its revision.
+    fn reply(&self, kind: WriteKind, stored: Value, revision: Revision) -> Reply {
+        let value = value_of_answer(self.admin, self.request, &self.path, stored);
+        let version = self.admin.parts.options.api_version;
+        let reply = shape::written(version, kind, &self.key, value);
+        served::made(precondition::with_tag(reply, revision), revision)
+    }
+}
 
 pub(super) async fn put(
     admin: &Admin,
@@ -42,47 +121,35 @@ pub(super) async fn put(
     check_times(&fields)?;
     let id = resolve_id(request, &mut fields)?;
     resolve_parent(request, &mut fields)?;
-    let path = request.path_of(&id);
-    let key = admin.key_of(&path);
-    let mut value = Value::Object(fields);
+    let mut write = PendingWrite::new(admin, request, id, fields);
     let precondition = Precondition::parse(&request.call.headers)?;
-    let mut lease = None;
     let mut attempts = Attempts::new(admin);
     // An object that the check depends on may change before the commit. The guards then refuse the
     // commit, and everything is checked again.
     let (committed, stored) = loop {
         attempts.begin().await?;
         check_parent(admin, request)?;
-        let before = Before::read(admin, &key).await?;
+        let before = Before::read(admin, &write.key).await?;
         precondition.check_entry(admin, request, before.object())?;
-        // Only once, because the opened value replaces the sealed one.
         if attempts.is_first() {
-            let author = author(admin, request, before.object());
-            encrypt::open_written(&path, &mut value, &author, &admin.parts)?;
+            write.open_secrets(before.object())?;
         }
-        let guards = validate(admin, request.resource, &path, &value)?;
-        let created = admin.index.known().facts(&path).and_then(|facts| facts.create_time);
-        let stamped = stamped(request.resource, &id, &value, created);
-        let stored = seal(admin, &path, &stamped, before.object());
+        let guards = write.check()?;
         if attempts.is_first() {
-            lease = request.lease(admin).await?;
+            write.lease = request.lease(admin).await?;
         }
-        let text = stored.to_string();
-        let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
-        let transaction = guards.add_to(Transaction::new().then(put));
-        let deed = if before.object().is_some() { Deed::Replace } else { Deed::Create };
-        let note = ChangeNote::new(deed, Some(text));
-        let transaction = before.record(admin, request, &path, note, transaction)?;
+        let (transaction, stored) = write.complete(Transaction::new(), &before, guards)?;
         match attempts.commit(transaction).await? {
             Attempt::Committed(committed) => break (committed, stored),
-            Attempt::Changed(changed) if *changed == *key => attempts.overtaken(&key).await?,
+            Attempt::Changed(changed) if *changed == *write.key => {
+                attempts.overtaken(&write.key).await?;
+            }
             Attempt::Changed(_) => {}
         }
     };
     let was_there = committed.previous.first().is_some_and(Option::is_some);
-    let written = if was_there { Written::Replaced } else { Written::Created };
-    let value = value_of_answer(admin, request, &path, stored);
-    Ok(self::written(admin, written, (&key, value), committed.revision))
+    let kind = if was_there { WriteKind::Replaced } else { WriteKind::Created };
+    Ok(write.reply(kind, stored, committed.revision))
 }
 
 /// Error reply for a missing body; for plugin metadata, a missing plugin name takes precedence.
@@ -107,47 +174,41 @@ pub(super) async fn post(
     check_new(request, &fields)?;
     fields.shift_remove("id");
     resolve_parent(request, &mut fields)?;
-    let mut value = Value::Object(fields);
     // The id is not known yet, so that no sealed value can belong to this object.
-    let unnumbered = request.path_of("-");
-    let mut numbered: Option<(String, Option<LeaseId>)> = None;
+    let mut write = PendingWrite::new(admin, request, "-".to_owned(), fields);
+    let mut number: Option<String> = None;
     let mut attempts = Attempts::new(admin);
     loop {
         attempts.begin().await?;
         check_parent(admin, request)?;
         if attempts.is_first() {
-            let author = author(admin, request, None);
-            encrypt::open_written(&unnumbered, &mut value, &author, &admin.parts)?;
+            write.open_secrets(None)?;
         }
-        let checked_id = numbered.as_ref().map_or("", |(id, _)| id);
-        let guards = validate(admin, request.resource, &request.path_of(checked_id), &value)?;
+        write.set_id(number.clone().unwrap_or_default());
+        let guards = write.check()?;
         // A refused object consumes no number; an object that is checked again keeps its number.
-        let (id, lease) = match numbered.take() {
-            Some(numbered) => numbered,
-            None => (next_id(admin).await?, request.lease(admin).await?),
+        let id = match number.take() {
+            Some(id) => id,
+            None => {
+                let id = next_id(admin).await?;
+                write.lease = request.lease(admin).await?;
+                id
+            }
         };
-        let key = admin.key_of(&request.path_of(&id));
-        if let Some(fields) = value.as_object_mut() {
+        if let Some(fields) = write.value.as_object_mut() {
             fields.insert("id".into(), id.as_str().into());
         }
-        let path = request.path_of(&id);
-        let stamped = stamped(request.resource, &id, &value, None);
-        let stored = seal(admin, &path, &stamped, None);
-        let text = stored.to_string();
-        let put = Operation::Put { key: key.as_str().into(), value: text.clone().into(), lease };
-        let transaction = Transaction::new().when_absent(key.as_str()).then(put);
-        let transaction = guards.add_to(transaction);
-        let before = Before::read(admin, &key).await?;
-        let note = ChangeNote::new(Deed::Create, Some(text));
-        let transaction = before.record(admin, request, &path, note, transaction)?;
+        write.set_id(id);
+        let before = Before::read(admin, &write.key).await?;
+        let transaction = Transaction::new().when_absent(write.key.as_str());
+        let (transaction, stored) = write.complete(transaction, &before, guards)?;
         match attempts.commit(transaction).await? {
             Attempt::Committed(committed) => {
-                let value = value_of_answer(admin, request, &path, stored);
-                return Ok(written(admin, Written::Posted, (&key, value), committed.revision));
+                return Ok(write.reply(WriteKind::Posted, stored, committed.revision));
             }
             // The number is taken by an object whose id a caller chose.
-            Attempt::Changed(changed) if *changed == *key => {}
-            Attempt::Changed(_) => numbered = Some((id, lease)),
+            Attempt::Changed(changed) if *changed == *write.key => {}
+            Attempt::Changed(_) => number = Some(write.id.clone()),
         }
     }
 }
@@ -163,17 +224,6 @@ fn check_new(request: &Request<'_>, fields: &Fields) -> Result<(), Reply> {
         return Err(Reply::bad("If-Match is for PUT, PATCH and DELETE; POST makes a new object"));
     }
     Ok(())
-}
-
-/// Reply to a write, with its revision.
-fn written(
-    admin: &Admin,
-    written: Written,
-    (key, value): (&str, Value),
-    revision: Revision,
-) -> Reply {
-    let reply = shape::written(admin.parts.options.api_version, written, key, value);
-    served::made(precondition::with_tag(reply, revision), revision)
 }
 
 /// Makes a commit and returns its revision as an id. The written value is random, because after a
@@ -192,30 +242,16 @@ fn check_times(fields: &Fields) -> Result<(), Reply> {
     let is_set = |value: Option<&Value>| {
         value.is_some_and(|value| !value.is_null() && value != &Value::Bool(false))
     };
-    let mut found: Vec<String> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
     let own = FORBIDDEN.into_iter().filter(|name| is_set(fields.get(*name)));
-    found.extend(own.map(str::to_owned));
+    names.extend(own.map(str::to_owned));
     for carried in CARRIED {
         let Some(part) = fields.get(carried) else { continue };
         let inside = FORBIDDEN.into_iter().filter(|name| is_set(part.get(name)));
-        found.extend(inside.map(|name| format!("{carried}.{name}")));
+        names.extend(inside.map(|name| format!("{carried}.{name}")));
     }
-    if found.is_empty() {
+    if names.is_empty() {
         return Ok(());
     }
-    Err(Reply::bad(format!("the property is forbidden:  {}", found.join(" "))))
-}
-
-/// The object with its timestamps, or with its id if the resource has no timestamps.
-fn stamped(resource: &Resource, id: &str, value: &Value, created: Option<i64>) -> Value {
-    let mut value = value.clone();
-    let Some(fields) = value.as_object_mut() else { return value };
-    if resource.has_times() {
-        let now = now_s();
-        fields.insert("create_time".into(), created.unwrap_or(now).into());
-        fields.insert("update_time".into(), now.into());
-    } else {
-        fields.insert("id".into(), id.into());
-    }
-    value
+    Err(Reply::bad(format!("the property is forbidden:  {}", names.join(" "))))
 }

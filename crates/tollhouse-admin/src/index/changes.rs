@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tollhouse_model::change_row::{ChangeRow, Deed, Way};
+use tollhouse_model::change_row::{ChangeKind, ChangeRow, Way};
 use tollhouse_store::{Entry, Revision};
 
 /// Limits of stored rows, by number and total bytes: about a month of changes by a busy team, and
@@ -15,7 +15,7 @@ pub(crate) const BYTES_MAX: usize = 64 * 1024 * 1024;
 /// several gateways.
 const LET_GO_MAX: usize = 8;
 
-/// Summaries by revision and name.
+/// Summaries of change rows by revision and name.
 #[derive(Default)]
 pub(crate) struct Changes {
     rows: BTreeMap<(Revision, Box<str>), Summary>,
@@ -23,15 +23,15 @@ pub(crate) struct Changes {
     bytes: usize,
 }
 
-/// Summary of a row.
+/// Summary of a change row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Summary {
     /// Time of the change, in milliseconds of Unix time.
     pub at_ms: u64,
-    /// Name of the caller's key.
+    /// Name of the key that the caller presented.
     pub actor: Option<Box<str>>,
     pub way: Way,
-    pub deed: Deed,
+    pub deed: ChangeKind,
     /// Path of the changed object.
     pub path: Box<str>,
     /// Paths of all objects that an import changed.
@@ -40,17 +40,23 @@ pub(crate) struct Summary {
     bytes: usize,
 }
 
+/// Facts about a change of one object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChangeFacts<'a> {
+    pub at_ms: u64,
+    pub actor: &'a str,
+    pub way: Way,
+    pub deed: ChangeKind,
+    pub path: &'a str,
+}
+
 impl Summary {
     /// Summary of a change that has no row in this store.
-    pub(crate) fn without_row(
-        at_ms: u64,
-        actor: Option<&str>,
-        (way, deed): (Way, Deed),
-        path: &str,
-    ) -> Self {
+    pub(crate) fn without_row(change: ChangeFacts<'_>) -> Self {
+        let ChangeFacts { at_ms, actor, way, deed, path } = change;
         Self {
             at_ms,
-            actor: actor.map(Into::into),
+            actor: Some(actor.into()),
             way,
             deed,
             path: path.into(),
@@ -58,9 +64,7 @@ impl Summary {
             bytes: 0,
         }
     }
-}
 
-impl Summary {
     /// Paths of all changed objects.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&*self.path).chain(self.also.iter().map(|path| &**path))
@@ -151,7 +155,7 @@ mod tests {
             at_ms: revision,
             actor: None,
             way: Way::Api,
-            deed: Deed::Create,
+            deed: ChangeKind::Create,
             path: path.into(),
             before: None,
             after: None,

@@ -9,7 +9,7 @@ use tollhouse_store::Revision;
 /// Revision of creation, and path. Objects of one commit are sorted by path.
 pub(crate) type Creation = (Revision, Box<str>);
 
-/// All non-empty collections.
+/// Order of creation in each collection; empty collections are absent.
 #[derive(Default)]
 pub(super) struct Collections(HashMap<Box<str>, BTreeSet<Creation>>);
 

@@ -7,7 +7,7 @@ use tollhouse_plugin::Catalogue;
 use tollhouse_plugin::sealing::ObjectRef;
 
 use crate::object::Fields;
-use crate::references::{self, Place};
+use crate::references::{self, ReferenceKind};
 
 /// End of the path of a service's decorations.
 const DECORATIONS: &str = "/graphql_cost_decorations";
@@ -23,10 +23,10 @@ pub(crate) type Identity = (Box<str>, Box<str>);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// Referenced objects.
-    pub references: Box<[(Box<str>, Place)]>,
+    pub references: Box<[(Box<str>, ReferenceKind)]>,
     /// Values that no other object may have.
     pub identities: Box<[Identity]>,
-    /// Plugins of a global rule.
+    /// Names of a global rule's plugins.
     pub rule_plugins: Box<[Box<str>]>,
     /// Time of creation, in seconds of Unix time.
     pub create_time: Option<i64>,
@@ -35,19 +35,19 @@ pub(crate) struct Facts {
     /// The value, if the object is plugin metadata.
     pub metadata: Option<Value>,
     /// Fields for filters.
-    pub listed: Listed,
+    pub list_fields: ListFields,
 }
 
 /// Fields of an object that lists are filtered by, besides references.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct ListFields {
     pub name: Option<Box<str>>,
     pub uris: Box<[Box<str>]>,
     /// Hosts, or SNIs of a certificate.
     pub hosts: Box<[Box<str>]>,
-    /// Names of its labels.
+    /// Names of the object's labels.
     pub labels: Box<[Box<str>]>,
-    /// Names of its plugins.
+    /// Names of the object's plugins.
     pub plugins: Box<[Box<str>]>,
     /// Whether it is disabled (`status` 0).
     pub is_off: bool,
@@ -79,7 +79,7 @@ impl Facts {
             rule_plugins: names.map(|name| name.as_str().into()).collect(),
             create_time: value.get("create_time").and_then(Value::as_i64),
             is_client_certificate: value.get("type").is_some_and(|side| side == "client"),
-            listed: Listed::from_value(&value),
+            list_fields: ListFields::from_value(&value),
             metadata: path.starts_with(METADATA).then_some(value),
         };
         facts.references.sort();
@@ -87,7 +87,7 @@ impl Facts {
     }
 }
 
-impl Listed {
+impl ListFields {
     fn from_value(value: &Value) -> Self {
         let text = |value: &Value| value.as_str().map(Box::from);
         let uris = value.get("uris").and_then(Value::as_array).into_iter().flatten();

@@ -5,10 +5,9 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use tollhouse_store::Revision;
-
+use super::Revisions;
 use super::collections::Creation;
-use super::facts::Listed;
+use super::facts::ListFields;
 
 /// Limit of views, enough for the lists that a team has open. Each needs about 100 bytes per
 /// object.
@@ -20,7 +19,7 @@ const KEY_BYTES_MAX: usize = 48;
 /// Separator of sort key and path; neither contains it.
 const SEPARATOR: char = '\0';
 
-/// Sort keys of lists.
+/// Field by which a list is sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SortBy {
     Id,
@@ -29,17 +28,18 @@ pub(crate) enum SortBy {
     Uri,
     /// Disabled or not; enabled objects come first.
     Status,
-    /// Number of plugins.
+    /// Number of plugins of the object.
     Plugins,
     Created,
     Changed,
 }
 
-/// The sorted views.
+/// Views of collections, sorted by other fields than the id.
 #[derive(Default)]
 pub(super) struct Orders {
-    kept: Vec<Order>,
-    asked: u64,
+    views: Vec<Order>,
+    /// Number of requests so far.
+    requests: u64,
 }
 
 struct Order {
@@ -48,20 +48,32 @@ struct Order {
     /// Sort key and path of each object.
     entries: BTreeSet<Box<str>>,
     /// Last object of the collection that was added; `None` before the first.
-    made_to: Option<Creation>,
+    last_added: Option<Creation>,
     is_whole: bool,
     /// Number of the last request for this view; the view with the smallest number is dropped
     /// first.
-    asked: u64,
+    last_request: u64,
+}
+
+/// Collection and sort key of a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OrderKey<'a> {
+    pub(crate) collection: &'a str,
+    pub(crate) by: SortBy,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Ascending,
+    Descending,
 }
 
 /// An object with all data for sorting.
 #[derive(Clone, Copy)]
-pub(super) struct Ordered<'a> {
+pub(super) struct Sortable<'a> {
     pub(super) path: &'a str,
-    pub(super) listed: &'a Listed,
-    pub(super) created: Revision,
-    pub(super) changed: Revision,
+    pub(super) fields: &'a ListFields,
+    pub(super) revisions: Revisions,
 }
 
 impl SortBy {
@@ -78,27 +90,27 @@ impl SortBy {
 
     /// The sort key with this name.
     pub(crate) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, known)| *known == name).map(|(by, _)| *by)
+        Self::ALL.iter().find(|(_, text)| *text == name).map(|(by, _)| *by)
     }
 
-    /// All names, separated by commas.
+    /// Names of all sort keys, separated by commas.
     pub(crate) fn names() -> String {
         Self::ALL.map(|(_, name)| name).join(", ")
     }
 
-    fn key_of(self, object: Ordered<'_>) -> Box<str> {
-        let Ordered { path, listed, created, changed } = object;
+    fn key_of(self, object: Sortable<'_>) -> Box<str> {
+        let Sortable { path, fields, revisions } = object;
         let id = path.split_once('/').map_or(path, |(_, id)| id);
         let first = |texts: &[Box<str>]| text_key(texts.first().map_or("", |text| &**text));
         let key = match self {
             Self::Id => String::new(),
-            Self::Name => text_key(listed.name.as_deref().unwrap_or(id)),
-            Self::Host => first(&listed.hosts),
-            Self::Uri => first(&listed.uris),
-            Self::Status => u8::from(listed.is_off).to_string(),
-            Self::Plugins => format!("{:05}", listed.plugins.len()),
-            Self::Created => format!("{:020}", created.0),
-            Self::Changed => format!("{:020}", changed.0),
+            Self::Name => text_key(fields.name.as_deref().unwrap_or(id)),
+            Self::Host => first(&fields.hosts),
+            Self::Uri => first(&fields.uris),
+            Self::Status => u8::from(fields.is_off).to_string(),
+            Self::Plugins => format!("{:05}", fields.plugins.len()),
+            Self::Created => format!("{:020}", revisions.created.0),
+            Self::Changed => format!("{:020}", revisions.changed.0),
         };
         format!("{key}{SEPARATOR}{path}").into()
     }
@@ -112,49 +124,50 @@ fn text_key(text: &str) -> String {
     key
 }
 
+impl Order {
+    fn has(&self, key: OrderKey<'_>) -> bool {
+        self.by == key.by && *self.collection == *key.collection
+    }
+}
+
 impl Orders {
-    pub(super) fn insert(&mut self, collections: &[&str], object: Ordered<'_>) {
-        for order in self.kept.iter_mut().filter(|it| collections.contains(&&*it.collection)) {
+    pub(super) fn insert(&mut self, collections: &[&str], object: Sortable<'_>) {
+        for order in self.views.iter_mut().filter(|it| collections.contains(&&*it.collection)) {
             order.entries.insert(order.by.key_of(object));
         }
     }
 
-    pub(super) fn remove(&mut self, collections: &[&str], object: Ordered<'_>) {
-        for order in self.kept.iter_mut().filter(|it| collections.contains(&&*it.collection)) {
+    pub(super) fn remove(&mut self, collections: &[&str], object: Sortable<'_>) {
+        for order in self.views.iter_mut().filter(|it| collections.contains(&&*it.collection)) {
             order.entries.remove(&order.by.key_of(object));
         }
     }
 
-    fn find(&self, collection: &str, by: SortBy) -> Option<&Order> {
-        self.kept.iter().find(|it| it.by == by && *it.collection == *collection)
+    fn find(&self, key: OrderKey<'_>) -> Option<&Order> {
+        self.views.iter().find(|it| it.has(key))
     }
 
     /// Creates a view if it is missing. Returns `Ok` if it is complete, else the last object that
     /// was added.
-    pub(super) fn progress(
-        &mut self,
-        collection: &str,
-        by: SortBy,
-    ) -> Result<(), Option<Creation>> {
-        self.asked += 1;
-        let is_it = |it: &Order| it.by == by && *it.collection == *collection;
-        if let Some(order) = self.kept.iter_mut().find(|it| is_it(it)) {
-            order.asked = self.asked;
-            return if order.is_whole { Ok(()) } else { Err(order.made_to.clone()) };
+    pub(super) fn progress(&mut self, key: OrderKey<'_>) -> Result<(), Option<Creation>> {
+        self.requests += 1;
+        if let Some(order) = self.views.iter_mut().find(|it| it.has(key)) {
+            order.last_request = self.requests;
+            return if order.is_whole { Ok(()) } else { Err(order.last_added.clone()) };
         }
-        if self.kept.len() == ORDERS_MAX {
-            let oldest = self.kept.iter().enumerate().min_by_key(|(_, order)| order.asked);
+        if self.views.len() == ORDERS_MAX {
+            let oldest = self.views.iter().enumerate().min_by_key(|(_, order)| order.last_request);
             if let Some((at, _)) = oldest {
-                self.kept.swap_remove(at);
+                self.views.swap_remove(at);
             }
         }
-        self.kept.push(Order {
-            collection: collection.into(),
-            by,
+        self.views.push(Order {
+            collection: key.collection.into(),
+            by: key.by,
             entries: BTreeSet::new(),
-            made_to: None,
+            last_added: None,
             is_whole: false,
-            asked: self.asked,
+            last_request: self.requests,
         });
         Err(None)
     }
@@ -162,15 +175,14 @@ impl Orders {
     /// Adds a part of a collection, up to `last`; without `last` the view is complete.
     pub(super) fn extend<'o>(
         &mut self,
-        (collection, by): (&str, SortBy),
-        objects: impl Iterator<Item = Ordered<'o>>,
+        key: OrderKey<'_>,
+        objects: impl Iterator<Item = Sortable<'o>>,
         last: Option<Creation>,
     ) {
-        let is_it = |it: &&mut Order| it.by == by && *it.collection == *collection;
-        let Some(order) = self.kept.iter_mut().find(is_it) else { return };
-        order.entries.extend(objects.map(|object| by.key_of(object)));
+        let Some(order) = self.views.iter_mut().find(|it| it.has(key)) else { return };
+        order.entries.extend(objects.map(|object| key.by.key_of(object)));
         match last {
-            Some(last) => order.made_to = Some(last),
+            Some(last) => order.last_added = Some(last),
             None => order.is_whole = true,
         }
     }
@@ -179,61 +191,78 @@ impl Orders {
     /// position.
     pub(super) fn after<'o>(
         &'o self,
-        (collection, by): (&str, SortBy),
+        key: OrderKey<'_>,
+        direction: Direction,
         last: Option<&'o str>,
-        is_descending: bool,
     ) -> Box<dyn Iterator<Item = (&'o str, &'o str)> + 'o> {
-        let entries = self.find(collection, by).map(|order| &order.entries);
-        let path =
-            |entry: &'o str| (entry, entry.rsplit_once(SEPARATOR).map_or("", |(_, path)| path));
+        let entries = self.find(key).map(|order| &order.entries);
+        let path = |entry: &'o Box<str>| {
+            (&**entry, entry.rsplit_once(SEPARATOR).map_or("", |(_, path)| path))
+        };
         let Some(entries) = entries else { return Box::new(std::iter::empty()) };
-        if is_descending {
-            let end = last.map_or(Bound::Unbounded, Bound::Excluded);
-            return Box::new(
-                entries.range::<str, _>((Bound::Unbounded, end)).rev().map(move |it| path(it)),
-            );
+        let bound = last.map_or(Bound::Unbounded, Bound::Excluded);
+        match direction {
+            Direction::Ascending => {
+                Box::new(entries.range::<str, _>((bound, Bound::Unbounded)).map(path))
+            }
+            Direction::Descending => {
+                Box::new(entries.range::<str, _>((Bound::Unbounded, bound)).rev().map(path))
+            }
         }
-        let start = last.map_or(Bound::Unbounded, Bound::Excluded);
-        Box::new(entries.range::<str, _>((start, Bound::Unbounded)).map(move |it| path(it)))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tollhouse_store::Revision;
+
     use super::*;
 
-    fn listed(name: &str) -> Listed {
-        Listed { name: Some(name.into()), ..Listed::default() }
+    fn named(name: &str) -> ListFields {
+        ListFields { name: Some(name.into()), ..ListFields::default() }
     }
 
-    fn object<'a>(path: &'a str, listed: &'a Listed) -> Ordered<'a> {
-        Ordered { path, listed, created: Revision(1), changed: Revision(1) }
+    fn object<'a>(path: &'a str, fields: &'a ListFields) -> Sortable<'a> {
+        let revisions = Revisions { created: Revision(1), changed: Revision(1) };
+        Sortable { path, fields, revisions }
     }
 
-    fn paths(orders: &Orders, by: SortBy, is_descending: bool) -> Vec<&str> {
-        orders.after(("routes", by), None, is_descending).map(|(_, path)| path).collect()
+    fn routes(by: SortBy) -> OrderKey<'static> {
+        OrderKey { collection: "routes", by }
+    }
+
+    fn paths(orders: &Orders, by: SortBy, direction: Direction) -> Vec<&str> {
+        orders.after(routes(by), direction, None).map(|(_, path)| path).collect()
     }
 
     #[test]
     fn an_order_follows_what_comes_while_it_is_made_and_after() {
         let mut orders = Orders::default();
-        let (a, b, c) = (listed("Beta"), listed("alpha"), listed("gamma"));
-        assert_eq!(orders.progress("routes", SortBy::Name), Err(None));
+        let (a, b, c) = (named("Beta"), named("alpha"), named("gamma"));
+        assert_eq!(orders.progress(routes(SortBy::Name)), Err(None));
         let creation: Creation = (Revision(1), "routes/1".into());
         let part = std::iter::once(object("routes/1", &a));
-        orders.extend(("routes", SortBy::Name), part, Some(creation.clone()));
+        orders.extend(routes(SortBy::Name), part, Some(creation.clone()));
         orders.insert(&["routes"], object("routes/3", &c));
         orders.insert(&["services"], object("services/3", &c));
-        assert_eq!(orders.progress("routes", SortBy::Name), Err(Some(creation)));
+        assert_eq!(orders.progress(routes(SortBy::Name)), Err(Some(creation)));
         let part = [object("routes/2", &b), object("routes/3", &c)].into_iter();
-        orders.extend(("routes", SortBy::Name), part, None);
-        assert_eq!(orders.progress("routes", SortBy::Name), Ok(()));
-        assert_eq!(paths(&orders, SortBy::Name, false), ["routes/2", "routes/1", "routes/3"]);
-        assert_eq!(paths(&orders, SortBy::Name, true), ["routes/3", "routes/1", "routes/2"]);
+        orders.extend(routes(SortBy::Name), part, None);
+        assert_eq!(orders.progress(routes(SortBy::Name)), Ok(()));
+        assert_eq!(
+            paths(&orders, SortBy::Name, Direction::Ascending),
+            ["routes/2", "routes/1", "routes/3"]
+        );
+        assert_eq!(
+            paths(&orders, SortBy::Name, Direction::Descending),
+            ["routes/3", "routes/1", "routes/2"]
+        );
         orders.remove(&["routes"], object("routes/1", &a));
-        assert_eq!(paths(&orders, SortBy::Name, false), ["routes/2", "routes/3"]);
-        let second = orders.after(("routes", SortBy::Name), None, false).next().map(|it| it.0);
-        let rest = orders.after(("routes", SortBy::Name), second, false).map(|(_, path)| path);
+        assert_eq!(paths(&orders, SortBy::Name, Direction::Ascending), ["routes/2", "routes/3"]);
+        let second =
+            orders.after(routes(SortBy::Name), Direction::Ascending, None).next().map(|it| it.0);
+        let rest =
+            orders.after(routes(SortBy::Name), Direction::Ascending, second).map(|(_, path)| path);
         assert_eq!(rest.collect::<Vec<_>>(), ["routes/3"]);
     }
 
@@ -242,12 +271,12 @@ mod tests {
         let mut orders = Orders::default();
         let by = [SortBy::Id, SortBy::Name, SortBy::Host, SortBy::Uri, SortBy::Changed];
         for by in by {
-            let _ = orders.progress("routes", by);
-            orders.extend(("routes", by), std::iter::empty(), None);
-            assert_eq!(orders.progress("routes", SortBy::Id), Ok(()));
+            let _ = orders.progress(routes(by));
+            orders.extend(routes(by), std::iter::empty(), None);
+            assert_eq!(orders.progress(routes(SortBy::Id)), Ok(()));
         }
-        assert_eq!(orders.kept.len(), ORDERS_MAX);
-        assert_eq!(orders.progress("routes", SortBy::Name), Err(None), "it has made room");
+        assert_eq!(orders.views.len(), ORDERS_MAX);
+        assert_eq!(orders.progress(routes(SortBy::Name)), Err(None), "it has made room");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
 
-/// Sort keys of the list.
+/// Names by which the list can be sorted.
 const SORTS: [&str; 4] = ["namespace", "name", "target", "changed"];
 
 pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
@@ -39,7 +39,7 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
     let pattern = Pattern::parse(arguments)?;
     let (words, sort) = (Words::parse(arguments)?, Sort::parse(arguments, &SORTS)?);
     let state = request.part.registry.state_full();
-    let found: Vec<_> = state
+    let aliases: Vec<_> = state
         .aliases()
         .filter(|alias| listing::is(arguments, "namespace", &alias.key.namespace))
         .filter(|alias| pattern.admits(&alias.key.name))
@@ -47,14 +47,14 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
         .filter(|alias| listing::is(arguments, "target_namespace", &alias.target.namespace))
         .filter(|alias| listing::is(arguments, "target", &alias.target.name))
         .collect();
-    let total = found.len();
+    let total = aliases.len();
     let listed =
-        page.sort_and_cut(found, |alias| (sort.directed(key_of(alias, sort.by)), &alias.key));
+        page.sort_and_cut(aliases, |alias| (sort.directed(key_of(alias, sort.by)), &alias.key));
     let list = listed.into_iter().map(|alias| AliasOut::from_alias(alias)).collect();
     Ok(page.reply(request, list, total))
 }
 
-/// Texts that a search compares.
+/// Fields of an alias that a search compares.
 fn texts(alias: &Alias) -> [&str; 6] {
     let Alias { key, target, comment, owners, .. } = alias;
     [&key.name, &key.namespace, &target.name, &target.namespace, comment, owners]

@@ -66,11 +66,11 @@ pub(super) async fn patch(request: &Request<'_>) -> Result<Reply, Reply> {
 
 /// Current state of the instances that a call names, by path, for its change row.
 pub(super) fn named(request: &Request<'_>) -> BTreeMap<String, Value> {
-    let asked: Option<BulkIn> = request.read().ok();
+    let body: Option<BulkIn> = request.read().ok();
     let state = request.part.registry.state_full();
-    let ids = asked.map(|asked| asked.ids).unwrap_or_default();
-    let found = ids.iter().take(INSTANCES_MAX).filter_map(|id| state.instance(id));
-    found.map(|it| (path_of(&it.id), row_value(&InstanceOut::from_instance(it)))).collect()
+    let ids = body.map(|body| body.ids).unwrap_or_default();
+    let instances = ids.iter().take(INSTANCES_MAX).filter_map(|id| state.instance(id));
+    instances.map(|it| (path_of(&it.id), row_value(&InstanceOut::from_instance(it)))).collect()
 }
 
 /// The changed instances in an answer, by path.

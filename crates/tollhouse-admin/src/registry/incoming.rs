@@ -116,7 +116,8 @@ impl ServiceIn {
         ServiceChange { metadata: self.metadata, details, token: None }
     }
 
-    /// The complete object as a change: absent fields become empty.
+    /// Returns the change that replaces the whole service: fields that the request omits become
+    /// empty.
     pub(super) fn whole(self) -> ServiceChange {
         let ServiceChange { metadata, details, token } = self.change();
         let nothing = DetailsChange::from(ServiceDetails::default());

@@ -32,7 +32,7 @@ struct Filters<'a> {
     sort: Option<Sort<'a>>,
 }
 
-/// Sort keys of the list.
+/// Names by which the list can be sorted.
 const SORTS: [&str; 8] =
     ["service", "id", "host", "version", "weight", "healthy", "isolated", "changed"];
 
@@ -81,7 +81,7 @@ impl<'a> Filters<'a> {
     }
 }
 
-/// Texts that a search compares.
+/// Fields of an instance that a search compares.
 fn texts(instance: &Instance) -> impl Iterator<Item = &str> {
     let own = [
         &*instance.id,
@@ -113,8 +113,8 @@ pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
         Method::GET => {
             let filters = Filters::parse(&request.call.arguments)?;
             let state = request.part.registry.state_full();
-            let found = state.services().filter(|view| filters.admit_service(view));
-            let mut views: Vec<_> = found.cloned().collect();
+            let matching = state.services().filter(|view| filters.admit_service(view));
+            let mut views: Vec<_> = matching.cloned().collect();
             views.sort_unstable_by(|first, second| first.service.key.cmp(&second.service.key));
             list(request, &views, &filters).await
         }
@@ -162,16 +162,17 @@ async fn list(
 ) -> Result<Reply, Reply> {
     let page = Page::parse(&request.call.arguments)?;
     if let Some(sort) = filters.sort {
-        return Ok(sorted(request, views, filters, (page, sort)).await);
+        let (list, total) = sorted(views, filters, page, sort).await;
+        return Ok(page.reply(request, list, total));
     }
-    let mut found = InstancePage::new(page.start(), page.size());
+    let mut builder = InstancePage::new(page.start(), page.size());
     let mut seen = 0;
     for view in views {
         if filters.admit_all() {
-            found.add(view);
+            builder.add(view);
             seen += 1;
         } else {
-            found.add_some(view, |instance| filters.admit(instance));
+            builder.add_some(view, |instance| filters.admit(instance));
             seen += 1 + view.counts.total as usize;
         }
         if seen >= OBJECTS_PER_TURN {
@@ -179,36 +180,36 @@ async fn list(
             tokio::task::yield_now().await;
         }
     }
-    let (instances, total) = found.finish();
+    let (instances, total) = builder.finish();
     let list = instances.into_iter().map(|instance| InstanceOut::from_instance(instance)).collect();
     Ok(page.reply(request, list, total))
 }
 
-/// Returns a page in another order, which requires collecting all matching instances.
-async fn sorted(
-    request: &Request<'_>,
-    views: &[Arc<ServiceView>],
+/// Returns a page in another order, and the number of all matching instances, which are collected
+/// for it.
+async fn sorted<'v>(
+    views: &'v [Arc<ServiceView>],
     filters: &Filters<'_>,
-    (page, sort): (Page, Sort<'_>),
-) -> Reply {
-    let mut found: Vec<&Arc<Instance>> = Vec::new();
+    page: Page,
+    sort: Sort<'_>,
+) -> (Vec<InstanceOut<'v>>, usize) {
+    let mut instances: Vec<&Arc<Instance>> = Vec::new();
     let mut seen = 0;
     for view in views {
-        found.extend(view.instances().filter(|instance| filters.admit(instance)));
+        instances.extend(view.instances().filter(|instance| filters.admit(instance)));
         seen += 1 + view.counts.total as usize;
         if seen >= OBJECTS_PER_TURN {
             seen = 0;
             tokio::task::yield_now().await;
         }
     }
-    let total = found.len();
+    let total = instances.len();
     // Equal sort keys are ordered by id, so that pages are consistent.
-    let listed = page.sort_and_cut(found, |instance| {
+    let rows = page.sort_and_cut(instances, |instance| {
         let instance: &Instance = instance;
         (sort.directed(key_of(instance, sort.by)), &*instance.id)
     });
-    let list = listed.into_iter().map(|instance| InstanceOut::from_instance(instance)).collect();
-    page.reply(request, list, total)
+    (rows.into_iter().map(|instance| InstanceOut::from_instance(instance)).collect(), total)
 }
 
 pub(super) async fn one(request: &Request<'_>, id: &str) -> Result<Reply, Reply> {
@@ -278,7 +279,7 @@ async fn register(
     Ok(reply(status, &InstanceOut::from_instance(&instance)))
 }
 
-/// Recorded heartbeat.
+/// Answer to a heartbeat.
 #[derive(JsonSchema, Serialize)]
 pub(super) struct BeatOut<'a> {
     id: &'a str,

@@ -20,7 +20,7 @@ const PAGE_SIZE_DEFAULT: usize = 500;
 /// Maximum page size: some megabytes of text.
 pub(super) const PAGE_SIZE_MAX: usize = 5_000;
 
-/// A requested page.
+/// Number and size of the requested page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Page {
     number: usize,
@@ -97,7 +97,6 @@ impl Page {
     }
 }
 
-/// A page of a list.
 #[derive(JsonSchema, Serialize)]
 pub(super) struct List<T> {
     list: Vec<T>,
@@ -119,13 +118,11 @@ pub(super) fn reply(status: StatusCode, value: &impl Serialize) -> Reply {
 pub(super) struct Pattern(Option<Regex>);
 
 impl Pattern {
-    /// Parses the argument `name`.
     pub(super) fn parse(arguments: &Arguments) -> Result<Self, Reply> {
         let text = arguments.get("name").filter(|text| !text.is_empty());
         Ok(Self(text.map(paging::compile).transpose()?))
     }
 
-    /// Whether the name matches.
     pub(super) fn admits(&self, name: &str) -> bool {
         self.0.as_ref().is_none_or(|regex| regex.is_match(name).unwrap_or(false))
     }
@@ -135,7 +132,6 @@ impl Pattern {
 pub(super) struct Label(Option<(String, Option<String>)>);
 
 impl Label {
-    /// Parses the argument `label`.
     pub(super) fn parse(arguments: &Arguments) -> Self {
         let text = arguments.get("label").filter(|text| !text.is_empty());
         Self(text.map(|text| match text.split_once(':') {
@@ -147,8 +143,8 @@ impl Label {
     /// Whether the metadata contains the label.
     pub(super) fn admits(&self, metadata: &Metadata) -> bool {
         let Some((key, value)) = &self.0 else { return true };
-        let found = metadata.get(key.as_str());
-        found.is_some_and(|found| value.as_ref().is_none_or(|value| **found == **value))
+        let stored = metadata.get(key.as_str());
+        stored.is_some_and(|stored| value.as_ref().is_none_or(|value| **stored == **value))
     }
 }
 
@@ -168,27 +164,27 @@ pub(super) enum SortKey<'a> {
 
 /// Sort key with a direction. All keys of one list have the same variant.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Directed<'a> {
+pub(super) enum DirectedKey<'a> {
     Up(SortKey<'a>),
     Down(Reverse<SortKey<'a>>),
 }
 
 impl<'a> Sort<'a> {
-    /// Parses the argument `sort`; the default is the first of the `known` keys.
-    pub(super) fn parse(arguments: &'a Arguments, known: &[&'a str]) -> Result<Self, Reply> {
+    /// Parses the argument `sort`; the default is the first of the `keys`.
+    pub(super) fn parse(arguments: &'a Arguments, keys: &[&'a str]) -> Result<Self, Reply> {
         let text = arguments.get("sort").filter(|text| !text.is_empty());
-        let text = text.or(known.first().copied()).unwrap_or_default();
+        let text = text.or(keys.first().copied()).unwrap_or_default();
         let (by, is_descending) = text.strip_prefix('-').map_or((text, false), |by| (by, true));
-        if known.contains(&by) {
+        if keys.contains(&by) {
             return Ok(Self { by, is_descending });
         }
-        let known = known.join(", ");
-        Err(Reply::bad(format!("sort is one of {known}; a - before it turns it round")))
+        let keys = keys.join(", ");
+        Err(Reply::bad(format!("sort is one of {keys}; a - before it turns it round")))
     }
 
     /// The key in the requested direction.
-    pub(super) fn directed<'k>(self, key: SortKey<'k>) -> Directed<'k> {
-        if self.is_descending { Directed::Down(Reverse(key)) } else { Directed::Up(key) }
+    pub(super) fn directed<'k>(self, key: SortKey<'k>) -> DirectedKey<'k> {
+        if self.is_descending { DirectedKey::Down(Reverse(key)) } else { DirectedKey::Up(key) }
     }
 }
 

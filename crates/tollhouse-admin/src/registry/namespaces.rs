@@ -14,7 +14,7 @@ use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
 
-/// Sort keys of the list.
+/// Names by which the list can be sorted.
 const SORTS: [&str; 4] = ["name", "services", "instances", "changed"];
 
 pub(super) async fn collection(request: &Request<'_>) -> Result<Reply, Reply> {
@@ -36,7 +36,7 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
     let (pattern, label) = (Pattern::parse(arguments)?, Label::parse(arguments));
     let (words, sort) = (Words::parse(arguments)?, Sort::parse(arguments, &SORTS)?);
     let state = request.part.registry.state_full();
-    let found: Vec<_> = state
+    let namespaces: Vec<_> = state
         .namespaces()
         .filter(|view| {
             let namespace = &view.namespace;
@@ -45,8 +45,8 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
         .filter(|view| pattern.admits(&view.namespace.name))
         .filter(|view| label.admits(&view.namespace.metadata))
         .collect();
-    let total = found.len();
-    let listed = page.sort_and_cut(found, |view| {
+    let total = namespaces.len();
+    let listed = page.sort_and_cut(namespaces, |view| {
         let namespace = &view.namespace;
         let key = match sort.by {
             "services" => view.services.len().into(),

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use hyper::Method;
 use serde_json::Value;
-use tollhouse_model::change_row::{ChangeRow, Deed, Way};
+use tollhouse_model::change_row::{ChangeKind, ChangeOrigin, ChangeRow, Way};
 
 use super::bulk;
 use super::request::Request;
@@ -69,9 +69,9 @@ async fn keep_bulk(admin: &Admin, call: &Call, before: &Value, answer: &Value) {
     });
     let both = both.collect();
     let actor = auth::caller(&admin.parts.options, call).map(|key| key.name.clone());
-    let who = (chronicle::now_ms(), actor, crud::way_of(call));
-    let row = ChangeRow::about_many(who, "registry/instances", (&both, 0));
-    chronicle::keep(admin, ChangeRow { deed: Deed::Patch, ..row }).await;
+    let origin = ChangeOrigin { at_ms: chronicle::now_ms(), actor, way: crud::way_of(call) };
+    let row = ChangeRow::about_many(origin, "registry/instances", &both, 0);
+    chronicle::keep(admin, ChangeRow { deed: ChangeKind::Patch, ..row }).await;
 }
 
 /// The object at a path, as a GET returns it.
@@ -110,10 +110,10 @@ pub(super) async fn keep(
         _ => before.path,
     };
     let deed = match (&call.method, &before.object) {
-        (&Method::DELETE, _) => Deed::Delete,
-        (&Method::PATCH, _) => Deed::Patch,
-        (_, Some(_)) => Deed::Replace,
-        (_, None) => Deed::Create,
+        (&Method::DELETE, _) => ChangeKind::Delete,
+        (&Method::PATCH, _) => ChangeKind::Patch,
+        (_, Some(_)) => ChangeKind::Replace,
+        (_, None) => ChangeKind::Create,
     };
     let row = ChangeRow {
         at_ms: chronicle::now_ms(),

@@ -20,7 +20,7 @@ use super::status::Status;
 use super::watch::Line as WatchLine;
 use Answer::{Beat, Created, Lines, List, Nothing, One, Put};
 
-/// Adds the registry's operations.
+/// Adds the registry's operations to the OpenAPI document.
 pub(crate) fn add_paths(paths: &mut Map<String, Value>) {
     for call in CALLS {
         let path = format!("/registry/v1/{}", call.1);
@@ -131,7 +131,6 @@ fn list_of(schema: &str) -> Value {
     list
 }
 
-/// All schemas of the registry.
 pub(crate) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("namespace", answered::<NamespaceOut<'_>>()),
@@ -167,12 +166,10 @@ fn line() -> Value {
     })
 }
 
-/// Schema of a request body.
 fn sent<T: JsonSchema>() -> Value {
     schema_of::<T>(Contract::Deserialize)
 }
 
-/// Schema of a response body.
 fn answered<T: JsonSchema>() -> Value {
     schema_of::<T>(Contract::Serialize)
 }

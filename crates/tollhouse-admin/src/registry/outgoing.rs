@@ -13,14 +13,14 @@ use super::incoming::{LocationIn, RuleText};
 
 /// Number of instances by state.
 #[derive(Debug, JsonSchema, Serialize)]
-pub(super) struct Counted {
+pub(super) struct InstanceCounts {
     total: u32,
     healthy: u32,
     unhealthy: u32,
     isolated: u32,
 }
 
-impl From<Counts> for Counted {
+impl From<Counts> for InstanceCounts {
     fn from(counts: Counts) -> Self {
         Self {
             total: counts.total,
@@ -40,7 +40,7 @@ pub(super) struct NamespaceOut<'a> {
     metadata: &'a Metadata,
     export_to: &'a [String],
     services: u32,
-    instances: Counted,
+    instances: InstanceCounts,
     create_time: u64,
     update_time: u64,
     revision: String,
@@ -79,7 +79,7 @@ pub(super) struct ServiceOut<'a> {
     owners: &'a str,
     platform_id: &'a str,
     export_to: &'a [String],
-    instances: Counted,
+    instances: InstanceCounts,
     mass_expiry: Option<MassExpiryOut>,
     create_time: u64,
     update_time: u64,
@@ -142,7 +142,7 @@ pub(super) struct InstanceOut<'a> {
     isolated: bool,
     #[schemars(range(min = 1, max = TTL_SECONDS_MAX))]
     ttl_seconds: Option<u8>,
-    last_beat: Option<Beaten>,
+    last_beat: Option<HeartbeatCounts>,
     metadata: &'a Metadata,
     #[schemars(with = "Option<LocationIn>")]
     location: Option<&'a Location>,
@@ -155,7 +155,7 @@ pub(super) struct InstanceOut<'a> {
 
 /// Heartbeats of an instance since the process started or the instance registered.
 #[derive(Debug, JsonSchema, Serialize)]
-struct Beaten {
+struct HeartbeatCounts {
     at_ms: u64,
     count: u64,
 }
@@ -176,7 +176,8 @@ impl<'a> InstanceOut<'a> {
             healthy: instance.healthy,
             isolated: instance.isolated,
             ttl_seconds: instance.ttl_seconds,
-            last_beat: (beat.count > 0).then_some(Beaten { at_ms: beat.at_ms, count: beat.count }),
+            last_beat: (beat.count > 0)
+                .then_some(HeartbeatCounts { at_ms: beat.at_ms, count: beat.count }),
             metadata: &instance.metadata,
             location: instance.location.as_ref(),
             logic_set: &instance.logic_set,

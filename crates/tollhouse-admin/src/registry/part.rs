@@ -33,7 +33,7 @@ pub trait RegistryDialect: fmt::Debug + Send + Sync {
     fn show_client(&self, client: &Client) -> Value;
 }
 
-/// Addresses of the registry's listeners.
+/// Addresses on which the registry accepts clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RegistryListeners {
     pub grpc: Vec<SocketAddr>,
@@ -65,7 +65,6 @@ impl RegistryPart {
         Self { listeners, ..self }
     }
 
-    /// Number of open watches.
     pub fn watches_open(&self) -> usize {
         self.watches.open()
     }
@@ -91,12 +90,10 @@ impl Watches {
         Self { free: Arc::new(Semaphore::new(most)), most, ended: watch::Sender::new(0) }
     }
 
-    /// Number of open watches.
     pub(super) fn open(&self) -> usize {
         self.most - self.free.available_permits()
     }
 
-    /// Ends all open watches.
     fn end(&self) {
         self.ended.send_modify(|times| *times += 1);
     }

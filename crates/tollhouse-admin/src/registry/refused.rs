@@ -5,7 +5,7 @@ use tollhouse_registry::{Noun, Refusal};
 
 use crate::reply::Reply;
 
-/// Reply to a refused command.
+/// Reply to a command that the registry refused; the status depends on the refusal.
 pub(super) fn reply(refusal: &Refusal) -> Reply {
     let status = match refusal {
         Refusal::NotFound(_) => StatusCode::NOT_FOUND,

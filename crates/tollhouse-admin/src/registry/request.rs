@@ -11,7 +11,7 @@ use crate::body;
 use crate::call::Call;
 use crate::reply::Reply;
 
-/// A call about the registry.
+/// Call about the registry, with its body.
 pub(super) struct Request<'a> {
     pub(super) part: &'a RegistryPart,
     pub(super) call: &'a Call,
@@ -19,7 +19,7 @@ pub(super) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Parses the body.
+    /// Decodes the body; syntax errors have the texts of the Admin API.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Reply> {
         // Decoded as generic JSON first, so that syntax errors have the Admin API's error text.
         let value = body::decode(&self.body)?.ok_or_else(|| body::invalid("it is empty"))?;

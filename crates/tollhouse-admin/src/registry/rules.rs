@@ -19,8 +19,8 @@ use crate::reply::Reply;
 pub(super) fn kind_of(name: &str) -> Result<RuleKind, Reply> {
     let found = RuleKind::ALL.into_iter().find(|kind| kind.name() == name);
     found.ok_or_else(|| {
-        let known: Vec<&str> = RuleKind::ALL.iter().map(|kind| kind.name()).collect();
-        let text = format!("unknown kind of rules {name}; the kinds are {}", known.join(", "));
+        let names: Vec<&str> = RuleKind::ALL.iter().map(|kind| kind.name()).collect();
+        let text = format!("unknown kind of rules {name}; the kinds are {}", names.join(", "));
         Reply::refusal(StatusCode::NOT_FOUND, text)
     })
 }
@@ -37,7 +37,7 @@ pub(super) fn list(request: &Request<'_>, kinds: &[RuleKind]) -> Result<Reply, R
         let wanted = arguments.get("service").filter(|service| !service.is_empty());
         wanted.is_none_or(|service| names.any(|name| name == service))
     };
-    let found: Vec<_> = kinds
+    let rules: Vec<_> = kinds
         .iter()
         .flat_map(|kind| state.rules(*kind))
         .filter(|rule| listing::is(arguments, "namespace", &rule.namespace))
@@ -46,9 +46,9 @@ pub(super) fn list(request: &Request<'_>, kinds: &[RuleKind]) -> Result<Reply, R
         .filter(|rule| concerns(rule))
         .filter(|rule| words.admit(|| texts(rule)))
         .collect();
-    let total = found.len();
+    let total = rules.len();
     let listed = page
-        .sort_and_cut(found, |rule| (sort.directed(key_of(rule, sort.by)), rule.kind, &rule.id));
+        .sort_and_cut(rules, |rule| (sort.directed(key_of(rule, sort.by)), rule.kind, &rule.id));
     let list = listed.into_iter().map(|rule| out(request, rule)).collect();
     Ok(page.reply(request, list, total))
 }
@@ -56,7 +56,7 @@ pub(super) fn list(request: &Request<'_>, kinds: &[RuleKind]) -> Result<Reply, R
 /// Sort keys of the list; by kind and id by default.
 const SORTS: [&str; 6] = ["kind", "name", "namespace", "priority", "enabled", "changed"];
 
-/// Texts that a search compares.
+/// Fields of a rule that a search compares.
 fn texts(rule: &Rule) -> impl Iterator<Item = &str> {
     let own = [&*rule.name, &*rule.id, &*rule.namespace, rule.kind.name()];
     own.into_iter().chain(rule.targets.iter().flat_map(|it| [&*it.namespace, &*it.name]))
@@ -147,8 +147,8 @@ fn read(request: &Request<'_>, kind: RuleKind) -> Result<NewRule, Reply> {
 }
 
 fn known(request: &Request<'_>, kind: RuleKind, id: &str) -> Result<Arc<Rule>, Reply> {
-    let found = request.part.registry.state().rule(kind, id).cloned();
-    found.ok_or_else(|| refused::not_found(Noun::Rule(kind)))
+    let rules = request.part.registry.state().rule(kind, id).cloned();
+    rules.ok_or_else(|| refused::not_found(Noun::Rule(kind)))
 }
 
 fn out<'a>(request: &Request<'_>, rule: &'a Rule) -> RuleOut<'a> {

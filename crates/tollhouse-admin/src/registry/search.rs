@@ -12,7 +12,7 @@ const WORDS_MAX: usize = 16;
 pub(super) struct Words(Vec<String>);
 
 impl Words {
-    /// Parses the argument `q`.
+    /// Parses the search words in the argument `q`.
     pub(super) fn parse(arguments: &Arguments) -> Result<Self, Reply> {
         let text = arguments.get("q").unwrap_or_default();
         if text.len() > BYTES_MAX || text.split_whitespace().count() > WORDS_MAX {
@@ -22,7 +22,6 @@ impl Words {
         Ok(Self(text.split_whitespace().map(str::to_lowercase).collect()))
     }
 
-    /// Whether the search is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

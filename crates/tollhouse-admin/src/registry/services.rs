@@ -16,7 +16,7 @@ use super::search::Words;
 use crate::body;
 use crate::reply::Reply;
 
-/// Sort keys of the list.
+/// Names by which the list can be sorted.
 const SORTS: [&str; 7] =
     ["namespace", "name", "instances", "healthy", "unhealthy", "isolated", "changed"];
 
@@ -42,17 +42,17 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
     let (pattern, label) = (Pattern::parse(arguments)?, Label::parse(arguments));
     let (words, sort) = (Words::parse(arguments)?, Sort::parse(arguments, &SORTS)?);
     let state = request.part.registry.state_full();
-    let found: Vec<_> = state
+    let views: Vec<_> = state
         .services()
         .filter(|view| words.admit(|| texts(view)))
         .filter(|view| listing::is(arguments, "namespace", &view.service.key.namespace))
         .filter(|view| pattern.admits(&view.service.key.name))
         .filter(|view| label.admits(&view.service.metadata))
         .collect();
-    let total = found.len();
+    let total = views.len();
     let expiries: HashMap<_, _> = state.mass_expiries().collect();
     let listed =
-        page.sort_and_cut(found, |view| (sort.directed(key_of(view, sort.by)), &view.service.key));
+        page.sort_and_cut(views, |view| (sort.directed(key_of(view, sort.by)), &view.service.key));
     let listed = listed.into_iter();
     let list = listed
         .map(|view| {
@@ -62,7 +62,7 @@ fn list(request: &Request<'_>) -> Result<Reply, Reply> {
     Ok(page.reply(request, list, total))
 }
 
-/// Texts that a search compares.
+/// Fields of a service that a search compares.
 fn texts(view: &ServiceView) -> impl Iterator<Item = &str> {
     let service = &view.service;
     let details = &service.details;

@@ -8,14 +8,13 @@ use serde::Serialize;
 use tollhouse_registry::{State, Statistics, Totals};
 
 use super::listing::reply;
-use super::outgoing::Counted;
+use super::outgoing::InstanceCounts;
 use super::part::RegistryPart;
 use crate::reply::Reply;
 
 /// Limit of services in mass expiry that are listed by name.
 const MASS_EXPIRIES_NAMED_MAX: usize = 1_000;
 
-/// State of the registry.
 #[derive(JsonSchema, Serialize)]
 pub(super) struct Status<'a> {
     version: u64,
@@ -25,7 +24,7 @@ pub(super) struct Status<'a> {
     namespaces: usize,
     services: usize,
     aliases: usize,
-    instances: Counted,
+    instances: InstanceCounts,
     rules: usize,
     contracts: usize,
     clients: usize,

@@ -46,7 +46,7 @@ const LINES_AT_ONCE: usize = 256;
 /// keep the connection.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Starts a watch.
+/// Starts a stream of changes to one service; one line per change.
 pub(super) fn start(request: &Request<'_>, name: ServiceKey) -> Result<Reply, Reply> {
     let watches = &request.part.watches;
     let permit = Arc::clone(&watches.free).try_acquire_owned().map_err(|_| {
@@ -72,7 +72,7 @@ pub(super) fn start(request: &Request<'_>, name: ServiceKey) -> Result<Reply, Re
 }
 
 /// The client has disconnected or does not read.
-struct Gone;
+struct Disconnect;
 
 /// Follower of one service for one client.
 struct Follower {
@@ -82,7 +82,7 @@ struct Follower {
     _permit: OwnedSemaphorePermit,
 }
 
-/// A line of a watch.
+/// Line of the stream, for one change.
 #[derive(JsonSchema, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub(super) enum Line<'a> {
@@ -94,7 +94,7 @@ pub(super) enum Line<'a> {
 }
 
 impl Follower {
-    async fn run(mut self) -> Result<(), Gone> {
+    async fn run(mut self) -> Result<(), Disconnect> {
         let mut versions = self.registry.subscribe();
         let mut before = None;
         let mut is_first = true;
@@ -107,12 +107,12 @@ impl Follower {
                 tokio::time::sleep(LOOK_PAUSE).await;
             }
             tokio::select! {
-                changed = versions.changed() => changed.map_err(|_| Gone)?,
+                changed = versions.changed() => changed.map_err(|_| Disconnect)?,
                 () = tokio::time::sleep(ALIVE_INTERVAL) => {
                     self.out.send(&Line::Alive).await?;
                     self.out.flush().await?;
                 }
-                () = self.out.lines.closed() => return Err(Gone),
+                () = self.out.lines.closed() => return Err(Disconnect),
             }
         }
     }
@@ -132,7 +132,7 @@ fn revision_of(view: &Option<Arc<ServiceView>>) -> Option<Revision> {
 struct Out {
     lines: mpsc::Sender<Bytes>,
     pending: Vec<u8>,
-    /// Number of lines so far.
+    /// Number of lines sent so far.
     sent: usize,
 }
 
@@ -142,13 +142,13 @@ impl Out {
         &mut self,
         before: Option<&ServiceView>,
         after: Option<&ServiceView>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnect> {
         let (old, new) = difference(before, after);
-        let mut known: HashMap<&str, &Arc<Instance>> = HashMap::with_capacity(old.len());
-        known.extend(old.into_iter().map(|instance| (&*instance.id, instance)));
+        let mut previous: HashMap<&str, &Arc<Instance>> = HashMap::with_capacity(old.len());
+        previous.extend(old.into_iter().map(|instance| (&*instance.id, instance)));
         for instance in new {
             let instance_out = || InstanceOut::from_instance(instance);
-            match known.remove(&*instance.id) {
+            match previous.remove(&*instance.id) {
                 None => self.send(&Line::Added { instance: instance_out() }).await?,
                 Some(before) if before.revision != instance.revision => {
                     self.send(&Line::Changed { instance: instance_out() }).await?;
@@ -156,7 +156,7 @@ impl Out {
                 Some(_) => {}
             }
         }
-        for removed in known.into_values() {
+        for removed in previous.into_values() {
             self.send(&Line::Removed { instance: InstanceOut::from_instance(removed) }).await?;
         }
         let total = after.map_or(0, |view| view.members.len() as usize);
@@ -165,9 +165,9 @@ impl Out {
         self.flush().await
     }
 
-    async fn send(&mut self, line: &Line<'_>) -> Result<(), Gone> {
+    async fn send(&mut self, line: &Line<'_>) -> Result<(), Disconnect> {
         // Writing to memory cannot fail, and all map keys are strings.
-        serde_json::to_writer(&mut self.pending, line).map_err(|_| Gone)?;
+        serde_json::to_writer(&mut self.pending, line).map_err(|_| Disconnect)?;
         self.pending.push(b'\n');
         self.sent += 1;
         if self.sent.is_multiple_of(LINES_AT_ONCE) {
@@ -176,10 +176,10 @@ impl Out {
         if self.pending.len() >= CHUNK_BYTES { self.flush().await } else { Ok(()) }
     }
 
-    async fn flush(&mut self) -> Result<(), Gone> {
+    async fn flush(&mut self) -> Result<(), Disconnect> {
         let chunk = Bytes::from(std::mem::take(&mut self.pending));
         let sent = tokio::time::timeout(STALL_MAX, self.lines.send(chunk)).await;
-        sent.map_err(|_| Gone)?.map_err(|_| Gone)
+        sent.map_err(|_| Disconnect)?.map_err(|_| Disconnect)
     }
 }
 

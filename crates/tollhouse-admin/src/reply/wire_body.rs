@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
-/// Body of a reply.
+/// Body of a reply: complete bytes, or a stream.
 #[derive(Debug)]
 pub struct WireBody(Content);
 

@@ -8,7 +8,7 @@ use crate::reply::Reply;
 
 /// Refuses a certificate and key, under these names, that do not go together. A key that is still sealed was not
 /// sealed for this object and field, or by no key of the keyring.
-pub(super) fn check_pair_of(value: &Value, (cert, key): (&str, &str)) -> Result<(), Reply> {
+pub(super) fn check_pair_of(value: &Value, cert: &str, key: &str) -> Result<(), Reply> {
     let (Some(cert), Some(key)) = (value.get(cert), value.get(key)) else { return Ok(()) };
     check_pair(cert, key).map_err(Reply::bad)
 }

@@ -1,7 +1,7 @@
 //! Consumer groups: plugins that several consumers share.
 
 use super::definition::{Layout, Owner, Resource, Verb, no_check, user_text};
-use crate::index::Known;
+use crate::index::Contents;
 
 pub(crate) const RESOURCE: Resource = Resource {
     name: "consumer_groups",
@@ -15,8 +15,8 @@ pub(crate) const RESOURCE: Resource = Resource {
     guard,
 };
 
-fn guard(path: &str, known: &Known) -> Option<String> {
-    let (place, user) = known.user_of(path, &["consumers"])?;
+fn guard(path: &str, contents: &Contents) -> Option<String> {
+    let (place, user) = contents.user_of(path, &["consumers"])?;
     let user = user_text(place, user);
     Some(format!("can not delete this consumer group, {user} is still using it now"))
 }

@@ -35,7 +35,7 @@ pub(crate) fn check_unique(candidate: &Candidate<'_>) -> Result<(), Reply> {
         &candidate.parts.keyring,
     );
     for identity in &held {
-        if let Some(owner) = candidate.known.other_owner(identity, candidate.path) {
+        if let Some(owner) = candidate.contents.other_owner(identity, candidate.path) {
             let (plugin, owner) = (&identity.0, owner_text(owner));
             return Err(Reply::bad(format!("duplicate key of plugin {plugin} found with {owner}")));
         }

@@ -7,8 +7,8 @@ use tollhouse_model::{Kind, schema};
 
 use super::certificate_pair;
 use crate::context::Parts;
-use crate::index::Known;
-use crate::references::Place;
+use crate::index::Contents;
+use crate::references::ReferenceKind;
 use crate::reply::Reply;
 
 /// A kind of objects in the Admin API.
@@ -17,7 +17,7 @@ pub(crate) struct Resource {
     pub name: &'static str,
     /// Singular name in messages, such as `route`.
     pub kind: &'static str,
-    /// Description in the OpenAPI document.
+    /// Description of the collection in the OpenAPI document.
     pub summary: &'static str,
     /// Name of the core schema of an object.
     pub schema: &'static str,
@@ -27,10 +27,10 @@ pub(crate) struct Resource {
     pub further: &'static [Verb],
     /// Kind of the plugins in an object; `None` if it has no plugins.
     pub plugins: Option<Owner>,
-    /// Checks beyond schema and plugins.
+    /// Checks of an object beyond its schema and plugins.
     pub check: fn(&Candidate<'_>) -> Result<(), Reply>,
     /// Returns the reason why the object at a path must not be deleted.
-    pub guard: fn(&str, &Known) -> Option<String>,
+    pub guard: fn(&str, &Contents) -> Option<String>,
 }
 
 /// Kind of object that contains plugins.
@@ -72,7 +72,7 @@ pub(crate) enum Layout {
     Child(&'static str),
 }
 
-/// Check that referenced objects exist.
+/// Requirement that objects which the candidate refers to exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReferenceCheck {
     On,
@@ -80,13 +80,13 @@ pub(crate) enum ReferenceCheck {
     Off,
 }
 
-/// An object to validate.
+/// Object that is validated before it is written.
 pub(crate) struct Candidate<'a> {
     /// Path, such as `routes/1`; before POST has assigned an id, `routes/`.
     pub path: &'a str,
     pub value: &'a Value,
     /// Index of the other objects.
-    pub known: &'a Known,
+    pub contents: &'a Contents,
     pub parts: &'a Parts,
     pub references: ReferenceCheck,
 }
@@ -104,7 +104,7 @@ impl Resource {
         self.further.contains(&verb)
     }
 
-    /// Whether its objects contain credentials.
+    /// Whether objects of this collection contain credentials of consumers.
     pub(crate) fn holds_identities(&self) -> bool {
         self.plugins == Some(Owner::Consumer)
     }
@@ -144,7 +144,7 @@ pub(crate) fn no_check(_: &Candidate<'_>) -> Result<(), Reply> {
     Ok(())
 }
 
-pub(crate) fn no_guard(_: &str, _: &Known) -> Option<String> {
+pub(crate) fn no_guard(_: &str, _: &Contents) -> Option<String> {
     None
 }
 
@@ -160,7 +160,7 @@ impl Candidate<'_> {
         let Some(id) = id.filter(|_| self.references == ReferenceCheck::On) else {
             return Ok(());
         };
-        if self.known.exists(&format!("{collection}/{id}")) {
+        if self.contents.exists(&format!("{collection}/{id}")) {
             return Ok(());
         }
         Err(missing(noun, &id))
@@ -174,14 +174,14 @@ impl Candidate<'_> {
             && self.references == ReferenceCheck::On
         {
             let path = format!("ssls/{id}");
-            let facts = self.known.facts(&path).ok_or_else(|| missing("ssl", &id))?;
+            let facts = self.contents.facts(&path).ok_or_else(|| missing("ssl", &id))?;
             if !facts.is_client_certificate {
                 return Err(Reply::bad(format!(
                     "failed to fetch ssl info by ssl id [{id}], wrong ssl type"
                 )));
             }
         }
-        certificate_pair::check_pair_of(tls, ("client_cert", "client_key"))
+        certificate_pair::check_pair_of(tls, "client_cert", "client_key")
     }
 }
 
@@ -190,13 +190,13 @@ fn missing(noun: &str, id: &str) -> Reply {
 }
 
 /// The referring object in error texts: `route [1]`, or `plugin in route [1]`.
-pub(crate) fn user_text(place: Place, user: &str) -> String {
+pub(crate) fn user_text(place: ReferenceKind, user: &str) -> String {
     let (collection, id) = user.split_once('/').unwrap_or((user, ""));
     // APISIX uses the plural for global rules only.
     let singular = collection.strip_suffix('s').filter(|_| collection != "global_rules");
     let noun = singular.unwrap_or(collection);
     match place {
-        Place::Field => format!("{noun} [{id}]"),
-        Place::Plugin => format!("plugin in {noun} [{id}]"),
+        ReferenceKind::Field => format!("{noun} [{id}]"),
+        ReferenceKind::Plugin => format!("plugin in {noun} [{id}]"),
     }
 }

@@ -23,7 +23,7 @@ fn check(rule: &Candidate<'_>) -> Result<(), Reply> {
         return Ok(());
     }
     for name in confs.into_iter().flat_map(|confs| confs.keys()) {
-        if let Some(other) = rule.known.other_rule(name, rule.path) {
+        if let Some(other) = rule.contents.other_rule(name, rule.path) {
             return Err(Reply::bad(format!(
                 "plugin '{name}' already exists in global rule with id '{other}'"
             )));

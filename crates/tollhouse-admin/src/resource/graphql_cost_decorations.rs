@@ -36,11 +36,11 @@ fn check(decoration: &Candidate<'_>) -> Result<(), Reply> {
         .map_err(|error| Reply::bad(format!("invalid configuration: {error}")))
 }
 
-/// Refuses a second decoration of the same field.
+/// Refuses a decoration if its field has one already.
 fn check_unique(decoration: &Candidate<'_>) -> Result<(), Reply> {
     let (collection, _) = decoration.path.rsplit_once('/').unwrap_or_default();
     let Some(held) = facts::decoration(collection, decoration.value) else { return Ok(()) };
-    let Some(other) = decoration.known.other_owner(&held, decoration.path) else { return Ok(()) };
+    let Some(other) = decoration.contents.other_owner(&held, decoration.path) else { return Ok(()) };
     let (field, other) = (&held.1, other.rsplit('/').next().unwrap_or_default());
     Err(Reply::bad(format!(
         "field_path {field} is already decorated on this service by [{other}]"

@@ -1,7 +1,7 @@
 //! Plugin configs: plugins that several routes share.
 
 use super::definition::{Layout, Owner, Resource, Verb, no_check, user_text};
-use crate::index::Known;
+use crate::index::Contents;
 
 pub(crate) const RESOURCE: Resource = Resource {
     name: "plugin_configs",
@@ -15,8 +15,8 @@ pub(crate) const RESOURCE: Resource = Resource {
     guard,
 };
 
-fn guard(path: &str, known: &Known) -> Option<String> {
-    let (place, user) = known.user_of(path, &["routes"])?;
+fn guard(path: &str, contents: &Contents) -> Option<String> {
+    let (place, user) = contents.user_of(path, &["routes"])?;
     let user = user_text(place, user);
     Some(format!("can not delete this plugin config, {user} is still using it now"))
 }

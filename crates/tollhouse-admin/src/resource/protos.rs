@@ -4,7 +4,7 @@ use serde_json::Value;
 use tollhouse_transcode::Definition;
 
 use super::definition::{Candidate, Layout, Resource, Verb, user_text};
-use crate::index::Known;
+use crate::index::Contents;
 use crate::reply::Reply;
 
 /// Collections whose plugins can refer to a proto.
@@ -32,8 +32,8 @@ fn check(proto: &Candidate<'_>) -> Result<(), Reply> {
     })
 }
 
-fn guard(path: &str, known: &Known) -> Option<String> {
-    let (place, user) = known.user_of(path, &USERS)?;
+fn guard(path: &str, contents: &Contents) -> Option<String> {
+    let (place, user) = contents.user_of(path, &USERS)?;
     let user = user_text(place, user);
     Some(format!("can not delete this proto, {user} is still using it now"))
 }

@@ -1,7 +1,7 @@
 //! Services: settings that several routes share.
 
 use super::definition::{Candidate, Layout, Owner, Resource, Verb, user_text};
-use crate::index::Known;
+use crate::index::Contents;
 use crate::reply::Reply;
 
 pub(crate) const RESOURCE: Resource = Resource {
@@ -21,8 +21,8 @@ fn check(service: &Candidate<'_>) -> Result<(), Reply> {
     service.check_reference("upstream_id", "upstreams", "upstream")
 }
 
-fn guard(path: &str, known: &Known) -> Option<String> {
-    let (place, user) = known.user_of(path, &["routes", "stream_routes"])?;
+fn guard(path: &str, contents: &Contents) -> Option<String> {
+    let (place, user) = contents.user_of(path, &["routes", "stream_routes"])?;
     let user = user_text(place, user);
     Some(format!("can not delete this service directly, {user} is still using it now"))
 }

@@ -34,7 +34,7 @@ fn check_protocols(ssl: &Value) -> Result<(), Reply> {
 }
 
 fn check(ssl: &Candidate<'_>) -> Result<(), Reply> {
-    check_pair_of(ssl.value, ("cert", "key"))?;
+    check_pair_of(ssl.value, "cert", "key")?;
     let list = |name: &str| ssl.value.get(name).and_then(Value::as_array);
     let empty = Vec::new();
     let certs = list("certs").unwrap_or(&empty);

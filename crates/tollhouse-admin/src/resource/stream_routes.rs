@@ -1,7 +1,7 @@
 //! Stream routes: conditions on TCP, TLS and UDP connections, and their upstream.
 
 use super::definition::{Candidate, Layout, Owner, Resource, Verb};
-use crate::index::Known;
+use crate::index::Contents;
 use crate::reply::Reply;
 
 pub(crate) const RESOURCE: Resource = Resource {
@@ -22,8 +22,8 @@ fn check(route: &Candidate<'_>) -> Result<(), Reply> {
     route.check_reference("service_id", "services", "service")
 }
 
-fn guard(path: &str, known: &Known) -> Option<String> {
-    let (_, user) = known.user_of(path, &["stream_routes"])?;
+fn guard(path: &str, contents: &Contents) -> Option<String> {
+    let (_, user) = contents.user_of(path, &["stream_routes"])?;
     let id = user.rsplit('/').next().unwrap_or_default();
     Some(format!(
         "can not delete this stream route directly, stream route [{id}] is still using it as \

@@ -1,7 +1,7 @@
 //! Upstreams: nodes, with the algorithm that selects one.
 
 use super::definition::{Candidate, Layout, Resource, Verb, user_text};
-use crate::index::Known;
+use crate::index::Contents;
 use crate::reply::Reply;
 
 pub(crate) const RESOURCE: Resource = Resource {
@@ -24,8 +24,8 @@ fn check(upstream: &Candidate<'_>) -> Result<(), Reply> {
     upstream.check_upstream_tls(Some(upstream.value))
 }
 
-fn guard(path: &str, known: &Known) -> Option<String> {
-    let (place, user) = known.user_of(path, &USERS)?;
+fn guard(path: &str, contents: &Contents) -> Option<String> {
+    let (place, user) = contents.user_of(path, &USERS)?;
     let user = user_text(place, user);
     Some(format!("can not delete this upstream, {user} is still using it now"))
 }

@@ -43,7 +43,7 @@ pub(super) async fn keep(admin: &Admin, id: &SignInId) -> Result<(), StoreError>
         lease: Some(lease),
     };
     let mut transaction = Transaction::new().then(put);
-    if let Some(oldest) = admin.index.known().oldest_ended_beyond(ENDED_MAX) {
+    if let Some(oldest) = admin.index.contents().oldest_ended_beyond(ENDED_MAX) {
         transaction = transaction.delete(key(oldest));
     }
     let committed = admin.parts.store.commit(transaction).await?;
@@ -60,7 +60,7 @@ pub(crate) async fn drop_cookie(admin: &Admin, call: &mut Call) {
     let Some(id) = sessions.id_of(&options.keys, call, auth::now_s()) else { return };
     // If the store is unreachable, the known sign-outs apply.
     let _ = admin.index.catch_up().await;
-    if admin.index.known().has_ended(&id) {
+    if admin.index.contents().has_ended(&id) {
         call.headers.remove(COOKIE);
     }
 }

@@ -24,7 +24,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// Limit of counted addresses, to bound memory. Further addresses are not counted.
 const ADDRESSES_MAX: usize = 4096;
 
-/// Recent wrong keys by address.
+/// Time and number of recent wrong keys, by peer address.
 #[derive(Debug, Default)]
 pub(crate) struct WrongKeys(Mutex<HashMap<IpAddr, (Instant, u32)>>);
 
@@ -46,14 +46,14 @@ impl WrongKeys {
 
     /// Number of wrong keys of this address in its window, including this one.
     fn count(&self, address: IpAddr, now: Instant) -> u32 {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= ADDRESSES_MAX {
-            known.retain(|_, (since, _)| now - *since < WINDOW);
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.len() >= ADDRESSES_MAX {
+            counts.retain(|_, (since, _)| now - *since < WINDOW);
         }
-        if known.len() >= ADDRESSES_MAX && !known.contains_key(&address) {
+        if counts.len() >= ADDRESSES_MAX && !counts.contains_key(&address) {
             return 1;
         }
-        let (since, count) = known.entry(address).or_insert((now, 0));
+        let (since, count) = counts.entry(address).or_insert((now, 0));
         if now - *since >= WINDOW {
             (*since, *count) = (now, 0);
         }

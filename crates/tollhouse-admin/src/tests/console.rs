@@ -6,7 +6,8 @@ use tollhouse_config::{Document, Item};
 
 use super::*;
 use crate::{
-    ConsoleSource, Cors, Encryption, KeyCheck, Question, RatedKind, RequestFilter, Sessions,
+    BenchFile, ConsoleSource, Cors, Encryption, KeyCheck, Question, RateOrder, RatedKind,
+    RequestFilter, Sessions,
 };
 
 /// A process that says one thing.
@@ -42,8 +43,8 @@ impl ConsoleSource for Quiet {
         json!({"since": since})
     }
 
-    fn live_objects(&self, kind: RatedKind, by_failures: bool, ids: Option<&str>) -> Value {
-        json!({"kind": format!("{kind:?}"), "by_failures": by_failures, "ids": ids})
+    fn live_objects(&self, kind: RatedKind, order: RateOrder, ids: Option<&str>) -> Value {
+        json!({"kind": format!("{kind:?}"), "by_failures": order == RateOrder::Failures, "ids": ids})
     }
 
     fn requests(&self, filter: &RequestFilter) -> Value {
@@ -86,8 +87,8 @@ impl ConsoleSource for Quiet {
         (id == "1").then(|| json!({"id": id}))
     }
 
-    fn bench_file(&self, id: &str, is_page: bool) -> Option<Vec<u8>> {
-        (id == "1").then(|| format!("<script>{is_page}</script>").into_bytes())
+    fn bench_file(&self, id: &str, file: BenchFile) -> Option<Vec<u8>> {
+        (id == "1").then(|| format!("<script>{}</script>", file == BenchFile::Page).into_bytes())
     }
 
     fn end_bench(&self, id: &str) -> bool {

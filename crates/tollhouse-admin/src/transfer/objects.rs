@@ -20,7 +20,6 @@ use crate::object::drop_revisions;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Times {
     pub created: Option<Value>,
-    /// Time of the last change.
     pub updated: Option<Value>,
 }
 
@@ -32,7 +31,6 @@ pub struct Object {
     pub times: Times,
 }
 
-/// Objects by kind and id.
 pub type Objects = BTreeMap<(Kind, Id), Object>;
 
 /// Path of an object in a store, without the prefix, such as `routes/1`. Credentials are below

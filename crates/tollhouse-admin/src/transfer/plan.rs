@@ -12,22 +12,22 @@ use super::objects::{Object, Objects};
 /// Treatment of stored objects that the document lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prune {
-    /// Keep them.
+    /// Keep objects that the document does not contain.
     Nothing,
-    /// Delete them.
+    /// Delete objects that the document does not contain.
     Absent,
 }
 
 /// Visibility of the certificates' private keys at the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrivateKeys {
-    /// Visible like other fields.
+    /// Private keys are written in plain text.
     Seen,
     /// Never visible: keys are compared by their certificates.
     Hidden,
 }
 
-/// Change of one object.
+/// Old and new version of an object; `None` where it does not exist.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     pub kind: Kind,
@@ -119,12 +119,12 @@ fn is_same(kind: Kind, old: &Object, new: &Object, private_keys: PrivateKeys) ->
 
 /// Paths of the fields that differ; objects are compared field by field, lists as a whole.
 pub fn changed_fields(old: &Value, new: &Value) -> Vec<Vec<String>> {
-    let mut found = Vec::new();
+    let mut fields = Vec::new();
     let mut waiting = vec![(Vec::new(), old, new)];
     while let Some((path, old, new)) = waiting.pop() {
         let (Value::Object(before), Value::Object(after)) = (old, new) else {
             if old != new {
-                found.push(path);
+                fields.push(path);
             }
             continue;
         };
@@ -134,12 +134,12 @@ pub fn changed_fields(old: &Value, new: &Value) -> Vec<Vec<String>> {
             path.push(name.clone());
             match (before.get(name), after.get(name)) {
                 (Some(old), Some(new)) => waiting.push((path, old, new)),
-                _ => found.push(path),
+                _ => fields.push(path),
             }
         }
     }
-    found.sort();
-    found
+    fields.sort();
+    fields
 }
 
 #[cfg(test)]
@@ -217,9 +217,9 @@ mod tests {
             (json!({"a": [1, 2]}), json!({"a": [1, 3]}), vec!["a"]),
         ];
         for (old, new, expected) in table {
-            let found = changed_fields(&old, &new);
-            let found: Vec<String> = found.iter().map(|path| path.join(".")).collect();
-            assert_eq!(found, expected, "{old} {new}");
+            let fields = changed_fields(&old, &new);
+            let fields: Vec<String> = fields.iter().map(|path| path.join(".")).collect();
+            assert_eq!(fields, expected, "{old} {new}");
         }
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Interval between bursts; with the sizes below, one or two thousand attacks per second.
 const BURST_INTERVAL: Duration = Duration::from_millis(10);
-/// Cancelled requests per burst.
+/// Number of cancelled requests per burst.
 const RESETS_PER_BURST: u32 = 10;
 /// Number of requests after which the attacker reconnects, so that limits per connection do not
 /// stop it.

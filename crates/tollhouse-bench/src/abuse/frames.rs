@@ -17,7 +17,7 @@ pub(crate) const ACK: u8 = 1;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
-/// Maximum frame payload, by default.
+/// Maximum frame payload in bytes, by default.
 pub(super) const FRAME_BYTES_MAX: usize = 16_384;
 
 const HEAD_BYTES: usize = 9;

@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 /// Number of resets per window at which a connection is closed: the default of a widespread server.
 const RESETS_MAX: u32 = 200;
 const RESETS_WINDOW: Duration = Duration::from_secs(30);
-/// ENHANCE_YOUR_CALM (RFC 9113, section 7).
+/// Error code ENHANCE_YOUR_CALM (RFC 9113, section 7).
 const CALM: u32 = 0xb;
 /// Maximum number of connections of the silent node; the oldest are closed beyond it.
 const SILENT_MAX: usize = 8192;
 
-/// Running nodes.
+/// Nodes behind the gateway, each with a different behaviour.
 pub(super) struct Nodes {
     pub(super) counting_port: u16,
     pub(super) silent_port: u16,
@@ -29,7 +29,6 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Starts all nodes.
     pub(super) fn start() -> Result<Self> {
         let accepted = Arc::new(AtomicU64::new(0));
         let counting = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;

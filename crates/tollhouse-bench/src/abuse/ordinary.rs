@@ -9,15 +9,15 @@ use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// Interval between requests.
+/// Interval between two requests of the client.
 const INTERVAL: Duration = Duration::from_millis(5);
 /// Time limit of a request; a slower one has failed.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// Pattern of the client's requests.
+/// Requests that the well-behaved client sends.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ordinary {
-    /// All requests over one connection.
+    /// All requests use one connection.
     Kept { port: u16, path: &'static str },
     /// A new connection for each request.
     Fresh { port: u16, path: &'static str },
@@ -28,7 +28,6 @@ pub(super) enum Ordinary {
     Datagrams { port: u16 },
 }
 
-/// Latencies of the client's requests.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     sorted_us: Vec<f64>,

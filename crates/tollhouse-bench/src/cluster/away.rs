@@ -18,7 +18,7 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 use tollhouse_testkit::Etcd;
 
-/// Downtime of a store.
+/// Time for which the store is down.
 const AWAY: Duration = Duration::from_secs(60);
 const QUICK_AWAY: Duration = Duration::from_secs(8);
 /// Number of requests between two calls of `look`.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const CALLS: u64 = 40_000;
 const QUICK_CALLS: u64 = 2_000;
-/// Instances that send heartbeats as fast as these are answered, all to the same node.
+/// Number of instances that send heartbeats as fast as these are answered, all to one node.
 const BEATING: u64 = 20_000;
 const QUICK_BEATING: u64 = 1_000;
 const BEAT_SECONDS: u64 = 5;

@@ -20,7 +20,7 @@ const DOWN: Duration = Duration::from_secs(4);
 const STEADY: usize = 40;
 const STEADY_TTL: u64 = 2;
 pub(super) const STEADY_SERVICE: &str = "steady";
-/// Longest time to wait for an expected state.
+/// Maximum time to wait for an expected state.
 pub(super) const SETTLED_MAX: Duration = Duration::from_secs(30);
 
 /// Clients of three nodes, which call whichever node answers, as SDKs do.
@@ -34,7 +34,7 @@ struct Clients {
 #[derive(Default)]
 struct Beats {
     rounds: u64,
-    /// Longest time between two rounds that were answered.
+    /// Maximum time between two rounds that were answered.
     longest: Duration,
     false_expiries: u64,
 }

@@ -24,7 +24,7 @@ const QUICK_ROUTES: usize = 500;
 const QUIET: Duration = Duration::from_secs(10);
 const QUICK_QUIET: Duration = Duration::from_secs(2);
 
-/// Longest time to wait until everything is read again.
+/// Maximum time to wait until everything is read again.
 const RESYNC_MAX: Duration = Duration::from_secs(120);
 
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {

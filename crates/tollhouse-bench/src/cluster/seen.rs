@@ -17,7 +17,7 @@ use tollhouse_testkit::Etcd;
 
 const CHANGES: usize = 300;
 const QUICK_CHANGES: usize = 20;
-/// Longest time to wait until a change is visible.
+/// Maximum time to wait until a change is visible.
 const SEEN_MAX: Duration = Duration::from_secs(10);
 
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {

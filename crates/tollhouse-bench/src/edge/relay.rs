@@ -23,13 +23,13 @@ const MIB_PER_QUICK_ROUND: u64 = 256;
 /// Connections per round, each for one byte.
 const CONNECTIONS_PER_ROUND: u64 = 8000;
 const CONNECTIONS_PER_QUICK_ROUND: u64 = 2000;
-/// Clients that open short connections at the same time, each one after the other. With a single
-/// client the relay's core would sleep between any two steps, and most of the measured time would
-/// be for waking it up.
+/// Number of clients that open short connections concurrently, each one after the other. With a
+/// single client the relay's core would sleep between any two steps, and most of the measured time
+/// would be for waking it up.
 const CLIENTS: u64 = 16;
 /// Bytes that both ends read or write at once.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Longest time to wait for a read or a write.
+/// Maximum time to wait for a read or a write.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Unit of work that is measured.
@@ -80,7 +80,7 @@ pub(super) fn run(plan: &Plan, measure: Measure) -> Result<Vec<Cost>> {
     Ok(medians(&rounds[1..]))
 }
 
-/// A relay that accepts connections.
+/// Running TCP relay, with its port.
 struct Relay {
     peer: Peer,
     port: u16,

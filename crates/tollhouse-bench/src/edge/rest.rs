@@ -26,10 +26,10 @@ const HANDSHAKES_PER_SECOND: usize = 500;
 /// Time that connections rest before a measurement, so that memory which is released late is
 /// released.
 const REST: Duration = Duration::from_secs(3);
-/// Longest time to wait for an answer or for connections.
+/// Maximum time to wait for an answer or for connections.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Kind of connections at rest.
+/// Protocol of the connections at rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Tls,

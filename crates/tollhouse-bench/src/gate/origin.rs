@@ -77,7 +77,7 @@ fn request_end(buffer: &[u8]) -> Option<usize> {
     Some(head_end)
 }
 
-/// Returns the index after `needle`.
+/// Returns the index after the first occurrence of `needle`.
 fn find(buffer: &[u8], needle: &[u8]) -> Option<usize> {
     buffer.windows(needle.len()).position(|window| window == needle).map(|at| at + needle.len())
 }

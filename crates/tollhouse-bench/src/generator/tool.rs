@@ -1,5 +1,5 @@
-//! The generators: their command lines, chosen so that both sides of a duel send the same, and the
-//! place of the number of answered requests in their output.
+//! Generators: their command lines, chosen so that both sides of a duel send equal requests, and
+//! the place of the number of answered requests in their output.
 
 use super::super::wrk;
 use crate::plan::Plan;
@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(super) enum Server {
     /// nginx with `return 200`.
     Http1,
-    /// The same with HTTP/2 by prior knowledge.
+    /// nginx with `return 200` and HTTP/2 by prior knowledge.
     Http2,
     /// A gRPC server that returns the message that it gets.
     Grpc,
@@ -37,7 +37,8 @@ pub(super) enum Tool {
 const CONNECTIONS: &str = "64";
 const MULTIPLEXED_CONNECTIONS: &str = "8";
 const STREAMS: &str = "8";
-/// Requests for ab, more than any machine answers in a round; ab reserves memory for all of them.
+/// Number of requests for ab, more than any machine answers in a round; ab reserves memory for all
+/// of them.
 const AB_REQUESTS: &str = "2000000";
 
 /// File with the service below, and the file for the results of our generator.

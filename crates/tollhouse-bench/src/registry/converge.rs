@@ -16,7 +16,7 @@ use std::time::Duration;
 const CHANGES: usize = 200;
 const QUICK_CHANGES: usize = 20;
 const SERVICE: &str = "converge";
-/// Longest time to wait until a change is visible.
+/// Maximum time to wait until a change is visible.
 const SEEN_MAX: Duration = Duration::from_secs(5);
 
 /// Delays in milliseconds, by change and observer.

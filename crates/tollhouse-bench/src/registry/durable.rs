@@ -12,7 +12,7 @@ const CALLS: u64 = 1_000;
 const QUICK_CALLS: u64 = 200;
 const SERVICE: &str = "durable";
 
-/// Measures both calls, and for comparison a forced write to the same disk.
+/// Measures both calls that write, and for comparison a forced write to the store's disk.
 pub(super) fn run(plan: &Plan) -> Result<Vec<Figure>> {
     let registry = Registry::start(plan, &json!({}))?;
     let mut figures = vec![disk_figure(registry.data())?];

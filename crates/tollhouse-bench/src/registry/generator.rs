@@ -12,7 +12,6 @@ use std::time::Duration;
 /// File with the messages that the calls send and read.
 const PROTO: &str = "crates/tollhouse-load/src/suite/polaris.proto";
 
-/// Condition that ends a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     Calls(u64),

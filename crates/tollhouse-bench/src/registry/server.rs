@@ -23,7 +23,7 @@ pub(super) struct Registry {
     data: TempDir,
     pub(super) grpc: u16,
     pub(super) http: u16,
-    /// Port of the data plane in the same process.
+    /// Port of the data plane in the registry's process.
     pub(super) gateway: u16,
 }
 

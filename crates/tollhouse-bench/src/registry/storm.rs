@@ -1,5 +1,5 @@
-//! A storm of heartbeats: every instance sends one each five seconds, and the registry must not
-//! consider any of them silent.
+//! Storm of heartbeats: every instance sends a heartbeat each five seconds, and the registry must
+//! not consider any instance silent.
 
 use super::generator::{End, Load};
 use super::server::{NAMESPACE, Registry};

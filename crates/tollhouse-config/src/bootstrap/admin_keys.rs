@@ -11,18 +11,17 @@ use super::shape::{Read, Shape, collect, refuse};
 /// A key of the Admin API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedKey {
-    /// Name of the owner.
+    /// Name of the key's owner, as shown in the audit log.
     pub name: String,
     /// Key sent as `X-API-KEY`.
     pub key: Secret,
-    /// Rights of the key.
     pub role: KeyRole,
 }
 
 /// Rights of a key of the Admin API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyRole {
-    /// Everything.
+    /// Role with all permissions.
     Admin,
     /// Reading and writing objects, which includes control over all traffic. Excluded are reading
     /// secrets in clear text, sending them elsewhere, and everything about the process.
@@ -36,16 +35,16 @@ const ROLES: [(KeyRole, &str); 3] =
 
 const FIELDS: [&str; 3] = ["name", "key", "role"];
 
-/// Most keys; every call is compared with each.
+/// Maximum number of keys; every call is compared with each.
 const KEYS_MAX: usize = 100;
 
 /// Shortest key, in characters, because the key is the only protection of the API.
 const KEY_CHARACTERS_MIN: usize = 16;
 
-/// Longest name, in bytes.
+/// Maximum length of a key's name in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Shape of a list of tables, or of the same as JSON text.
+/// Shape of a list of tables, which may also be written as JSON text.
 pub(crate) struct NamedKeys;
 
 impl Shape for NamedKeys {

@@ -10,8 +10,8 @@ use super::{
     StreamProtocol,
 };
 
-/// Longest prefix of table names, in bytes. PostgreSQL truncates names after 63 bytes, and the rest
-/// is appended to the prefix.
+/// Maximum length of the prefix of table names in bytes. PostgreSQL truncates names after 63 bytes,
+/// and the rest is appended to the prefix.
 const TABLES_BYTES_MAX: usize = 48;
 
 /// Listeners of which the process has one each.
@@ -225,7 +225,7 @@ fn check_acme(acme: &Acme, problems: &mut Problems) {
     }
 }
 
-/// Checks that no two listeners have the same address.
+/// Refuses two listeners with equal addresses.
 fn check_addresses(bootstrap: &Bootstrap, problems: &mut Problems) {
     let listen = &bootstrap.listen;
     let of_stream = |protocol: StreamProtocol| -> Vec<SocketAddr> {

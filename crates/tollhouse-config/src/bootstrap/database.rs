@@ -1,6 +1,6 @@
 //! Database URLs: user, servers, database name.
 
-/// SQL dialect of a database.
+/// Type of the database server, which decides about the SQL dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatabaseKind {
     MySql,
@@ -38,7 +38,7 @@ pub enum DatabaseError {
     /// The path is not a plain name.
     #[error("the URL does not end with a plain database name")]
     Name,
-    /// The user is missing.
+    /// The URL has no user name.
     #[error("the URL names no user")]
     NoUser,
     /// The bracket of an IPv6 address is not closed.
@@ -61,15 +61,12 @@ pub enum DatabaseError {
     NotUtf8,
 }
 
-/// A parsed database URL.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Database {
     pub kind: DatabaseKind,
     /// Servers: hosts, without brackets, and ports.
     pub servers: Vec<(String, u16)>,
-    /// Name of the database.
     pub name: String,
-    /// User for the login.
     pub user: String,
     /// Password for the login; empty if none is given.
     pub password: String,

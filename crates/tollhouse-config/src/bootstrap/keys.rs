@@ -22,14 +22,14 @@ use super::unix::UnixListeners;
 pub(crate) struct Key {
     /// Name as in the file, with dots between levels.
     pub(crate) name: &'static str,
-    /// Description for the manual.
+    /// Description of the key in the manual.
     pub(crate) doc: &'static str,
     /// Whether the value must not appear in messages.
     pub(crate) secret: bool,
     pub(crate) takes: fn() -> String,
     /// Parses a value into the field.
     pub(crate) read: fn(&mut Bootstrap, &Value) -> Read<()>,
-    /// Formats the field.
+    /// Formats the field for display.
     pub(crate) show: fn(&Bootstrap) -> String,
 }
 
@@ -61,8 +61,8 @@ macro_rules! keys {
     };
 }
 
-/// Longest head that can be allowed, in bytes: request line and header fields together. Places in a head are counted in
-/// 16 bits, and each connection can be made to hold that much.
+/// Maximum head size that can be configured, in bytes: request line and header fields together.
+/// Places in a head are counted in 16 bits, and each connection can be made to hold that much.
 pub(super) const HEAD_MAX: usize = 63 << 10;
 
 /// Shortest and longest bound on a request line, in bytes: below, plain paths with a token would fail.

@@ -11,16 +11,13 @@ use super::{AccessLog, Bootstrap, LogFiles, check, layers};
 use crate::substitute::{Environment, substitute};
 use crate::{file, yaml};
 
-/// Origin of a value.
+/// Origin of a configured value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The built-in default.
     Default,
-    /// The bootstrap file.
     File,
     /// The environment variable of this name.
     Environment(String),
-    /// The command line.
     Flag,
 }
 

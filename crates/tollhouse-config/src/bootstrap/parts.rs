@@ -5,12 +5,10 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 
-/// Number of worker threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workers {
     /// A pinned thread per core available to the process.
     Auto,
-    /// A fixed number.
     Count(u16),
 }
 
@@ -27,11 +25,11 @@ pub enum AmbiguousPaths {
 /// Route matching; the names are those of APISIX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouterMode {
-    /// Host first, then path.
+    /// Routes are matched by host first, then by path.
     HostUri,
     /// Path only; the host is a further condition.
     Uri,
-    /// As `Uri`, with `:name` parameters.
+    /// Routes are matched as by `Uri`, with `:name` parameters in paths.
     UriWithParameter,
 }
 
@@ -44,24 +42,20 @@ pub enum ClientHalfClose {
     Wait,
 }
 
-/// Format of access log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessLogFormat {
-    /// No access log.
     Off,
     /// The common web server format with referer and user agent.
     Combined,
-    /// A JSON object per line.
     Json,
     /// A template with `$variables`.
     Template(String),
 }
 
-/// Destination of access log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessLogTarget {
     StandardOutput,
-    /// A file, reopened on SIGHUP.
+    /// File that is reopened on SIGHUP.
     File(PathBuf),
 }
 
@@ -77,9 +71,9 @@ pub enum AcmeChallenge {
 /// A peer trusted to report the client's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// Peers in a network.
+    /// Any peer with an address in this network.
     Network(IpNet),
-    /// Peers over a Unix socket.
+    /// Any peer that connects over a Unix socket.
     UnixSocket,
 }
 

@@ -15,10 +15,10 @@ pub struct Secrets {
     pub env: Vec<String>,
 }
 
-/// Files that plugins write.
+/// Place of the files that plugins write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFiles {
-    /// Folder of these files.
+    /// Folder of the files that plugins write; by default `logs` in the data folder.
     pub folder: PathBuf,
 }
 

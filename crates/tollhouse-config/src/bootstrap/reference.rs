@@ -24,7 +24,7 @@ variable, the file, the default. The variable of a key is `TOLLHOUSE_` and the k
 |---|---|---|---|
 ";
 
-/// Renders the page in Markdown.
+/// Renders the manual page of all keys in Markdown.
 pub fn reference_markdown() -> String {
     let defaults = Bootstrap::default();
     let mut page = String::from(OPENING);

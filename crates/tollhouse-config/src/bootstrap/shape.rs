@@ -1,7 +1,7 @@
 //! Shapes: the syntax of values. A shape parses a value from text or YAML and formats it.
 //!
-//! Environment variables and flags are strings, with the same syntax as in the file. Addresses are
-//! in `shape_net.rs`.
+//! Environment variables and flags are strings, with the syntax of the file. Addresses are in
+//! `shape_net.rs`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::parts::{
     AccessLogFormat, AccessLogTarget, AmbiguousPaths, ClientHalfClose, RouterMode, Secret, Workers,
 };
 
-/// Why a value is invalid.
+/// Reason why a value is invalid, with a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) reason: String,
@@ -39,7 +39,7 @@ pub(crate) trait Shape {
     fn show(value: &Self::Value) -> String;
 }
 
-/// Converts a scalar to text.
+/// Converts a scalar to text; refuses lists and maps.
 pub(crate) fn text_of(value: &Value) -> Read<String> {
     match value {
         Value::String(text) => Ok(text.clone()),
@@ -63,7 +63,7 @@ pub(crate) fn texts_of(value: &Value) -> Read<Vec<String>> {
     Ok(parts.map(str::to_owned).collect())
 }
 
-/// Collects all values, or the errors of all of them.
+/// Collects all values; if any is invalid, returns all refusals.
 pub(crate) fn collect<T>(results: impl Iterator<Item = Read<T>>) -> Read<Vec<T>> {
     let (mut values, mut refusals) = (Vec::new(), Vec::new());
     for result in results {
@@ -157,7 +157,7 @@ impl Shape for FilePath {
     }
 }
 
-/// Shape of an optional path.
+/// Shape of a path that may be unset.
 pub(crate) struct OptionalPath;
 
 impl Shape for OptionalPath {
@@ -174,7 +174,7 @@ impl Shape for OptionalPath {
     }
 }
 
-/// Shape of an optional secret.
+/// Shape of a secret that may be unset.
 pub(crate) struct OptionalSecret;
 
 impl Shape for OptionalSecret {
@@ -348,7 +348,8 @@ impl Shape for LogTarget {
 /// Shape of `auto` or a number of threads.
 pub(crate) struct WorkerCount;
 
-/// Most threads, more than any machine needs; a larger number is probably a typing error.
+/// Maximum number of threads, more than any machine needs; a larger number is probably a typing
+/// error.
 const WORKERS_MAX: u16 = 1_024;
 
 impl Shape for WorkerCount {

@@ -11,12 +11,12 @@ const DIRECTORIES: [(&str, &str); 2] = [
     ("letsencrypt-staging", "https://acme-staging-v02.api.letsencrypt.org/directory"),
 ];
 
-/// Longest host name and longest label, in characters (RFC 1035 §2.3.4).
+/// Maximum length of a host name in characters (RFC 1035 §2.3.4).
 const NAME_CHARS_MAX: usize = 253;
 const LABEL_CHARS_MAX: usize = 63;
 
-/// Most hosts; twenty times as many as an authority allows for one account in a week. All are
-/// examined whenever a renewal is due.
+/// Maximum number of hosts; twenty times as many as an authority allows for one account in a week.
+/// All are examined whenever a renewal is due.
 const HOSTS_MAX: usize = 1_000;
 
 /// Shape of the URL of an ACME directory, or null.

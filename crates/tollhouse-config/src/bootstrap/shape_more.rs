@@ -56,7 +56,7 @@ impl Shape for PrivateTable {
     }
 }
 
-/// Shape of an optional text.
+/// Shape of a text that may be unset.
 pub(crate) struct OptionalText;
 
 impl Shape for OptionalText {
@@ -76,7 +76,7 @@ impl Shape for OptionalText {
 /// Shape of a list of TLS versions, by the names of nginx; at least one.
 pub(crate) struct TlsVersions;
 
-/// Supported versions.
+/// TLS versions that can be configured.
 const TLS_VERSIONS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
 
 impl Shape for TlsVersions {

@@ -16,10 +16,10 @@ pub(super) enum Reach {
     ThisHost,
 }
 
-/// Default port of name servers.
+/// Port of name servers, by default.
 const DNS_PORT: u16 = 53;
 
-/// Most names of this machine; every call is compared with each.
+/// Maximum number of names of this machine; every call is compared with each.
 const OWN_NAMES_MAX: usize = 64;
 
 /// Name for peers over a Unix socket, as in nginx.

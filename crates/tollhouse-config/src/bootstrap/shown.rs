@@ -4,17 +4,15 @@
 use super::Bootstrap;
 use super::keys::KEYS;
 
-/// A key with its value.
+/// Key of the bootstrap configuration with its value, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingView {
     /// Name as in the file, with dots between levels.
     pub name: &'static str,
     pub value: String,
-    /// Default value.
     pub default: String,
     /// Description of valid values.
     pub takes: String,
-    /// Description of the setting.
     pub doc: &'static str,
     /// Name of the environment variable that overrides it.
     pub variable: String,

@@ -9,10 +9,10 @@ use tollhouse_model::{Problem, Problems};
 use super::shape::{Read, Shape, collect, refuse, show_list, text_of, texts_of};
 use super::{Bootstrap, Secret};
 
-/// Most addresses; etcd itself advises against more than seven members.
+/// Maximum number of addresses; etcd itself advises against more than seven members.
 const ENDPOINTS_MAX: usize = 16;
 
-/// Location of the configuration store.
+/// Choice of the configuration store: a local one, or an etcd.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Store {
     /// Whether to start with an empty store if the one in the data folder is missing.
@@ -21,14 +21,13 @@ pub struct Store {
     pub etcd: Etcd,
 }
 
-/// An etcd shared by gateways.
+/// Connection to an etcd cluster that several gateways share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Etcd {
     /// URLs of the members' client ports; empty keeps the configuration in the data folder.
     pub endpoints: Vec<String>,
     /// User of etcd, if authentication is enabled there.
     pub user: Option<String>,
-    /// Password of the user.
     pub password: Option<Secret>,
     pub tls: EtcdTls,
     /// Timeout for a request to one member.
@@ -47,12 +46,12 @@ impl Default for Etcd {
     }
 }
 
-/// TLS towards etcd.
+/// TLS of the connections to etcd.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EtcdTls {
     /// CA certificates, PEM, that replace those of the system.
     pub ca: Option<PathBuf>,
-    /// Client certificate, PEM.
+    /// File with the client certificate in PEM format.
     pub cert: Option<PathBuf>,
     /// Private key of the client certificate, PEM.
     pub key: Option<PathBuf>,

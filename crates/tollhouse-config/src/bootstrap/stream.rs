@@ -7,20 +7,17 @@ use serde_json::{Map, Value, json};
 use super::shape::{Read, Shape, collect, refuse};
 use super::shape_net::{Reach, listen_address};
 
-/// A listener for stream routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamListen {
     pub address: SocketAddr,
     pub protocol: StreamProtocol,
-    /// Handling of TLS.
     pub tls: StreamTls,
     /// Whether connections begin with a PROXY header.
     pub proxy_protocol: bool,
-    /// PROXY header sent to nodes.
+    /// Version of the PROXY protocol header that is sent to nodes; none by default.
     pub to_upstream: HeaderToNodes,
 }
 
-/// Transport protocol of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamProtocol {
     Tcp,
@@ -30,7 +27,7 @@ pub enum StreamProtocol {
 /// Handling of TLS by a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamTls {
-    /// TLS is not expected.
+    /// Connections are not encrypted.
     Off,
     /// The server name in the TLS hello selects the route; the bytes are forwarded unchanged.
     PassThrough,
@@ -38,7 +35,7 @@ pub enum StreamTls {
     Terminated,
 }
 
-/// PROXY header sent to nodes.
+/// Version of the PROXY protocol header that is sent to nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderToNodes {
     None,
@@ -49,7 +46,7 @@ pub enum HeaderToNodes {
 const FIELDS: [&str; 5] =
     ["address", "protocol", "tls", "proxy_protocol", "proxy_protocol_to_upstream"];
 
-/// Shape of a list of tables, or of the same as JSON text.
+/// Shape of a list of tables, which may also be written as JSON text.
 pub(crate) struct StreamListeners;
 
 impl Shape for StreamListeners {

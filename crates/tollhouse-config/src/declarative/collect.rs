@@ -13,17 +13,16 @@ use super::{Document, Item, Kind, NOT_SERVED, Withheld, shenyu};
 /// Space for the index in a path, in characters.
 const INDEX_CHARS: usize = 6;
 
-/// Meaning of a top-level key.
+/// Meaning of a top-level key of the document.
 pub(super) enum Key {
-    /// A list of items.
+    /// List of objects of this kind.
     Items(Kind),
-    /// The section of ShenYu's objects.
+    /// Section with ShenYu's objects.
     Shenyu,
     /// Another key, already reported if necessary.
     Ignored,
 }
 
-/// Builder of a document.
 pub(super) struct Collector {
     document: Document,
     /// Index into the items by kind and id.

@@ -11,7 +11,7 @@ use tollhouse_model::{Credential, Id, Kind, Problem, Problems};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Head {
     pub(super) id: Option<Value>,
-    /// Read for consumers only.
+    /// Field `username`, the id of consumers; ignored in other kinds.
     pub(super) username: Option<Value>,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn kinds_in(list: Kind) -> impl Iterator<Item = Kind> {
     std::iter::once(list).chain(further)
 }
 
-/// Name of the id of this kind, for messages.
+/// Returns the name of the id field of this kind for error messages.
 pub(super) fn called(kind: Kind) -> &'static str {
     match kind {
         Kind::Consumer => "username",

@@ -12,13 +12,13 @@ use tollhouse_stdx::nearest;
 use super::collect::Collector;
 use crate::substitute::{self, Environment};
 
-/// Name of the section.
+/// Key of the section with ShenYu's objects.
 pub const SECTION: &str = "shenyu";
 
 /// Members that ShenYu encodes as JSON within a text.
 const TEXTS: [&str; 4] = ["handle", "config", "props", "rpcExt"];
 
-/// Lists of the section.
+/// Lists in the section, with the kinds of their objects.
 const LISTS: [(&str, Kind); 7] = [
     ("plugins", Kind::Plugin),
     ("selectors", Kind::Selector),
@@ -29,7 +29,7 @@ const LISTS: [(&str, Kind); 7] = [
     ("discoveryUpstreams", Kind::DiscoveryUpstream),
 ];
 
-/// An object of ShenYu.
+/// Object of ShenYu in a declarative document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShenyuItem {
     pub kind: Kind,

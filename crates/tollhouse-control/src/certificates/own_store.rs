@@ -10,7 +10,7 @@ use tollhouse_model::encryption::Keyring;
 use tollhouse_store::Store;
 
 use crate::context::ControlContext;
-use crate::feed::stored::{Read, Stored, StoredParts};
+use crate::feed::stored::{StoreFollower, StoreReading, StoredParts};
 use crate::feed::{Event, open_own_store};
 use crate::process::handover::Predecessor;
 use crate::secrets::sealed_store;
@@ -18,7 +18,7 @@ use crate::secrets::sealed_store;
 pub(super) struct OwnStore {
     pub(super) store: Arc<dyn Store>,
     pub(super) keyring: Arc<Keyring>,
-    events: mpsc::Receiver<Read>,
+    events: mpsc::Receiver<StoreReading>,
     follower: JoinHandle<()>,
 }
 
@@ -40,7 +40,8 @@ impl OwnStore {
             shared: None,
         };
         let folder = tollhouse_acme::objects_folder(cx.store_prefix());
-        let (stored, everything) = Stored::open_folder(parts, cx.store_prefix(), folder).await?;
+        let (stored, everything) =
+            StoreFollower::open_folder(parts, cx.store_prefix(), folder).await?;
         // Capacity one: commits that arrive meanwhile are read as one batch.
         let (sender, events) = mpsc::channel(1);
         let follower = tokio::spawn(stored.follow(sender));
@@ -50,7 +51,7 @@ impl OwnStore {
     /// Waits for the next change; forever once the store is closed.
     pub(super) async fn next(&mut self) -> Event {
         match self.events.recv().await {
-            Some(Read { event, .. }) => event,
+            Some(StoreReading { event, .. }) => event,
             None => std::future::pending().await,
         }
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use self::wanted::{CONNECTIONS_MAX, SECONDS_MAX, Wanted};
+use self::wanted::{BenchRequest, CONNECTIONS_MAX, SECONDS_MAX};
 
 /// Extra time beyond the requested duration before the process is killed, for warm-up and pending
 /// requests.
@@ -33,9 +33,18 @@ const POINTS_MAX: usize = 300;
 
 /// Running and stored load tests. Cheap to clone.
 #[derive(Clone)]
-pub struct Bench(Arc<Shared>);
+pub struct Bench(Arc<BenchState>);
 
-struct Shared {
+/// Settings of load tests from the console.
+#[derive(Debug, Clone, Default)]
+pub struct BenchSettings {
+    /// Whether load tests may be started.
+    pub is_on: bool,
+    /// Targets that they may have.
+    pub targets: Vec<String>,
+}
+
+struct BenchState {
     is_on: bool,
     targets: Vec<String>,
     folder: PathBuf,
@@ -60,10 +69,11 @@ impl std::fmt::Debug for Bench {
 
 impl Bench {
     /// `data_dir` receives the results in the folder `bench`; `program` runs the tests.
-    pub fn new(is_on: bool, targets: Vec<String>, data_dir: &Path, program: PathBuf) -> Self {
+    pub fn new(settings: BenchSettings, data_dir: &Path, program: PathBuf) -> Self {
+        let BenchSettings { is_on, targets } = settings;
         let folder = data_dir.join("bench");
         let targets = targets.iter().map(|target| target.to_ascii_lowercase()).collect();
-        Self(Arc::new(Shared { is_on, targets, folder, program, running: Mutex::new(None) }))
+        Self(Arc::new(BenchState { is_on, targets, folder, program, running: Mutex::new(None) }))
     }
 
     /// Availability, the running test, and the stored results, newest first.
@@ -95,7 +105,7 @@ impl Bench {
                 "the load generator is not started from here; set console.bench to true".into()
             );
         }
-        let wanted: Wanted =
+        let wanted: BenchRequest =
             serde_json::from_value(question.clone()).map_err(|error| error.to_string())?;
         wanted.check(&self.0.targets)?;
         fs::create_dir_all(&self.0.folder).map_err(|error| format!("the data folder: {error}"))?;
@@ -239,7 +249,7 @@ impl Bench {
 
     /// Waits for the process, and kills it after `time_max`. Returns its exit code, if it has one.
     fn wait(&self, time_max: Duration) -> Option<i32> {
-        /// Polling interval.
+        /// Interval between two looks at the process.
         const LOOK: Duration = Duration::from_millis(100);
         let started = Instant::now();
         loop {
@@ -366,7 +376,7 @@ mod tests {
     #[test]
     fn what_is_off_starts_nothing() {
         let folder = std::env::temp_dir();
-        let bench = Bench::new(false, Vec::new(), &folder, "/nonexistent".into());
+        let bench = Bench::new(BenchSettings::default(), &folder, "/nonexistent".into());
         let refused = bench.start(&json!({"url": "http://127.0.0.1/"})).expect_err("it is off");
         assert!(refused.contains("console.bench"), "{refused}");
     }

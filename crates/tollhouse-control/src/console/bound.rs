@@ -40,7 +40,6 @@ impl BoundAddresses {
         others.flat_map(|(_, addresses)| addresses).copied().collect()
     }
 
-    /// All addresses as JSON.
     pub fn to_json(&self) -> Value {
         let all = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let texts = |addresses: &Vec<SocketAddr>| {

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use tollhouse_proxy::{Snapshot, SnapshotCell};
 
-use super::nodes::{self, Seen};
+use super::nodes::{self, NodeView};
 
-/// Polling interval.
+/// Interval between two looks at the nodes.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Limit of recorded changes per node.
@@ -20,7 +20,7 @@ const KEPT_MAX: usize = 20;
 /// without an address are followed, because no other node changes its state.
 const NODES_MAX: usize = 5_000;
 
-/// History of all followed nodes.
+/// Recent state changes of all nodes.
 #[derive(Debug, Default)]
 pub struct NodeHistory(Mutex<HashMap<Box<str>, Node>>);
 
@@ -42,7 +42,6 @@ struct Change {
 }
 
 impl NodeHistory {
-    /// Polls every [`INTERVAL`]; never returns.
     pub async fn run(self: Arc<Self>, snapshots: Arc<SnapshotCell>) {
         let mut interval = tokio::time::interval(INTERVAL);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -54,16 +53,16 @@ impl NodeHistory {
     }
 
     fn look(&self, snapshot: &Snapshot, now_ms: u64) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.values_mut().for_each(|node| node.is_there = false);
-        nodes::each_seen(snapshot, NODES_MAX, |seen| note(&mut known, seen, now_ms));
-        known.retain(|_, node| node.is_there);
+        let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        states.values_mut().for_each(|node| node.is_there = false);
+        nodes::each_changeable(snapshot, NODES_MAX, |view| note(&mut states, view, now_ms));
+        states.retain(|_, node| node.is_there);
     }
 
     /// Start of the node's current state, and its earlier states, newest first.
     pub(super) fn node_view(&self, key: &str) -> Value {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(node) = known.get(key) else { return Value::Null };
+        let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(node) = states.get(key) else { return Value::Null };
         let changes = node.changes.iter().rev().map(|change| {
             json!({
                 "at_ms": change.at_ms,
@@ -76,43 +75,43 @@ impl NodeHistory {
     }
 }
 
-fn note(known: &mut HashMap<Box<str>, Node>, seen: &Seen, now_ms: u64) {
-    let Some(node) = known.get_mut(seen.key.as_str()) else {
-        if known.len() < NODES_MAX {
+fn note(states: &mut HashMap<Box<str>, Node>, view: &NodeView, now_ms: u64) {
+    let Some(node) = states.get_mut(view.key.as_str()) else {
+        if states.len() < NODES_MAX {
             let changes = VecDeque::new();
-            let node = Node { state: seen.state, since_ms: now_ms, changes, is_there: true };
-            known.insert(seen.key.as_str().into(), node);
+            let node = Node { state: view.state, since_ms: now_ms, changes, is_there: true };
+            states.insert(view.key.as_str().into(), node);
         }
         return;
     };
     node.is_there = true;
-    if node.state == seen.state {
+    if node.state == view.state {
         return;
     }
     if node.changes.len() == KEPT_MAX {
         node.changes.pop_front();
     }
-    let reason = (seen.reason)();
-    node.changes.push_back(Change { at_ms: now_ms, from: node.state, to: seen.state, reason });
-    (node.state, node.since_ms) = (seen.state, now_ms);
+    let reason = (view.reason)();
+    node.changes.push_back(Change { at_ms: now_ms, from: node.state, to: view.state, reason });
+    (node.state, node.since_ms) = (view.state, now_ms);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn see(known: &mut HashMap<Box<str>, Node>, state: &'static str, now_ms: u64) {
+    fn see(states: &mut HashMap<Box<str>, Node>, state: &'static str, now_ms: u64) {
         let reason = || "3 time-outs in a row".to_owned();
-        note(known, &Seen { key: "upstreams/1 a:1".into(), state, reason: &reason }, now_ms);
+        note(states, &NodeView { key: "upstreams/1 a:1".into(), state, reason: &reason }, now_ms);
     }
 
     #[test]
     fn what_stays_is_no_change_and_what_changes_is_told_with_its_reason() {
         let history = NodeHistory::default();
         {
-            let mut known = history.0.lock().expect("nobody panicked");
+            let mut states = history.0.lock().expect("nobody panicked");
             for (state, at) in [("healthy", 1), ("healthy", 2), ("unhealthy", 3), ("healthy", 9)] {
-                see(&mut known, state, at);
+                see(&mut states, state, at);
             }
         }
         let told = history.node_view("upstreams/1 a:1");
@@ -129,11 +128,11 @@ mod tests {
 
     #[test]
     fn a_node_that_flaps_keeps_its_last_changes_alone() {
-        let mut known = HashMap::new();
+        let mut states = HashMap::new();
         for at in 0..100 {
-            see(&mut known, if at % 2 == 0 { "healthy" } else { "unhealthy" }, at);
+            see(&mut states, if at % 2 == 0 { "healthy" } else { "unhealthy" }, at);
         }
-        let node = known.values().next().expect("one node");
+        let node = states.values().next().expect("one node");
         assert_eq!(
             (node.changes.len(), node.changes.back().map(|it| it.at_ms)),
             (KEPT_MAX, Some(99))

@@ -11,7 +11,6 @@ use super::node_history::NodeHistory;
 /// Limit of listed nodes; the answer also contains their full number.
 const ROWS_MAX: usize = 1000;
 
-/// Number of nodes by state.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) total: usize,
@@ -21,7 +20,7 @@ pub(super) struct Counts {
 }
 
 /// State of one node.
-pub(super) struct Seen<'a> {
+pub(super) struct NodeView<'a> {
     /// Upstream, host and port, as the key of the history.
     pub(super) key: String,
     /// State in one word, such as `healthy`.
@@ -32,26 +31,80 @@ pub(super) struct Seen<'a> {
 
 /// Visits at most `max` nodes whose state can change: nodes with health checks, and nodes without
 /// an address.
-pub(super) fn each_seen(snapshot: &Snapshot, max: usize, mut show: impl FnMut(&Seen<'_>)) {
+pub(super) fn each_changeable(
+    snapshot: &Snapshot,
+    max: usize,
+    mut show: impl FnMut(&NodeView<'_>),
+) {
     let mut left = max;
     each(snapshot, |place, upstream, node| {
-        let is_checked = upstream.state.checks().is_some();
-        let is_resolved = node.address().is_some();
-        if left == 0 || (!is_checked && is_resolved) {
+        let state = NodeState::new(upstream, node);
+        if left == 0 || (!state.is_checked && state.is_resolved) {
             return;
         }
         left -= 1;
+        let (reason, state) = (|| state.reason(), state.name());
+        show(&NodeView { key: key_of(place, node), state, reason: &reason });
+    });
+}
+
+/// Facts that decide the state of a node.
+#[derive(Debug, Clone, Copy)]
+struct NodeState {
+    is_resolved: bool,
+    is_checked: bool,
+    status: Status,
+    counters: Counters,
+}
+
+impl NodeState {
+    fn new(upstream: &UpstreamEntry, node: &Node) -> Self {
         let health = node.health();
-        let state = match (is_resolved, health.status) {
+        Self {
+            is_resolved: node.address().is_some(),
+            is_checked: upstream.state.checks().is_some(),
+            status: health.status,
+            counters: health.counters,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match (self.is_resolved, self.status) {
             (false, _) => "unresolved",
             (true, Status::Healthy) => "healthy",
             (true, Status::MostlyHealthy) => "mostly_healthy",
             (true, Status::MostlyUnhealthy) => "mostly_unhealthy",
             (true, Status::Unhealthy) => "unhealthy",
-        };
-        let reason = || reason(is_resolved, is_checked, health.status, health.counters);
-        show(&Seen { key: key_of(place, node), state, reason: &reason });
-    });
+        }
+    }
+
+    /// Reason of the state, in words.
+    fn reason(&self) -> String {
+        let Self { is_resolved, is_checked, status, counters } = self;
+        if !is_resolved {
+            return "its name has no address".to_owned();
+        }
+        if !is_checked {
+            return "no checks are set for it".to_owned();
+        }
+        let failures = [
+            (counters.tcp_failure, "refused or broken connections"),
+            (counters.timeout_failure, "time-outs"),
+            (counters.http_failure, "bad statuses"),
+        ];
+        let failures = failures.into_iter().filter(|(count, _)| *count > 0);
+        let failures: Vec<String> =
+            failures.map(|(count, what)| format!("{count} {what}")).collect();
+        match status {
+            Status::Healthy => "no failures".to_owned(),
+            Status::MostlyHealthy => format!("it serves after {}", failures.join(", ")),
+            Status::MostlyUnhealthy => {
+                format!("it is coming back: {} good answers in a row", counters.success)
+            }
+            Status::Unhealthy if failures.is_empty() => "its checks fail".to_owned(),
+            Status::Unhealthy => format!("{} in a row", failures.join(", ")),
+        }
+    }
 }
 
 fn key_of(place: &str, node: &Node) -> String {
@@ -84,7 +137,6 @@ pub(super) fn list(snapshot: &Snapshot, history: &NodeHistory, search: &str) -> 
     json!({ "total": total, "rows": down })
 }
 
-/// Counts all nodes by state.
 pub(super) fn count(snapshot: &Snapshot) -> Counts {
     let mut counts = Counts::default();
     each(snapshot, |_, _, node| {
@@ -118,9 +170,8 @@ fn texts(row: &Value) -> impl Iterator<Item = &str> {
 }
 
 fn row(place: &str, upstream: &UpstreamEntry, node: &Node) -> Value {
-    let health = node.health();
     let address = node.address().map(|address| address.to_string());
-    let is_checked = upstream.state.checks().is_some();
+    let state = NodeState::new(upstream, node);
     json!({
         "place": place,
         "name": upstream.conf.name.as_ref().map(ToString::to_string),
@@ -130,37 +181,11 @@ fn row(place: &str, upstream: &UpstreamEntry, node: &Node) -> Value {
         "weight": node.weight(),
         "priority": node.priority(),
         "share_percent": node.share_percent(),
-        "is_checked": is_checked,
-        "status": health.status,
-        "counters": health.counters,
-        "reason": reason(address.is_some(), is_checked, health.status, health.counters),
+        "is_checked": state.is_checked,
+        "status": state.status,
+        "counters": state.counters,
+        "reason": state.reason(),
     })
-}
-
-/// Reason of a node's state, in words.
-fn reason(is_resolved: bool, is_checked: bool, status: Status, counters: Counters) -> String {
-    if !is_resolved {
-        return "its name has no address".to_owned();
-    }
-    if !is_checked {
-        return "no checks are set for it".to_owned();
-    }
-    let failures = [
-        (counters.tcp_failure, "refused or broken connections"),
-        (counters.timeout_failure, "time-outs"),
-        (counters.http_failure, "bad statuses"),
-    ];
-    let failures = failures.into_iter().filter(|(count, _)| *count > 0);
-    let failures: Vec<String> = failures.map(|(count, what)| format!("{count} {what}")).collect();
-    match status {
-        Status::Healthy => "no failures".to_owned(),
-        Status::MostlyHealthy => format!("it serves after {}", failures.join(", ")),
-        Status::MostlyUnhealthy => {
-            format!("it is coming back: {} good answers in a row", counters.success)
-        }
-        Status::Unhealthy if failures.is_empty() => "its checks fail".to_owned(),
-        Status::Unhealthy => format!("{} in a row", failures.join(", ")),
-    }
 }
 
 #[cfg(test)]
@@ -171,14 +196,15 @@ mod tests {
     fn the_reason_names_what_was_counted() {
         let counters = Counters { tcp_failure: 3, ..Counters::default() };
         let none = Counters::default();
-        for (resolved, checked, status, counters, expected) in [
+        for (is_resolved, is_checked, status, counters, expected) in [
             (true, true, Status::Healthy, none, "no failures"),
             (true, false, Status::Healthy, none, "no checks are set for it"),
             (false, true, Status::Healthy, none, "its name has no address"),
             (true, true, Status::Unhealthy, counters, "3 refused or broken connections in a row"),
             (true, true, Status::Unhealthy, none, "its checks fail"),
         ] {
-            assert_eq!(reason(resolved, checked, status, counters), expected);
+            let state = NodeState { is_resolved, is_checked, status, counters };
+            assert_eq!(state.reason(), expected);
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use tollhouse_admin::RateOrder;
 use tollhouse_proxy::{Snapshot, SnapshotCell};
 use tollhouse_telemetry::{Counted, Metrics};
 
@@ -48,17 +49,16 @@ impl ObjectRates {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let snapshot = snapshots.load();
             for counted in [Counted::Routes, Counted::Upstreams, Counted::Consumers] {
-                let taken = taken(&snapshot, &metrics, counted).into_iter();
-                self.rates(counted).look(taken, now - before, since.as_secs());
+                let counts = read_counts(&snapshot, &metrics, counted).into_iter();
+                self.rates(counted).look(counts, now - before, since.as_secs());
             }
             before = now;
         }
     }
 
-    /// Objects with the highest request rate, or failure rate if `by_failures`. `ids` restricts the
-    /// answer to comma-separated ids.
-    pub(super) fn top(&self, counted: Counted, by_failures: bool, ids: Option<&str>) -> Value {
-        self.rates(counted).top(by_failures, ids)
+    /// The first objects in this order. `ids` restricts the answer to comma-separated ids.
+    pub(super) fn top(&self, counted: Counted, order: RateOrder, ids: Option<&str>) -> Value {
+        self.rates(counted).top(order, ids)
     }
 
     const fn rates(&self, counted: Counted) -> &Rates {
@@ -72,43 +72,58 @@ impl ObjectRates {
 
 /// Requests and failures of all objects of a kind that have had requests. Other objects are
 /// skipped, because on large gateways most are unused.
-fn taken(snapshot: &Snapshot, metrics: &Metrics, counted: Counted) -> Vec<(String, (u64, u64))> {
-    fn named<T>(
-        objects: Vec<(T, u32)>,
-        (metrics, counted): (&Metrics, Counted),
-        name: impl Fn(&T) -> String,
-    ) -> Vec<(String, (u64, u64))> {
-        let counts = metrics.object_requests(counted, objects.iter().map(|(_, number)| *number));
-        let taken = objects.iter().zip(counts).filter(|(_, (requests, _))| *requests > 0);
-        taken.map(|((object, _), counts)| (name(object), counts)).collect()
-    }
-    let of = (metrics, counted);
+fn read_counts(
+    snapshot: &Snapshot,
+    metrics: &Metrics,
+    counted: Counted,
+) -> Vec<(String, (u64, u64))> {
+    let reader = CountReader { metrics, counted };
     match counted {
         Counted::Routes => {
             let routes = snapshot.router.values().map(|entry| (entry, entry.number));
-            named(routes.collect(), of, |entry| entry.route.id.to_string())
+            reader.read(routes.collect(), |entry| entry.route.id.to_string())
         }
         Counted::Upstreams => {
             let upstreams = snapshot.upstreams.iter().flatten();
             let upstreams = upstreams.map(|upstream| (upstream, upstream.number));
-            named(upstreams.collect(), of, |upstream| {
+            reader.read(upstreams.collect(), |upstream| {
                 upstream.conf.id.as_ref().map(ToString::to_string).unwrap_or_default()
             })
         }
         Counted::Consumers => {
             let consumers = snapshot.consumers.all().map(|consumer| (consumer, consumer.number));
-            named(consumers.collect(), of, |consumer| consumer.username.to_string())
+            reader.read(consumers.collect(), |consumer| consumer.username.to_string())
         }
+    }
+}
+
+/// Reader of the counters of one kind of object.
+struct CountReader<'a> {
+    metrics: &'a Metrics,
+    counted: Counted,
+}
+
+impl CountReader<'_> {
+    /// Reads the counters of the objects with these numbers.
+    fn read<T>(
+        &self,
+        objects: Vec<(T, u32)>,
+        name: impl Fn(&T) -> String,
+    ) -> Vec<(String, (u64, u64))> {
+        let numbers = objects.iter().map(|(_, number)| *number);
+        let counts = self.metrics.object_requests(self.counted, numbers);
+        let active = objects.iter().zip(counts).filter(|(_, (requests, _))| *requests > 0);
+        active.map(|((object, _), counts)| (name(object), counts)).collect()
     }
 }
 
 impl Rates {
     fn look(&self, counts: impl Iterator<Item = (String, (u64, u64))>, time: Duration, now_s: u64) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = HashMap::new();
         let seconds = time.as_secs_f64().max(0.001);
         for (id, (requests, failed)) in counts.filter(|(_, (requests, _))| *requests > 0) {
-            let old = known.get(&id).copied().unwrap_or_default();
+            let old = rates.get(&id).copied().unwrap_or_default();
             let (new, new_failed) =
                 (requests.saturating_sub(old.requests), failed.saturating_sub(old.failed));
             let rate = Rate {
@@ -120,19 +135,22 @@ impl Rates {
             };
             next.insert(id, rate);
         }
-        *known = next;
+        *rates = next;
     }
 
-    fn top(&self, by_failures: bool, ids: Option<&str>) -> Value {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn top(&self, order: RateOrder, ids: Option<&str>) -> Value {
+        let rates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted: Option<Vec<&str>> = ids.map(|ids| ids.split(',').collect());
         let is_wanted = |id: &String| wanted.as_ref().is_none_or(|ids| ids.contains(&id.as_str()));
         let mut rows: Vec<(&String, &Rate)> =
-            known.iter().filter(|(id, _)| is_wanted(id)).collect();
-        let figure = |rate: &Rate| if by_failures { rate.failed_rate } else { rate.rate };
+            rates.iter().filter(|(id, _)| is_wanted(id)).collect();
+        let figure = |rate: &Rate| match order {
+            RateOrder::Failures => rate.failed_rate,
+            RateOrder::Requests => rate.rate,
+        };
         rows.sort_by(|one, other| {
-            let order = figure(other.1).total_cmp(&figure(one.1));
-            order
+            figure(other.1)
+                .total_cmp(&figure(one.1))
                 .then_with(|| other.1.requests.cmp(&one.1.requests))
                 .then_with(|| one.0.cmp(other.0))
         });
@@ -164,12 +182,12 @@ mod tests {
         };
         look((10, 0), (5, 5), 100);
         look((60, 0), (5, 5), 105);
-        let top = rates.top(false, None);
+        let top = rates.top(RateOrder::Requests, None);
         let rows = top["rows"].as_array().expect("rows");
         assert_eq!((rows.len(), &rows[0]["id"], &rows[0]["rate"]), (2, &json!("a"), &json!(10.0)));
         assert_eq!((&rows[1]["rate"], &rows[1]["last_seen"]), (&json!(0.0), &json!(100)));
-        assert_eq!(rates.top(false, Some("b,c"))["total"], 1);
+        assert_eq!(rates.top(RateOrder::Requests, Some("b,c"))["total"], 1);
         look((60, 0), (15, 10), 110);
-        assert_eq!(rates.top(true, None)["rows"][0]["id"], "b");
+        assert_eq!(rates.top(RateOrder::Failures, None)["rows"][0]["id"], "b");
     }
 }

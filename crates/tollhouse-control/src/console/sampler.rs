@@ -39,7 +39,7 @@ struct Second {
     revision: i64,
 }
 
-/// Recorder of traffic.
+/// Recorder of the traffic of each second, for the console's charts.
 #[derive(Debug)]
 pub struct Sampler {
     metrics: Arc<Metrics>,
@@ -52,7 +52,6 @@ impl Sampler {
         Self { metrics, seconds: Mutex::default() }
     }
 
-    /// Records every second; never returns.
     pub async fn run(self: Arc<Self>) {
         let mut interval = tokio::time::interval(INTERVAL);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -3,7 +3,7 @@
 //! results into findings with a remedy.
 
 use tollhouse_config::Bootstrap;
-use tollhouse_sql::{Engine, Examined, Snapshot, SqlOptions, Tables};
+use tollhouse_sql::{Engine, ServerReport, Snapshot, SqlOptions, Tables};
 use tollhouse_store::StoreError;
 
 use super::version::numbers;
@@ -23,8 +23,7 @@ pub(super) async fn examine(
     let mut outcomes = Vec::new();
     for server in &options.servers {
         let one = SqlOptions { servers: vec![server.clone()], ..options.clone() };
-        let (host, port) = server;
-        outcomes.push((format!("{host}:{port}"), tollhouse_sql::examine(&one).await));
+        outcomes.push((server.to_string(), tollhouse_sql::examine(&one).await));
     }
     check(options.engine, &outcomes, examination);
     let has_tables =
@@ -37,7 +36,7 @@ pub(super) async fn examine(
 
 fn check(
     engine: Engine,
-    outcomes: &[(String, Result<Examined, StoreError>)],
+    outcomes: &[(String, Result<ServerReport, StoreError>)],
     examination: &mut Examination,
 ) {
     for (server, outcome) in outcomes {
@@ -71,7 +70,7 @@ fn check(
     }
 }
 
-fn check_server(engine: Engine, server: &str, examined: &Examined, found: &mut Vec<Finding>) {
+fn check_server(engine: Engine, server: &str, examined: &ServerReport, found: &mut Vec<Finding>) {
     let at = format!("{engine} at {server}");
     let is_mariadb = examined.version.contains("MariaDB");
     let oldest = match (engine, is_mariadb) {
@@ -173,8 +172,8 @@ mod tests {
     use super::super::{Severity, assert_found};
     use super::*;
 
-    fn sound() -> Examined {
-        Examined {
+    fn sound() -> ServerReport {
+        ServerReport {
             version: "10.11.6-MariaDB".to_owned(),
             is_read_only: false,
             has_several_writers: false,
@@ -195,40 +194,40 @@ mod tests {
             (vec![away()], Some((Severity::Problem, "cannot be used", ""))),
             (vec![Ok(sound()), away()], Some((Severity::Warning, "cannot be used", ""))),
             (
-                vec![Ok(Examined { version: "10.5.1-MariaDB".into(), ..sound() })],
+                vec![Ok(ServerReport { version: "10.5.1-MariaDB".into(), ..sound() })],
                 Some((Severity::Problem, "version 10.5.1", "MariaDB 10.6")),
             ),
             (
-                vec![Ok(Examined { version: "5.7.44".into(), ..sound() })],
+                vec![Ok(ServerReport { version: "5.7.44".into(), ..sound() })],
                 Some((Severity::Problem, "version 5.7.44", "MySQL 8.0")),
             ),
             (
-                vec![Ok(Examined { is_read_only: true, ..sound() })],
+                vec![Ok(ServerReport { is_read_only: true, ..sound() })],
                 Some((Severity::Problem, "takes changes", "read_only off")),
             ),
-            (vec![Ok(sound()), Ok(Examined { is_read_only: true, ..sound() })], None),
+            (vec![Ok(sound()), Ok(ServerReport { is_read_only: true, ..sound() })], None),
             (
-                vec![Ok(Examined { has_several_writers: true, ..sound() })],
+                vec![Ok(ServerReport { has_several_writers: true, ..sound() })],
                 Some((Severity::Warning, "wsrep_on", "only one server")),
             ),
             (
-                vec![Ok(Examined { is_durable: false, ..sound() })],
+                vec![Ok(ServerReport { is_durable: false, ..sound() })],
                 Some((Severity::Note, "before they are on its disk", "innodb_flush_log")),
             ),
             (
-                vec![Ok(Examined { packet_bytes_max: Some(1 << 20), ..sound() })],
+                vec![Ok(ServerReport { packet_bytes_max: Some(1 << 20), ..sound() })],
                 Some((Severity::Warning, "1048576 bytes only", "max_allowed_packet")),
             ),
             (
-                vec![Ok(Examined { lacks: Some("CREATE"), ..sound() })],
+                vec![Ok(ServerReport { lacks: Some("CREATE"), ..sound() })],
                 Some((Severity::Problem, "lacks CREATE", "grant it")),
             ),
             (
-                vec![Ok(Examined { clock_ahead_ms: -600_000, ..sound() })],
+                vec![Ok(ServerReport { clock_ahead_ms: -600_000, ..sound() })],
                 Some((Severity::Note, "-600.0 s", "NTP")),
             ),
             (
-                vec![Ok(Examined { tables: unusable, ..sound() })],
+                vec![Ok(ServerReport { tables: unusable, ..sound() })],
                 Some((Severity::Problem, "format 2", "run that version")),
             ),
         ];

@@ -92,13 +92,13 @@ fn remedy(reason: &str) -> &'static str {
         ),
         ("CLUSTERDOWN", "bring the nodes back that hold the missing slots"),
     ];
-    let found = table.iter().find(|(word, _)| reason.contains(word));
-    found.map_or(REACH, |(_, remedy)| *remedy)
+    let entry = table.iter().find(|(word, _)| reason.contains(word));
+    entry.map_or(REACH, |(_, remedy)| *remedy)
 }
 
 /// Reads the server's INFO, and tests a write with a key that expires after one second.
-async fn ask(url: &str, setup: Setup, tables: &str) -> Result<(Info, RedisResult<()>), Unanswered> {
-    let asked = async {
+async fn ask(url: &str, setup: Setup, tables: &str) -> Result<(Info, RedisResult<()>), InfoError> {
+    let query = async {
         let client = Client::open(url)?;
         let mut connection = client.get_multiplexed_async_connection().await?;
         let text: String =
@@ -112,13 +112,13 @@ async fn ask(url: &str, setup: Setup, tables: &str) -> Result<(Info, RedisResult
         };
         RedisResult::Ok((parse(&text), written))
     };
-    let asked = tokio::time::timeout(TIMEOUT, asked).await;
-    asked.map_err(|_| Unanswered::Late)?.map_err(Unanswered::Refused)
+    let query = tokio::time::timeout(TIMEOUT, query).await;
+    query.map_err(|_| InfoError::Late)?.map_err(InfoError::Refused)
 }
 
 /// Why a server's INFO could not be read.
 #[derive(Debug, thiserror::Error)]
-enum Unanswered {
+enum InfoError {
     #[error("{0}")]
     Refused(RedisError),
     #[error("no answer within {} s", TIMEOUT.as_secs())]
@@ -238,9 +238,9 @@ mod tests {
             ),
         ];
         for (setup, text, expected) in table {
-            let mut found = Vec::new();
-            check("a:1", setup, &parse(&text), &mut found);
-            assert_found(&found, expected);
+            let mut findings = Vec::new();
+            check("a:1", setup, &parse(&text), &mut findings);
+            assert_found(&findings, expected);
         }
     }
 

@@ -13,8 +13,8 @@ use tollhouse_telemetry::ErrorCode;
 use tollhouse_upstream::Node;
 
 use super::{
-    Asked, ByShenyu, Candidate, Decision, Destination, HeaderLine, Question, Refused, Url, Winner,
-    loss, lossy, plugin_owner,
+    ByShenyu, Candidate, Decision, Destination, ExplainRequest, HeaderLine, Question, Rejection,
+    Url, Winner, loss, lossy, plugin_owner,
 };
 
 /// Limit of listed candidates, because thousands of routes may share one path.
@@ -61,7 +61,7 @@ impl ServedQuestions {
     }
 }
 
-fn asked(question: &tollhouse_admin::Question) -> Result<Asked, String> {
+fn asked(question: &tollhouse_admin::Question) -> Result<ExplainRequest, String> {
     let url: Url = question.url.parse().map_err(|error| format!("url: {error}"))?;
     let header =
         |line: &String| line.parse::<HeaderLine>().map_err(|error| format!("headers: {error}"));
@@ -73,7 +73,7 @@ fn asked(question: &tollhouse_admin::Question) -> Result<Asked, String> {
     if method.as_deref().is_some_and(|method| !method.bytes().all(|it| it.is_ascii_graphic())) {
         return Err("method: expected a single word".to_owned());
     }
-    Ok(Asked {
+    Ok(ExplainRequest {
         url,
         method,
         headers: question.headers.iter().map(header).collect::<Result<_, _>>()?,
@@ -82,10 +82,10 @@ fn asked(question: &tollhouse_admin::Question) -> Result<Asked, String> {
     })
 }
 
-fn refusal(refused: &Refused) -> Value {
+fn refusal(refused: &Rejection) -> Value {
     match refused {
-        Refused::Head(error) => json!({ "refused": { "reason": error.to_string() } }),
-        Refused::Code(code) => json!({ "refused": failure(*code, code.meaning()) }),
+        Rejection::Head(error) => json!({ "refused": { "reason": error.to_string() } }),
+        Rejection::Code(code) => json!({ "refused": failure(*code, code.meaning()) }),
     }
 }
 
@@ -137,8 +137,8 @@ fn decided(snapshot: &Snapshot, question: &Question, decision: &Decision) -> Val
     answer
 }
 
-/// Adds the steps of ShenYu's plugins under `shenyu`, and the outcome in the same members that an
-/// ordinary route has.
+/// Adds the steps of ShenYu's plugins under `shenyu`, and the outcome in the members that ordinary
+/// routes use.
 fn add_shenyu(answer: &mut Value, shenyu: &ByShenyu, winner: Option<&Winner>) {
     let steps = shenyu.course.steps.iter().map(|step| {
         json!({

@@ -13,7 +13,6 @@ use tollhouse_telemetry::ErrorCode;
 
 use super::question::Question;
 
-/// Routing decision for one request.
 #[derive(Debug)]
 pub struct Decision {
     /// The route that serves the request; `None` if no route matches.
@@ -26,7 +25,6 @@ pub struct Decision {
     pub shenyu: Option<ByShenyu>,
 }
 
-/// ShenYu's handling of a request.
 #[derive(Debug)]
 pub struct ByShenyu {
     /// Whether ShenYu's selectors are evaluated before routes.
@@ -37,11 +35,11 @@ pub struct ByShenyu {
 
 impl ByShenyu {
     /// Evaluates ShenYu's selectors if it is their turn: they come first, or no route matches.
-    fn ask(snapshot: &Snapshot, question: &Question, has_route: bool) -> Option<Self> {
+    fn ask(snapshot: &Snapshot, question: &Question, route: Option<&Winner>) -> Option<Self> {
         let table = snapshot.shenyu.as_ref()?;
         let is_asked = match table.comes_first {
-            true => !has_route || table.chain.knows(question),
-            false => !has_route,
+            true => route.is_none() || table.chain.knows(question),
+            false => route.is_none(),
         };
         let comes_first = table.comes_first;
         is_asked.then(|| Self { comes_first, course: table.chain.explain(question) })
@@ -86,14 +84,13 @@ pub struct Candidate {
 #[derive(Debug)]
 pub struct Winner {
     pub entry: Arc<RouteEntry>,
-    /// The URI pattern that matched.
     pub uri: String,
     /// Values captured by the pattern, by name.
     pub captured: Vec<(String, Vec<u8>)>,
     pub destination: Destination,
 }
 
-/// Destination of a route.
+/// Upstream that a route sends requests to, or the error that it answers with.
 #[derive(Debug)]
 pub enum Destination {
     Upstream {
@@ -103,7 +100,7 @@ pub enum Destination {
     },
     /// No destination, because a referenced object or a node is missing.
     Refused {
-        /// Error code that clients get.
+        /// Error code of the response to clients.
         code: ErrorCode,
         /// Explanation of the refusal, such as the missing object.
         missing: String,
@@ -116,14 +113,14 @@ impl Decision {
         self.shenyu.as_ref().map_or(self.winner.is_some(), ByShenyu::is_known)
     }
 
-    /// Evaluates `question` against `snapshot`.
+    /// Routes `question` as the data plane would with `snapshot`.
     pub fn make(snapshot: &Snapshot, question: &Question) -> Self {
         let request = question.at(&question.path);
         let mut captures = Captures::default();
-        let found = snapshot.router.find(&request, &mut captures).map(|found| found.value);
+        let route = snapshot.router.find(&request, &mut captures).map(|route| route.value);
         let candidates = candidates(snapshot, question);
         let won = candidates.iter().find(|candidate| candidate.verdict.loss.is_none());
-        let winner = found.zip(won).map(|(entry, won)| Winner {
+        let winner = route.zip(won).map(|(entry, won)| Winner {
             entry: Arc::clone(entry),
             uri: won.verdict.uri.clone(),
             captured: captured(&won.verdict.uri, &captures, &question.path),
@@ -134,7 +131,7 @@ impl Decision {
                 false => destination(snapshot, entry),
             },
         });
-        let shenyu = ByShenyu::ask(snapshot, question, winner.is_some());
+        let shenyu = ByShenyu::ask(snapshot, question, winner.as_ref());
         let winner = match &shenyu {
             Some(shenyu) => shenyu.winner(snapshot),
             None => winner,
@@ -161,16 +158,16 @@ pub fn candidates_at(snapshot: &Snapshot, question: &Question, path: &[u8]) -> V
 
 /// Captured values by name. An unnamed `*` is called `:ext`.
 fn captured(uri: &str, captures: &Captures, path: &[u8]) -> Vec<(String, Vec<u8>)> {
-    let mut found: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut values: Vec<(String, Vec<u8>)> = Vec::new();
     for (at, _) in uri.match_indices(['*', ':']) {
         let name = uri[at + 1..].split(['/', '*']).next().unwrap_or_default();
         let name = if name.is_empty() { ":ext" } else { name };
-        let is_known = found.iter().any(|(known, _)| known == name);
+        let is_known = values.iter().any(|(known, _)| known == name);
         if let Some(value) = captures.get(name, path).filter(|_| !is_known) {
-            found.push((name.to_owned(), value.to_vec()));
+            values.push((name.to_owned(), value.to_vec()));
         }
     }
-    found
+    values
 }
 
 /// Refusal of a path that servers could read in different ways, where a plugin decides by the path.

@@ -27,24 +27,23 @@ const SCHEMES: [(&str, Option<u16>); 5] =
 /// A raw TCP, TLS or UDP connection, for stream routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BelowHttp<'a> {
-    /// `tcp`, `tls` or `udp`.
+    /// Transport: `tcp`, `tls` or `udp`.
     pub scheme: &'static str,
     /// Host name or IP address, without brackets.
     pub host: &'a str,
     pub port: u16,
 }
 
-/// Parsed URL: `http://host[:port]/path?query`, the same with `https`, or `tcp://host:port`,
-/// `tls://host:port`, `udp://host:port`.
+/// Parsed URL: `http://` or `https://host[:port]/path?query`, or `tcp://`, `tls://` or
+/// `udp://host:port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
     /// `host[:port]` as in the `Host` header, without a default port.
     authority: String,
     /// Destination port; the scheme's default if the URL has none.
     port: u16,
-    /// Scheme, from [`SCHEMES`].
     scheme: &'static str,
-    /// Path and query.
+    /// Path and query of the URL.
     target: String,
 }
 
@@ -53,8 +52,8 @@ impl FromStr for Url {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, rest) = text.split_once("://").unwrap_or_default();
-        let known = SCHEMES.into_iter().find(|(scheme, _)| *scheme == name);
-        let Some((scheme, own_port)) = known else {
+        let entry = SCHEMES.into_iter().find(|(scheme, _)| *scheme == name);
+        let Some((scheme, own_port)) = entry else {
             let forms = "http://host/path, https://host/path, tcp://host:port, tls://host:port \
                          or udp://host:port";
             return Err(format!("write it as {forms}"));
@@ -89,7 +88,7 @@ impl Url {
     }
 }
 
-/// Parsed header line, `Name: value`.
+/// Header line of the question, written as `Name: value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderLine {
     name: String,
@@ -116,7 +115,7 @@ impl FromStr for HeaderLine {
 
 /// The request to explain, as the caller wrote it.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct ExplainRequest {
     pub url: Url,
     /// Method; the default is GET, or POST if there is a body.
     pub method: Option<String>,
@@ -128,10 +127,9 @@ pub struct Asked {
 
 /// Why a request is refused before routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum Rejection {
     /// The codec rejects the head.
     Head(HeadError),
-    /// Another check rejects the request.
     Code(ErrorCode),
 }
 
@@ -144,7 +142,7 @@ pub struct Question {
     pub path: Vec<u8>,
     /// Whether the path is refused if a plugin decides by it.
     pub is_ambiguous: bool,
-    /// Lower-cased host with port.
+    /// Host in lower case, with the port.
     host: Vec<u8>,
     remote_addr: IpAddr,
     server_port: u16,
@@ -159,20 +157,20 @@ impl Question {
     ///
     /// # Errors
     /// If the data plane would refuse the request before routing.
-    pub fn ask(asked: &Asked, settings: &Settings) -> Result<Self, Refused> {
+    pub fn ask(asked: &ExplainRequest, settings: &Settings) -> Result<Self, Rejection> {
         let bytes = head_text(asked).into_bytes();
         let mut head = RequestHead::default();
-        let is_whole = head.parse(&bytes, &settings.limits.head).map_err(Refused::Head)?;
+        let is_whole = head.parse(&bytes, &settings.limits.head).map_err(Rejection::Head)?;
         if !is_whole {
-            return Err(Refused::Head(HeadError::BadLine));
+            return Err(Rejection::Head(HeadError::BadLine));
         }
         if matches!(head.body, BodyLength::Known(length) if length > settings.limits.body_bytes) {
-            return Err(Refused::Code(ErrorCode::BodyTooLarge));
+            return Err(Rejection::Code(ErrorCode::BodyTooLarge));
         }
         let sent = head.parts.path.bytes_in(&bytes);
         let mut path = Vec::new();
         let normalized = normalize_path(sent, &settings.normalize, &mut path)
-            .map_err(|_| Refused::Code(ErrorCode::BadPath))?;
+            .map_err(|_| Rejection::Code(ErrorCode::BadPath))?;
         if normalized == Normalized::Borrowed {
             path = sent.to_vec();
         }
@@ -215,7 +213,7 @@ impl Question {
         self.head.method.bytes_in(&self.bytes)
     }
 
-    /// `host[:port]` as sent.
+    /// Authority `host[:port]` as sent.
     pub fn authority(&self) -> &[u8] {
         self.head.authority.bytes_in(&self.bytes)
     }
@@ -260,7 +258,7 @@ impl Question {
 }
 
 /// The request head as bytes on the wire, including the headers that a client adds by itself.
-pub fn head_text(asked: &Asked) -> String {
+pub fn head_text(asked: &ExplainRequest) -> String {
     let default_method = if asked.body.is_some() { "POST" } else { "GET" };
     let method = asked.method.as_deref().unwrap_or(default_method);
     let mut text = format!("{method} {} HTTP/1.1\r\n", asked.url.target);
@@ -320,8 +318,8 @@ impl Question {
     fn in_body(&self, variable: &Variable) -> Option<Cow<'_, [u8]>> {
         let content_type = self.head.fields.first(Known::ContentType);
         let content_type = content_type.map_or(&[][..], |span| span.bytes_in(&self.bytes));
-        let found = body::look_up(&self.body, content_type, std::slice::from_ref(variable));
-        found.into_iter().next().flatten().map(Cow::Owned)
+        let value = body::look_up(&self.body, content_type, std::slice::from_ref(variable));
+        value.into_iter().next().flatten().map(Cow::Owned)
     }
 
     /// Value of a GraphQL variable. The document is the argument `query` of a GET request, else the

@@ -21,7 +21,6 @@ impl fmt::Display for ClusterId {
 }
 
 impl ClusterId {
-    /// Generates a new random id.
     fn new() -> anyhow::Result<Self> {
         let mut bytes = [0; 16];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
@@ -60,7 +59,7 @@ impl ClusterId {
 pub struct OtherCluster {
     /// Id in the store, if it has one.
     pub there: Option<ClusterId>,
-    /// Id that this node remembers.
+    /// Id of the cluster that this node joined earlier.
     pub own: ClusterId,
     /// The file in which the node remembers its id.
     pub copy: String,

@@ -18,7 +18,7 @@ use crate::secrets;
 
 /// Feed of documents that the Admin API accepts.
 pub struct DocumentFeed {
-    documents: watch::Receiver<Numbered>,
+    documents: watch::Receiver<NumberedDocument>,
     sink: Arc<Sink>,
     /// Number of the document that was last returned by `next`.
     given_out: Revision,
@@ -32,14 +32,14 @@ pub struct DocumentFeed {
 
 /// A document with its number. Number 0 is the initial empty document.
 #[derive(Default)]
-struct Numbered {
+struct NumberedDocument {
     number: Revision,
     text: String,
 }
 
 /// Accepts documents as text, so that they take the same path into service as files. Only the
 /// newest is kept.
-struct Sink(watch::Sender<Numbered>);
+struct Sink(watch::Sender<NumberedDocument>);
 
 // Documents hold credentials and private keys, so that only the number is printed.
 impl fmt::Debug for Sink {
@@ -54,7 +54,7 @@ impl DocumentSink for Sink {
         let mut number = Revision::ZERO;
         self.0.send_modify(|newest| {
             number = newest.number.next();
-            *newest = Numbered { number, text };
+            *newest = NumberedDocument { number, text };
         });
         number
     }
@@ -63,7 +63,7 @@ impl DocumentSink for Sink {
 impl DocumentFeed {
     /// The feed before the first document.
     pub fn open(cx: &ControlContext) -> anyhow::Result<Self> {
-        let (sender, documents) = watch::channel(Numbered::default());
+        let (sender, documents) = watch::channel(NumberedDocument::default());
         Ok(Self {
             documents,
             sink: Arc::new(Sink(sender)),
@@ -75,7 +75,6 @@ impl DocumentFeed {
         })
     }
 
-    /// Waits for the next document.
     pub async fn next(&mut self) -> Event {
         // `self.sink` owns the sender.
         self.documents.changed().await.expect("the sender lives as long as the receiver");

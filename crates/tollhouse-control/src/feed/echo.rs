@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, Method, Uri};
 use axum::{Json, Router};
 use serde_json::{Map, Value, json};
 
-/// Longest accepted body, in bytes; a longer one is refused with 413.
+/// Maximum length of an accepted body in bytes; a longer one is refused with 413.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// Starts the server on a free port and returns its address.
@@ -27,7 +27,7 @@ pub async fn start() -> std::io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// Id of the demonstration's route.
+/// Id of the route for the demonstration.
 pub const DEMONSTRATION: &str = "demonstration";
 
 /// The demonstration's route to the echo server.

@@ -62,12 +62,10 @@ fn pem(name: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// A shared store after its identity was checked.
-pub struct Joined {
+pub struct ClusterStore {
     /// The store; it refuses commits once the store is another cluster's.
     pub store: Arc<dyn Store>,
-    /// Id of the cluster.
     pub cluster: ClusterId,
-    /// Keyring for the store's secrets.
     pub keyring: Keyring,
 }
 
@@ -77,7 +75,7 @@ pub struct Joined {
 /// # Errors
 /// If the store is of [another cluster](cluster_id::OtherCluster), if its secrets are sealed with
 /// another keyring, or if it cannot be read or written.
-pub async fn join(bootstrap: &Bootstrap, store: Arc<dyn Store>) -> anyhow::Result<Joined> {
+pub async fn join(bootstrap: &Bootstrap, store: Arc<dyn Store>) -> anyhow::Result<ClusterStore> {
     let prefix = bootstrap.admin.prefix.trim_end_matches('/');
     let copy = copy(bootstrap);
     let path = copy.path().display().to_string();
@@ -88,7 +86,7 @@ pub async fn join(bootstrap: &Bootstrap, store: Arc<dyn Store>) -> anyhow::Resul
     let store: Arc<dyn Store> = Arc::new(FencedStore::new(store, place, fence));
     let keyring = shared_keyring::check(bootstrap, store.as_ref()).await?;
     FolderMarks::below(prefix).put(store.as_ref()).await?;
-    Ok(Joined { store, cluster, keyring })
+    Ok(ClusterStore { store, cluster, keyring })
 }
 
 /// Reports outages of etcd and their ends, until the store is dropped.

@@ -13,10 +13,9 @@ use tollhouse_model::encryption::Keyring;
 use tollhouse_proxy::Change;
 use tollhouse_store::{InService, Store};
 
-/// Origin of the configuration.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// A watched file.
+    /// Configuration file that is watched for changes.
     File(PathBuf),
     /// The embedded store in this folder, written by the Admin API.
     Store(PathBuf),
@@ -49,7 +48,7 @@ impl Source {
         }
     }
 
-    /// Name of the source for messages.
+    /// Returns the path or address of the source for messages.
     pub fn name(&self) -> String {
         match self {
             Source::File(path) => path.display().to_string(),
@@ -60,7 +59,7 @@ impl Source {
     }
 }
 
-/// A change of the configuration.
+/// Change of the configuration, as a feed reports it.
 #[derive(Debug)]
 pub enum Event {
     /// Some objects of the store changed.
@@ -68,11 +67,11 @@ pub enum Event {
     /// All objects of the store, after a gap in its events. Objects that are not listed were
     /// deleted.
     Everything(Vec<Change>),
-    /// A whole document.
+    /// Whole document that replaces the previous one.
     Document(Reading),
 }
 
-/// Result of reading a document.
+/// Document that was read, or the problems that prevent its use.
 #[derive(Debug)]
 pub struct Reading {
     /// The document, or the problems that make it invalid.
@@ -83,13 +82,11 @@ pub struct Reading {
 
 /// Everything that an Admin API needs of a source.
 pub struct AdminAccess {
-    /// The store of objects.
     pub store: Arc<dyn Store>,
     /// Keyring for the secrets in the objects.
     pub keyring: Arc<Keyring>,
-    /// Key that callers must present.
     pub key: Secret,
-    /// Operations that callers may use.
+    /// Mode of the Admin API, which decides about writes.
     pub mode: Mode,
     /// Revision in service, for callers that wait until their write is served.
     pub in_service: Option<InService>,

@@ -18,7 +18,7 @@ const REMEDY: &str = "bring the store back as it was; nothing is written to this
 /// A store that refuses commits unless it holds the cluster's key.
 pub struct FencedStore {
     inner: Arc<dyn Store>,
-    /// Name of the store for messages.
+    /// Path or address of the store for error messages.
     place: Box<str>,
     /// The key that only a store of this cluster has.
     key: Box<str>,

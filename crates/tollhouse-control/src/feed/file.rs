@@ -1,5 +1,5 @@
-//! The watched file as a source: read after it changes or on request. Also the read-only view of it
-//! for the Admin API.
+//! The watched file as a source: read after it changes or on request. Also the Admin API's
+//! read-only view of the file.
 
 use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use tollhouse_store::{Location, Store};
 
 use super::event::{AdminAccess, Event, Reading};
 use super::mirror::Mirror;
-use super::watch::Watched;
+use super::watch::WatchedFile;
 use crate::context::ControlContext;
 use crate::secrets;
 
 /// Feed of a watched configuration file.
 pub struct FileFeed {
     path: PathBuf,
-    watched: Watched,
+    watched: WatchedFile,
     /// Mark of the text that was last read; `None` if reading failed.
     seen: Option<FileMark>,
     /// The Admin API's view; `None` if its listener is off.
@@ -54,7 +54,7 @@ impl FileFeed {
     /// Reads the file and starts watching it.
     pub fn open(path: &Path, cx: &ControlContext) -> anyhow::Result<(Self, Event)> {
         // Watched before reading, so that a change in between is read twice rather than missed.
-        let watched = Watched::new(path.to_owned());
+        let watched = WatchedFile::new(path.to_owned());
         let has_view = !cx.bootstrap.listen.admin.is_empty();
         let view = has_view.then(|| View::start(path, cx)).transpose()?;
         let mut feed = Self { path: path.to_owned(), watched, seen: None, view };

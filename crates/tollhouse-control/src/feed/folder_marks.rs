@@ -12,12 +12,11 @@ use tollhouse_store::{Event, Listing, Store, StoreError, Transaction};
 /// Value of a marker, as APISIX writes it.
 const MARK: &str = "init_dir";
 
-/// Keys of all markers.
 #[derive(Debug, Clone)]
 pub struct FolderMarks(BTreeSet<String>);
 
 impl FolderMarks {
-    /// The markers below a prefix.
+    /// Returns the markers of all object folders below a prefix.
     pub fn below(prefix: &str) -> Self {
         Self(Kind::ALL.into_iter().map(|kind| kind_prefix(prefix, kind)).collect())
     }

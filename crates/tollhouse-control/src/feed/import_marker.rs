@@ -12,8 +12,8 @@ use tollhouse_store::{LeaseId, Store, StoreError, Transaction};
 /// Lease of an importer: it counts as dead this long after its last renewal.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// An object, as all of APISIX's values are; APISIX gateways treat a key without a value as
-/// deleted.
+/// Value of the marker keys: an empty JSON object, because APISIX's values are objects and APISIX
+/// gateways treat a key without a value as deleted.
 const VALUE: &str = "{}";
 
 /// The keys for imports under one prefix.
@@ -26,7 +26,6 @@ pub struct ImportMarker {
 }
 
 impl ImportMarker {
-    /// The keys under `prefix`.
     pub fn new(prefix: &str) -> Self {
         Self {
             begun: format!("{prefix}/tollhouse/import/begun").into(),

@@ -11,8 +11,8 @@ const STORE: &str = "store.db";
 /// Lock file, created before a store's first file and never removed.
 const LOCK: &str = "store.lock";
 
-/// Files created after the first store was opened. A process that was killed while it created its
-/// first store leaves none of them.
+/// Files created only after the first store was opened. If a process was killed while it created
+/// its first store, none of these files exists.
 const MADE_LATER: [&str; 3] = ["keyring", "admin.key", "store.reserve"];
 
 /// The folder's store is missing or empty.

@@ -9,9 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tollhouse_config::store_keys::store_key;
-use tollhouse_config::{Fingerprints, Known};
+use tollhouse_config::{Fingerprints, ItemRecord};
 use tollhouse_model::Kind;
-use tollhouse_model::change_row::{self, BothSides, ChangeRow, OBJECTS_TOLD_MAX, Way};
+use tollhouse_model::change_row::{
+    self, BothSides, ChangeOrigin, ChangeRow, OBJECTS_TOLD_MAX, Way,
+};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::Catalogue;
 use tollhouse_plugin::sealing::{self, ObjectRef};
@@ -22,17 +24,15 @@ use tollhouse_store::Batches;
 /// Limit of stored change rows: the file's history for operators, a few megabytes at most.
 const ROWS_MAX: usize = 200;
 
-/// State of the mirror.
+/// In-memory store that mirrors a configuration file, for the Admin API's read-only view.
 pub struct Mirror {
-    /// The in-memory store.
     pub store: Arc<dyn Store>,
     /// Keyring for the objects' secrets, as in any store.
     pub keyring: Arc<Keyring>,
     /// Plugins and kinds, which define the secret fields.
     pub catalogue: Arc<Catalogue>,
-    /// Prefix of all keys.
     pub prefix: String,
-    /// Path of the file.
+    /// Path of the configuration file, for messages.
     pub file: String,
 }
 
@@ -62,11 +62,11 @@ impl Mirror {
         document: &Fingerprints,
         before: Option<&Fingerprints>,
     ) -> Result<(), StoreError> {
-        let held = self.store.list(&format!("{}/", self.prefix)).await?;
-        let revision = held.revision;
+        let listing = self.store.list(&format!("{}/", self.prefix)).await?;
+        let revision = listing.revision;
         let changes = format!("{}/{}", self.prefix, change_row::FOLDER);
         let (rows, objects): (Vec<_>, Vec<_>) =
-            held.entries.into_iter().partition(|entry| entry.key.starts_with(&changes));
+            listing.entries.into_iter().partition(|entry| entry.key.starts_with(&changes));
         let mut gone: hashbrown::HashMap<_, _> =
             objects.into_iter().map(|entry| (entry.key, entry.value)).collect();
         let mut batches = Batches::new(self.store.limits());
@@ -104,7 +104,7 @@ impl Mirror {
                 .into_iter()
                 .map(|known| (known.id.clone(), known))
                 .collect();
-            let mut tell = |before: Option<Known>, after: Option<Known>| {
+            let mut tell = |before: Option<ItemRecord>, after: Option<ItemRecord>| {
                 let Some(known) = after.as_ref().or(before.as_ref()) else { return };
                 if changed.len() == OBJECTS_TOLD_MAX {
                     more += 1;
@@ -112,7 +112,7 @@ impl Mirror {
                 }
                 let key = store_key("", kind, &known.id);
                 let path = key.strip_prefix('/').unwrap_or(&key).to_owned();
-                let sealed = |known: Known| self.object(kind, &known.text, known.id.as_str());
+                let sealed = |known: ItemRecord| self.object(kind, &known.text, known.id.as_str());
                 changed.insert(path, (before.and_then(sealed), after.and_then(sealed)));
             };
             // Compares the JSON text: the whole document is parsed again, and unchanged text is not
@@ -127,9 +127,9 @@ impl Mirror {
         }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        let who = (at_ms, Some(self.file.clone()), Way::File);
+        let origin = ChangeOrigin { at_ms, actor: Some(self.file.clone()), way: Way::File };
         let path = format!("file/{}", self.file);
-        (!changed.is_empty()).then(|| ChangeRow::about_many(who, &path, (&changed, more)))
+        (!changed.is_empty()).then(|| ChangeRow::about_many(origin, &path, &changed, more))
     }
 
     fn object(&self, kind: Kind, text: &str, id: &str) -> Option<String> {
@@ -171,12 +171,12 @@ mod tests {
             let document = Fingerprints::from_document(&document);
             mirror.show(&document, before.as_ref()).await.expect("memory takes it");
             before = Some(document);
-            let held = store.list("/apisix/routes/").await.expect("memory");
+            let listing = store.list("/apisix/routes/").await.expect("memory");
             let line = |value: &[u8]| {
                 let value: Value = serde_json::from_slice(value).expect("JSON");
                 format!("{}:{}", value["id"], value["uri"].as_str().unwrap_or_default())
             };
-            let lines: Vec<_> = held.entries.iter().map(|entry| line(&entry.value)).collect();
+            let lines: Vec<_> = listing.entries.iter().map(|entry| line(&entry.value)).collect();
             assert_eq!(lines.join(" ").replace('"', ""), expected);
         }
         // The first reading adds no row; each later one that differs adds one.

@@ -21,7 +21,7 @@ use tollhouse_store::{InService, Location, Operation, Options, Revision, Store, 
 use super::event::{AdminAccess, Event, Source};
 use super::lost_store;
 use super::store_copy::StoreCopy;
-use super::stored::{Dialect, Read, SharedStore, Stored, StoredParts};
+use super::stored::{Dialect, SharedStore, StoreFollower, StoreReading, StoredParts};
 use super::{echo, etcd};
 use crate::configuration::ObjectSource;
 use crate::context::ControlContext;
@@ -36,10 +36,9 @@ const STORE_WAIT: Duration = Duration::from_secs(10);
 /// Interval between attempts to open the store during [`STORE_WAIT`].
 const STORE_LOOK: Duration = Duration::from_millis(20);
 
-/// Feed of a store's objects.
 pub struct StoreFeed {
     store: Arc<dyn Store>,
-    events: mpsc::Receiver<Read>,
+    events: mpsc::Receiver<StoreReading>,
     /// Tasks that read the store while the receiver exists: one for APISIX's objects, one for
     /// ShenYu's.
     followers: Vec<JoinHandle<()>>,
@@ -48,29 +47,29 @@ pub struct StoreFeed {
     /// Whether the demonstration route is in service, because the store is empty.
     has_demonstration: bool,
     /// Progress of APISIX's objects.
-    objects: Way,
+    objects: Progress,
     /// Progress of ShenYu's objects; `None` if this user may not read them.
-    shenyu: Option<Way>,
+    shenyu: Option<Progress>,
     sharing: Sharing,
 }
 
 /// Progress of objects from the store into service.
-struct Way {
+struct Progress {
     /// Revision up to which `next` has returned events.
-    given_out: Revision,
+    delivered: Revision,
     /// Revision in service.
     applied: watch::Sender<Revision>,
 }
 
-impl Way {
+impl Progress {
     /// Starts at the revision of the first reading.
-    fn new(given_out: Revision) -> Self {
-        Self { given_out, applied: watch::Sender::new(Revision::ZERO) }
+    fn new(delivered: Revision) -> Self {
+        Self { delivered, applied: watch::Sender::new(Revision::ZERO) }
     }
 
     fn note_applied(&self) {
         self.applied.send_if_modified(|applied| {
-            std::mem::replace(applied, self.given_out) != self.given_out
+            std::mem::replace(applied, self.delivered) != self.delivered
         });
     }
 
@@ -79,7 +78,7 @@ impl Way {
     }
 }
 
-/// Other users of the store.
+/// Gateways that use the same store.
 enum Sharing {
     /// No other user: the store is in this process's data folder.
     Alone,
@@ -87,6 +86,15 @@ enum Sharing {
     Shared(JoinSet<()>),
     /// A local copy serves in place of an unreachable shared store; the text is the reason.
     Provisional(String),
+}
+
+/// A store to follow.
+struct FollowedStore {
+    store: Arc<dyn Store>,
+    /// Data about a store that others write too.
+    shared: Option<SharedStore>,
+    keyring: Arc<Keyring>,
+    sharing: Sharing,
 }
 
 /// Opens a store. If a predecessor is leaving, retries until that process has closed the store.
@@ -133,8 +141,8 @@ impl StoreFeed {
         let store = open_own_store(&cx.bootstrap, predecessor).await?;
         let keyring = sealed_store::keyring_for(&cx.bootstrap, store.as_ref(), &cx.catalogue);
         let keyring = Arc::new(keyring.await?);
-        let (mut feed, mut everything) =
-            Self::follow(cx, (store, None), keyring, Sharing::Alone).await?;
+        let source = FollowedStore { store, shared: None, keyring, sharing: Sharing::Alone };
+        let (mut feed, mut everything) = Self::follow(cx, source).await?;
         if everything.is_empty() {
             everything.push(demonstration().await?);
             feed.has_demonstration = true;
@@ -152,14 +160,18 @@ impl StoreFeed {
         let store = etcd::open(&cx.bootstrap)?;
         let reasons = store.outages();
         let joined = etcd::join(&cx.bootstrap, Arc::new(store)).await?;
-        let etcd::Joined { store, cluster, keyring } = joined;
+        let etcd::ClusterStore { store, cluster, keyring } = joined;
         let mut tasks = JoinSet::new();
         tasks.spawn(etcd::report(reasons, Arc::clone(&cx.outages)));
         let copy = store_copy(cx).for_cluster(cluster.clone());
         let shared = SharedStore { cluster, metrics: Arc::clone(&cx.metrics), copy: Some(copy) };
-        let (mut feed, everything) =
-            Self::follow(cx, (store, Some(shared)), Arc::new(keyring), Sharing::Alone).await?;
-        feed.sharing = Sharing::Shared(tasks);
+        let source = FollowedStore {
+            store,
+            shared: Some(shared),
+            keyring: Arc::new(keyring),
+            sharing: Sharing::Shared(tasks),
+        };
+        let (feed, everything) = Self::follow(cx, source).await?;
         cx.metrics.process().store_copy_in_service.set(0);
         Ok((feed, Event::Everything(everything)))
     }
@@ -242,17 +254,16 @@ impl StoreFeed {
             store.commit(transaction).await?;
         }
         let keyring = secrets::keyring_if_any(&cx.bootstrap)?.context("encryption.keyring")?;
-        let sharing = Sharing::Provisional(away);
-        Self::follow(cx, (store, None), Arc::new(keyring), sharing).await
+        let (keyring, sharing) = (Arc::new(keyring), Sharing::Provisional(away));
+        Self::follow(cx, FollowedStore { store, shared: None, keyring, sharing }).await
     }
 
     /// Reads all objects, and starts the tasks that follow changes.
     async fn follow(
         cx: &ControlContext,
-        (store, shared): (Arc<dyn Store>, Option<SharedStore>),
-        keyring: Arc<Keyring>,
-        sharing: Sharing,
+        source: FollowedStore,
     ) -> anyhow::Result<(Self, Vec<Change>)> {
+        let FollowedStore { store, shared, keyring, sharing } = source;
         let key = secrets::admin_key(&cx.bootstrap)?;
         let parts = || StoredParts {
             store: Arc::clone(&store),
@@ -262,15 +273,15 @@ impl StoreFeed {
             outages: Arc::clone(&cx.outages),
             shared: shared.clone(),
         };
-        let (stored, mut everything) = Stored::open(parts(), cx.store_prefix()).await?;
-        let objects = Way::new(stored.revision());
+        let (stored, mut everything) = StoreFollower::open(parts(), cx.store_prefix()).await?;
+        let objects = Progress::new(stored.revision());
         let mut shenyu = None;
         // Capacity one: commits that arrive meanwhile are read as one batch.
         let (sender, events) = mpsc::channel(1);
         let mut followers = vec![tokio::spawn(stored.follow(sender.clone()))];
-        match Stored::open_shenyu(parts(), cx.store_prefix()).await {
+        match StoreFollower::open_shenyu(parts(), cx.store_prefix()).await {
             Ok((of_shenyu, changes)) => {
-                shenyu = Some(Way::new(of_shenyu.revision()));
+                shenyu = Some(Progress::new(of_shenyu.revision()));
                 everything.extend(changes);
                 followers.push(tokio::spawn(of_shenyu.follow(sender)));
             }
@@ -301,13 +312,13 @@ impl StoreFeed {
 
     /// Waits for the next event; `None` once the store is closed.
     pub async fn next(&mut self) -> Option<Event> {
-        let Read { mut event, dialect, revision } = self.events.recv().await?;
-        let way = match dialect {
+        let StoreReading { mut event, dialect, revision } = self.events.recv().await?;
+        let progress = match dialect {
             Dialect::Apisix => Some(&mut self.objects),
             Dialect::Shenyu => self.shenyu.as_mut(),
         };
-        if let Some(way) = way {
-            way.given_out = revision;
+        if let Some(progress) = progress {
+            progress.delivered = revision;
         }
         match &mut event {
             // The first stored object replaces the demonstration route.
@@ -360,7 +371,11 @@ impl StoreFeed {
                 Sharing::Provisional(reason) => Mode::Away(reason.clone()),
             },
             in_service: serves_writes.then(|| self.objects.in_service()),
-            shenyu_in_service: self.shenyu.as_ref().filter(|_| serves_writes).map(Way::in_service),
+            shenyu_in_service: self
+                .shenyu
+                .as_ref()
+                .filter(|_| serves_writes)
+                .map(Progress::in_service),
         }
     }
 

@@ -40,7 +40,7 @@ pub struct StoreCopy {
     cluster: Option<ClusterId>,
 }
 
-/// First line of the file.
+/// First line of the copy file, as JSON.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     format: u32,
@@ -56,7 +56,7 @@ struct Header {
     journal: u64,
 }
 
-/// Last line of the file.
+/// Last line of the copy file, with the checksum of the lines before.
 #[derive(Debug, Serialize, Deserialize)]
 struct Trailer {
     sha256: String,
@@ -64,7 +64,7 @@ struct Trailer {
 
 /// Contents of a copy with its journal.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopyContents {
     /// Keys with their values.
     pub entries: BTreeMap<String, String>,
     /// Revision of the store up to which changes are in it.
@@ -76,16 +76,15 @@ pub struct Copied {
 /// Why a copy cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableCopy {
-    /// The file cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] io::Error),
     /// The file is incomplete or was changed.
     #[error("it is damaged")]
     Damaged,
-    /// The copy covers another prefix.
+    /// The file is a copy of another prefix, this one.
     #[error("it is of the objects under {0}")]
     Foreign(String),
-    /// A newer version wrote it.
+    /// The file has the format of a newer version, with this number.
     #[error("a newer version of the gateway wrote it, in format {0}")]
     Newer(u32),
 }
@@ -96,12 +95,13 @@ impl StoreCopy {
         Self { path: data_dir.join("store-copy"), prefix: prefix.to_owned(), cluster: None }
     }
 
-    /// Sets the store's cluster.
+    /// Returns the copy for the store of this cluster.
     pub fn for_cluster(self, cluster: ClusterId) -> Self {
         Self { cluster: Some(cluster), ..self }
     }
 
-    /// Cluster in the copy's header, if it has one. The rest of the file is not checked.
+    /// Id of the cluster in the header of the local copy, if the header has one. The rest of the
+    /// file is not checked.
     pub fn cluster(&self) -> Option<ClusterId> {
         self.header()?.cluster
     }
@@ -142,7 +142,7 @@ impl StoreCopy {
     ///
     /// # Errors
     /// If the folder cannot be written. The previous copy remains.
-    fn write(&self, copied: &Copied, journal: u64) -> io::Result<u64> {
+    fn write(&self, copied: &CopyContents, journal: u64) -> io::Result<u64> {
         let draft = self.path.with_extension("new");
         let written = self.write_draft(&draft, copied, journal);
         let bytes = match written {
@@ -158,7 +158,7 @@ impl StoreCopy {
         Ok(bytes)
     }
 
-    fn write_draft(&self, draft: &Path, copied: &Copied, journal: u64) -> io::Result<u64> {
+    fn write_draft(&self, draft: &Path, copied: &CopyContents, journal: u64) -> io::Result<u64> {
         let header = Header {
             format: FORMAT,
             prefix: self.prefix.clone(),
@@ -183,12 +183,12 @@ impl StoreCopy {
     ///
     /// # Errors
     /// If a copy exists but cannot be used.
-    pub fn read(&self) -> Result<Option<Copied>, UnusableCopy> {
+    pub fn read(&self) -> Result<Option<CopyContents>, UnusableCopy> {
         self.read_before(u64::MAX)
     }
 
     /// Reads the copy with its journals below this number.
-    fn read_before(&self, number: u64) -> Result<Option<Copied>, UnusableCopy> {
+    fn read_before(&self, number: u64) -> Result<Option<CopyContents>, UnusableCopy> {
         let Some((mut copied, journal)) = self.read_snapshot()? else { return Ok(None) };
         journal::replay(self, journal..number, &mut |record| {
             if record.revision <= copied.revision {
@@ -205,7 +205,7 @@ impl StoreCopy {
         Ok(Some(copied))
     }
 
-    fn read_snapshot(&self) -> Result<Option<(Copied, u64)>, UnusableCopy> {
+    fn read_snapshot(&self) -> Result<Option<(CopyContents, u64)>, UnusableCopy> {
         let file = match std::fs::File::open(&self.path) {
             Ok(file) => BufReader::new(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -235,7 +235,7 @@ impl StoreCopy {
             return Err(UnusableCopy::Damaged);
         }
         let Header { revision, written_at, journal, .. } = header;
-        Ok(Some((Copied { entries, revision, written_at }, journal)))
+        Ok(Some((CopyContents { entries, revision, written_at }, journal)))
     }
 }
 

@@ -24,7 +24,7 @@ use tollhouse_store::{
 };
 
 pub use self::vigil::SharedStore;
-use self::vigil::{Judgement, Verdict, Vigil};
+use self::vigil::{FollowedKeys, Judgement, Verdict, Vigil};
 use super::event::Event as FeedEvent;
 use super::store_copy::CopyKeeper;
 use crate::metrics::ModifyIndexes;
@@ -34,12 +34,11 @@ use crate::secrets::shenyu_store;
 /// Limit of changes per batch; changes queue up while the previous batch is compiled.
 const CHANGES_BATCHED_MAX: usize = 10_000;
 
-/// Dependencies of a follower.
+/// Dependencies of a store's follower.
 pub struct StoredParts {
     pub store: Arc<dyn Store>,
     /// Known plugins, which define the encrypted fields.
     pub catalogue: Arc<Catalogue>,
-    /// Keyring for encrypted fields.
     pub keyring: Arc<Keyring>,
     /// Receives the newest revision per kind.
     pub indexes: Arc<ModifyIndexes>,
@@ -56,9 +55,9 @@ pub enum Dialect {
     Shenyu,
 }
 
-/// Result of one reading.
+/// Changes read from the store, with the revision that includes them.
 #[derive(Debug)]
-pub struct Read {
+pub struct StoreReading {
     /// Event to put into service; it may contain no change.
     pub event: FeedEvent,
     pub dialect: Dialect,
@@ -68,9 +67,8 @@ pub struct Read {
 
 /// Key layout of the followed objects.
 enum Layout {
-    /// APISIX's objects, under this prefix.
+    /// Objects of APISIX, under this prefix.
     Apisix(String),
-    /// ShenYu's objects.
     Shenyu,
 }
 
@@ -95,7 +93,7 @@ impl Layout {
 }
 
 /// A followed store.
-pub struct Stored {
+pub struct StoreFollower {
     parts: StoredParts,
     layout: Layout,
     /// Prefix of the followed keys: the configured prefix, or a longer one.
@@ -115,12 +113,12 @@ pub struct Stored {
 enum Step {
     /// Changes; empty if they belong to an incomplete import.
     Changes(Vec<Change>),
-    /// A full reading is needed.
+    /// Changes are missing, so that all objects must be read again.
     ReadAnew,
 }
 
 /// Result of a full reading.
-enum Listed {
+enum ListingOutcome {
     /// All objects.
     Everything(Vec<Change>),
     /// An incomplete import, which is followed but not served.
@@ -131,15 +129,14 @@ enum Listed {
 
 /// Result of starting over.
 enum StartedOver {
-    /// All objects.
+    /// All objects of the store.
     Everything(Vec<Change>),
     /// No objects to put into service yet, because an import is incomplete.
     Held,
-    /// The store is closed.
     Closed,
 }
 
-impl Stored {
+impl StoreFollower {
     /// Reads all of APISIX's objects, and starts watching.
     ///
     /// # Errors
@@ -148,7 +145,7 @@ impl Stored {
         Self::open_folder(parts, prefix, format!("{prefix}/")).await
     }
 
-    /// Like [`Stored::open`], for keys that begin with `folder`, which must begin with the prefix.
+    /// Like [`StoreFollower::open`], for keys that begin with `folder`, which must begin with the prefix.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -160,7 +157,7 @@ impl Stored {
         Self::open_layout(parts, Layout::Apisix(prefix.to_owned()), prefix, folder).await
     }
 
-    /// Like [`Stored::open`], for ShenYu's objects.
+    /// Like [`StoreFollower::open`], for ShenYu's objects.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -179,8 +176,8 @@ impl Stored {
         folder: String,
     ) -> Result<(Self, Vec<Change>), StoreError> {
         let mut vigil = parts.shared.clone().map(|shared| {
-            let ends = (Arc::clone(&parts.store), Arc::clone(&parts.outages));
-            Vigil::new(ends, shared, (prefix, &folder), layout.is_object())
+            let keys = FollowedKeys { prefix, folder: &folder, is_object: layout.is_object() };
+            Vigil::new(Arc::clone(&parts.store), Arc::clone(&parts.outages), shared, keys)
         });
         let mut copy = parts.shared.as_ref().and_then(|shared| shared.copy_keeper());
         // ShenYu's objects are not copied.
@@ -212,7 +209,7 @@ impl Stored {
     }
 
     /// Sends events until the receiver is dropped or the store is closed.
-    pub async fn follow(mut self, events: mpsc::Sender<Read>) {
+    pub async fn follow(mut self, events: mpsc::Sender<StoreReading>) {
         let is_over = events.clone();
         tokio::select! {
             () = is_over.closed() => {}
@@ -220,7 +217,7 @@ impl Stored {
         }
     }
 
-    async fn pass_on(&mut self, events: &mpsc::Sender<Read>) {
+    async fn pass_on(&mut self, events: &mpsc::Sender<StoreReading>) {
         loop {
             let started_over = match self.next().await {
                 Ok(Step::Changes(changes)) if changes.is_empty() && self.is_held() => continue,
@@ -247,7 +244,7 @@ impl Stored {
                 }
             };
             let (dialect, revision) = (self.layout.dialect(), self.revision);
-            if events.send(Read { event, dialect, revision }).await.is_err() {
+            if events.send(StoreReading { event, dialect, revision }).await.is_err() {
                 return;
             }
         }
@@ -344,31 +341,33 @@ impl Stored {
             };
             self.parts.outages.clear(Part::Store);
             match listed {
-                Listed::Everything(everything) => return StartedOver::Everything(everything),
-                Listed::Held => return StartedOver::Held,
-                Listed::Doubted(wait) => tokio::time::sleep(wait).await,
+                ListingOutcome::Everything(everything) => {
+                    return StartedOver::Everything(everything);
+                }
+                ListingOutcome::Held => return StartedOver::Held,
+                ListingOutcome::Doubted(wait) => tokio::time::sleep(wait).await,
             }
         }
     }
 
-    async fn list_and_watch(&mut self) -> Result<Listed, StoreError> {
+    async fn list_and_watch(&mut self) -> Result<ListingOutcome, StoreError> {
         let listing = self.parts.store.list(&self.folder).await?;
         let judgement = match &mut self.vigil {
             Some(vigil) => vigil.examine(&listing).await?,
             None => Judgement::Serve,
         };
         if let Judgement::AskAgain(wait) = judgement {
-            return Ok(Listed::Doubted(wait));
+            return Ok(ListingOutcome::Doubted(wait));
         }
         self.watch = self.parts.store.watch(&self.folder, listing.revision);
         if judgement == Judgement::Hold {
-            return Ok(Listed::Held);
+            return Ok(ListingOutcome::Held);
         }
         self.revision = listing.revision;
         if let Some(copy) = &mut self.copy {
             copy.replace(&listing).await;
         }
-        Ok(Listed::Everything(self.put_all(listing.entries)))
+        Ok(ListingOutcome::Everything(self.put_all(listing.entries)))
     }
 
     fn change(&self, event: Event) -> Option<Change> {

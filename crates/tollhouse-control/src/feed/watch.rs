@@ -17,7 +17,7 @@ use tokio::time::Instant;
 /// Polling interval while the file may be changing; a change is in service within 100 ms.
 const INTERVAL: Duration = Duration::from_millis(25);
 
-/// Polling interval without inotify events.
+/// Polling interval while no inotify events arrive.
 const CALM_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time after an event in which the file counts as changing. A writer that writes in several steps
@@ -34,12 +34,12 @@ const STAMP_GRAIN: Duration = Duration::from_millis(20);
 
 /// A file, and its metadata at the last reading.
 #[derive(Debug)]
-pub struct Watched {
+pub struct WatchedFile {
     path: PathBuf,
     seen: Option<Look>,
     /// Whether the last reading was within the timestamp granularity of a change.
     was_fresh: bool,
-    /// No polling before this time.
+    /// Time before which the file is not polled.
     rests_until: Instant,
     /// End of the fast polling that an event or a change started.
     lively_until: Instant,
@@ -74,7 +74,7 @@ impl Look {
     }
 }
 
-impl Watched {
+impl WatchedFile {
     /// Starts watching `path`; call it before reading the file.
     pub fn new(path: PathBuf) -> Self {
         let seen = Look::at(&path);
@@ -199,7 +199,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("file");
         std::fs::write(&path, "one").expect("a file");
-        let mut watched = Watched::new(path.clone());
+        let mut watched = WatchedFile::new(path.clone());
         std::fs::write(&path, "three").expect("a file");
         assert!(watched.has_changed());
         std::fs::remove_file(&path).expect("the file");
@@ -212,7 +212,7 @@ mod tests {
             let directory = tempfile::tempdir().expect("a temporary directory");
             let path = directory.path().join("file");
             std::fs::write(&path, "one").expect("a file");
-            let mut watched = Watched::new(path.clone());
+            let mut watched = WatchedFile::new(path.clone());
             if !has_notices {
                 watched.notices = None;
             }

@@ -12,12 +12,12 @@ use super::reply::found;
 use super::state::Introspection;
 use crate::registry::nodes::Detail;
 
-/// All upstreams, with node counts.
+/// Answers with all upstreams and the number of their nodes.
 pub(super) async fn counts(State(introspection): State<Introspection>) -> Response {
     reply(introspection, Detail::Counts).await
 }
 
-/// All upstreams, with their nodes.
+/// Answers with all upstreams and their nodes.
 pub(super) async fn dump(State(introspection): State<Introspection>) -> Response {
     reply(introspection, Detail::Nodes).await
 }

@@ -14,7 +14,7 @@ use super::{health_page, objects};
 /// Kinds of objects that can have health checks.
 const KINDS: [Kind; 4] = [Kind::Route, Kind::Service, Kind::Upstream, Kind::StreamRoute];
 
-/// Health of all checked nodes.
+/// Answers with the health of all checked nodes, as JSON or an HTML page.
 pub(super) async fn all(
     State(introspection): State<Introspection>,
     headers: HeaderMap,

@@ -83,7 +83,7 @@ pub async fn start_all(
         let app = control_api(introspection.clone());
         let tls = tls("control.tls", &bootstrap.control.tls)?;
         side.control_is_tls = tls.is_some();
-        let bound = side.start(address, Served { app, tls }, predecessor).await;
+        let bound = side.start(address, ListenerApp { app, tls }, predecessor).await;
         side.control = Some(bound.with_context(|| in_use("listen.control", address))?);
     }
     // APISIX users turn the listener off with the plugin attribute, so that it is honoured too.
@@ -93,14 +93,14 @@ pub async fn start_all(
         let app = metrics_page(introspection.clone());
         let tls = tls("metrics.tls", &bootstrap.metrics.tls)?;
         side.metrics_are_tls = tls.is_some();
-        let bound = side.start(address, Served { app, tls }, predecessor).await;
+        let bound = side.start(address, ListenerApp { app, tls }, predecessor).await;
         side.metrics = Some(bound.with_context(|| in_use("listen.metrics", address))?);
     }
     if let Some(address) = first(&bootstrap.listen.status) {
         let app = status_pages(introspection.clone());
         let tls = tls("status.tls", &bootstrap.status.tls)?;
         side.status_is_tls = tls.is_some();
-        let bound = side.start(address, Served { app, tls }, predecessor).await;
+        let bound = side.start(address, ListenerApp { app, tls }, predecessor).await;
         side.status = Some(bound.with_context(|| in_use("listen.status", address))?);
     }
     Ok(side)
@@ -130,7 +130,7 @@ impl SideListeners {
     async fn start(
         &mut self,
         address: SocketAddr,
-        served: Served,
+        served: ListenerApp,
         predecessor: Predecessor,
     ) -> std::io::Result<SocketAddr> {
         let listener = bind(address, predecessor).await?;
@@ -161,13 +161,13 @@ impl SideListeners {
 
 /// Content of a listener, with its TLS settings.
 #[derive(Clone)]
-struct Served {
+struct ListenerApp {
     app: Router,
     tls: Option<ListenerTls>,
 }
 
-async fn take(stream: TcpStream, served: Served, hosts: HostNames) {
-    let Served { app, tls } = served;
+async fn take(stream: TcpStream, served: ListenerApp, hosts: HostNames) {
+    let ListenerApp { app, tls } = served;
     let from_this_machine = stream.local_addr().is_ok_and(|local| local.ip().is_loopback());
     let no_websites = middleware::from_fn_with_state(hosts, no_websites);
     let app = if from_this_machine { app.layer(no_websites) } else { app };

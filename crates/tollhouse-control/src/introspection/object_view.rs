@@ -7,22 +7,22 @@ use serde_json::{Map, Value, json};
 use tollhouse_model::encryption::SSL_FIELDS;
 use tollhouse_model::{Kind, Upstream, schema};
 
-/// An object with its revisions.
+/// Object as the control API shows it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Held {
+pub(super) struct StoredObject {
     /// Store key, such as `/apisix/routes/1`.
     pub key: String,
     pub id: String,
     pub value: Value,
-    /// Revision of its creation.
+    /// Revision of the commit that created the object.
     pub created: u64,
-    /// Revision of its last change.
+    /// Revision of the commit that last changed the object.
     pub modified: u64,
 }
 
 /// The object as the control API shows it.
-pub(super) fn to_json(kind: Kind, held: Held) -> Value {
-    let Held { key, id, value, created, modified } = held;
+pub(super) fn to_json(kind: Kind, object: StoredObject) -> Value {
+    let StoredObject { key, id, value, created, modified } = object;
     let value = completed(kind, &id, value);
     let has_domain = has_domain(&value);
     json!({
@@ -94,9 +94,9 @@ fn has_domain(value: &Value) -> bool {
 mod tests {
     use super::*;
 
-    fn held(value: Value) -> Held {
+    fn held(value: Value) -> StoredObject {
         let key = "/apisix/routes/1".to_owned();
-        Held { key, id: "1".to_owned(), value, created: 3, modified: 5 }
+        StoredObject { key, id: "1".to_owned(), value, created: 3, modified: 5 }
     }
 
     #[test]

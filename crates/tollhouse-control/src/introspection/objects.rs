@@ -9,19 +9,19 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::Value;
 use tollhouse_config::Fingerprints;
-use tollhouse_config::diff::Known;
+use tollhouse_config::diff::ItemRecord;
 use tollhouse_config::store_keys::{DEFAULT_PREFIX, kind_prefix, parse_store_key, store_key};
 use tollhouse_model::{Id, Kind};
 use tollhouse_plugin::sealing::{self, ObjectRef};
 use tollhouse_store::{Entry, Store, StoreError};
 
-use super::object_view::{self, Held};
+use super::object_view::{self, StoredObject};
 use super::reply::{found, refusal};
 use super::state::Introspection;
 use crate::configuration::ObjectSource;
 
 /// Error response; boxed, because responses are large.
-type Failed = Box<Response>;
+type ErrorResponse = Box<Response>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exists {
@@ -70,14 +70,14 @@ pub(super) async fn exists(
     introspection: &Introspection,
     kind: Kind,
     id: &Id,
-) -> Result<Exists, Failed> {
+) -> Result<Exists, ErrorResponse> {
     let object = read_one(introspection, kind, id).await?;
     Ok(if object.is_some() { Exists::Yes } else { Exists::No })
 }
 
 async fn one(introspection: Introspection, kind: Kind, id: &str) -> Response {
     match read_one(&introspection, kind, &Id::new(id)).await {
-        Ok(Some(held)) => found(&to_json(kind, held)),
+        Ok(Some(object)) => found(&to_json(kind, object)),
         Ok(None) => {
             let text = format!("{}[{id}] not found", object_view::singular(kind).replace('_', " "));
             refusal(StatusCode::NOT_FOUND, text)
@@ -87,14 +87,14 @@ async fn one(introspection: Introspection, kind: Kind, id: &str) -> Response {
 }
 
 async fn list(introspection: Introspection, kind: Kind) -> Response {
-    let held = match read_all(&introspection, kind).await {
-        Ok(held) => held,
+    let objects = match read_all(&introspection, kind).await {
+        Ok(objects) => objects,
         Err(response) => return *response,
     };
     // Rendered on a blocking thread, because filling in defaults of many objects takes long and
     // would delay other tasks.
     let rendered = tokio::task::spawn_blocking(move || {
-        let all: Vec<Value> = held.into_iter().map(|held| to_json(kind, held)).collect();
+        let all: Vec<Value> = objects.into_iter().map(|object| to_json(kind, object)).collect();
         found(&Value::Array(all))
     });
     rendered.await.unwrap_or_else(|error| {
@@ -103,10 +103,10 @@ async fn list(introspection: Introspection, kind: Kind) -> Response {
 }
 
 /// Plugin metadata is shown without the wrapper that other objects have.
-fn to_json(kind: Kind, held: Held) -> Value {
+fn to_json(kind: Kind, object: StoredObject) -> Value {
     match kind {
-        Kind::PluginMetadata => object_view::completed(kind, &held.id, held.value),
-        _ => object_view::to_json(kind, held),
+        Kind::PluginMetadata => object_view::completed(kind, &object.id, object.value),
+        _ => object_view::to_json(kind, object),
     }
 }
 
@@ -114,7 +114,7 @@ async fn read_one(
     introspection: &Introspection,
     kind: Kind,
     id: &Id,
-) -> Result<Option<Held>, Failed> {
+) -> Result<Option<StoredObject>, ErrorResponse> {
     match introspection.configuration.objects() {
         ObjectSource::None => Ok(None),
         ObjectSource::Store(store, prefix) => {
@@ -124,42 +124,53 @@ async fn read_one(
                 return Ok(None);
             }
             let entry = store.get(&key).await.map_err(|error| unreadable(&error))?;
-            let held = entry.and_then(|entry| stored_object(&prefix, kind, &entry));
-            Ok(held.map(|held| hidden(introspection, kind, held)))
+            let stored = entry.and_then(|entry| stored_object(&prefix, kind, &entry));
+            Ok(stored.map(|stored| hidden(introspection, kind, stored)))
         }
         ObjectSource::Document(document) => {
-            let known = document.get(kind, id);
-            Ok(known.and_then(|known| document_object(introspection, kind, &known)))
+            let item = document.get(kind, id);
+            Ok(item.and_then(|item| document_object(introspection, kind, &item)))
         }
     }
 }
 
-async fn read_all(introspection: &Introspection, kind: Kind) -> Result<Vec<Held>, Failed> {
+async fn read_all(
+    introspection: &Introspection,
+    kind: Kind,
+) -> Result<Vec<StoredObject>, ErrorResponse> {
     match introspection.configuration.objects() {
         ObjectSource::None => Ok(Vec::new()),
         ObjectSource::Store(store, prefix) => {
             let read = read_store(&*store, &prefix, kind).await;
             let all = read.map_err(|error| unreadable(&error))?;
-            Ok(all.into_iter().map(|held| hidden(introspection, kind, held)).collect())
+            Ok(all.into_iter().map(|object| hidden(introspection, kind, object)).collect())
         }
         ObjectSource::Document(document) => Ok(read_document(introspection, &document, kind)),
     }
 }
 
-async fn read_store(store: &dyn Store, prefix: &str, kind: Kind) -> Result<Vec<Held>, StoreError> {
+async fn read_store(
+    store: &dyn Store,
+    prefix: &str,
+    kind: Kind,
+) -> Result<Vec<StoredObject>, StoreError> {
     let listing = store.list(&kind_prefix(prefix, kind)).await?;
     Ok(listing.entries.iter().filter_map(|entry| stored_object(prefix, kind, entry)).collect())
 }
 
-fn read_document(introspection: &Introspection, document: &Fingerprints, kind: Kind) -> Vec<Held> {
-    let known = document.items_by_kind(kind);
-    known.iter().filter_map(|known| document_object(introspection, kind, known)).collect()
+fn read_document(
+    introspection: &Introspection,
+    document: &Fingerprints,
+    kind: Kind,
+) -> Vec<StoredObject> {
+    let items = document.items_by_kind(kind);
+    items.iter().filter_map(|item| document_object(introspection, kind, item)).collect()
 }
 
-fn stored_object(prefix: &str, kind: Kind, entry: &Entry) -> Option<Held> {
+fn stored_object(prefix: &str, kind: Kind, entry: &Entry) -> Option<StoredObject> {
     let (of, id) = parse_store_key(prefix, &entry.key)?;
     let value = serde_json::from_slice(&entry.value).ok().filter(|_| of == kind)?;
-    Some(Held {
+    Some(StoredObject {
         key: entry.key.to_string(),
         id: id.as_str().to_owned(),
         value,
@@ -168,25 +179,29 @@ fn stored_object(prefix: &str, kind: Kind, entry: &Entry) -> Option<Held> {
     })
 }
 
-fn document_object(introspection: &Introspection, kind: Kind, known: &Known) -> Option<Held> {
-    let held = Held {
+fn document_object(
+    introspection: &Introspection,
+    kind: Kind,
+    known: &ItemRecord,
+) -> Option<StoredObject> {
+    let stored = StoredObject {
         key: store_key(DEFAULT_PREFIX, kind, &known.id),
         id: known.id.as_str().to_owned(),
         value: serde_json::from_str(&known.text).ok()?,
         created: known.created,
         modified: known.modified,
     };
-    Some(hidden(introspection, kind, held))
+    Some(hidden(introspection, kind, stored))
 }
 
 /// The object with its secrets sealed.
-fn hidden(introspection: &Introspection, kind: Kind, mut held: Held) -> Held {
-    let at = ObjectRef::new(kind, &held.id);
-    sealing::hide(at, &mut held.value, &introspection.catalogue, &introspection.keyring);
-    held
+fn hidden(introspection: &Introspection, kind: Kind, mut object: StoredObject) -> StoredObject {
+    let at = ObjectRef::new(kind, &object.id);
+    sealing::hide(at, &mut object.value, &introspection.catalogue, &introspection.keyring);
+    object
 }
 
-fn unreadable(error: &StoreError) -> Failed {
+fn unreadable(error: &StoreError) -> ErrorResponse {
     let text = format!("the store cannot be read: {error}");
     Box::new(refusal(StatusCode::SERVICE_UNAVAILABLE, text))
 }

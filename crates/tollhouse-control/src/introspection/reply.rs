@@ -23,7 +23,7 @@ pub(super) fn refusal(status: StatusCode, text: impl Into<String>) -> Response {
     json_reply(status, &json!({ "error_msg": text.into() }))
 }
 
-/// 404 page for an unknown path or method.
+/// HTML page with status 404, for an unknown path or method.
 pub(super) async fn no_such_page(State(introspection): State<Introspection>) -> Response {
     let page = introspection.brand.page("404 Not Found");
     (StatusCode::NOT_FOUND, Html(page)).into_response()

@@ -18,14 +18,11 @@ use crate::plugins::APISIX_VERSION;
 use crate::registry::nodes::RegistryNodes;
 use crate::staples::Staples;
 
-/// State behind the side listeners.
+/// State shared by the handlers of control API, metrics and status pages.
 #[derive(Debug, Clone)]
 pub struct Introspection {
-    /// Metrics page.
     pub metrics: MetricsPage,
-    /// Health of upstream nodes.
     pub health: Arc<HealthSupervisor>,
-    /// OCSP staples of certificates.
     pub staples: Arc<Staples>,
     /// Upstreams whose nodes come from the service registry.
     pub registry_nodes: Arc<RegistryNodes>,
@@ -33,11 +30,9 @@ pub struct Introspection {
     pub configuration: Arc<Configuration>,
     /// Parts of the process that are down.
     pub outages: Arc<Outages>,
-    /// Enabled plugins.
     pub catalogue: Arc<Catalogue>,
     /// Product name on HTML pages.
     pub brand: tollhouse_plugin::Brand,
-    /// Identity of this gateway.
     pub identity: Arc<Identity>,
     /// Answer of `/v1/server_info`; `None` if the `server-info` plugin is off.
     pub server_info: Option<ServerInfo>,

@@ -14,8 +14,8 @@ pub(super) async fn alive() -> Response {
 }
 
 /// Readiness: 200 once a configuration is in service, unless a part that clients need is down.
-/// Workers share the configuration, so that all of them have it at the same time. An unready
-/// process still serves its configuration.
+/// Workers share the configuration, so that all switch to it together. An unready process still
+/// serves its configuration.
 pub(super) async fn ready(State(introspection): State<Introspection>) -> Response {
     match introspection.why_unready() {
         None => found(&json!({ "status": "ok" })),

@@ -12,7 +12,7 @@ use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
 
 use crate::metrics::MetricsPage;
 
-/// Path of the metrics page.
+/// Path of the metrics page on the data plane; the same as APISIX's.
 pub const METRICS_PATH: &str = "/apisix/prometheus/metrics";
 
 /// Endpoints of the enabled plugins. `id` identifies this gateway.

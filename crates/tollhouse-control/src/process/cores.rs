@@ -28,7 +28,6 @@ impl Entrance {
     }
 }
 
-/// The running worker threads.
 #[derive(Debug)]
 pub struct Cores {
     phase: Arc<watch::Sender<Phase>>,
@@ -46,11 +45,9 @@ impl Drop for EndSignal {
     }
 }
 
-/// State shared by all workers.
 #[derive(Debug)]
 pub struct CoreParts<'a> {
     pub settings: Arc<Settings>,
-    /// The configuration in service.
     pub snapshots: Arc<SnapshotCell>,
     pub metrics: Arc<Metrics>,
     /// The access log, if it is on.

@@ -17,7 +17,7 @@ use tollhouse_stdx::Backoff;
 use tollhouse_store::StoreError;
 
 use super::handover::Predecessor;
-use crate::admin::{self, RunningAdmin};
+use crate::admin::{self, AdminSources, RunningAdmin};
 use crate::certificates::{self, RunningCertificates};
 use crate::configuration::ObjectSource;
 use crate::console::RunningProcess;
@@ -32,7 +32,8 @@ use crate::shenyu_follower::{self, RunningFollower};
 /// Interval between checks of the parts.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Longest wait before a failed part is retried. Kept short, because clients are waiting for it.
+/// Maximum wait before a failed part is retried. Kept short, because clients are waiting for the
+/// part.
 const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(2);
 
 /// The exclusive parts, running or not.
@@ -63,14 +64,20 @@ enum Holder {
     Successor,
 }
 
-/// Event for [`ExclusiveParts::handle`].
 pub enum Event {
-    /// The configuration changed.
     Changed(feed::Event),
     /// The store was closed and must be opened again.
     StoreLost,
-    /// The periodic check is due.
     Look,
+}
+
+/// Inputs of [`ExclusiveParts::start`].
+pub struct ExclusiveInputs {
+    pub source: Source,
+    pub feed: Feed,
+    /// A registry that runs already.
+    pub registry: Option<RunningRegistry>,
+    pub snapshots: Arc<SnapshotCell>,
 }
 
 impl ExclusiveParts {
@@ -78,13 +85,14 @@ impl ExclusiveParts {
     /// admin and the ACME client.
     ///
     /// # Errors
-    /// If one of them cannot be started.
+    /// If a part cannot be started.
     pub async fn start(
         cx: &ControlContext,
-        (source, feed, registry): (Source, Feed, Option<RunningRegistry>),
-        (resources, snapshots): (&mut Resources, &Arc<SnapshotCell>),
+        inputs: ExclusiveInputs,
+        resources: &mut Resources,
         predecessor: Predecessor,
     ) -> anyhow::Result<Self> {
+        let ExclusiveInputs { source, feed, registry, snapshots } = inputs;
         let mut parts = Self {
             cx: cx.clone(),
             source,
@@ -95,7 +103,7 @@ impl ExclusiveParts {
             registry: None,
             registry_sockets: RegistrySockets::default(),
             certificates: None,
-            snapshots: Arc::clone(snapshots),
+            snapshots,
             holder: Holder::ThisProcess,
             backoff: Backoff::up_to(RETRY_INTERVAL_MAX),
             look_at: Instant::now() + LOOK_INTERVAL,
@@ -103,19 +111,22 @@ impl ExclusiveParts {
         if let Some(registry) = registry {
             parts.put_registry(registry)?;
         }
-        let started = parts.start_certificates(resources, predecessor).await;
-        parts.outlive(Part::Certificates, started)?;
-        let started = parts.start_admin(predecessor).await;
-        parts.outlive(Part::Admin, started)?;
-        let started = parts.start_shenyu_admin(predecessor).await;
-        parts.outlive(Part::ShenyuAdmin, started)?;
+        let outcome = parts.start_certificates(resources, predecessor).await;
+        parts.outlive(Part::Certificates, outcome)?;
+        let outcome = parts.start_admin(predecessor).await;
+        parts.outlive(Part::Admin, outcome)?;
+        let outcome = parts.start_shenyu_admin(predecessor).await;
+        parts.outlive(Part::ShenyuAdmin, outcome)?;
         Ok(parts)
     }
 
     /// Decides whether a start failure is fatal; see the function [`outlive`].
-    fn outlive(&self, part: Part, started: anyhow::Result<()>) -> anyhow::Result<()> {
-        let is_shared = self.feed.as_ref().is_some_and(|feed| !feed.is_exclusive());
-        outlive(&self.cx.outages, is_shared, part, started)
+    fn outlive(&self, part: Part, outcome: anyhow::Result<()>) -> anyhow::Result<()> {
+        let ownership = match &self.feed {
+            Some(feed) if !feed.is_exclusive() => Ownership::Shared,
+            Some(_) | None => Ownership::Exclusive,
+        };
+        outlive(&self.cx.outages, ownership, part, outcome)
     }
 
     #[cfg(test)]
@@ -123,7 +134,6 @@ impl ExclusiveParts {
         &self.cx.outages
     }
 
-    /// Source of the configuration.
     pub fn source(&self) -> &Source {
         &self.source
     }
@@ -169,7 +179,6 @@ impl ExclusiveParts {
         }
     }
 
-    /// Handles an event from [`ExclusiveParts::next`].
     pub async fn handle(&mut self, event: Event, resources: &mut Resources, cell: &SnapshotCell) {
         match event {
             Event::Changed(event) => {
@@ -223,7 +232,7 @@ impl ExclusiveParts {
     }
 
     /// Schedules a restart of all parts, because the successor failed. Restarting is retried while
-    /// the successor still holds some of them.
+    /// the successor still holds some parts.
     pub fn take_back(&mut self, sockets: RegistrySockets) {
         self.registry_sockets = sockets;
         self.holder = Holder::ThisProcess;
@@ -388,10 +397,14 @@ impl ExclusiveParts {
         }
         let access = self.feed.as_ref().and_then(Feed::admin_access);
         let Some(access) = access else { return Ok(()) };
-        let parts = (self.registry.as_ref(), self.certificates.as_ref());
         let console = RunningProcess::new(&self.cx, &self.snapshots, &self.source);
-        let console = Arc::new(console);
-        self.admin = admin::start(&self.cx, access, parts, console, predecessor).await?;
+        let sources = AdminSources {
+            access,
+            registry: self.registry.as_ref(),
+            certificates: self.certificates.as_ref(),
+            console: Arc::new(console),
+        };
+        self.admin = admin::start(&self.cx, sources, predecessor).await?;
         if let Some(admin) = &self.admin {
             let address = Some(admin.address);
             self.cx.bound.set("admin", address);
@@ -428,21 +441,29 @@ fn is_in_use(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(StoreError::InUse { .. }))
 }
 
+/// Ownership of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ownership {
+    /// Only this process writes it.
+    Exclusive,
+    Shared,
+}
+
 /// Decides whether a start failure is fatal. An unreachable shared store is reported, and the part
 /// is retried later, because the store can fail at any moment, also between the starts of two
 /// parts. Any other error is returned.
 fn outlive(
     outages: &Outages,
-    is_shared: bool,
+    ownership: Ownership,
     part: Part,
-    started: anyhow::Result<()>,
+    outcome: anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    match started {
-        Err(error) if is_shared && feed::is_away(&error) => {
+    match outcome {
+        Err(error) if ownership == Ownership::Shared && feed::is_away(&error) => {
             outages.report(part, format!("{error:#}"));
             Ok(())
         }
-        started => started,
+        outcome => outcome,
     }
 }
 
@@ -464,16 +485,16 @@ mod tests {
             Err(StoreError::Unreachable { place, reason }).context("the Admin API")
         };
         let table = [
-            (true, gone(), true),
-            (false, gone(), false),
-            (true, Err(anyhow::anyhow!("its port is taken")), false),
-            (true, Ok(()), true),
+            (Ownership::Shared, gone(), true),
+            (Ownership::Exclusive, gone(), false),
+            (Ownership::Shared, Err(anyhow::anyhow!("its port is taken")), false),
+            (Ownership::Shared, Ok(()), true),
         ];
-        for (number, (is_shared, started, goes_on)) in table.into_iter().enumerate() {
+        for (number, (ownership, outcome, goes_on)) in table.into_iter().enumerate() {
             let outages = Outages::new(Arc::default());
-            let has_failed = started.is_err();
-            let left = outlive(&outages, is_shared, Part::Admin, started);
-            assert_eq!(left.is_ok(), goes_on, "{number}");
+            let has_failed = outcome.is_err();
+            let result = outlive(&outages, ownership, Part::Admin, outcome);
+            assert_eq!(result.is_ok(), goes_on, "{number}");
             assert_eq!(
                 outages.list().contains_key(&Part::Admin),
                 has_failed && goes_on,

@@ -19,7 +19,7 @@ use crate::registry::RegistrySockets;
 /// Name of the Unix socket in the data folder.
 const FILE: &str = "handover.sock";
 
-/// Path of the Unix socket.
+/// Path of the Unix socket on which a successor connects.
 fn path(data_dir: &Path) -> PathBuf {
     data_dir.join(FILE)
 }
@@ -39,7 +39,7 @@ pub struct Spares {
 /// State that a process leaves to its successor beside the sockets.
 #[derive(Debug, Clone)]
 pub struct Legacy {
-    /// The keys of clients' tickets.
+    /// Keys of the session tickets that clients hold.
     pub tickets: Option<Arc<TicketKeys>>,
     /// Has the revision of the configuration in service.
     pub metrics: Arc<Metrics>,
@@ -87,7 +87,6 @@ impl Spares {
         drop(self.take_registry());
     }
 
-    /// Stores the registry's listening sockets.
     pub fn keep(&self, registry: RegistrySockets) {
         *lock(&self.registry) = registry;
     }
@@ -97,7 +96,7 @@ impl Spares {
         std::mem::take(&mut *lock(&self.registry))
     }
 
-    /// Handles for one successor.
+    /// Returns handles of all sockets, to be sent to one successor.
     fn all(&self) -> Vec<Arc<OwnedFd>> {
         let mut all = lock(&self.sockets).clone();
         all.extend(lock(&self.registry).duplicate().into_descriptors().map(Arc::new));
@@ -154,7 +153,7 @@ pub fn await_successors(data_dir: &Path, spares: &Spares) -> mpsc::Receiver<Succ
     successors
 }
 
-/// Progress of a successor.
+/// Progress of a hand-over to a successor.
 #[derive(Debug)]
 pub enum Succession {
     /// A successor asks for the sockets. Answer once all exclusive parts have been released; then
@@ -162,7 +161,7 @@ pub enum Succession {
     Asked(oneshot::Sender<()>),
     /// The successor did not start; this process continues.
     Failed,
-    /// The successor serves.
+    /// The successor serves clients.
     Done,
 }
 
@@ -181,8 +180,8 @@ fn offer(data_dir: &Path, spares: Spares, events: mpsc::Sender<Succession>) -> s
                     tracing::warn!(%error, "refused a process that asked for the listening sockets");
                 }
                 Ok(successor) => match hand_over(successor, &spares, &events) {
-                    Turn::Next => {}
-                    Turn::Over => return,
+                    Continuation::Next => {}
+                    Continuation::Over => return,
                 },
             }
         }
@@ -191,7 +190,7 @@ fn offer(data_dir: &Path, spares: Spares, events: mpsc::Sender<Succession>) -> s
 }
 
 /// Decision of the thread to serve further successors.
-enum Turn {
+enum Continuation {
     Next,
     Over,
 }
@@ -200,22 +199,22 @@ fn hand_over(
     mut successor: handover::Successor,
     spares: &Spares,
     events: &mpsc::Sender<Succession>,
-) -> Turn {
+) -> Continuation {
     let (ready, released) = oneshot::channel();
     if events.blocking_send(Succession::Asked(ready)).is_err() {
-        return Turn::Over;
+        return Continuation::Over;
     }
     // An error means that the control side is ending and releases everything anyway.
     let _ = released.blocking_recv();
     let sockets = spares.all();
     let descriptors: Vec<_> = sockets.iter().map(|socket| socket.as_fd()).collect();
     let legacy = spares.legacy.export();
-    let given = successor.give(&descriptors, &legacy).and_then(|()| successor.await_serving());
-    let (event, turn) = match given {
-        Ok(()) => (Succession::Done, Turn::Over),
+    let result = successor.give(&descriptors, &legacy).and_then(|()| successor.await_serving());
+    let (event, turn) = match result {
+        Ok(()) => (Succession::Done, Continuation::Over),
         Err(error) => {
             tracing::warn!(%error, "a successor asked for the sockets and did not start");
-            (Succession::Failed, Turn::Next)
+            (Succession::Failed, Continuation::Next)
         }
     };
     // Fails if the control side is ending.

@@ -33,16 +33,16 @@ enum StreamSockets {
     Udp(DatagramSockets),
 }
 
-/// Sockets of one worker.
+/// Listening sockets of one worker.
 #[derive(Debug, Default)]
 pub struct CoreSockets {
-    /// HTTP, with and without TLS.
+    /// Listeners for HTTP, with and without TLS.
     pub http: Vec<WorkerListener>,
-    /// HTTP behind PROXY protocol headers.
+    /// Listeners for HTTP behind PROXY protocol headers.
     pub proxied: Vec<WorkerListener>,
-    /// HTTP on Unix sockets.
+    /// Listeners for HTTP on Unix sockets.
     pub unix: Vec<UnixListener>,
-    /// Stream routes.
+    /// Listeners for stream routes.
     pub streams: Vec<StreamListener>,
 }
 
@@ -140,7 +140,7 @@ impl Sockets {
     }
 }
 
-/// Sockets for HTTP only.
+/// Sockets of HTTP listeners only.
 impl From<Vec<Entrance>> for Sockets {
     fn from(http: Vec<Entrance>) -> Self {
         Self { http, proxied: Vec::new(), unix: Vec::new(), streams: Vec::new() }

@@ -6,7 +6,6 @@ use tollhouse_model::Problems;
 /// Why a gateway did not start. Only `Failed` may leave side effects.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The bootstrap configuration is invalid.
     #[error("configuration: {0}")]
     Configuration(Problems),
     /// The configuration source cannot be read at all.

@@ -40,10 +40,10 @@ const STREAM_KEPT_SECONDS: u64 = 120;
 /// Limit of rounds per read and node; a round has up to 256 KiB.
 const ROUNDS_READ_MAX: u64 = 16;
 
-/// Heartbeat channel over Redis.
+/// Channel over Redis through which registry nodes exchange heartbeats.
 pub struct RedisBeats {
     kind: Kind,
-    /// Key prefix of the streams.
+    /// Prefix of the Redis keys of all streams.
     prefix: String,
     connection: Mutex<Option<Connection>>,
     /// Number of the last round read, by node.
@@ -62,7 +62,7 @@ enum Connection {
     Cluster(ClusterConnection),
 }
 
-/// Stream entries: ids and fields.
+/// Entries of a Redis stream: ids and fields.
 type Entries = Vec<(String, HashMap<String, Vec<u8>>)>;
 
 impl fmt::Debug for RedisBeats {

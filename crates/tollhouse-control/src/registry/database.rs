@@ -11,7 +11,7 @@ use anyhow::Context;
 use tokio::sync::Mutex;
 use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::{DatabaseKind, RegistryStore};
-use tollhouse_sql::{Engine, SqlOptions, SqlStore, Tls};
+use tollhouse_sql::{Engine, SqlOptions, SqlServer, SqlStore, Tls};
 use tollhouse_store::Store;
 
 use crate::feed::cluster_id::{self, ClusterId};
@@ -26,12 +26,12 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// The shared database, opened on demand.
 pub struct SharedDatabase {
     node: String,
-    opened: Mutex<Option<Shared>>,
+    opened: Mutex<Option<ClusterDatabase>>,
 }
 
 /// A database whose identity was checked.
 #[derive(Clone)]
-pub struct Shared {
+pub struct ClusterDatabase {
     /// The store; it refuses commits once the database is another cluster's.
     pub store: Arc<dyn Store>,
     /// Key that must exist in the database for a commit to succeed.
@@ -51,8 +51,8 @@ impl fmt::Debug for SharedDatabase {
 }
 
 impl SharedDatabase {
-    /// Not connected yet. The node's name contains the host name, because copies of a data folder
-    /// have the same id.
+    /// Creates the handle without connecting. The node's name contains the host name, because
+    /// copies of a data folder have the same id.
     pub fn new(identity: &Identity) -> Self {
         Self::named(format!("node {} on {}", identity.id, identity.hostname))
     }
@@ -70,7 +70,7 @@ impl SharedDatabase {
     ///
     /// # Errors
     /// If the database cannot be reached or refuses access.
-    pub async fn open(&self, bootstrap: &Bootstrap) -> anyhow::Result<Option<Shared>> {
+    pub async fn open(&self, bootstrap: &Bootstrap) -> anyhow::Result<Option<ClusterDatabase>> {
         let Some(options) = options(bootstrap)? else { return Ok(None) };
         let mut opened = self.opened.lock().await;
         if let Some(shared) = &*opened {
@@ -102,7 +102,11 @@ pub(crate) fn remembered(data_dir: &Path) -> anyhow::Result<Option<ClusterId>> {
 }
 
 /// Checks that the store is the one that this node used before, and saves its id.
-async fn join(store: Arc<dyn Store>, name: &str, data_dir: &Path) -> anyhow::Result<Shared> {
+async fn join(
+    store: Arc<dyn Store>,
+    name: &str,
+    data_dir: &Path,
+) -> anyhow::Result<ClusterDatabase> {
     let (file, remembered) = (id_file(data_dir), remembered(data_dir)?);
     let is_known = remembered.is_some();
     let path = file.display().to_string();
@@ -114,7 +118,7 @@ async fn join(store: Arc<dyn Store>, name: &str, data_dir: &Path) -> anyhow::Res
     }
     let proof: Box<str> = cluster_id::fence(PREFIX, &id).into();
     let store = Arc::new(FencedStore::new(store, name, proof.clone()));
-    Ok(Shared { store, proof })
+    Ok(ClusterDatabase { store, proof })
 }
 
 /// Connection options from the bootstrap file; `None` without a database.
@@ -142,12 +146,13 @@ pub fn options_from_settings(settings: &RegistryStore) -> anyhow::Result<Option<
             Some(Tls { authorities: Some(authorities) })
         }
     };
+    let servers = database.servers.into_iter().map(|(host, port)| SqlServer { host, port });
     Ok(Some(SqlOptions {
         engine: match database.kind {
             DatabaseKind::MySql => Engine::MySql,
             DatabaseKind::PostgreSql => Engine::PostgreSql,
         },
-        servers: database.servers,
+        servers: servers.collect(),
         database: database.name,
         user: database.user,
         password: database.password,

@@ -9,7 +9,7 @@ use tollhouse_polaris::rules::{layout_of, read_rule, rule_message, rule_schema};
 use tollhouse_polaris::wire::InstanceRequest;
 use tollhouse_registry::{Client, NewRule, Rule, RuleKind, ServiceRef};
 
-/// The Polaris dialect.
+/// Implementation of the Admin API's registry calls for the Polaris dialect.
 #[derive(Debug)]
 pub struct PolarisDialect;
 

@@ -1,8 +1,8 @@
 //! Registry metrics: registered objects, client calls, and commits.
 //!
-//! The gateway's metrics page shows them as `tollhouse_registry_*`. The registry's own listener
-//! uses Polaris' names where they exist, so that Polaris dashboards keep working, and the same
-//! names otherwise. Rendering reads the published state and counters.
+//! The gateway's metrics page shows them as `tollhouse_registry_*`. The page of the registry's own
+//! listener uses Polaris' names where they exist, so that Polaris dashboards keep working, and
+//! `tollhouse_registry_*` otherwise. Rendering reads the published state and counters.
 
 mod last_minute;
 mod polaris_names;
@@ -26,13 +26,11 @@ const NAMESPACES_SHOWN_MAX: usize = 100;
 /// Name for the sum of the remaining namespaces.
 const OTHER_NAMESPACES: &str = "__other__";
 
-/// Sources of the metrics.
+/// Sources from which the registry's metrics are rendered.
 #[derive(Clone)]
 pub struct Sources {
     pub registry: Registry,
-    /// Counters of client calls.
     pub dialect: Dialect,
-    /// Counters of gRPC connections.
     pub connections: Arc<grpc::Counts>,
     /// Counters of the Admin API's registry part.
     pub part: RegistryPart,
@@ -80,7 +78,6 @@ impl Sources {
 pub struct RegistrySlot(Mutex<Option<Sources>>);
 
 impl RegistrySlot {
-    /// Sets or clears the sources.
     pub fn set(&self, sources: Option<Sources>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sources;
     }

@@ -25,7 +25,7 @@ use tollhouse_upstream::{UpstreamChange, UpstreamState};
 pub use self::reach::Reach;
 pub use self::report::Detail;
 pub use self::select::InstanceFacts;
-use self::select::{Ages, Selected, Selection};
+use self::select::{Ages, Selection, SelectionResult};
 
 /// Access to services and their instances.
 pub trait ServiceSource: Send + Sync {
@@ -42,10 +42,8 @@ pub trait ServiceSource: Send + Sync {
     fn changes(&self) -> watch::Receiver<u64>;
 }
 
-/// Result of reading a service.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ServiceLookup {
-    /// The service does not exist.
     Missing,
     /// The service still has the known revision.
     Unchanged,
@@ -63,7 +61,7 @@ pub enum ServiceLookup {
 /// a core.
 const REST_FACTOR: u32 = 1;
 
-/// Longest pause, so that changes of huge services show soon.
+/// Maximum pause between two readings, so that changes of huge services show soon.
 const REST_MAX: Duration = Duration::from_millis(50);
 
 /// Readings shorter than this cause no pause, because timers have a resolution of one millisecond.
@@ -78,7 +76,7 @@ pub struct RegistryNodes {
     /// `None` while no registry is running in this process.
     services: watch::Sender<Option<Services>>,
     /// Followed upstreams, by key.
-    followed: Mutex<BTreeMap<String, Followed>>,
+    followed: Mutex<BTreeMap<String, FollowedUpstream>>,
     /// Set once the follower thread was started.
     has_thread: AtomicBool,
     /// Limits on the addresses of instances.
@@ -86,25 +84,25 @@ pub struct RegistryNodes {
 }
 
 /// An upstream that follows a service.
-struct Followed {
+struct FollowedUpstream {
     state: Arc<UpstreamState>,
     service: RegistryService,
     /// Last result; `None` before the first reading.
-    found: Option<Found>,
+    reading: Option<Reading>,
 }
 
-/// Result of the last reading.
+/// Result of the last reading of a service.
 #[derive(Debug, Clone, PartialEq)]
-enum Found {
+enum Reading {
     Missing,
-    Service { revision: u128, selected: Selected },
+    Service { revision: u128, selected: SelectionResult },
 }
 
-impl Found {
+impl Reading {
     fn revision(&self) -> Option<u128> {
         match self {
-            Found::Missing => None,
-            Found::Service { revision, .. } => Some(*revision),
+            Reading::Missing => None,
+            Reading::Service { revision, .. } => Some(*revision),
         }
     }
 }
@@ -126,13 +124,13 @@ impl RegistryNodes {
         Self { reach, ..Self::default() }
     }
 
-    /// Switches to another registry. Nodes stay unchanged where the new registry has the same
+    /// Switches to another registry. Nodes stay unchanged if the new registry has the same
     /// instances.
     pub fn connect(&self, services: Services) {
         self.services.send_replace(Some(services));
         // Revisions of different registries cannot be compared.
         for entry in self.lock().values_mut() {
-            entry.found = None;
+            entry.reading = None;
             self.look_at(entry);
         }
     }
@@ -148,9 +146,9 @@ impl RegistryNodes {
             let service = service.clone();
             // A new state for the same key may have no nodes yet.
             let earlier = before.filter(|it| Arc::ptr_eq(&it.state, state));
-            let found = earlier.and_then(|earlier| earlier.found);
-            let mut entry = Followed { state: Arc::clone(state), service, found };
-            if entry.found.is_none() {
+            let reading = earlier.and_then(|earlier| earlier.reading);
+            let mut entry = FollowedUpstream { state: Arc::clone(state), service, reading };
+            if entry.reading.is_none() {
                 self.look_at(&mut entry);
             }
             followed.insert(key.clone(), entry);
@@ -208,7 +206,7 @@ impl RegistryNodes {
         }
     }
 
-    /// Reads all followed services.
+    /// Reads the services of all followed upstreams.
     fn look(&self) {
         for entry in self.lock().values_mut() {
             self.look_at(entry);
@@ -216,30 +214,30 @@ impl RegistryNodes {
     }
 
     /// Publishes the nodes of a service if it has changed.
-    fn look_at(&self, entry: &mut Followed) {
+    fn look_at(&self, entry: &mut FollowedUpstream) {
         let Some(services) = self.services.borrow().clone() else { return };
-        let known = entry.found.as_ref().and_then(Found::revision);
+        let known = entry.reading.as_ref().and_then(Reading::revision);
         let ages = if entry.state.warm_up().is_some() { Ages::Told } else { Ages::Unused };
         let mut selection = Selection::new(&entry.service, ages, &self.reach);
         let lookup = services.read(&entry.service, known, &mut |facts| selection.take(facts));
-        let found = match lookup {
+        let reading = match lookup {
             ServiceLookup::Unchanged => return,
-            ServiceLookup::Missing if entry.found == Some(Found::Missing) => return,
+            ServiceLookup::Missing if entry.reading == Some(Reading::Missing) => return,
             ServiceLookup::Missing => {
                 entry.state.publish_nodes(Vec::new());
-                Found::Missing
+                Reading::Missing
             }
             ServiceLookup::Visited { revision, protect_threshold } => {
                 let (nodes, selected) = selection.finish(protect_threshold);
                 entry.state.publish_nodes(nodes);
-                Found::Service { revision, selected }
+                Reading::Service { revision, selected }
             }
         };
-        report::log_turn(entry, &found);
-        entry.found = Some(found);
+        report::log_turn(entry, &reading);
+        entry.reading = Some(reading);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Followed>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, FollowedUpstream>> {
         // A panic can leave changes out; the next snapshot contains them again.
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -17,7 +17,7 @@ use super::database::{self, SharedDatabase};
 use super::{FOLDER, is_shared, open_either, thread, until_stopped};
 use crate::process::handover::Predecessor;
 
-/// Entries per page: some megabytes.
+/// Number of entries per page: some megabytes.
 const PAGE_ENTRIES: usize = 1_024;
 
 /// A registry that only this process uses.
@@ -73,7 +73,6 @@ async fn open_keeper(bootstrap: &Bootstrap) -> anyhow::Result<(Keeper, Registry)
 /// meanwhile.
 pub struct StoredEntries {
     source: Source,
-    /// Revision of the contents.
     pub revision: Revision,
 }
 
@@ -137,12 +136,11 @@ pub fn folder(bootstrap: &Bootstrap) -> PathBuf {
     bootstrap.data_dir.join(FOLDER)
 }
 
-/// Name of the registry's store for messages.
+/// Returns the path or address of the registry's store for error messages.
 pub fn name(bootstrap: &Bootstrap) -> String {
     match database::options(bootstrap) {
         Ok(Some(options)) if is_shared(bootstrap) => {
-            let servers = options.servers.iter().map(|(host, port)| format!("{host}:{port}"));
-            let servers: Vec<String> = servers.collect();
+            let servers: Vec<String> = options.servers.iter().map(ToString::to_string).collect();
             format!("{} at {}/{}", options.engine, servers.join(","), options.database)
         }
         _ => folder(bootstrap).display().to_string(),

@@ -11,14 +11,13 @@ use tollhouse_config::bootstrap::Secret;
 
 use crate::secrets::open_or_make;
 
-/// Secrets of the registry.
+/// Secrets that clients and consoles of the registry present.
 #[derive(Debug)]
 pub struct RegistrySecrets {
-    /// Password of the account.
+    /// Password of the operator's account.
     pub password: Secret,
-    /// Token of the account.
+    /// Token of the operator's account.
     pub token: Secret,
-    /// Token of clients.
     pub client_token: Secret,
 }
 

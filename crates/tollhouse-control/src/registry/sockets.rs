@@ -13,7 +13,6 @@ use tollhouse_net::listen::ListenError;
 
 use crate::process::handover::Predecessor;
 
-/// Listening sockets of the registry.
 #[derive(Debug, Default)]
 pub struct RegistrySockets(Vec<TcpListener>);
 
@@ -27,7 +26,7 @@ pub struct Takeover {
 }
 
 impl Takeover {
-    /// No predecessor and no sockets.
+    /// Start without a predecessor, so that sockets must be opened.
     pub fn none() -> Self {
         Self { predecessor: Predecessor::None, sockets: RegistrySockets::default() }
     }
@@ -57,7 +56,6 @@ impl RegistrySockets {
         }
     }
 
-    /// Adds duplicates of sockets.
     pub(super) fn add(&mut self, sockets: &[TcpListener]) -> io::Result<()> {
         for socket in sockets {
             self.0.push(socket.try_clone()?);

@@ -47,7 +47,7 @@ impl Dangling {
         self.problems.values()
     }
 
-    /// Changes whenever the problems change.
+    /// Number that changes whenever the problems change.
     pub fn version(&self) -> u64 {
         self.version
     }

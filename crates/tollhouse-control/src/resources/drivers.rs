@@ -14,22 +14,21 @@ use crate::staples::Staples;
 #[derive(Debug, Clone)]
 pub struct Drivers {
     pub health: Arc<HealthSupervisor>,
-    /// Slow start of new nodes.
+    /// Upstreams with nodes in slow start, whose weights rise with time.
     pub warm_ups: Arc<WarmUps>,
-    /// Nodes from the registry.
+    /// Upstreams whose nodes come from the registry.
     pub registry: Arc<RegistryNodes>,
-    /// OCSP staples of certificates.
+    /// OCSP staples of certificates, renewed before they expire.
     pub staples: Arc<Staples>,
 }
 
 impl Drivers {
-    /// Parts without any configuration yet.
     pub fn new(health: Arc<HealthSupervisor>, staples: Staples, reach: Reach) -> Self {
         let (staples, registry) = (Arc::new(staples), Arc::new(RegistryNodes::within(reach)));
         Self { health, warm_ups: Arc::default(), registry, staples }
     }
 
-    /// Follows this process's registry for upstreams that name its services.
+    /// Supplies upstreams that name registry services with nodes of this process's registry.
     ///
     /// # Errors
     /// If the follower thread cannot be started.

@@ -3,12 +3,11 @@
 use tollhouse_model::{Id, Kind};
 use tollhouse_proxy::Change;
 
-/// The objects in the configuration.
+/// Kinds and ids of all objects in the configuration.
 #[derive(Debug, Default)]
 pub struct KnownObjects(hashbrown::HashSet<(Kind, Id)>);
 
 impl KnownObjects {
-    /// Records changes.
     pub fn note(&mut self, changes: &[Change]) {
         for change in changes {
             match change {
@@ -45,14 +44,14 @@ mod tests {
             value: Ok(Value::Null),
             path: String::new(),
         };
-        let mut known = KnownObjects::default();
-        known.note(&[
+        let mut objects = KnownObjects::default();
+        objects.note(&[
             upsert("1"),
             upsert("2"),
             Change::Delete { kind: Kind::Route, id: Id::new("1") },
         ]);
         let mut everything = vec![upsert("3")];
-        known.replace_by(&mut everything);
+        objects.replace_by(&mut everything);
         assert!(matches!(&everything[1], Change::Delete { id, .. } if id.as_str() == "2"));
         assert_eq!(everything.len(), 2);
     }

@@ -25,7 +25,7 @@ const RECORD: &str = "tollhouse/keyring";
 
 /// Result of a scan of the store.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct ScanReport {
     /// Number of values that are sealed with the newest key and in the right form.
     pub(super) sealed: usize,
     /// Number of values that must be sealed again.
@@ -50,49 +50,53 @@ pub async fn keyring_for(
     catalogue: &Catalogue,
 ) -> anyhow::Result<Keyring> {
     let record = read_record(store).await?;
-    let kept = secrets::keyring_if_any(bootstrap)?;
-    if let Some(keyring) = kept.as_ref().filter(|keyring| record == Some(record_for(keyring))) {
+    let configured = secrets::keyring_if_any(bootstrap)?;
+    if let Some(keyring) = configured.as_ref().filter(|keyring| record == Some(record_for(keyring)))
+    {
         return Ok(keyring.clone());
     }
     let prefix = bootstrap.admin.prefix.trim_end_matches('/');
     let listing = store.list(&format!("{prefix}/")).await.context("failed to read the store")?;
     // Without a keyring, a random one shows which values are sealed, because it opens none.
-    let ring = kept.clone().map_or_else(Keyring::generate, Ok)?;
+    let ring = configured.clone().map_or_else(Keyring::generate, Ok)?;
     let of_shenyu = store.list(KEY_PREFIX).await.context("failed to read the store")?;
     let look = |ring: &Keyring| {
-        let mut found = look_through(&listing.entries, prefix, catalogue, ring);
-        look_through_shenyu(&of_shenyu.entries, ring, &mut found);
-        found
+        let mut report = look_through(&listing.entries, prefix, catalogue, ring);
+        look_through_shenyu(&of_shenyu.entries, ring, &mut report);
+        report
     };
-    let mut found = look(&ring);
-    let known = record.as_ref().map(key_ids).unwrap_or_default();
+    let mut report = look(&ring);
+    let recorded_ids = record.as_ref().map(key_ids).unwrap_or_default();
     if !bootstrap.encryption.allow_lost_keys {
-        refuse_lost(bootstrap, kept.as_ref(), &known, &found)?;
+        refuse_lost(bootstrap, configured.as_ref(), &recorded_ids, &report)?;
     }
-    let keyring = match kept {
+    let keyring = match configured {
         Some(keyring) => keyring,
         None => {
             let made = secrets::new_keyring(bootstrap)?;
             // Scanned again, so that plain-text values are sealed with the new keyring and not with
             // the random one.
-            found = look(&made);
+            report = look(&made);
             made
         }
     };
-    if found.stale > 0 {
-        seal_anew(store, &keyring, &known, found.writes).await?;
-        tracing::info!(values = found.stale, "secrets in the store are sealed with the newest key");
+    if report.stale > 0 {
+        seal_anew(store, &keyring, &recorded_ids, report.writes).await?;
+        tracing::info!(
+            values = report.stale,
+            "secrets in the store are sealed with the newest key"
+        );
     }
-    for object in &found.lost {
+    for object in &report.lost {
         tracing::warn!(
             object,
             "no key opens its secrets; it is set aside until it is written again"
         );
     }
-    let record = if found.lost.is_empty() {
+    let record = if report.lost.is_empty() {
         record_for(&keyring)
     } else {
-        record_with_known(&keyring, &known)
+        record_with_known(&keyring, &recorded_ids)
     };
     write_record(store, &record).await?;
     Ok(keyring)
@@ -103,7 +107,7 @@ fn refuse_lost(
     bootstrap: &Bootstrap,
     kept: Option<&Keyring>,
     known: &[String],
-    found: &Found,
+    found: &ScanReport,
 ) -> anyhow::Result<()> {
     let folder = bootstrap.data_dir.display();
     let path = secrets::keyring_path(bootstrap);
@@ -142,8 +146,8 @@ pub(super) fn look_through(
     prefix: &str,
     catalogue: &Catalogue,
     keyring: &Keyring,
-) -> Found {
-    let mut found = Found::default();
+) -> ScanReport {
+    let mut report = ScanReport::default();
     for entry in entries {
         let Some((kind, id)) = parse_store_key(prefix, &entry.key) else { continue };
         // Unreadable objects are reported when they are put into service.
@@ -151,24 +155,28 @@ pub(super) fn look_through(
         let sealing =
             sealing::reseal(ObjectRef::new(kind, id.as_str()), &mut value, catalogue, keyring);
         if !sealing.unopened.is_empty() {
-            found.lost.push(format!("{kind}/{id}"));
+            report.lost.push(format!("{kind}/{id}"));
             continue;
         }
-        found.sealed += sealing.sealed;
+        report.sealed += sealing.sealed;
         if sealing.changed > 0 {
-            found.stale += sealing.changed;
+            report.stale += sealing.changed;
             if keyring.form() == Form::Marked {
-                found.lost_to_apisix += sealing.unmarked;
+                report.lost_to_apisix += sealing.unmarked;
             }
             let key = entry.key.clone();
-            found.writes.push(Operation::Put { key, value: value.to_string().into(), lease: None });
+            report.writes.push(Operation::Put {
+                key,
+                value: value.to_string().into(),
+                lease: None,
+            });
         }
     }
-    found
+    report
 }
 
 /// Adds the scan of ShenYu's objects.
-pub(super) fn look_through_shenyu(entries: &[Entry], keyring: &Keyring, found: &mut Found) {
+pub(super) fn look_through_shenyu(entries: &[Entry], keyring: &Keyring, found: &mut ScanReport) {
     for entry in entries {
         let resealed = shenyu_store::reseal_entry(entry, keyring);
         if resealed.is_lost {

@@ -13,7 +13,7 @@ use tollhouse_store::{Entry, LeaseId, Store, StoreError, Transaction};
 
 use crate::secrets;
 
-/// Limit of attempts to update the record when other gateways write it at the same time.
+/// Maximum number of attempts to update the record when other gateways write it concurrently.
 const ATTEMPTS_MAX: usize = 16;
 
 /// Returns the configured keyring after checking that the store's record contains one of its keys.
@@ -24,10 +24,14 @@ const ATTEMPTS_MAX: usize = 16;
 /// written.
 pub async fn check(bootstrap: &Bootstrap, store: &dyn Store) -> anyhow::Result<Keyring> {
     let (keyring, record) = (own(bootstrap)?, record_key(bootstrap));
+    let lost_keys = match bootstrap.encryption.allow_lost_keys {
+        true => LostKeys::Allowed,
+        false => LostKeys::Refused,
+    };
     for _ in 0..ATTEMPTS_MAX {
-        match note(store, &record, &keyring, bootstrap.encryption.allow_lost_keys).await? {
-            Noted::Done => return Ok(keyring),
-            Noted::Changed => {}
+        match update_record(store, &record, &keyring, lost_keys).await? {
+            RecordUpdate::Done => return Ok(keyring),
+            RecordUpdate::Changed => {}
         }
     }
     bail!("{record} keeps changing: do other gateways start with other keyrings?")
@@ -46,8 +50,8 @@ pub async fn look(
     let entry = store.get(&record).await?;
     let look = || {
         let keyring = own(bootstrap)?;
-        let known = entry.as_ref().map(|entry| known_keys(&entry.value, &record)).transpose()?;
-        check_known(&keyring, &known.unwrap_or_default(), &record)
+        let ids = entry.as_ref().map(|entry| known_keys(&entry.value, &record)).transpose()?;
+        check_known(&keyring, &ids.unwrap_or_default(), &record)
     };
     Ok(look())
 }
@@ -59,9 +63,9 @@ pub async fn look(
 pub async fn check_in_use(bootstrap: &Bootstrap, store: &dyn Store) -> anyhow::Result<()> {
     let (keyring, record) = (own(bootstrap)?, record_key(bootstrap));
     let entry = store.get(&record).await.context("failed to read the shared store")?;
-    let known = entry.map(|entry| known_keys(&entry.value, &record)).transpose()?;
+    let ids = entry.map(|entry| known_keys(&entry.value, &record)).transpose()?;
     let newest = keyring.ids().next().unwrap_or_default();
-    if known.is_some_and(|known| known.iter().any(|id| id == newest)) {
+    if ids.is_some_and(|ids| ids.iter().any(|id| id == newest)) {
         return Ok(());
     }
     bail!(
@@ -117,36 +121,43 @@ fn check_known(keyring: &Keyring, known: &[String], record: &str) -> anyhow::Res
     Ok(())
 }
 
+/// Treatment of a store whose record contains no key of the keyring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LostKeys {
+    Refused,
+    Allowed,
+}
+
 /// Result of an attempt to update the record.
-enum Noted {
+enum RecordUpdate {
     /// The record contains this gateway's key.
     Done,
     /// Another gateway has changed the record meanwhile.
     Changed,
 }
 
-async fn note(
+async fn update_record(
     store: &dyn Store,
     record: &str,
     keyring: &Keyring,
-    allow_lost_keys: bool,
-) -> anyhow::Result<Noted> {
+    lost_keys: LostKeys,
+) -> anyhow::Result<RecordUpdate> {
     let entry = store.get(record).await.context("failed to read the shared store")?;
-    let mut known = match &entry {
+    let mut ids = match &entry {
         Some(entry) => known_keys(&entry.value, record)?,
         None => Vec::new(),
     };
-    if !allow_lost_keys {
-        check_known(keyring, &known, record)?;
+    if lost_keys == LostKeys::Refused {
+        check_known(keyring, &ids, record)?;
     }
-    let Some(newest) = keyring.ids().next() else { return Ok(Noted::Done) };
-    if known.iter().any(|id| id == newest) {
-        return Ok(Noted::Done);
+    let Some(newest) = keyring.ids().next() else { return Ok(RecordUpdate::Done) };
+    if ids.iter().any(|id| id == newest) {
+        return Ok(RecordUpdate::Done);
     }
     // The newest key goes first, as in a keyring. Older keys stay, because values sealed with them
     // remain.
-    known.insert(0, newest.to_owned());
-    let put = Transaction::new().put(record, json!({"keys": known}).to_string());
+    ids.insert(0, newest.to_owned());
+    let put = Transaction::new().put(record, json!({"keys": ids}).to_string());
     // The commit is conditional, because two gateways with new keys may start at once and would
     // overwrite each other's key.
     let transaction = match entry {
@@ -154,8 +165,8 @@ async fn note(
         None => put.when_absent(record),
     };
     match store.commit(transaction).await {
-        Ok(_) => Ok(Noted::Done),
-        Err(StoreError::Conflict { .. }) => Ok(Noted::Changed),
+        Ok(_) => Ok(RecordUpdate::Done),
+        Err(StoreError::Conflict { .. }) => Ok(RecordUpdate::Changed),
         Err(error) => Err(error).context("failed to record the ids of the shared store's keys"),
     }
 }

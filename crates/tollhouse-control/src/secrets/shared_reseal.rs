@@ -17,7 +17,7 @@ use tollhouse_store::{
     Batches, Condition, Entry, LeaseId, Limits, Operation, Store, StoreError, Transaction,
 };
 
-use super::sealed_store::{Found, look_through, look_through_shenyu};
+use super::sealed_store::{ScanReport, look_through, look_through_shenyu};
 use super::shared_keyring;
 
 /// Limit of objects per commit: each also needs a condition, and etcd accepts 128 operations and
@@ -41,7 +41,7 @@ const LOOKS_MAX: usize = 8;
 pub struct SharedSecrets<'a> {
     /// The store, joined as one of its gateways.
     pub store: &'a dyn Store,
-    /// Prefix and encryption settings.
+    /// Bootstrap configuration with the store's prefix and the encryption settings.
     pub bootstrap: &'a Bootstrap,
     /// Keyring: the first key encrypts, all keys decrypt.
     pub keyring: &'a Keyring,
@@ -52,15 +52,14 @@ pub struct SharedSecrets<'a> {
 /// Presence of APISIX nodes that read the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApisixNodes {
-    /// Possibly; values that they can read must stay readable for them.
+    /// APISIX nodes may read the store; values that they can read must stay readable for them.
     Respected,
-    /// No such nodes.
+    /// No APISIX nodes read the store.
     None,
 }
 
-/// Result of a re-encryption.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Resealed {
+pub struct ResealReport {
     /// Number of objects written.
     pub written: usize,
     /// Number of values that needed no change.
@@ -73,7 +72,7 @@ pub struct Resealed {
     pub is_outrun: bool,
 }
 
-impl Resealed {
+impl ResealReport {
     /// Whether the older keys are no longer needed.
     pub fn is_complete(&self) -> bool {
         self.lost.is_empty() && self.ending.is_empty() && !self.is_outrun
@@ -91,7 +90,7 @@ impl SharedSecrets<'_> {
         &self,
         nodes: ApisixNodes,
         mut told: impl FnMut(usize, usize),
-    ) -> anyhow::Result<Resealed> {
+    ) -> anyhow::Result<ResealReport> {
         let (found, _) = self.look().await?;
         if nodes == ApisixNodes::Respected && found.lost_to_apisix > 0 {
             bail!(
@@ -128,30 +127,30 @@ impl SharedSecrets<'_> {
     }
 
     /// Scans the store; returns the result and all entries.
-    async fn look(&self) -> anyhow::Result<(Found, Vec<Entry>)> {
+    async fn look(&self) -> anyhow::Result<(ScanReport, Vec<Entry>)> {
         let prefix = self.prefix();
         let listing = self.store.list(&format!("{prefix}/")).await;
         let mut entries = listing.context("failed to read the shared store")?.entries;
-        let mut found = look_through(&entries, prefix, self.catalogue, self.keyring);
+        let mut report = look_through(&entries, prefix, self.catalogue, self.keyring);
         match self.store.list(KEY_PREFIX).await {
             Ok(listing) => {
-                look_through_shenyu(&listing.entries, self.keyring, &mut found);
+                look_through_shenyu(&listing.entries, self.keyring, &mut report);
                 entries.extend(listing.entries);
             }
             // A user of etcd may have rights on this cluster's folder only.
             Err(StoreError::Declined { .. }) => {}
             Err(error) => return Err(error).context("failed to read the shared store"),
         }
-        Ok((found, entries))
+        Ok((report, entries))
     }
 
     async fn passes(
         &self,
         lease: LeaseId,
         told: &mut impl FnMut(usize, usize),
-    ) -> anyhow::Result<Resealed> {
+    ) -> anyhow::Result<ResealReport> {
         let record = shared_keyring::record_key(self.bootstrap);
-        let mut resealed = Resealed::default();
+        let mut resealed = ResealReport::default();
         let mut renewed = Instant::now();
         for _ in 0..LOOKS_MAX {
             let record =
@@ -204,7 +203,7 @@ impl SharedSecrets<'_> {
     ) -> (Vec<Transaction>, Vec<Box<str>>) {
         let entries: std::collections::HashMap<&str, &Entry> =
             entries.iter().map(|entry| (&*entry.key, entry)).collect();
-        let found = |operation: &Operation| entries.get(operation.key()).copied();
+        let stored = |operation: &Operation| entries.get(operation.key()).copied();
         let limits = self.store.limits();
         let limits = Limits {
             operations_max: limits.operations_max.min(OBJECTS_MAX),
@@ -215,7 +214,7 @@ impl SharedSecrets<'_> {
         let mut ending = Vec::new();
         for write in writes {
             // Writing it again would remove its expiry.
-            if let Some(entry) = found(&write).filter(|entry| entry.expires_at_ms.is_some()) {
+            if let Some(entry) = stored(&write).filter(|entry| entry.expires_at_ms.is_some()) {
                 ending.push(entry.key.clone());
                 continue;
             }
@@ -223,7 +222,7 @@ impl SharedSecrets<'_> {
         }
         let mut batches = batches.finish();
         for batch in &mut batches {
-            let unchanged = batch.operations.iter().filter_map(found).map(|entry| {
+            let unchanged = batch.operations.iter().filter_map(stored).map(|entry| {
                 Condition::ModifiedAt { key: entry.key.clone(), revision: entry.mod_revision }
             });
             batch.conditions.extend(unchanged.collect::<Vec<_>>());

@@ -55,7 +55,7 @@ pub fn open_entry(mut entry: Entry, keyring: &Keyring) -> Entry {
 }
 
 /// Result of re-encrypting an entry.
-pub struct Resealed {
+pub struct EntryReseal {
     /// Whether it contains sealed values.
     pub is_sealed: bool,
     /// New text; `None` if the entry needs no change.
@@ -65,11 +65,11 @@ pub struct Resealed {
 }
 
 /// Seals plain-text secrets of an entry, and those that are sealed with an older key.
-pub fn reseal_entry(entry: &Entry, keyring: &Keyring) -> Resealed {
+pub fn reseal_entry(entry: &Entry, keyring: &Keyring) -> EntryReseal {
     let object = std::str::from_utf8(&entry.value).unwrap_or_default();
     let sealing::Resealing { value, is_sealed, unopened } =
         sealing::reseal(&entry.key, object, &for_shenyu(keyring));
-    Resealed { is_sealed, value, is_lost: !unopened.is_empty() }
+    EntryReseal { is_sealed, value, is_lost: !unopened.is_empty() }
 }
 
 fn seal_operation(operation: Operation, keyring: &Keyring) -> Operation {
@@ -120,7 +120,7 @@ impl Store for ShenyuStore {
 
     fn watch(&self, prefix: &str, after: Revision) -> Watch {
         let watch = self.store.watch(prefix, after);
-        Watch::new(Box::new(Opened { watch, keyring: Arc::clone(&self.keyring) }), after)
+        Watch::new(Box::new(DecryptingWatch { watch, keyring: Arc::clone(&self.keyring) }), after)
     }
 
     fn revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>> {
@@ -141,12 +141,12 @@ impl Store for ShenyuStore {
 }
 
 /// A watch that opens secrets.
-struct Opened {
+struct DecryptingWatch {
     watch: Watch,
     keyring: Arc<Keyring>,
 }
 
-impl Opened {
+impl DecryptingWatch {
     fn open(&self, event: WatchEvent) -> WatchEvent {
         let WatchEvent::Commit(mut changes) = event else { return event };
         let open = |event| match event {
@@ -158,7 +158,7 @@ impl Opened {
     }
 }
 
-impl WatchSource for Opened {
+impl WatchSource for DecryptingWatch {
     fn next(&mut self) -> BoxFuture<'_, WatchEvent> {
         Box::pin(async {
             let event = self.watch.next().await;

@@ -31,11 +31,11 @@ const REGISTRY_GRPC_MAX: usize = 16_384;
 /// Descriptors for each part of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptors {
-    /// Limit of the process.
+    /// Maximum number of open files of the process.
     pub limit: usize,
     /// Connections per worker, to clients and upstream nodes together.
     pub per_worker: usize,
-    /// Client connections per worker.
+    /// Number of client connections per worker.
     pub clients_per_worker: usize,
     /// Connections per gRPC thread of the registry.
     pub registry_grpc: usize,
@@ -43,7 +43,7 @@ pub struct Descriptors {
     pub registry_http: usize,
     pub admin: usize,
     pub shenyu: usize,
-    /// Connections per side listener.
+    /// Number of connections per side listener (control, metrics, status).
     pub side: usize,
 }
 

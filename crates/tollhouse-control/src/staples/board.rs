@@ -15,13 +15,13 @@ use tollhouse_model::certificate::status::{
 use tollhouse_net::server_tls::{Identity, Staple};
 use tollhouse_stdx::random::Random;
 
-use super::Fetched;
-use super::kept::Fingerprint;
+use super::FetchResult;
+use super::folder::Fingerprint;
 
-/// Limit of concurrent queries.
+/// Maximum number of concurrent queries to responders.
 const ASKED_AT_ONCE_MAX: usize = 8;
 
-/// Longest interval between queries for one certificate, so that a revocation is noticed.
+/// Maximum interval between queries for one certificate, so that a revocation is noticed.
 const REFRESH_MAX_S: i64 = 24 * 3600;
 
 /// Shortest interval, for answers that expire soon.
@@ -30,7 +30,7 @@ const REFRESH_MIN_S: i64 = 5 * 60;
 /// Wait after the first failure; doubled after each further one.
 const RETRY_FIRST_S: i64 = 60;
 
-/// Longest such wait; also the wait after an answer other than "good".
+/// Maximum wait after a failed query; also the wait after an answer other than "good".
 const RETRY_MAX_S: i64 = 3600;
 
 /// Limit of an error text in characters, because a responder URL may be as long as a certificate.
@@ -38,7 +38,7 @@ const DETAIL_CHARS_MAX: usize = 300;
 
 /// A host whose certificates are served.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Served<'a> {
+pub(super) struct HostCertificates<'a> {
     pub ssl: &'a str,
     pub names: &'a [String],
     pub identities: &'a [Arc<Identity>],
@@ -46,38 +46,35 @@ pub(super) struct Served<'a> {
     pub given: &'a [Arc<[u8]>],
 }
 
-/// A certificate of an object.
+/// Certificate of an `ssls` object, as key of its state.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key {
     ssl: Arc<str>,
     certificate: Fingerprint,
 }
 
-/// A query that is due.
+/// Query to a responder that is due.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct StatusQuery {
     key: Key,
-    /// OCSP request and responder.
+    /// Prepared OCSP request, with the URL of the responder.
     pub question: Arc<StatusQuestion>,
 }
 
-impl Asked {
+impl StatusQuery {
     /// Id of the object that has the certificate.
     pub(super) fn ssl(&self) -> &str {
         &self.key.ssl
     }
 
-    /// Fingerprint of the certificate.
     pub(super) fn certificate(&self) -> &Fingerprint {
         &self.key.certificate
     }
 }
 
-/// State of a staple.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StapleState {
-    /// A staple is served.
     Stapled,
     /// A staple is served, but the last attempt to renew it failed.
     RenewalFailing,
@@ -95,12 +92,10 @@ pub enum StapleState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StapleView {
     pub ssl: String,
-    /// Host names of the object.
     pub names: Vec<String>,
     /// Whether the certificate requires a staple (OCSP must-staple), so that checking clients
     /// refuse it without one.
     pub required: bool,
-    /// URL of the OCSP responder.
     pub responder: Option<String>,
     pub state: StapleState,
     /// Start of the staple's validity, in Unix time.
@@ -116,10 +111,9 @@ pub struct StapleView {
 /// Why a staple is missing or could not be renewed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailureView {
-    /// Stable error code.
+    /// Code of the failure; does not change between releases.
     pub code: &'static str,
     pub detail: String,
-    /// Suggested action.
     pub remedy: &'static str,
     /// Time of the failure, in Unix time.
     pub at: i64,
@@ -127,7 +121,7 @@ pub struct FailureView {
 
 /// A failure that was just recorded.
 #[derive(Debug)]
-pub(super) struct Noted {
+pub(super) struct FailureReport {
     pub code: &'static str,
     pub detail: String,
     /// Whether the previous attempt succeeded or failed with another code.
@@ -136,14 +130,13 @@ pub(super) struct Noted {
     pub is_refused: bool,
 }
 
-/// State of one certificate.
 #[derive(Debug)]
 struct Entry {
     names: Vec<String>,
     /// Certificate as used in handshakes; receives the staple.
     identity: Arc<Identity>,
     question: Result<Arc<StatusQuestion>, StatusError>,
-    held: Option<Held>,
+    held: Option<ActiveStaple>,
     failure: Option<FailureView>,
     /// Number of failures in a row.
     failures: u32,
@@ -152,14 +145,14 @@ struct Entry {
     due_unix_s: Option<i64>,
 }
 
-/// A staple in use.
+/// Staple that is sent to clients.
 #[derive(Debug, Clone)]
-struct Held {
+struct ActiveStaple {
     staple: Staple,
     since_unix_s: i64,
 }
 
-/// Staples of all served certificates.
+/// State of the staples of all certificates in service.
 #[derive(Debug)]
 pub(super) struct Board {
     entries: HashMap<Key, Entry>,
@@ -178,7 +171,7 @@ impl Board {
     /// Returns whether a certificate was removed.
     pub(super) fn serve<'a>(
         &mut self,
-        served: impl Iterator<Item = Served<'a>>,
+        served: impl Iterator<Item = HostCertificates<'a>>,
         recall: impl Fn(&Fingerprint) -> Option<Vec<u8>>,
         now: i64,
     ) -> bool {
@@ -212,20 +205,19 @@ impl Board {
         has_less
     }
 
-    /// Fingerprints of the served certificates.
     pub(super) fn certificates(&self) -> Vec<Fingerprint> {
         self.entries.keys().map(|key| key.certificate).collect()
     }
 
     /// The OCSP answer in use for the query's certificate.
-    pub(super) fn held(&self, asked: &Asked) -> Option<Arc<[u8]>> {
-        let held = self.entries.get(&asked.key)?.held.as_ref()?;
-        Some(Arc::clone(&held.staple.answer))
+    pub(super) fn held(&self, asked: &StatusQuery) -> Option<Arc<[u8]>> {
+        let active = self.entries.get(&asked.key)?.held.as_ref()?;
+        Some(Arc::clone(&active.staple.answer))
     }
 
     /// Takes the queries that are due, within the limit of concurrent queries.
-    pub(super) fn ask(&mut self, now: i64) -> Vec<Asked> {
-        let mut asked = Vec::new();
+    pub(super) fn ask(&mut self, now: i64) -> Vec<StatusQuery> {
+        let mut queries = Vec::new();
         while self.asked < ASKED_AT_ONCE_MAX {
             let Some((due, key)) = self.due.pop_first() else { break };
             if due > now {
@@ -236,10 +228,10 @@ impl Board {
             entry.due_unix_s = None;
             if let Ok(question) = &entry.question {
                 self.asked += 1;
-                asked.push(Asked { key, question: Arc::clone(question) });
+                queries.push(StatusQuery { key, question: Arc::clone(question) });
             }
         }
-        asked
+        queries
     }
 
     /// Records the result of a query.
@@ -248,15 +240,15 @@ impl Board {
     /// Returns the failure if the result gives no valid staple.
     pub(super) fn answer(
         &mut self,
-        asked: &Asked,
-        fetched: Fetched,
+        asked: &StatusQuery,
+        fetched: FetchResult,
         now: i64,
-    ) -> Result<(), Noted> {
+    ) -> Result<(), FailureReport> {
         self.asked = self.asked.saturating_sub(1);
         // The certificate is no longer served.
         let Some(entry) = self.entries.get_mut(&asked.key) else { return Ok(()) };
-        let taken = entry.take(&asked.question, fetched, now);
-        let due = match &taken {
+        let outcome = entry.take(&asked.question, fetched, now);
+        let due = match &outcome {
             Ok(answer) => next_refresh(*answer, now),
             Err(_) => now + entry.retry_s(),
         };
@@ -268,7 +260,7 @@ impl Board {
             self.due.remove(&(before, asked.key.clone()));
         }
         self.due.insert((due, asked.key.clone()));
-        taken.map(|_| ())
+        outcome.map(|_| ())
     }
 
     /// Time of the next due query; `None` while the limit of concurrent queries is reached.
@@ -291,7 +283,7 @@ impl Board {
 }
 
 impl Entry {
-    fn new(identity: &Arc<Identity>, host: Served<'_>, now: i64) -> Self {
+    fn new(identity: &Arc<Identity>, host: HostCertificates<'_>, now: i64) -> Self {
         let question = match identity.chain() {
             [own, issuer, ..] => StatusQuestion::from_pair(own, issuer).map(Arc::new),
             [..] => Err(StatusError::NoIssuer),
@@ -330,7 +322,7 @@ impl Entry {
     /// Attaches the state to a new identity for the same certificate, because its object was
     /// written again. The operator may have fixed the cause of failures, so that a waiting retry
     /// becomes due at once.
-    fn moved_to(mut self, identity: &Arc<Identity>, host: Served<'_>, now: i64) -> Self {
+    fn moved_to(mut self, identity: &Arc<Identity>, host: HostCertificates<'_>, now: i64) -> Self {
         if !Arc::ptr_eq(&self.identity, identity) {
             self.identity = Arc::clone(identity);
             identity.set_staple(self.held.as_ref().map(|held| &held.staple));
@@ -361,16 +353,16 @@ impl Entry {
     fn hold(&mut self, answer: Arc<[u8]>, read: StatusAnswer) {
         let staple = Staple { answer, until_unix_s: read.until_unix_s };
         self.identity.set_staple(Some(&staple));
-        self.held = Some(Held { staple, since_unix_s: read.since_unix_s });
+        self.held = Some(ActiveStaple { staple, since_unix_s: read.since_unix_s });
     }
 
     /// Uses the result of a query, or records the failure.
     fn take(
         &mut self,
         question: &StatusQuestion,
-        fetched: Fetched,
+        fetched: FetchResult,
         now: i64,
-    ) -> Result<StatusAnswer, Noted> {
+    ) -> Result<StatusAnswer, FailureReport> {
         let read = fetched.map_err(|detail| ("ocsp_unreachable", detail)).and_then(|answer| {
             let read = question.read(&answer, now);
             let read = read.map_err(|error| (code_of(&error), error.to_string()))?;
@@ -403,7 +395,7 @@ impl Entry {
         let remedy = remedy(code);
         self.failure = Some(FailureView { code, detail: detail.clone(), remedy, at: now });
         let is_refused = self.held_at(now).is_none() && self.is_required();
-        Err(Noted { code, detail, is_first, is_refused })
+        Err(FailureReport { code, detail, is_first, is_refused })
     }
 
     /// Wait before the next attempt, in seconds.
@@ -424,7 +416,7 @@ impl Entry {
     }
 
     /// The staple, unless it has expired by `now`.
-    fn held_at(&self, now: i64) -> Option<&Held> {
+    fn held_at(&self, now: i64) -> Option<&ActiveStaple> {
         self.held.as_ref().filter(|held| now < held.staple.until_unix_s)
     }
 

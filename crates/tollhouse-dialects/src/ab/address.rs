@@ -1,9 +1,8 @@
 //! URL with ab's rules and in ab's form: the scheme is optional, the path required.
 
-/// Parsed URL.
+/// URL of ab's command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Whether the scheme is `https`.
     pub is_tls: bool,
     /// Host; an IPv6 address is in brackets.
     pub host: String,
@@ -41,7 +40,6 @@ impl Address {
         Ok(Self { is_tls, host: host.to_owned(), port, path: path.to_owned() })
     }
 
-    /// Returns the whole URL.
     pub(super) fn url(&self) -> String {
         let scheme = if self.is_tls { "https" } else { "http" };
         format!("{scheme}://{}:{}{}", self.host, self.port, self.path)

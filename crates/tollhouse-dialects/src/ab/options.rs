@@ -18,20 +18,18 @@ use tollhouse_load::result::CaseResult;
 
 pub use super::address::Address;
 
-/// Parsed command line of ab.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AbCommand {
     pub case: Case,
     pub address: Address,
-    /// Proxy as written.
+    /// Proxy as written on the command line.
     pub proxy: Option<String>,
-    /// Number of requests at most.
+    /// Maximum number of requests.
     pub requests: u64,
-    /// Number of concurrent requests.
     pub concurrency: u64,
-    /// Parts of the printed result.
+    /// Parts of the result that are printed.
     pub sheet: Sheet,
-    /// File for percentiles as CSV.
+    /// File for the percentiles in CSV format.
     pub csv: Option<PathBuf>,
     /// Treatment of answers that cannot be received.
     pub on_receive_error: OnReceiveError,
@@ -70,32 +68,30 @@ const RECEIVE_ERRORS: [FailureClass; 2] = [FailureClass::Reset, FailureClass::Ti
 /// Treatment of answers that cannot be received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnReceiveError {
-    /// Ends the run.
+    /// Ends the run, the default.
     End,
-    /// Counted as a failure (`-r`).
+    /// Counts the request as failed (`-r`).
     Count,
 }
 
-/// Parts of the printed result.
+/// Parts of the result that are printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sheet {
     /// Whether the table of percentiles is printed.
     pub percentiles: bool,
     /// Whether standard deviation, median, and warnings about them are printed.
     pub confidence: bool,
-    /// Whether progress lines are printed.
     pub progress: bool,
     /// Whether documents of different length are accepted.
     pub variable_length: bool,
-    /// Whether requests have a body.
     pub sends_body: bool,
 }
 
 /// Number of requests with `-t`, unless `-n` follows it.
 const REQUESTS_OF_TIME_LIMIT: u64 = 50_000;
-/// Largest concurrency, as in ab.
+/// Maximum number of concurrent requests, as in ab.
 const CONCURRENCY_MAX: u64 = 20_000;
-/// Default of `-s`.
+/// Timeout if `-s` is absent.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 /// Highest supported verbosity; above it ab prints every answer.
 const VERBOSITY_MAX: u64 = 1;

@@ -63,7 +63,7 @@ fn has_progress(command: &AbCommand) -> bool {
     command.sheet.progress && command.requests >= PROGRESS_FROM
 }
 
-/// Progress lines, for standard error.
+/// Progress lines that ab writes to standard error.
 #[derive(Debug)]
 pub struct Heartbeat {
     step: u64,
@@ -87,7 +87,7 @@ impl Heartbeat {
         out
     }
 
-    /// Returns the last line.
+    /// Returns the last progress line.
     pub fn end(&mut self, completed: u64) -> String {
         self.due(completed) + &format!("Finished {completed} requests\n")
     }

@@ -13,7 +13,7 @@ use tollhouse_load::error::BenchError;
 const METADATA_BYTES_MAX: u64 = 1 << 20;
 /// Default limit of an answer in bytes, as in ghz.
 const ANSWER_BYTES_MAX: usize = i32::MAX as usize;
-/// Default port, as in gRPC.
+/// Port of a target without one, as in gRPC.
 const PORT_DEFAULT: &str = "443";
 /// Path for data given as `@`.
 const STANDARD_INPUT: &str = "/dev/stdin";
@@ -54,9 +54,8 @@ pub(super) fn read(settings: &Settings) -> Result<Called, BenchError> {
 /// Kind of address in a host setting.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
-    /// Network address, `host:port`.
+    /// Network address in the form `host:port`.
     Address(String),
-    /// Path of a Unix socket.
     Socket(String),
 }
 

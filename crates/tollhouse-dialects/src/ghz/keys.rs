@@ -4,13 +4,13 @@ use std::fmt::Write;
 
 use tollhouse_stdx::nearest;
 
-/// Type of a key's value.
+/// Type of the value that a setting of ghz takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
-    /// Non-negative integer.
+    /// Integer, not negative.
     Count,
-    /// Integer.
+    /// Integer, possibly negative.
     Signed,
     /// Boolean; a flag on the command line needs no value.
     Toggle,
@@ -24,14 +24,14 @@ pub(super) enum Kind {
     Data,
 }
 
-/// Allowed places of a key.
+/// Sources in which a setting is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// In files and on the command line.
     Anywhere,
-    /// Only on the command line.
+    /// On the command line only.
     Line,
-    /// Only in files.
+    /// In configuration files only.
     File,
 }
 

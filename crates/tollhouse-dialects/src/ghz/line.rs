@@ -16,7 +16,7 @@ pub(super) struct Line {
     pub(super) asked: Option<Text>,
 }
 
-/// Text that is printed instead of a measurement.
+/// Text that is printed, without a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Text {
     Help,

@@ -7,7 +7,7 @@ use tollhouse_load::case::{AtEnd, Load, Occupancy, Stairs};
 use tollhouse_load::error::BenchError;
 use tollhouse_load::pace::{Pace, Steps};
 
-/// Defaults of ghz.
+/// Total number of requests by default, as in ghz.
 const TOTAL_DEFAULT: u64 = 200;
 const CONCURRENCY_DEFAULT: u64 = 50;
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
@@ -23,7 +23,7 @@ const LANES_MAX: u64 = 65_536;
 /// Duration of a schedule without an end.
 const ENDLESS: Duration = Duration::from_secs(86_400);
 
-/// Names of schedules.
+/// Values of `load-schedule` and `concurrency-schedule`.
 const SCHEDULES: [&str; 3] = ["const", "step", "line"];
 
 /// Load, and the values of it that ghz repeats in its report.

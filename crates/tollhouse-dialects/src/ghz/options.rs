@@ -21,14 +21,14 @@ const CONNECT_TIMEOUT_NS: u64 = 10_000_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// Text for people.
+    /// Summary as text for people.
     #[default]
     Summary,
     /// List with a line for each request.
     Csv,
-    /// JSON in one line.
+    /// JSON in a single line.
     Json,
-    /// HTML page of Tollhouse.
+    /// Tollhouse's HTML report in place of ghz's.
     Html,
 }
 
@@ -56,12 +56,12 @@ impl Format {
     }
 }
 
-/// Options of ghz's output.
+/// Settings that decide about ghz's output.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GhzOptions {
     pub format: Format,
-    /// Output file. `None`: standard output.
+    /// File for the output; `None` for standard output.
     pub output: Option<PathBuf>,
     pub name: String,
     pub tags: BTreeMap<String, String>,
@@ -69,49 +69,47 @@ pub struct GhzOptions {
     pub count_errors: bool,
     /// Number of requests that are skipped at the start.
     pub skip_first: u64,
-    /// Settings that the report repeats.
+    /// Settings that the JSON report repeats.
     pub echo: Options,
 }
 
-/// Settings as ghz's JSON report repeats them: the same keys in the same order, omitted where ghz
-/// omits them. Times are in nanoseconds.
+/// Settings as ghz's JSON report repeats them: keys and order are ghz's, and settings are omitted
+/// where ghz omits them. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
-    /// Called method.
+    /// Called method as written, such as `package.Service.Method`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub call: String,
-    /// Host as written.
+    /// Target address as written on the command line.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub host: String,
-    /// Path of the `.proto` file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub proto: String,
-    /// Path of the descriptor set.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub protoset: String,
     /// Import paths, including the folder of the `.proto` file and the current one.
     #[serde(rename = "import-paths", skip_serializing_if = "Vec::is_empty")]
     pub import_paths: Vec<String>,
-    /// Whether messages were compressed.
+    /// Whether messages were compressed with gzip.
     #[serde(rename = "enable-compression", skip_serializing_if = "std::ops::Not::not")]
     pub enable_compression: bool,
-    /// File of trusted authorities.
+    /// File with trusted certificate authorities.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cacert: String,
-    /// File of the client certificate.
+    /// File with the client certificate.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cert: String,
-    /// File of the client key.
+    /// File with the client's private key.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub key: String,
-    /// Verified server name.
+    /// Server name that the certificate was verified for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cname: String,
-    /// Whether any certificate was accepted.
+    /// Whether any server certificate was accepted.
     #[serde(rename = "skipTLS", skip_serializing_if = "std::ops::Not::not")]
     pub skip_tls: bool,
-    /// Whether TLS was off.
+    /// Whether connections were not encrypted.
     pub insecure: bool,
     /// Value of `:authority`.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -131,13 +129,12 @@ pub struct Options {
     /// Change of the rate per step.
     #[serde(rename = "load-step")]
     pub load_step: i64,
-    /// Duration of a step.
+    /// Duration of one step of the rate in nanoseconds.
     #[serde(rename = "load-step-duration")]
     pub load_step_duration_ns: u64,
-    /// Duration of the schedule.
+    /// Duration of the whole rate schedule in nanoseconds.
     #[serde(rename = "load-max-duration")]
     pub load_max_duration_ns: u64,
-    /// Number of concurrent requests.
     #[serde(skip_serializing_if = "is_zero")]
     pub concurrency: u64,
     /// Schedule of the concurrency: `const`, `step` or `line`.
@@ -152,10 +149,10 @@ pub struct Options {
     /// Change of the concurrency per step.
     #[serde(rename = "concurrency-step")]
     pub concurrency_step: i64,
-    /// Duration of a step.
+    /// Duration of one step of the concurrency in nanoseconds.
     #[serde(rename = "concurrency-step-duration")]
     pub concurrency_step_duration_ns: u64,
-    /// Duration of the schedule.
+    /// Duration of the whole concurrency schedule in nanoseconds.
     #[serde(rename = "concurrency-max-duration")]
     pub concurrency_max_duration_ns: u64,
     /// Number of requests; the largest 32-bit integer if a time ended the run.
@@ -163,30 +160,29 @@ pub struct Options {
     /// Whether requests did not wait for answers.
     #[serde(rename = "async", skip_serializing_if = "std::ops::Not::not")]
     pub is_async: bool,
-    /// Number of connections.
     #[serde(skip_serializing_if = "is_zero")]
     pub connections: u64,
     /// Duration of the run, if a time ended it.
     #[serde(rename = "duration", skip_serializing_if = "is_zero")]
     pub duration_ns: u64,
-    /// Timeout of a request.
+    /// Timeout of a request in nanoseconds.
     #[serde(rename = "timeout", skip_serializing_if = "is_zero")]
     pub timeout_ns: u64,
-    /// Timeout of connecting.
+    /// Timeout for opening a connection in nanoseconds.
     #[serde(rename = "dial-timeout", skip_serializing_if = "is_zero")]
     pub dial_timeout_ns: u64,
-    /// Time between pings.
+    /// Interval between pings in nanoseconds.
     #[serde(rename = "keepalive", skip_serializing_if = "is_zero")]
     pub keepalive_ns: u64,
-    /// Messages.
+    /// Request messages as JSON.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub data: Value,
     /// Whether the message was given in encoded form.
     pub binary: bool,
-    /// Metadata.
+    /// Metadata sent with every call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
-    /// Number of threads.
+    /// Number of threads, as requested with `--cpus`.
     #[serde(rename = "CPUs")]
     pub cpus: u64,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -203,7 +199,6 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Returns the requested format.
 pub(super) fn format(settings: &Settings) -> Result<Format, BenchError> {
     let asked = settings.text("format")?.unwrap_or_default().to_ascii_lowercase();
     if let Some((_, instead)) = REFUSED_FORMATS.iter().find(|(name, _)| *name == asked) {

@@ -1,7 +1,7 @@
 //! Result in ghz's formats, for programs that parse ghz's output.
 //!
 //! As in ghz, times run from sending to the end of the answer, even with a fixed rate. They hide
-//! the delays of a stalled server. Our own reports measure from the intended start instead.
+//! the delays of a stalled server. Tollhouse's own reports measure from the intended start.
 
 mod figures;
 mod json;

@@ -15,7 +15,7 @@ const TIME_UNITS: [(&str, f64); 8] = [
     ("m", 60e9),
     ("h", 3_600e9),
 ];
-/// Longest time, a hundred years in nanoseconds; sums of such times do not overflow.
+/// Maximum time, a hundred years in nanoseconds; sums of such times do not overflow.
 const NANOSECONDS_MAX: f64 = 100.0 * 365.0 * 86_400.0 * 1e9;
 
 const SIZE_UNITS: [(&str, u64); 11] = [

@@ -9,10 +9,9 @@ use serde_json::Value;
 use super::quantity;
 use tollhouse_load::error::BenchError;
 
-/// Origin of a value.
+/// Source of a setting, for error messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
-    /// Command line.
     Flag,
     File(PathBuf),
 }

@@ -1,7 +1,7 @@
 //! Command lines of wrk and wrk2.
 //!
-//! Both have the same options; wrk2 adds a rate, and thus an open loop. [`script`](super::script)
-//! parses scripts, as far as they only define what is sent.
+//! Both tools have equal options; wrk2 adds a rate, and thus an open loop.
+//! [`script`](super::script) parses scripts, as far as they only define what is sent.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use tollhouse_load::pace::Pace;
 
 use super::script::Script;
 
-/// Imitated tool.
+/// Tool that is imitated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
-    /// wrk: a closed loop.
+    /// wrk, which measures in a closed loop.
     Wrk,
     /// wrk2: a fixed rate, with latency from the planned start of a request.
     Wrk2,
@@ -27,31 +27,30 @@ pub enum Tool {
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrkCommand {
     pub case: Case,
-    /// URL as written.
+    /// URL as written on the command line.
     pub url: String,
-    /// Requested number of threads.
     pub threads: u64,
-    /// Requested number of connections. The case has the same number for each thread, so it may
-    /// have fewer.
+    /// Requested number of connections. Each thread has the same number, so the case may have fewer
+    /// in total.
     pub connections: u64,
-    /// Requested duration, including wrk2's calibration.
+    /// Requested duration, wrk2's calibration included.
     pub duration: Duration,
-    /// Distributions to print.
+    /// Latency distributions to print.
     pub detail: Detail,
 }
 
 /// Distributions that are printed besides the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// Only the summary.
+    /// Print only the summary.
     Summary,
-    /// The tool's main distribution.
+    /// Print the main distribution of the tool.
     Latency,
     /// Also the distribution that ignores the late sending of requests.
     Both,
 }
 
-/// Default of `-T`.
+/// Timeout if `-T` is absent.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(2);
 /// Duration of wrk2's calibration, whose results are discarded.
 const CALIBRATION: Duration = Duration::from_secs(10);

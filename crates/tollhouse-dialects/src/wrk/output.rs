@@ -12,7 +12,6 @@ use tollhouse_load::result::{CaseResult, RateStatistics};
 
 pub(crate) use units::{binary, microseconds, padded};
 
-/// Percentiles that `--latency` lists.
 const PERCENTILES: [f64; 4] = [50.0, 75.0, 90.0, 99.0];
 
 /// Returns the text before the run.

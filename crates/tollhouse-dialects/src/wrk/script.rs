@@ -20,7 +20,7 @@ pub struct Script {
     body: Option<String>,
 }
 
-/// Longest script in bytes; scripts that only define what is sent are much shorter.
+/// Maximum length of a script in bytes; scripts that only define what is sent are much shorter.
 const SCRIPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 const WHAT_IS_SUPPORTED: &str = "a script may set wrk.method, wrk.path, wrk.body and wrk.headers[\"Name\"] to \
@@ -96,7 +96,6 @@ impl Script {
     }
 }
 
-/// Position in a script.
 struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -139,7 +138,7 @@ impl<'a> Cursor<'a> {
         name
     }
 
-    /// Parses `.name` or `["name"]`.
+    /// Parses a table key: `.name` or `["name"]`.
     fn key(&mut self) -> Result<String, String> {
         if self.passes(".") {
             return Ok(self.name().to_owned());

@@ -12,7 +12,7 @@ use tollhouse_load::worker::TICK;
 
 /// Percentiles of the short list below the table.
 const PERCENTILES: [f64; 8] = [50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 100.0];
-/// Line after the spectrum.
+/// Ruler that wrk2 prints below the spectrum.
 const RULER: &str = "----------------------------------------------------------\n";
 
 /// Returns the calibration lines, one per thread. All threads share one warm-up, so the lines are
@@ -26,7 +26,7 @@ pub fn calibration(threads: u64, mean: Duration) -> String {
     line.repeat(usize::try_from(threads).unwrap_or(usize::MAX).min(LINES_MAX))
 }
 
-/// Largest number of calibration lines, because all of them are equal.
+/// Maximum number of calibration lines, because all of them are equal.
 const LINES_MAX: usize = 1_024;
 
 /// Returns the text after the run.

@@ -13,16 +13,17 @@ use tollhouse_stdx::civil::CivilTime;
 /// Deepest nesting of values; far more than real messages have, and safe for the stack.
 const DEPTH_MAX: usize = 64;
 
-/// Most values of a message including copies: some twenty megabytes as a JSON tree.
+/// Maximum number of values of a message, copies included: some twenty megabytes as a JSON tree.
 pub const VALUES_MAX: usize = 1 << 18;
 
-/// Most bytes of all texts of a message including copies: twice the largest message.
+/// Maximum sum of the text lengths of a message in bytes, copies included: twice the largest
+/// message.
 const TEXT_BYTES_MAX: usize = 16 << 20;
 
-/// Most class and type definitions of a message.
+/// Maximum number of class and type definitions in a message.
 const DEFINITIONS_MAX: usize = 4096;
 
-/// Most fields of a class.
+/// Maximum number of fields of a class.
 const FIELDS_MAX: usize = 4096;
 
 /// Why a value cannot be decoded.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Number, Value};
 
-/// Longest chunk of a string, in UTF-16 units.
+/// Maximum length of a string chunk in UTF-16 units.
 const PIECE_UNITS: usize = 0x8000;
 
 /// Encoder that appends values to a buffer.
@@ -16,12 +16,10 @@ impl Writer {
         self.out
     }
 
-    /// Encodes `null`.
     pub fn null(&mut self) {
         self.out.push(b'N');
     }
 
-    /// Encodes a string.
     pub fn text(&mut self, text: &str) {
         let units: Vec<u16> = text.encode_utf16().collect();
         let mut rest = units.as_slice();

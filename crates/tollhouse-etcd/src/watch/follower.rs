@@ -7,7 +7,7 @@ use crate::member::{Conversation, PUT, WATCH};
 use crate::messages::{
     DELETE, Event as EtcdEvent, PutRequest, WatchCreateRequest, WatchRequest, WatchResponse,
 };
-use crate::store::Shared;
+use crate::store::StoreState;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) const QUIET: Duration = Duration::from_secs(60);
 const HEARING: Duration = Duration::from_secs(10);
 
 pub(crate) struct Follower {
-    shared: Arc<Shared>,
+    shared: Arc<StoreState>,
     prefix: Box<str>,
     /// Revision up to which everything was delivered.
     after: Revision,
@@ -40,9 +40,9 @@ pub(crate) struct Follower {
     unfinished: Vec<EtcdEvent>,
 }
 
-/// Why a stream has ended.
+/// Reason why a watch stream has ended.
 enum End {
-    /// The stream may be resumed.
+    /// The stream broke and may be resumed.
     Broken(Failure),
     /// The next events are no longer available.
     Lost(Lost),
@@ -58,7 +58,7 @@ impl From<tonic::Status> for End {
 
 impl Follower {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<StoreState>,
         prefix: &str,
         after: Revision,
         events: mpsc::Sender<WatchEvent>,
@@ -170,8 +170,8 @@ impl Follower {
         Ok(conversation)
     }
 
-    /// Checks that the stream is from the same cluster, and that the cluster is not at an earlier
-    /// revision than the watch.
+    /// Checks that the stream belongs to the cluster of earlier streams, and that this cluster is
+    /// not at an earlier revision than the watch.
     async fn check_beginning(&mut self, first: &WatchResponse) -> Result<(), End> {
         if first.canceled {
             return Err(self.cancelled(first));

@@ -1,6 +1,6 @@
 //! A client and a server that hand their output to each other.
 
-use tollhouse_h2::{Connection, Event, Field, Limits, RequestLine};
+use tollhouse_h2::{Connection, EndStream, Event, Field, Limits, RequestLine};
 use tollhouse_stdx::MemoryBudget;
 
 /// Size of a request and response message in bytes, roughly that of a heartbeat.
@@ -14,7 +14,7 @@ const LINE: RequestLine<'_> = RequestLine {
     protocol: b"",
 };
 
-/// Both ends of a connection.
+/// Client and server of one connection, joined in memory.
 pub struct Pair {
     client: Connection,
     server: Connection,
@@ -40,8 +40,8 @@ impl Pair {
             Field::new(b"user-agent", b"grpc-go/1.80.0"),
             Field::new(b"grpc-timeout", b"1S"),
         ];
-        let stream = self.client.open(&LINE, fields, false).expect("a stream is free");
-        self.client.send_data(stream, &MESSAGE, true).expect("the stream is open");
+        let stream = self.client.open(&LINE, fields, EndStream::No).expect("a stream is free");
+        self.client.send_data(stream, &MESSAGE, EndStream::Yes).expect("the stream is open");
         let mut bytes = self.feed_server(now_ms);
         bytes += self.feed_client(now_ms);
         bytes
@@ -56,8 +56,8 @@ impl Pair {
             server.consume(stream, data.len());
             if ends {
                 let fields = [Field::new(b"content-type", b"application/grpc")];
-                server.respond(stream, 200, fields, false).expect("the stream is open");
-                server.send_data(stream, &MESSAGE, false).expect("the stream is open");
+                server.respond(stream, 200, fields, EndStream::No).expect("the stream is open");
+                server.send_data(stream, &MESSAGE, EndStream::No).expect("the stream is open");
                 let trailers = [Field::new(b"grpc-status", b"0")];
                 server.send_trailers(stream, trailers).expect("the stream is open");
                 server.release(stream);

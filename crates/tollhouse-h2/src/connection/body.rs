@@ -4,6 +4,7 @@ use super::{Connection, Ending};
 use crate::event::{Event, ResetCause};
 use crate::field::Malformed;
 use crate::frame::{self, FrameHeader, flag};
+use crate::message::EndStream;
 use crate::stream::{Half, Reset};
 use crate::{ConnectionError, ErrorCode, StreamId};
 
@@ -156,7 +157,7 @@ impl Connection {
             self.read_on_with_data(frame);
         }
         let ends = is_whole && frame.ends;
-        if !self.hand_out(frame.stream, data.len() as u32, ends) {
+        if !self.hand_out(frame.stream, data.len() as u32, ends.into()) {
             self.skip(frame.left + frame.padding);
             return Ok(Some(Some(self.reset_for_memory(frame.stream))));
         }
@@ -188,10 +189,10 @@ impl Connection {
     }
 
     /// Records a piece as handed out; `false` when memory is too low for it.
-    fn hand_out(&mut self, id: StreamId, length: u32, ends: bool) -> bool {
+    fn hand_out(&mut self, id: StreamId, length: u32, ends: EndStream) -> bool {
         let Some(stream) = self.streams.get_mut(id) else { return true };
         stream.unread += length;
-        if ends {
+        if ends == EndStream::Yes {
             stream.receiving = Half::Closed;
         }
         self.book_unread(length)

@@ -7,7 +7,7 @@ use crate::limits::{FaultScope, PRIORITIES_PER_STREAM, UPDATES_PER_STREAM};
 use crate::stream::{Half, Reset, Waiting};
 use crate::{ConnectionError, ErrorCode, Priority, Role, StreamId};
 
-type Taken = Result<Option<Event<'static>>, ConnectionError>;
+type ReceiveResult = Result<Option<Event<'static>>, ConnectionError>;
 
 impl Connection {
     /// Whether stream errors end the connection.
@@ -17,7 +17,7 @@ impl Connection {
 
     /// Handles a stream error by ending the connection or resetting the stream. A stream that has
     /// not begun cannot be reset (RFC 9113 §5.1).
-    fn fault(&mut self, number: u32, code: ErrorCode, reason: &'static str) -> Taken {
+    fn fault(&mut self, number: u32, code: ErrorCode, reason: &'static str) -> ReceiveResult {
         if self.fails_on_faults() || self.is_idle(number) {
             return Err(ConnectionError::new(code, reason));
         }
@@ -25,7 +25,7 @@ impl Connection {
     }
 
     /// Resets the stream; the connection ends only if there are too many resets.
-    fn fault_of_stream(&mut self, number: u32, code: ErrorCode) -> Taken {
+    fn fault_of_stream(&mut self, number: u32, code: ErrorCode) -> ReceiveResult {
         let open = self
             .streams
             .find(number)
@@ -43,7 +43,7 @@ impl Connection {
         Err(ConnectionError::calm("too many streams were reset"))
     }
 
-    pub(super) fn take_reset(&mut self, header: FrameHeader, payload: &[u8]) -> Taken {
+    pub(super) fn take_reset(&mut self, header: FrameHeader, payload: &[u8]) -> ReceiveResult {
         let Ok(code) = <[u8; 4]>::try_from(payload) else {
             return Err(ConnectionError::frame_size("RST_STREAM with an invalid length"));
         };
@@ -69,7 +69,7 @@ impl Connection {
         self.forget_waiting(id);
     }
 
-    pub(super) fn take_settings(&mut self, header: FrameHeader, payload: &[u8]) -> Taken {
+    pub(super) fn take_settings(&mut self, header: FrameHeader, payload: &[u8]) -> ReceiveResult {
         if header.stream != 0 {
             return Err(ConnectionError::protocol("SETTINGS on a stream"));
         }
@@ -82,7 +82,11 @@ impl Connection {
         }
         let before = self.peer;
         let from = if self.role == Role::Server { Role::Client } else { Role::Server };
-        self.peer.apply(payload, from, !self.has_peer_settings)?;
+        if self.has_peer_settings {
+            self.peer.apply_update(payload, from)?;
+        } else {
+            self.peer.apply_first(payload, from)?;
+        }
         self.has_peer_settings = true;
         self.encoder.set_peer_limit(self.peer.header_table_bytes);
         self.shift_send_windows(before.initial_window_bytes)?;
@@ -134,7 +138,7 @@ impl Connection {
         Ok(())
     }
 
-    pub(super) fn take_ping(&mut self, header: FrameHeader, payload: &[u8]) -> Taken {
+    pub(super) fn take_ping(&mut self, header: FrameHeader, payload: &[u8]) -> ReceiveResult {
         if header.stream != 0 {
             return Err(ConnectionError::protocol("PING on a stream"));
         }
@@ -154,7 +158,7 @@ impl Connection {
         Ok(None)
     }
 
-    pub(super) fn take_goaway(&mut self, header: FrameHeader, payload: &[u8]) -> Taken {
+    pub(super) fn take_goaway(&mut self, header: FrameHeader, payload: &[u8]) -> ReceiveResult {
         if header.stream != 0 {
             return Err(ConnectionError::protocol("GOAWAY on a stream"));
         }
@@ -182,7 +186,11 @@ impl Connection {
         Ok(Some(Event::GoAway { last_stream, code }))
     }
 
-    pub(super) fn take_window_update(&mut self, header: FrameHeader, payload: &[u8]) -> Taken {
+    pub(super) fn take_window_update(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+    ) -> ReceiveResult {
         let Ok(increment) = <[u8; 4]>::try_from(payload) else {
             return Err(ConnectionError::frame_size("WINDOW_UPDATE with an invalid length"));
         };
@@ -208,7 +216,7 @@ impl Connection {
         self.widen_stream(id, increment)
     }
 
-    fn widen_stream(&mut self, id: StreamId, increment: i32) -> Taken {
+    fn widen_stream(&mut self, id: StreamId, increment: i32) -> ReceiveResult {
         let Some(stream) = self.streams.get_mut(id) else { return Ok(None) };
         if stream.is_closed() {
             return Ok(None);
@@ -228,7 +236,7 @@ impl Connection {
         Ok(None)
     }
 
-    pub(super) fn take_priority(&mut self, header: FrameHeader, payload: &[u8]) -> Taken {
+    pub(super) fn take_priority(&mut self, header: FrameHeader, payload: &[u8]) -> ReceiveResult {
         if header.stream == 0 {
             return Err(ConnectionError::protocol("PRIORITY without a stream"));
         }
@@ -254,7 +262,11 @@ impl Connection {
 
     /// Handles RFC 9218 §7.1. A priority for a stream that has not begun is kept until it does;
     /// only the latest is kept.
-    pub(super) fn take_priority_update(&mut self, header: FrameHeader, payload: &[u8]) -> Taken {
+    pub(super) fn take_priority_update(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+    ) -> ReceiveResult {
         if self.role == Role::Client || header.stream != 0 {
             return Err(ConnectionError::protocol("PRIORITY_UPDATE is not allowed here"));
         }

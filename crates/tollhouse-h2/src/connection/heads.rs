@@ -5,26 +5,25 @@ use super::{Connection, Ending};
 use crate::event::{Event, FieldSink, ResetCause};
 use crate::field::Malformed;
 use crate::frame::{self, FrameHeader, flag, kind};
-use crate::message::{Ends, HeadKind, Method};
+use crate::message::{EndStream, HeadKind, Method};
 use crate::stream::{Half, Reset};
 use crate::{ConnectionError, ErrorCode, Priority, Role, StreamId};
 
-/// A header block in progress.
+/// Header block whose CONTINUATION frames are still arriving.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     pub(super) number: u32,
-    ends: Ends,
+    ends: EndStream,
     depends_on_itself: bool,
     continuations: u32,
 }
 
 /// The handling of a header block.
 enum Admission {
-    /// Open a stream.
     Open,
     /// Deliver it to a stream that is held.
     Message(StreamId, HeadKind),
-    /// Decode it and drop it.
+    /// Decode the block to keep the HPACK table in step, and drop its fields.
     Discard,
     /// Decode it, drop it and reset its stream with this code.
     Refuse(ErrorCode),
@@ -62,7 +61,7 @@ impl Connection {
         let fragment = rest.len().checked_sub(padding).map(|length| &rest[..length]);
         let fragment =
             fragment.ok_or(ConnectionError::protocol("HEADERS with more padding than payload"))?;
-        let ends = if header.has(flag::END_STREAM) { Ends::Message } else { Ends::HeadOnly };
+        let ends = EndStream::from(header.has(flag::END_STREAM));
         let block = Block { number: header.stream, ends, depends_on_itself, continuations: 0 };
         if header.has(flag::END_HEADERS) {
             return self.take_block(block, fragment, sink);
@@ -225,8 +224,8 @@ impl Connection {
         let id = self.insert_stream(block.number);
         sink.begin(id, HeadKind::Request);
         self.decode(HeadKind::Request, bytes, sink)?;
-        let ends = block.ends == Ends::Message;
-        let outcome = self.check.finish(block.ends).and_then(|()| self.request_body(ends));
+        let ends = block.ends;
+        let outcome = self.check.finish(ends).and_then(|()| self.request_body(ends));
         let body_left = match outcome {
             Ok(body_left) => body_left,
             Err(malformed) => return self.refuse_request(id, malformed, ends).map(|()| None),
@@ -234,18 +233,18 @@ impl Connection {
         let early = self.early_priority.take_if(|(number, _)| *number == block.number);
         let priority = early.map(|(_, priority)| priority).or(self.check.priority);
         if let Some(stream) = self.streams.get_mut(id) {
-            stream.receiving = if ends { Half::Closed } else { Half::Body };
+            stream.receiving = Half::after(ends);
             stream.body_left = body_left;
             stream.priority = priority.unwrap_or(Priority::UNSAID);
         }
         self.counters.streams += 1;
-        Ok(Some(Event::Request { stream: id, ends }))
+        Ok(Some(Event::Request { stream: id, ends: ends == EndStream::Yes }))
     }
 
     /// The DATA bytes that a request declares; none for CONNECT, which carries a tunnel.
-    fn request_body(&self, ends: bool) -> Result<Option<u64>, Malformed> {
+    fn request_body(&self, ends: EndStream) -> Result<Option<u64>, Malformed> {
         let length = self.check.content_length.filter(|_| self.check.method != Method::Connect);
-        if ends && length.is_some_and(|length| length > 0) {
+        if ends == EndStream::Yes && length.is_some_and(|length| length > 0) {
             return Err(Malformed::BodyLength);
         }
         Ok(length)
@@ -257,7 +256,7 @@ impl Connection {
         &mut self,
         id: StreamId,
         malformed: Malformed,
-        ends: bool,
+        ends: EndStream,
     ) -> Result<(), ConnectionError> {
         self.streams.remove(id);
         self.note_malformed(malformed);
@@ -279,7 +278,10 @@ impl Connection {
         self.output.bytes.extend_from_slice(answer);
         // A client that is still sending learns that it can stop, and keeps the response (RFC 9113
         // §8.1).
-        let code = if ends { ErrorCode::PROTOCOL_ERROR } else { ErrorCode::NO_ERROR };
+        let code = match ends {
+            EndStream::Yes => ErrorCode::PROTOCOL_ERROR,
+            EndStream::No => ErrorCode::NO_ERROR,
+        };
         self.reset_unheld(id.number(), code)
     }
 
@@ -296,7 +298,7 @@ impl Connection {
         &mut self,
         id: StreamId,
         kind: HeadKind,
-        ends: Ends,
+        ends: EndStream,
     ) -> Result<Option<Event<'static>>, ConnectionError> {
         if let Err(malformed) = self.check.finish(ends) {
             return self.reset_malformed(id, malformed).map(Some);
@@ -321,12 +323,12 @@ impl Connection {
             _ if is_tunnel => None,
             length => length,
         };
-        let ends = ends == Ends::Message;
-        if ends && stream.body_left.is_some_and(|left| left > 0) {
+        let is_ended = ends == EndStream::Yes;
+        if is_ended && stream.body_left.is_some_and(|left| left > 0) {
             return self.reset_malformed(id, Malformed::BodyLength).map(Some);
         }
-        stream.receiving = if ends { Half::Closed } else { Half::Body };
-        Ok(Some(Event::Response { stream: id, status, ends }))
+        stream.receiving = Half::after(ends);
+        Ok(Some(Event::Response { stream: id, status, ends: is_ended }))
     }
 
     pub(super) fn reset_malformed(

@@ -9,7 +9,7 @@ use crate::{ConnectionError, ErrorCode, Role, StreamId};
 /// Payload of the PING between the two GOAWAYs.
 const DRAIN_PING: [u8; 8] = *b"draining";
 
-/// Progress of draining a connection.
+/// Progress of a graceful shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Drain {
     No,
@@ -43,7 +43,7 @@ impl Connection {
         }
     }
 
-    /// Whether draining has begun.
+    /// Whether a graceful shutdown has begun.
     pub fn is_draining(&self) -> bool {
         self.drain != Drain::No
     }

@@ -3,14 +3,14 @@
 use super::{Connection, SendError};
 use crate::field::Field;
 use crate::frame::{self, FrameHeader, HEADER_BYTES, flag, kind};
-use crate::message::Method;
+use crate::message::{EndStream, Method};
 use crate::stream::Half;
 use crate::{Role, StreamId};
 
 /// The pseudo-header fields of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestLine<'a> {
-    /// A token.
+    /// Request method, a token (RFC 9110 §5.6.2).
     pub method: &'a [u8],
     /// `http` or `https`; empty for a plain CONNECT.
     pub scheme: &'a [u8],
@@ -57,7 +57,7 @@ impl Connection {
         &mut self,
         line: &RequestLine<'_>,
         fields: impl IntoIterator<Item = Field<'f>>,
-        ends: bool,
+        ends: EndStream,
     ) -> Result<StreamId, SendError> {
         if !self.can_open() {
             return Err(SendError::NoStream);
@@ -66,19 +66,19 @@ impl Connection {
         Ok(self.begin_request(line.method, ends))
     }
 
-    /// Like [`Connection::open`], for a head that is sent repeatedly on this connection: once both
-    /// sides have its fields in their tables, the previous encoding is sent again. `key` identifies
-    /// the head: the same key must always come with the same line and fields. Each connection keeps
-    /// one head.
+    /// Opens a stream like [`Connection::open`], with a head that is sent repeatedly on this
+    /// connection. Once both sides have its fields in their tables, the previous encoding is sent
+    /// again. `key` identifies the head: equal keys must come with equal lines and fields. Each
+    /// connection keeps one head.
     ///
     /// # Errors
-    /// No stream was opened.
+    /// If no stream was opened.
     pub fn open_repeated<'f>(
         &mut self,
         key: u64,
         line: &RequestLine<'_>,
         fields: impl IntoIterator<Item = Field<'f>>,
-        ends: bool,
+        ends: EndStream,
     ) -> Result<StreamId, SendError> {
         if !self.can_open() {
             return Err(SendError::NoStream);
@@ -86,7 +86,7 @@ impl Connection {
         let changes = self.encoder.changes();
         let repeated = &self.repeated;
         if repeated.key == key && repeated.changes == Some(changes) {
-            let flags = flag::END_HEADERS | if ends { flag::END_STREAM } else { 0 };
+            let flags = flag::END_HEADERS | ends.flag();
             let length = repeated.block.len() as u32;
             let stream = self.next_own;
             let header = FrameHeader { length, kind: kind::HEADERS, flags, stream };
@@ -114,7 +114,7 @@ impl Connection {
         &mut self,
         line: &RequestLine<'_>,
         fields: impl IntoIterator<Item = Field<'f>>,
-        ends: bool,
+        ends: EndStream,
     ) -> Result<(), SendError> {
         let pseudo = [
             (&b":method"[..], line.method),
@@ -128,14 +128,14 @@ impl Connection {
     }
 
     /// Creates the stream for the request head that was just written.
-    fn begin_request(&mut self, method: &[u8], ends: bool) -> StreamId {
+    fn begin_request(&mut self, method: &[u8], ends: EndStream) -> StreamId {
         let number = self.next_own;
         self.next_own += 2;
         self.counters.streams += 1;
         let id = self.insert_stream(number);
         if let Some(stream) = self.streams.get_mut(id) {
             stream.method = Method::from_name(method);
-            stream.sending = if ends { Half::Closed } else { Half::Body };
+            stream.sending = Half::after(ends);
         }
         id
     }

@@ -41,7 +41,7 @@ impl Output {
 }
 
 impl Connection {
-    /// The bytes to write next.
+    /// Bytes to write to the transport next.
     #[inline]
     pub fn output(&self) -> &[u8] {
         &self.output.bytes[self.output.start..]

@@ -26,7 +26,7 @@ enum Reading {
     Skip(u32),
 }
 
-/// Input kept between two calls.
+/// State of parsing between two calls.
 pub(super) struct Input {
     reading: Reading,
     header: [u8; HEADER_BYTES],
@@ -230,7 +230,7 @@ impl Connection {
         Err(ConnectionError::calm("too many empty or unknown frames"))
     }
 
-    /// Skips the next `bytes` bytes.
+    /// Ignores the next `bytes` bytes of input.
     pub(super) fn skip(&mut self, bytes: u32) {
         self.input.reading = if bytes == 0 { Reading::Header } else { Reading::Skip(bytes) };
     }

@@ -6,6 +6,7 @@ use super::{Connection, Ending};
 use crate::field::{Field, Malformed, examine};
 use crate::frame::{self, FrameHeader, HEADER_BYTES, flag, kind};
 use crate::limits::UPDATES_PER_DATA_FRAME;
+use crate::message::EndStream;
 use crate::stream::{Half, Reset, Waiting};
 use crate::{ErrorCode, Role, StreamId};
 
@@ -55,19 +56,20 @@ impl Connection {
         id: StreamId,
         status: u16,
         fields: impl IntoIterator<Item = Field<'f>>,
-        ends: bool,
+        ends: EndStream,
     ) -> Result<(), SendError> {
         if self.sending(id)? != Half::Idle {
             return Err(SendError::OutOfOrder);
         }
         let is_interim = status < 200;
-        if !(100..1000).contains(&status) || status == 101 || (is_interim && ends) {
+        if !(100..1000).contains(&status) || status == 101 || (is_interim && ends == EndStream::Yes)
+        {
             return Err(SendError::Field(Malformed::PseudoValue));
         }
         let digits = status_digits(status);
         self.write_head(id.number(), [(&b":status"[..], &digits[..])], fields, ends)?;
         if !is_interim {
-            self.set_sending(id, if ends { Half::Closed } else { Half::Body });
+            self.set_sending(id, Half::after(ends));
         }
         Ok(())
     }
@@ -84,18 +86,23 @@ impl Connection {
         if self.sending(id)? != Half::Body {
             return Err(SendError::OutOfOrder);
         }
-        self.write_head(id.number(), [], fields, true)?;
+        self.write_head(id.number(), [], fields, EndStream::Yes)?;
         self.set_sending(id, Half::Closed);
         Ok(())
     }
 
     /// Sends as much of `data` as the windows and the output have room for, and returns how much
-    /// that was. If `ends`, the last byte also ends the message. Send the rest when
+    /// that was. [`EndStream::Yes`] ends the message with the last byte. Send the rest when
     /// [`Connection::next_ready`] names the stream.
     ///
     /// # Errors
     /// Nothing was sent.
-    pub fn send_data(&mut self, id: StreamId, data: &[u8], ends: bool) -> Result<usize, SendError> {
+    pub fn send_data(
+        &mut self,
+        id: StreamId,
+        data: &[u8],
+        ends: EndStream,
+    ) -> Result<usize, SendError> {
         if self.sending(id)? != Half::Body {
             return Err(SendError::OutOfOrder);
         }
@@ -111,12 +118,13 @@ impl Connection {
         stream.send_window -= allowed as i32;
         self.windows.send -= allowed as i32;
         let is_all = allowed == data.len();
+        let completes = is_all && ends == EndStream::Yes;
         let out = &mut self.output.bytes;
         let mut rest = &data[..allowed];
         let mut frames = 0;
-        while !rest.is_empty() || (is_all && ends) {
+        while !rest.is_empty() || completes {
             let (piece, after) = rest.split_at(rest.len().min(frame_bytes));
-            let is_last = is_all && ends && after.is_empty();
+            let is_last = completes && after.is_empty();
             let flags = if is_last { flag::END_STREAM } else { 0 };
             let length = piece.len() as u32;
             let header = FrameHeader { length, kind: kind::DATA, flags, stream: id.number() };
@@ -135,7 +143,7 @@ impl Connection {
         self.buckets.pings.refund(frames);
         if is_all {
             self.forget_waiting(id);
-            if ends {
+            if completes {
                 self.set_sending(id, Half::Closed);
             }
         } else {
@@ -263,7 +271,7 @@ impl Connection {
         number: u32,
         pseudo: impl IntoIterator<Item = (&'p [u8], &'p [u8])>,
         fields: impl IntoIterator<Item = Field<'f>>,
-        ends: bool,
+        ends: EndStream,
     ) -> Result<(), SendError> {
         let start = self.output.bytes.len();
         self.output.bytes.extend_from_slice(&[0; HEADER_BYTES]);
@@ -274,7 +282,7 @@ impl Connection {
         }
         self.buckets.pings.refund(1);
         let length = self.output.bytes.len() - start - HEADER_BYTES;
-        let flags = if ends { flag::END_STREAM } else { 0 };
+        let flags = ends.flag();
         if length > self.peer.frame_bytes as usize {
             self.write_long_head(start, number, flags);
             return Ok(());
@@ -296,14 +304,14 @@ impl Connection {
         let out = &mut output.bytes;
         encoder.begin(out);
         for (name, value) in pseudo {
-            encoder.field(name, value, false, out, check)?;
+            encoder.field(Field::new(name, value), out, check)?;
         }
         for field in fields {
             if field.name.first() == Some(&b':') {
                 return Err(Malformed::MisplacedPseudo);
             }
             let name = in_lower_case(field.name, lowered);
-            encoder.field(name, field.value, field.is_sensitive, out, check)?;
+            encoder.field(Field { name, ..field }, out, check)?;
         }
         Ok(())
     }

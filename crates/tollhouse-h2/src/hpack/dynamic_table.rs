@@ -10,7 +10,7 @@ use crate::field::FieldKind;
 /// Initial size of the ring; all sizes are powers of two.
 const PLACES_MIN: usize = 16;
 
-/// Position and kind of an entry.
+/// Place of an entry in the ring buffer, with the field kind that its name implies.
 #[derive(Clone, Copy)]
 struct Place {
     start: u32,
@@ -22,7 +22,6 @@ struct Place {
 const NO_PLACE: Place =
     Place { start: 0, name_bytes: 0, value_bytes: 0, kind: FieldKind::Malformed };
 
-/// An entry of the table.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'a> {
     pub(crate) name: &'a [u8],

@@ -10,7 +10,7 @@
 
 use super::dynamic_table::DynamicTable;
 use super::{FIELD_OVERHEAD_BYTES, TABLE_BYTES_DEFAULT, huffman, integer, static_table};
-use crate::field::FieldKind;
+use crate::field::{Field, FieldKind};
 
 /// Slots for hashes of whole fields: about twice the number of entries in a 4 KiB table.
 const FIELD_PLACES: usize = 128;
@@ -42,13 +42,13 @@ pub struct Encoder {
     /// final one.
     updates: Option<(u32, u32)>,
     lookup: Option<Box<Lookup>>,
-    /// See [`Encoder::changes`].
+    /// Counter that [`Encoder::changes`] returns.
     changes: u64,
 }
 
 /// Hash tables, created when the first field is sent.
 struct Lookup {
-    /// Entry numbers, by field hash.
+    /// Numbers of table entries, by the hash of name and value.
     fields: [u32; FIELD_PLACES],
     /// Hashes of fields that were sent as literals.
     seen: [u32; SEEN_PLACES],
@@ -96,8 +96,9 @@ impl Encoder {
         self.changes += 1;
     }
 
-    /// A counter that increases whenever the same fields may be encoded differently from then on: a
-    /// field was added or will be when it is repeated, or a table size changed or was announced.
+    /// Returns a counter that increases whenever equal fields may be encoded differently from then
+    /// on: a field was added or will be when it is repeated, or a table size changed or was
+    /// announced.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes
@@ -123,12 +124,11 @@ impl Encoder {
     #[inline]
     pub fn field<E>(
         &mut self,
-        name: &[u8],
-        value: &[u8],
-        is_sensitive: bool,
+        field: Field<'_>,
         out: &mut Vec<u8>,
         check: impl FnOnce(&[u8], &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
+        let Field { name, value, is_sensitive, .. } = field;
         if name.first() == Some(&b':')
             && let Some(index) = static_table::pseudo_index(name, value)
         {
@@ -150,18 +150,12 @@ impl Encoder {
             }
         }
         check(name, value)?;
-        self.literal(name, value, is_sensitive, field_hash, out);
+        self.literal(field, field_hash, out);
         Ok(())
     }
 
-    fn literal(
-        &mut self,
-        name: &[u8],
-        value: &[u8],
-        is_sensitive: bool,
-        field_hash: u32,
-        out: &mut Vec<u8>,
-    ) {
+    fn literal(&mut self, field: Field<'_>, field_hash: u32, out: &mut Vec<u8>) {
+        let Field { name, value, is_sensitive, .. } = field;
         let Some(lookup) = &mut self.lookup else { return };
         let name_index = static_table::name_index(name);
         let index = name_index.unwrap_or(0);

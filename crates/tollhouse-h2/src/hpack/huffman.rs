@@ -39,7 +39,7 @@ const LONG_LENGTH_MIN: usize = 10;
 
 /// All tables computed from the lengths.
 struct Code {
-    /// The code of each symbol.
+    /// Bit pattern of each symbol, in its low bits.
     codes: [u32; 257],
     /// Symbols in the order of their codes.
     symbols: [u16; 257],
@@ -186,7 +186,7 @@ pub(crate) fn encoded_bytes(text: &[u8]) -> usize {
     bits.div_ceil(8)
 }
 
-/// Appends `text`, Huffman-coded.
+/// Appends `text` in Huffman code, padded to whole bytes.
 pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
     // Bits not yet written, at the bottom; fewer than 32 between symbols.
     let mut window = 0_u64;

@@ -5,7 +5,7 @@ use crate::field::FieldKind;
 /// Number of static entries; the dynamic table's indices follow.
 pub(crate) const LENGTH: usize = 61;
 
-/// An entry, with the kind of its name.
+/// Entry of the static table (RFC 7541 appendix A), with the field kind that its name implies.
 pub(crate) struct Entry {
     pub(crate) name: &'static [u8],
     pub(crate) value: &'static [u8],

@@ -188,8 +188,9 @@ fn encode(encoder: &mut Encoder, fields: &[(String, String, bool)]) -> Vec<u8> {
     encoder.begin(&mut out);
     for (name, value, is_sensitive) in fields {
         let check = |_: &[u8], _: &[u8]| Ok::<(), ()>(());
-        let (name, value) = (name.as_bytes(), value.as_bytes());
-        encoder.field(name, value, *is_sensitive, &mut out, check).unwrap();
+        let field = Field::new(name.as_bytes(), value.as_bytes());
+        let field = Field { is_sensitive: *is_sensitive, ..field };
+        encoder.field(field, &mut out, check).unwrap();
     }
     out
 }

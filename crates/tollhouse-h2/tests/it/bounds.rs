@@ -3,7 +3,7 @@
 use crate::peer::{Reaction, Script, Subject, Told, block, reaction, request, run};
 use tollhouse_h2::frame::{flag, kind};
 use tollhouse_h2::limits::{UPDATES_PER_DATA_FRAME, UPDATES_PER_STREAM};
-use tollhouse_h2::{Connection, Counters, ErrorCode, FaultScope, Limits};
+use tollhouse_h2::{Connection, Counters, EndStream, ErrorCode, FaultScope, Limits};
 use tollhouse_stdx::MemoryBudget;
 
 const EYC: Reaction = Reaction::Connection(ErrorCode::ENHANCE_YOUR_CALM);
@@ -119,9 +119,9 @@ fn updates_beyond_what_a_download_paid_for_end_at_the_bound() {
     let mut subject = Subject::server(Limits::default());
     subject.feed(&Script::client().settings_ack().post(1, &[]), usize::MAX);
     let stream = subject.streams[0];
-    subject.connection.respond(stream, 200, [], false).expect("an open stream");
+    subject.connection.respond(stream, 200, [], EndStream::No).expect("an open stream");
     for _ in 0..100 {
-        assert_eq!(subject.connection.send_data(stream, &[0; 500], false), Ok(500));
+        assert_eq!(subject.connection.send_data(stream, &[0; 500], EndStream::No), Ok(500));
         subject.take_output();
     }
     let paid = 100 * UPDATES_PER_DATA_FRAME + UPDATES_PER_STREAM;
@@ -143,7 +143,7 @@ fn resets_in_a_row_end_at_their_bound_whatever_was_answered_before() {
     for n in 0..5000 {
         subject.feed(&Script::default().get(number(n)), usize::MAX);
         let stream = subject.streams.pop().expect("a call");
-        subject.connection.respond(stream, 200, [], true).expect("an open stream");
+        subject.connection.respond(stream, 200, [], EndStream::Yes).expect("an open stream");
         subject.connection.release(stream);
         subject.take_output();
     }
@@ -179,11 +179,11 @@ fn a_ping_for_each_piece_of_data_is_no_flood() {
     let mut subject = Subject::server(Limits::default());
     subject.feed(&Script::client().settings_ack().post(1, &[]), usize::MAX);
     let stream = subject.streams[0];
-    subject.connection.respond(stream, 200, [], false).expect("an open stream");
+    subject.connection.respond(stream, 200, [], EndStream::No).expect("an open stream");
     let ping = Script::default().frame(kind::PING, 0, 0, &[0; 8]).window_update(1, 1);
     let ping = ping.window_update(0, 1);
     for _ in 0..5000 {
-        assert_eq!(subject.connection.send_data(stream, b"x", false), Ok(1));
+        assert_eq!(subject.connection.send_data(stream, b"x", EndStream::No), Ok(1));
         subject.feed(&ping, usize::MAX);
         subject.take_output();
     }
@@ -291,8 +291,8 @@ fn an_idle_connection_holds_little() {
     for number in 0..1000 {
         subject.feed(&Script::default().get(2 * number + 1), usize::MAX);
         let stream = subject.streams.pop().unwrap();
-        subject.connection.respond(stream, 200, [], false).unwrap();
-        subject.connection.send_data(stream, &[0; 2000], true).unwrap();
+        subject.connection.respond(stream, 200, [], EndStream::No).unwrap();
+        subject.connection.send_data(stream, &[0; 2000], EndStream::Yes).unwrap();
         subject.connection.release(stream);
         subject.take_output();
     }

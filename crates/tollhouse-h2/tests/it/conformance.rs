@@ -2,7 +2,9 @@
 
 use crate::peer::{Reaction, Script, Subject, Told, block, frames, reaction, request, run, serve};
 use tollhouse_h2::frame::{PREFACE, flag, kind};
-use tollhouse_h2::{ErrorCode, FaultScope, Field, Limits, Malformed, RequestLine, StreamId};
+use tollhouse_h2::{
+    EndStream, ErrorCode, FaultScope, Field, Limits, Malformed, RequestLine, StreamId,
+};
 
 const PE: Reaction = Reaction::Connection(ErrorCode::PROTOCOL_ERROR);
 const FSE: Reaction = Reaction::Connection(ErrorCode::FRAME_SIZE_ERROR);
@@ -145,7 +147,7 @@ fn answered() -> Subject {
     let mut subject = Subject::server(Limits::default());
     subject.feed(&start().settings_ack().get(1), usize::MAX);
     let stream = subject.stream(1);
-    subject.connection.respond(stream, 200, [], true).unwrap();
+    subject.connection.respond(stream, 200, [], EndStream::Yes).unwrap();
     subject.connection.release(stream);
     subject
 }
@@ -469,7 +471,7 @@ fn client(methods: &[&'static str]) -> Subject {
     subject.feed(&Script::server().settings_ack(), usize::MAX);
     for method in methods {
         let line = RequestLine { method: method.as_bytes(), ..LINE };
-        let stream = subject.connection.open(&line, [], true).unwrap();
+        let stream = subject.connection.open(&line, [], EndStream::Yes).unwrap();
         subject.streams.push(stream);
     }
     subject.take_output();
@@ -606,7 +608,7 @@ fn a_server_drains_in_two_steps() {
     assert_eq!(streams.len(), 51);
     for stream in streams {
         assert!(!subject.connection.is_finished());
-        subject.connection.respond(stream, 200, [], true).unwrap();
+        subject.connection.respond(stream, 200, [], EndStream::Yes).unwrap();
         subject.connection.release(stream);
         subject.take_output();
     }
@@ -635,12 +637,12 @@ fn fields_that_no_message_may_have_are_not_sent() {
     {
         let bad = Field::new(name.as_bytes(), value.as_bytes());
         let fields = good.into_iter().chain([bad]);
-        assert!(subject.connection.respond(first, 200, fields, true).is_err(), "{name}");
+        assert!(subject.connection.respond(first, 200, fields, EndStream::Yes).is_err(), "{name}");
         assert_eq!(subject.take_output(), []);
     }
     // The tables of both sides are in step all the same.
-    subject.connection.respond(first, 200, good, true).unwrap();
-    subject.connection.respond(second, 200, good, true).unwrap();
+    subject.connection.respond(first, 200, good, EndStream::Yes).unwrap();
+    subject.connection.respond(second, 200, good, EndStream::Yes).unwrap();
     let sent = subject.take_output();
     let mut decoder = tollhouse_h2::hpack::Decoder::default();
     for frame in sent {
@@ -661,7 +663,7 @@ fn long_heads_go_on_in_continuation() {
     subject.take_output();
     let value = vec![b'v'; 40_000];
     let stream = subject.stream(1);
-    subject.connection.respond(stream, 200, [Field::new(b"long", &value)], true).unwrap();
+    subject.connection.respond(stream, 200, [Field::new(b"long", &value)], EndStream::Yes).unwrap();
     let sent = subject.take_output();
     let shape: Vec<_> = sent.iter().map(|f| (f.kind, f.flags, f.payload.len() <= 16_384)).collect();
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use crate::peer::{Reaction, Script, Subject, reaction, run};
 use tollhouse_h2::frame::{flag, kind};
-use tollhouse_h2::{Connection, ErrorCode, Limits, Priority, ResetCause};
+use tollhouse_h2::{Connection, EndStream, ErrorCode, Limits, Priority, ResetCause};
 use tollhouse_stdx::MemoryBudget;
 
 /// A server with GETs of these streams, their heads sent.
@@ -12,7 +12,7 @@ fn serving(limits: Limits, settings: &[(u16, u32)], numbers: &[u32]) -> Subject 
     subject.feed(&numbers.iter().fold(script, |script, number| script.get(*number)), usize::MAX);
     for number in numbers {
         let stream = subject.stream(*number);
-        subject.connection.respond(stream, 200, [], false).unwrap();
+        subject.connection.respond(stream, 200, [], EndStream::No).unwrap();
     }
     subject.take_output();
     subject
@@ -29,7 +29,7 @@ fn data_sent(subject: &mut Subject) -> Vec<(u32, usize)> {
 fn data_waits_for_its_window() {
     let mut subject = serving(Limits::default(), &[(4, 1000)], &[1]);
     let stream = subject.stream(1);
-    assert_eq!(subject.connection.send_data(stream, &[0; 3000], true), Ok(1000));
+    assert_eq!(subject.connection.send_data(stream, &[0; 3000], EndStream::Yes), Ok(1000));
     assert_eq!(data_sent(&mut subject), [(1, 1000)]);
     assert_eq!(subject.connection.next_ready(), None);
     // The setting takes away what was sent already.
@@ -38,10 +38,10 @@ fn data_waits_for_its_window() {
     subject.feed(&Script::default().window_update(1, 1), usize::MAX);
     assert_eq!(subject.connection.next_ready(), Some(stream));
     assert_eq!(subject.connection.next_ready(), None);
-    assert_eq!(subject.connection.send_data(stream, &[0; 2000], true), Ok(1));
+    assert_eq!(subject.connection.send_data(stream, &[0; 2000], EndStream::Yes), Ok(1));
     subject.feed(&Script::default().settings(&[(4, 5000)]), usize::MAX);
     assert_eq!(subject.connection.next_ready(), Some(stream));
-    assert_eq!(subject.connection.send_data(stream, &[0; 1999], true), Ok(1999));
+    assert_eq!(subject.connection.send_data(stream, &[0; 1999], EndStream::Yes), Ok(1999));
     let sent = subject.take_output();
     assert_eq!(sent.last().map(|frame| frame.flags), Some(flag::END_STREAM));
 }
@@ -50,10 +50,10 @@ fn data_waits_for_its_window() {
 fn an_end_without_data_needs_no_window() {
     let mut subject = serving(Limits::default(), &[(4, 0)], &[1, 3]);
     let (first, second) = (subject.stream(1), subject.stream(3));
-    assert_eq!(subject.connection.send_data(first, &[], true), Ok(0));
-    assert_eq!(subject.connection.send_data(second, &[], false), Ok(0));
+    assert_eq!(subject.connection.send_data(first, &[], EndStream::Yes), Ok(0));
+    assert_eq!(subject.connection.send_data(second, &[], EndStream::No), Ok(0));
     assert_eq!(data_sent(&mut subject), [(1, 0)]);
-    assert!(subject.connection.send_data(first, &[], true).is_err());
+    assert!(subject.connection.send_data(first, &[], EndStream::Yes).is_err());
 }
 
 #[test]
@@ -62,14 +62,14 @@ fn the_connections_window_is_shared_in_turn() {
     let (first, second) = (subject.stream(1), subject.stream(3));
     let body = vec![0; 200_000];
     // The window of the connection is 65,535, the room of the output a byte more.
-    assert_eq!(subject.connection.send_data(first, &body, true), Ok(65_535));
-    assert_eq!(subject.connection.send_data(second, &body, true), Ok(0));
+    assert_eq!(subject.connection.send_data(first, &body, EndStream::Yes), Ok(65_535));
+    assert_eq!(subject.connection.send_data(second, &body, EndStream::Yes), Ok(0));
     assert_eq!(subject.connection.next_ready(), None);
     data_sent(&mut subject);
     subject.feed(&Script::default().window_update(0, 100_000), usize::MAX);
     let mut order = Vec::new();
     while let Some(stream) = subject.connection.next_ready() {
-        subject.connection.send_data(stream, &body, true).unwrap();
+        subject.connection.send_data(stream, &body, EndStream::Yes).unwrap();
         order.push(stream.number());
         if order.len() % 4 == 0 {
             data_sent(&mut subject);
@@ -91,13 +91,13 @@ fn the_urgent_go_first_and_bulk_goes_on() {
     let body = vec![0; 1 << 20];
     for number in [1, 3, 5] {
         let stream = subject.stream(number);
-        subject.connection.send_data(stream, &body, false).unwrap();
+        subject.connection.send_data(stream, &body, EndStream::No).unwrap();
     }
     data_sent(&mut subject);
     let mut order = Vec::new();
     for _ in 0..32 {
         let stream = subject.connection.next_ready().unwrap();
-        subject.connection.send_data(stream, &body, false).unwrap();
+        subject.connection.send_data(stream, &body, EndStream::No).unwrap();
         order.push(stream.number());
         data_sent(&mut subject);
     }
@@ -209,14 +209,14 @@ fn windows_widen_within_their_budgets_and_narrow_again() {
 fn a_stream_that_waits_too_long_is_reset_whatever_trickles() {
     let mut subject = serving(Limits::default(), &[(4, 0)], &[1]);
     let stream = subject.stream(1);
-    assert_eq!(subject.connection.send_data(stream, &[0; 5000], true), Ok(0));
+    assert_eq!(subject.connection.send_data(stream, &[0; 5000], EndStream::Yes), Ok(0));
     let mut left = 5000;
     for second in 1..=60 {
         assert_eq!(subject.connection.tick(second * 1000), Ok(None));
         let update = Script::default().window_update(1, 1);
         subject.feed_at(&update, usize::MAX, second * 1000);
         while let Some(stream) = subject.connection.next_ready() {
-            left -= subject.connection.send_data(stream, &vec![0; left], true).unwrap();
+            left -= subject.connection.send_data(stream, &vec![0; left], EndStream::Yes).unwrap();
         }
     }
     assert_eq!(left, 5000 - 60);
@@ -241,7 +241,7 @@ fn releasing_a_stream_says_whether_it_was_complete() {
     ] {
         let stream = subject.stream(number);
         if answers {
-            subject.connection.respond(stream, 200, [], true).unwrap();
+            subject.connection.respond(stream, 200, [], EndStream::Yes).unwrap();
         }
         subject.connection.release(stream);
         subject.connection.release(stream);
@@ -255,11 +255,11 @@ fn pings_are_answered_ahead_of_data_that_waits() {
     let mut subject = serving(Limits::default(), &[(4, 1 << 20)], &[1]);
     let stream = subject.stream(1);
     let body = vec![0; 1 << 20];
-    let sent = subject.connection.send_data(stream, &body, true).unwrap();
+    let sent = subject.connection.send_data(stream, &body, EndStream::Yes).unwrap();
     subject.feed(&Script::default().window_update(0, 1 << 20), usize::MAX);
     subject.feed(&Script::default().frame(kind::PING, 0, 0, &[7; 8]), usize::MAX);
     let first = subject.take_output();
     assert_eq!(first.last().map(|frame| frame.kind), Some(kind::PING));
     assert_eq!(subject.connection.next_ready(), Some(stream));
-    assert!(subject.connection.send_data(stream, &body[sent..], true).unwrap() > 0);
+    assert!(subject.connection.send_data(stream, &body[sent..], EndStream::Yes).unwrap() > 0);
 }

@@ -3,7 +3,7 @@
 
 use crate::peer::{Script, Subject};
 use tollhouse_h2::frame::{flag, kind};
-use tollhouse_h2::{Limits, RequestLine};
+use tollhouse_h2::{EndStream, Limits, RequestLine};
 
 /// Calls of the pattern that has the largest bound, ten times that, and of the others.
 const CALLS: u32 = 100_000;
@@ -23,8 +23,8 @@ fn number(call: u32) -> u32 {
 /// Answers the one open stream as a unary call is answered: a head, 100 bytes, trailers.
 fn answer(subject: &mut Subject) {
     let stream = subject.streams.pop().expect("a call");
-    subject.connection.respond(stream, 200, [], false).expect("an open stream");
-    assert_eq!(subject.connection.send_data(stream, &[0; 100], false), Ok(100));
+    subject.connection.respond(stream, 200, [], EndStream::No).expect("an open stream");
+    assert_eq!(subject.connection.send_data(stream, &[0; 100], EndStream::No), Ok(100));
     subject.connection.send_trailers(stream, []).expect("an open stream");
     subject.connection.release(stream);
 }
@@ -114,9 +114,9 @@ fn updates_for_many_short_messages_may_come_all_at_once() {
     subject.feed(&Script::default().post(1, &[]).window_update(0, 1 << 20), usize::MAX);
     subject.feed(&Script::default().window_update(1, 1 << 20), usize::MAX);
     let stream = subject.streams[0];
-    subject.connection.respond(stream, 200, [], false).expect("an open stream");
+    subject.connection.respond(stream, 200, [], EndStream::No).expect("an open stream");
     for _ in 0..30_000 {
-        assert_eq!(subject.connection.send_data(stream, b"x", false), Ok(1));
+        assert_eq!(subject.connection.send_data(stream, b"x", EndStream::No), Ok(1));
         subject.take_output();
     }
     let step = Script::default().window_update(1, 1).window_update(0, 1);
@@ -150,8 +150,8 @@ fn a_node_that_returns_two_windows_for_each_short_request_is_no_flood() {
     };
     let head = crate::peer::block(&[(":status", "200")]);
     for call in 0..CALLS {
-        let stream = subject.connection.open(&line, [], false).expect("a stream");
-        assert_eq!(subject.connection.send_data(stream, b"call", true), Ok(4));
+        let stream = subject.connection.open(&line, [], EndStream::No).expect("a stream");
+        assert_eq!(subject.connection.send_data(stream, b"call", EndStream::Yes), Ok(4));
         let number = stream.number();
         let script = Script::default().window_update(0, 4).window_update(number, 4);
         subject.feed(&ping(script).head(number, flag::END_STREAM, &head), usize::MAX);

@@ -109,7 +109,7 @@ impl Side {
         let ends = trailers.is_empty();
         let rest = &body[outgoing.sent..];
         if !rest.is_empty() || ends {
-            outgoing.sent += self.connection.send_data(id, rest, ends).unwrap();
+            outgoing.sent += self.connection.send_data(id, rest, ends.into()).unwrap();
         }
         if outgoing.sent == body.len() {
             if !ends {
@@ -206,7 +206,7 @@ async fn our_client(exchanges: &[Exchange], huffman: HuffmanUse, piece: usize) -
         };
         let message = exchange.request.clone();
         let ends = message.body.is_empty() && message.trailers.is_empty();
-        let id = side.connection.open(&line, fields_of(&message.fields), ends).unwrap();
+        let id = side.connection.open(&line, fields_of(&message.fields), ends.into()).unwrap();
         streams.push(id);
         side.begin_sending(id, message, ends);
     }
@@ -236,7 +236,7 @@ async fn our_server(exchanges: &[Exchange], huffman: HuffmanUse, piece: usize) -
             requests[index] = request;
             let Exchange { status, response, .. } = exchanges[index].clone();
             let ends = response.body.is_empty() && response.trailers.is_empty();
-            side.connection.respond(id, status, fields_of(&response.fields), ends).unwrap();
+            side.connection.respond(id, status, fields_of(&response.fields), ends.into()).unwrap();
             side.begin_sending(id, response, ends);
         }
     }

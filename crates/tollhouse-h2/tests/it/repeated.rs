@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use tollhouse_h2::{
-    Connection, Event, Field, FieldSink, HeadKind, Limits, RequestLine, SendError, StreamId,
+    Connection, EndStream, Event, Field, FieldSink, HeadKind, Limits, RequestLine, SendError,
+    StreamId,
 };
 use tollhouse_stdx::MemoryBudget;
 
@@ -74,7 +75,7 @@ impl Pair {
             while let Some(event) = self.server.receive(&mut input, 0, &mut fields).unwrap() {
                 if let Event::Request { stream, ends: true } = event {
                     got = Some(fields.0.clone());
-                    self.server.respond(stream, 204, [], true).unwrap();
+                    self.server.respond(stream, 204, [], EndStream::Yes).unwrap();
                     self.server.release(stream);
                 }
             }
@@ -98,8 +99,8 @@ impl Pair {
         let (path, lines) = (format!("/{head}"), lines(head));
         let fields = lines.iter().map(|(name, value)| Field::new(name, value));
         let opened = match is_repeated {
-            true => self.client.open_repeated(head, &line(&path), fields, true),
-            false => self.client.open(&line(&path), fields, true),
+            true => self.client.open_repeated(head, &line(&path), fields, EndStream::Yes),
+            false => self.client.open(&line(&path), fields, EndStream::Yes),
         };
         opened.unwrap();
         let got = self.carry().expect("a request arrived");
@@ -144,7 +145,7 @@ fn a_head_that_cannot_be_sent_leaves_what_follows_whole() {
         assert_eq!(pair.send(1, true), lines(1));
     }
     let bad = [Field::new(b"te", b"gzip")];
-    let refused = pair.client.open_repeated(9, &line("/9"), bad, true);
+    let refused = pair.client.open_repeated(9, &line("/9"), bad, EndStream::Yes);
     assert!(matches!(refused, Err(SendError::Field(_))), "{refused:?}");
     for _ in 0..4 {
         assert_eq!(pair.send(1, true), lines(1));

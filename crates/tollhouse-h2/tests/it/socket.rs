@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tollhouse_h2::{Connection, Event, Field, Limits, StreamId};
+use tollhouse_h2::{Connection, EndStream, Event, Field, Limits, StreamId};
 use tollhouse_stdx::MemoryBudget;
 
 /// What every answer carries.
@@ -90,7 +90,7 @@ fn answer(connection: &mut Connection, answers: &mut Vec<Answer>, stream: Stream
     let Some(answer) = answers.iter_mut().find(|answer| answer.stream == stream) else { return };
     answer.has_request = true;
     let fields = [Field::new(b"content-type", b"text/plain"), Field::new(b"server", b"test")];
-    connection.respond(stream, 200, fields, false).unwrap();
+    connection.respond(stream, 200, fields, EndStream::No).unwrap();
     send(connection, answers, stream);
 }
 
@@ -104,7 +104,7 @@ fn send(connection: &mut Connection, answers: &mut Vec<Answer>, stream: StreamId
     let Some(position) = answers.iter().position(|answer| answer.stream == stream) else { return };
     let answer = &mut answers[position];
     let body = &BODY[BODY.len() - answer.left..];
-    answer.left -= connection.send_data(stream, body, true).unwrap();
+    answer.left -= connection.send_data(stream, body, EndStream::Yes).unwrap();
     if answer.left == 0 {
         connection.release(stream);
         answers.swap_remove(position);

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GrpcCall {
-    /// Method, as `package.Service.Method` or `package.Service/Method`.
+    /// Called method: `package.Service.Method` or `package.Service/Method`.
     pub call: String,
-    /// Path of a `.proto` file.
+    /// Path of the `.proto` file that defines the method.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proto: Option<PathBuf>,
     /// Path of a compiled descriptor set.
@@ -22,7 +22,7 @@ pub struct GrpcCall {
     /// `.`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub import_paths: Vec<PathBuf>,
-    /// Request messages.
+    /// Request messages; one empty message by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<GrpcData>,
     /// Metadata; values may contain `{{…}}`. Either a JSON object, or a list of objects used in
@@ -48,13 +48,13 @@ pub struct GrpcCall {
     /// Expands `{{…}}` anew for every message of a stream.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stream_dynamic_messages: bool,
-    /// Sends `{{…}}` in data unexpanded.
+    /// Whether `{{…}}` in data is sent unexpanded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disable_template_data: bool,
     /// Rejects template functions; variables are still expanded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disable_template_functions: bool,
-    /// Sends and accepts gzip.
+    /// Whether messages are sent and accepted with gzip compression.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub compression: bool,
     /// Size limit of a response message in bytes; [`GrpcCall::ANSWER_BYTES_MAX`] by default.
@@ -73,8 +73,8 @@ impl GrpcCall {
 pub enum GrpcData {
     /// A JSON object, or a list of objects; the text may contain `{{…}}`.
     Json(String),
-    /// File with such JSON.
+    /// File with messages as JSON.
     JsonFile(PathBuf),
-    /// File with one encoded message.
+    /// File with one message in Protobuf encoding.
     BinaryFile(PathBuf),
 }

@@ -22,7 +22,7 @@ pub struct HttpRequest {
     /// Whether `{{…}}` in path, header values and body is expanded anew for every request.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub template: bool,
-    /// Paths, or whole URLs of the same authority, used in turn.
+    /// Paths, or whole URLs with one authority, used in turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub urls: Vec<UrlEntry>,
     /// File with such entries, one a line: `[METHOD] URL [weight]`; `#` begins a comment.
@@ -60,11 +60,9 @@ pub enum RequestForm {
     Absolute,
 }
 
-/// Source of a request body.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Body {
-    /// Literal text.
     Text(String),
     /// Content of a file, read once.
     File(PathBuf),

@@ -26,7 +26,8 @@ pub struct Load {
     /// than connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
-    /// Number of lanes (connections × streams) that carry load; all of them by default.
+    /// Number of lanes that carry load; by default all. A lane is one request at a time; there are
+    /// connections × streams lanes.
     #[serde(skip_serializing_if = "super::is_default")]
     pub lanes: Occupancy,
     /// Schedule of the requests: closed loop by default.

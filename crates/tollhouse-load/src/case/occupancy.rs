@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Occupancy {
-    /// All lanes, all the time.
+    /// All lanes carry load all the time.
     #[default]
     All,
     /// A fixed number of lanes, for concurrency that is not a product of connections and streams.
@@ -29,7 +29,7 @@ pub struct Stairs {
     /// Number of lanes at which the steps stop; unlimited by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<usize>,
-    /// Duration of a stair.
+    /// Duration of one stair.
     #[serde(with = "crate::text::duration")]
     pub every: Duration,
     /// Instant from which `end` lanes are active or, without `end`, as many as were reached.

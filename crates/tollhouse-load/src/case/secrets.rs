@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Case;
 
-/// Replacement for a secret.
+/// Text that replaces a secret in results.
 const MASK: &str = "***";
 /// Headers and metadata whose values are secrets.
 const SECRET_HEADERS: [&str; 6] =

@@ -15,30 +15,24 @@ pub enum Metric {
     /// Percentile, `p50` … `p99.99`: of the latency in an open loop, otherwise of the response
     /// time.
     Percentile(f64),
-    /// Mean of the same times.
+    /// Mean of the response times or latencies.
     Mean,
-    /// Maximum of the same times.
+    /// Maximum of the response times or latencies.
     Max,
-    /// Successful requests per second.
+    /// Number of successful requests per second.
     Goodput,
-    /// Completed requests per second.
+    /// Number of completed requests per second.
     Rate,
     /// Ratio of failed to completed requests, 0 to 1.
     FailureRate,
-    /// Number of failed requests.
     Failures,
 }
 
-/// Comparison operator of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// `<`
     Less,
-    /// `<=`
     LessOrEqual,
-    /// `>`
     Greater,
-    /// `>=`
     GreaterOrEqual,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsOptions {
-    /// Accepts any server certificate.
+    /// Whether any server certificate is accepted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
     /// PEM file of trusted certificate authorities, instead of the system's.

@@ -14,7 +14,7 @@ const CONNECTIONS_MAX: usize = 1_000_000;
 
 /// HTTP statuses: all numbers of three digits.
 const HTTP_STATUSES: std::ops::RangeInclusive<u16> = 100..=999;
-/// gRPC statuses, `OK` to `Unauthenticated`.
+/// Range of gRPC statuses, `OK` to `Unauthenticated`.
 const GRPC_STATUSES: std::ops::RangeInclusive<u16> = 0..=16;
 
 /// Outcome of a check; the error holds the invalid key and the reason with a remedy.

@@ -24,10 +24,8 @@ const POINT_EVERY: Duration = Duration::from_millis(500);
 /// Maximum number of points, an hour at two a second; beyond it, the series is thinned out.
 const POINTS_MAX: usize = 7_200;
 
-/// Phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Connections are being opened.
     Opening,
     /// All connections that could be opened are held.
     Holding,
@@ -37,13 +35,13 @@ pub enum Phase {
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     pub phase: Phase,
-    /// Time since opening began.
+    /// Time since the first connection was opened.
     pub elapsed: Duration,
     /// Configured hold time, and the time held so far.
     pub held: (Duration, Duration),
-    /// Number of requested connections.
+    /// Number of connections that were requested.
     pub wanted: u64,
-    /// Current counts.
+    /// Number of connections by state, now.
     pub now: HeldPoint,
     /// Connections opened per second since the last report.
     pub rate: f64,
@@ -129,7 +127,6 @@ pub fn listen(
     Ok(())
 }
 
-/// State of a run.
 struct Run<'a> {
     plan: &'a Plan,
     began: Instant,

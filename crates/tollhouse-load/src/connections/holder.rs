@@ -54,7 +54,7 @@ impl Holder {
         })
     }
 
-    /// Opens the share, each connection in its own task on the current local set.
+    /// Opens this holder's share of the connections, each in a task of the current local set.
     pub(super) async fn open_all(self: Rc<Self>) {
         self.began.set(Instant::now());
         let mut tick = interval(RAMP_TICK);
@@ -167,7 +167,7 @@ impl Holder {
         self.note(&mut tally, message);
     }
 
-    /// Records the first error.
+    /// Records an error with its time; only the first is kept.
     fn note(&self, tally: &mut Tally, message: String) {
         if tally.first_error.is_none() {
             let at_ns = nanoseconds(self.began.get().elapsed());
@@ -175,7 +175,6 @@ impl Holder {
         }
     }
 
-    /// Returns the counts so far.
     pub(super) fn tally(&self) -> Tally {
         let mut tally = self.tally.borrow().clone();
         tally.opened = u64::from(self.has_begun_all.get() && tally.connecting == 0);

@@ -36,7 +36,7 @@ pub(super) struct HoldOrder {
     /// Index of this holder; `of` is the number of holders.
     pub(super) index: u64,
     pub(super) of: u64,
-    /// Connections to open per second.
+    /// Number of connections to open per second.
     pub(super) rate: f64,
     /// Target URL: its scheme determines whether TLS is used; pings use its host and path.
     pub(super) target: String,
@@ -59,7 +59,6 @@ pub(super) struct ServeOrder {
 pub(super) enum Update {
     /// The process is ready; a server reports its addresses.
     Ready(Vec<SocketAddr>),
-    /// Counts so far.
     Tally(Tally),
     /// The process has finished; holds its distributions.
     FinalReport(Box<FinalReport>),

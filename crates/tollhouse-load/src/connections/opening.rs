@@ -54,7 +54,6 @@ impl Opener {
         self.connector.target()
     }
 
-    /// Opens the next connection.
     pub(super) async fn open(&self) -> Result<Stream, (Loss, String)> {
         let tcp = self
             .connect()
@@ -86,8 +85,8 @@ impl Opener {
         }
     }
 
-    /// Returns the ends of the next connection. Each holder takes every `of`-th pair, so that no
-    /// two holders use the same pair.
+    /// Returns the addresses of the next connection. Each holder takes every `of`-th pair, so that
+    /// no two holders use one pair.
     fn next_pair(&self) -> Pair {
         let turn = self.turn.get();
         self.turn.set(turn.wrapping_add(self.of));
@@ -128,7 +127,6 @@ fn is_taken(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)
 }
 
-/// Classifies an I/O error.
 pub(super) fn loss_of(error: &io::Error) -> Loss {
     use io::ErrorKind;
     const DESCRIPTORS: [rustix::io::Errno; 4] = [

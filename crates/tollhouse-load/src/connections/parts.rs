@@ -28,14 +28,14 @@ const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// moment; afterwards it is killed.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Method of starting a process.
+/// Start of holders and servers: as processes, or as threads for tests.
 #[derive(Debug, Clone)]
 pub enum Launcher {
     /// Program whose arguments make it call [`serve_part`].
     Program {
         /// Path of the program: usually this one.
         path: PathBuf,
-        /// Arguments that precede the role.
+        /// Arguments that precede the name of the role.
         arguments: Vec<OsString>,
     },
     /// Threads of this process, for tests.
@@ -43,7 +43,6 @@ pub enum Launcher {
     Threads,
 }
 
-/// Role of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
     Holder,
@@ -64,7 +63,7 @@ struct Part {
     role: Role,
     pid: u32,
     child: Option<Child>,
-    /// Dropped to end the process.
+    /// Standard input of the process; dropped to end the process.
     input: Option<Box<dyn Write + Send>>,
     is_ready: bool,
     has_ended: bool,
@@ -78,7 +77,7 @@ enum Event {
     Ended,
 }
 
-/// All processes of a run.
+/// Processes of a run, with the channel for their events.
 pub(super) struct Parts {
     parts: Vec<Part>,
     addresses: BTreeMap<usize, Vec<SocketAddr>>,
@@ -132,7 +131,7 @@ impl Parts {
         Ok(self.addresses.values().flatten().copied().collect())
     }
 
-    /// Tells the processes to begin.
+    /// Tells all processes to begin opening connections.
     pub(super) fn go(&mut self) -> Result<(), BenchError> {
         for part in &mut self.parts {
             let Some(input) = &mut part.input else { continue };

@@ -12,7 +12,7 @@ use crate::target::Target;
 
 /// Ping of a plain connection: one byte that the server echoes.
 const BYTE: &[u8] = b".";
-/// Beginning of every HTTP response.
+/// Start of every HTTP response.
 const HTTP: &[u8] = b"HTTP/1.";
 /// Size of the read buffer, shared by all connections of a process because the bytes read are not
 /// kept.
@@ -85,9 +85,7 @@ impl Pinger {
     }
 }
 
-/// Reason why a ping failed.
 pub(super) enum Answer {
-    /// The connection ended or failed.
     Failed(io::Error),
     /// The response has an unexpected beginning.
     Wrong,

@@ -21,13 +21,10 @@ const SOURCES_MAX: u64 = 250;
 /// Settings of a run with held connections.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Server end of the connections.
     pub end: End,
-    /// Number of connections.
     pub connections: u64,
-    /// Connections opened per second.
+    /// Number of connections to open per second.
     pub rate: f64,
-    /// Source addresses of the connections.
     pub sources: Sources,
     /// Ping sent on every connection, if any.
     pub ping: Option<Ping>,
@@ -41,7 +38,7 @@ pub struct Plan {
     pub processes: Option<u64>,
 }
 
-/// Server end of the connections.
+/// Server to which the connections are opened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum End {
     /// Our own server processes on loopback.
@@ -61,20 +58,20 @@ pub struct Listen {
     pub address: IpAddr,
     /// First port; with 0, the system chooses all ports.
     pub base_port: u16,
-    /// Number of ports.
+    /// Number of ports to listen on.
     pub ports: u16,
     /// Whether the server uses TLS, with a self-signed certificate.
     pub is_tls: bool,
 }
 
-/// Source addresses of connections.
+/// Source addresses of connections, which limit their number per destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sources {
     /// Chosen by the system. On loopback, as many addresses as the number of local ports requires.
     Automatic,
     /// This many loopback addresses, from 127.0.0.1 on.
     Loopback(u64),
-    /// These addresses of this machine.
+    /// Given addresses of this machine.
     Addresses(Vec<IpAddr>),
 }
 
@@ -116,7 +113,6 @@ pub(super) fn port_run(
 }
 
 impl Plan {
-    /// Rejects invalid settings.
     pub(super) fn check(&self) -> Result<(), BenchError> {
         let problem = |key: &str, why: &str| {
             Err(BenchError::Case { key: key.to_owned(), why: why.to_owned() })

@@ -7,8 +7,8 @@ use crate::preflight::{Advice, DESCRIPTORS_ASIDE, Limits, Need, Verdict, advise}
 /// Memory estimate per idle connection and end: measured 5 KiB in the kernel and 1 to 2 KiB in the
 /// process, plus reserve.
 const BYTES_EACH: u64 = 9 * 1024;
-/// The same estimate with TLS: measured 5 KiB in the kernel, and 11 KiB for keys and the buffers of
-/// both layers.
+/// Memory of one TLS connection in bytes: measured 5 KiB in the kernel, and 11 KiB for keys and the
+/// buffers of both layers.
 const BYTES_EACH_TLS: u64 = 20 * 1024;
 /// Maximum number of ports to recommend; more would reduce the local ports left for the
 /// connections.
@@ -72,7 +72,7 @@ fn rows(plan: &Plan, limits: &Limits) -> Result<Vec<Row>, BenchError> {
     Ok(rows)
 }
 
-/// Row for the number of processes: the coordinator needs two pipes to each of them.
+/// Computes the row for the number of processes; the coordinator needs two pipes to each process.
 fn processes(holders: u64, servers: u64, limits: &Limits) -> Row {
     let room = limits.descriptors.saturating_sub(DESCRIPTORS_ASIDE) / 2;
     let (need, have) = (holders + servers, (2 * PROCESSES_MAX).min(room));

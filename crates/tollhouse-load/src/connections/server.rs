@@ -26,7 +26,6 @@ const LISTEN_QUEUE: u32 = 65_535;
 const PAUSE_AFTER_REFUSAL: Duration = Duration::from_millis(100);
 /// Size of the read buffer, shared by all connections of a process.
 const SCRATCH_BYTES: usize = 16 * 1024;
-/// Response to every HTTP request.
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok";
 /// End of a request head; the expected requests have no body.
 const HEAD_END: &[u8] = b"\r\n\r\n";
@@ -55,7 +54,6 @@ enum Speech {
 }
 
 impl Server {
-    /// Listens on all addresses.
     pub(super) fn bind(order: &ServeOrder) -> Result<Listening, BenchError> {
         let mut listeners = Vec::with_capacity(order.addresses.len());
         let mut addresses = Vec::with_capacity(order.addresses.len());
@@ -73,7 +71,7 @@ impl Server {
         Ok(Listening { server: Rc::new(server), listeners, addresses })
     }
 
-    /// Accepts on one port forever, each connection in its own task.
+    /// Accepts on one port forever, each connection in a separate task.
     pub(super) async fn accept(self: Rc<Self>, listener: TcpListener) {
         loop {
             match listener.accept().await {
@@ -139,7 +137,6 @@ impl Server {
         }
     }
 
-    /// Returns the counts so far.
     pub(super) fn tally(&self) -> Tally {
         self.tally.borrow().clone()
     }

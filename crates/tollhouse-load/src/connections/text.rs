@@ -188,7 +188,6 @@ fn seconds(nanoseconds: u64) -> String {
     format!("{:.1} s", Duration::from_nanos(nanoseconds).as_secs_f64())
 }
 
-/// Progress line of a run.
 pub fn progress(progress: &Progress) -> String {
     let Progress { phase, elapsed, held: (hold, held), wanted, now, rate } = progress;
     let doing = match phase {

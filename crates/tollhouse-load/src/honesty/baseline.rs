@@ -1,4 +1,5 @@
-//! Checks against the direct baseline: the same load without a gateway, measured before and after.
+//! Checks against the direct baseline: the load of the gateway's cases, but without a gateway,
+//! measured before and after.
 
 use super::conditions::cache_hit;
 use super::view::{DIRECT, Group, Session};
@@ -9,11 +10,11 @@ use crate::result::CaseResult;
 
 /// Difference above which a gateway's percentile below the baseline's is not chance.
 const BELOW_MIN: f64 = 0.01;
-/// Difference above which gateway and baseline did not measure the same thing.
+/// Relative difference above which gateway and baseline probably did not measure equal work.
 const BELOW_CAUTION: f64 = 0.05;
 /// Acceptable change of the baseline during a session.
 const DRIFT_MAX: f64 = 0.10;
-/// Rates that differ by less count as the same offered load.
+/// Relative difference below which two rates count as equal load.
 const SAME_RATE: f64 = 0.02;
 
 /// Detects gateways that appear faster than the direct baseline, which is impossible.
@@ -83,8 +84,8 @@ fn percentile(group: &Group<'_>, percent: f64) -> Option<Spread> {
     Spread::from_values(group.runs.iter().filter_map(of_run))
 }
 
-/// Returns the direct case that is a lower bound for the gateway's times: in an open loop the one
-/// with the same rate; in a closed loop the one with most connections, but not more than the
+/// Returns the direct case that is a lower bound for the gateway's times: in an open loop the case
+/// with an equal rate; in a closed loop the case with most connections, but not more than the
 /// gateway's, because more connections only make it slower.
 fn baseline_of<'s, 'a>(session: &'s Session<'a>, group: &Group<'_>) -> Option<&'s Group<'a>> {
     let of = group.first();
@@ -138,7 +139,7 @@ pub(super) fn drift(session: &Session<'_>, findings: &mut Findings) {
 }
 
 /// Whether the report measures gateways. Suites define it; otherwise several subjects count as
-/// several paths to the same upstream.
+/// several paths to one upstream.
 fn is_about_gateways(session: &Session<'_>) -> bool {
     /// Suites without a gateway: the target itself answers.
     const WITHOUT_GATEWAY: [&str; 2] = ["polaris", "connections"];

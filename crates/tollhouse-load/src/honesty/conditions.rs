@@ -1,4 +1,4 @@
-//! Checks that all subjects received the same load and answered alike.
+//! Checks that all subjects received equal load and answered alike.
 
 use super::view::{Group, Session};
 use super::{Findings, Severity};
@@ -7,11 +7,11 @@ use crate::result::CaseResult;
 
 /// Difference in the share of requests on new connections above which subjects behave differently.
 const NEW_CONNECTIONS_APART: f64 = 0.10;
-/// Relative difference in body length above which responses are not the same.
+/// Relative difference in body length above which responses count as different.
 const LENGTH_APART: f64 = 0.01;
 
-/// Checks that the subjects of a case have the same keep-alive, load and payload, and that no
-/// response came from a cache.
+/// Checks that the subjects of a case have equal keep-alive, load and payload, and that no response
+/// came from a cache.
 pub(super) fn conditions(session: &Session<'_>, findings: &mut Findings) {
     for (index, group) in session.groups.iter().enumerate() {
         let is_first = !session.groups[..index].iter().any(|other| other.name == group.name);

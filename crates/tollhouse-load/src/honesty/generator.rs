@@ -135,7 +135,6 @@ fn busy_cores(
     }
 }
 
-/// Core numbers.
 type Cores = BTreeSet<usize>;
 
 /// Returns the cores on which a role's process may run, if known.

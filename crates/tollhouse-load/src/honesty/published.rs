@@ -5,7 +5,7 @@ use super::view::{Session, names};
 use super::{Findings, RULES_OF_TABLES, Severity};
 use crate::report::Report;
 
-/// Checks the figures published for the same cases.
+/// Checks published figures by the rules for measured ones.
 pub(super) fn evaluate(report: &Report, findings: &mut Findings) {
     if report.published.is_empty() {
         return;

@@ -6,7 +6,7 @@ use crate::case::Metric;
 use crate::report::figure;
 use crate::result::{CaseResult, End};
 
-/// Minimum duration; a shorter run measures its own start.
+/// Minimum duration in seconds; a shorter run measures its own start.
 const SECONDS_MIN: f64 = 1.0;
 /// Duration that averages over effects of caches, pools and clock frequencies.
 const SECONDS_ENOUGH: f64 = 30.0;
@@ -58,7 +58,6 @@ pub(super) fn duration(session: &Session<'_>, findings: &mut Findings) {
     }
 }
 
-/// Reports interrupted runs.
 pub(super) fn interrupted(session: &Session<'_>, findings: &mut Findings) {
     for result in session.results().filter(|result| result.end == End::Interrupted) {
         let seconds = elapsed_seconds(result).unwrap_or(0.0);

@@ -1,4 +1,4 @@
-//! Report prepared for the rules: runs of the same case are grouped, and tables are separated from
+//! Report prepared for the rules: runs of one case are grouped, and tables are separated from
 //! measurements.
 
 use std::time::Duration;
@@ -11,19 +11,17 @@ use crate::result::CaseResult;
 /// Subject name that suites use for the measurement without a gateway.
 pub(super) const DIRECT: &str = "direct";
 
-/// Grouped view of a report.
 pub(super) struct Session<'a> {
     pub(super) report: &'a Report,
-    /// Runs of the same case and subject, in the order of their first run.
+    /// Runs by case and subject, in the order of their first run.
     pub(super) groups: Vec<Group<'a>>,
 }
 
 /// Runs of one case of one subject.
 pub(super) struct Group<'a> {
     pub(super) subject: &'a str,
-    /// Name of the case.
     pub(super) name: &'a str,
-    /// Never empty.
+    /// Runs of the case; never empty.
     pub(super) runs: Vec<&'a CaseResult>,
 }
 
@@ -53,7 +51,7 @@ impl<'a> Session<'a> {
         self.results().filter_map(|result| Some((result, result.case.as_ref()?)))
     }
 
-    /// Formats a list of results for a message: by name, or as all of them.
+    /// Formats a list of results for a message: by name, or as "all" if it contains every result.
     pub(super) fn called(&self, results: &[String]) -> String {
         match results.len() == self.groups.len() && results.len() > 1 {
             true => format!("all {} cases", results.len()),

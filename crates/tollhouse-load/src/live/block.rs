@@ -13,10 +13,9 @@ const EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Maximum line width on wide terminals, for readability.
 const WIDTH_MAX: usize = 100;
-/// Width of the label column.
+/// Width of the label column in characters.
 const LABEL: usize = 12;
 
-/// Content of the block.
 pub(super) struct View<'a> {
     /// Title and the lines below it.
     pub(super) head: &'a [String],

@@ -4,10 +4,11 @@ use hdrhistogram::Histogram;
 
 use crate::report::figure;
 
-/// Maximum number of bars.
+/// Maximum number of bars in the histogram.
 pub(super) const BARS_MAX: usize = 10;
 
-/// Bar of the histogram: share (0 to 1) of the times between the previous bar's edge and its own.
+/// Bar of the histogram, with the share (0 to 1) of the times between the previous bar's edge and
+/// this bar's.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bar {
     pub(super) label: String,

@@ -3,7 +3,6 @@
 use crate::report::figure;
 use crate::run::Progress;
 
-/// Formats the progress line.
 pub(super) fn text(progress: &Progress<'_>) -> String {
     let last = progress.last;
     let is_timed = last.max_ns > 0;

@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-/// Terminal with a redrawable block.
+/// Terminal whose last lines are redrawn in place.
 pub(super) struct Screen<W> {
     out: W,
     /// Number of lines of the block now displayed above the cursor.
@@ -29,7 +29,7 @@ impl<W: Write> Screen<W> {
         self.write(&text);
     }
 
-    /// Removes the block.
+    /// Removes the redrawn lines.
     pub(super) fn clear(&mut self) {
         if self.shown > 0 {
             let mut text = self.to_top();
@@ -39,7 +39,7 @@ impl<W: Write> Screen<W> {
         }
     }
 
-    /// Prints a permanent line.
+    /// Prints a line that stays above the redrawn ones.
     pub(super) fn print(&mut self, line: &str) {
         self.clear();
         self.write(&format!("{line}\n"));

@@ -28,7 +28,7 @@ impl Place {
     }
 }
 
-/// Node of the document.
+/// Node of the parsed plan, with its position in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
     pub(super) at: Place,
@@ -207,7 +207,6 @@ impl Node {
         })
     }
 
-    /// Converts the node to JSON.
     pub(super) fn to_json(&self) -> Value {
         match &self.kind {
             Kind::Null => Value::Null,

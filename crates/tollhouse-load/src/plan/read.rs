@@ -148,7 +148,7 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
     }
 }
 
-/// Remaining entries of a map.
+/// Deserializer access to the entries of a map that are not read yet.
 struct Entries<'a> {
     left: std::slice::Iter<'a, (Key, Node)>,
     value: Option<(&'a Key, &'a Node)>,
@@ -176,7 +176,7 @@ impl<'de> MapAccess<'de> for Entries<'_> {
     }
 }
 
-/// Remaining items of a list.
+/// Deserializer access to the items of a list that are not read yet.
 struct Items<'a> {
     left: std::slice::Iter<'a, Node>,
     index: usize,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Linux's default first local port.
+/// First local port by Linux's default.
 const PORT_FIRST: u16 = 32_768;
 
 /// Limits relevant to connections. `u64::MAX` if unlimited or unknown.
@@ -25,7 +25,6 @@ pub struct Limits {
     pub listen_queue: u64,
     /// Number of connections the firewall can still track; `None` without connection tracking.
     pub tracked_free: Option<u64>,
-    /// Available memory in bytes.
     pub memory_bytes: u64,
 }
 

@@ -14,14 +14,12 @@ const OWN_BYTES_EACH: u64 = 20 * 1024;
 /// Largest possible range of local ports; ports below 1024 are reserved for services.
 const PORTS_MAX: u64 = 65_535 - 1_024 + 1;
 
-/// Needs of a load.
+/// Resources that a load needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
-    /// Total number of connections.
     pub connections: u64,
     /// Number of destinations, as pairs of address and port; 0 for a Unix socket.
     pub destinations: u64,
-    /// Number of source addresses.
     pub sources: u64,
     /// Number of processes that share the connections evenly.
     pub processes: u64,
@@ -54,7 +52,6 @@ impl Need {
 /// Comparison of a need with a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// The limit suffices.
     Enough,
     /// The limit may be reached; the load still runs, and the report mentions it.
     Tight,
@@ -77,7 +74,6 @@ pub struct Advice {
     /// Name of the limited resource, such as `descriptors a process`.
     pub limit: &'static str,
     pub need: u64,
-    /// Amount available.
     pub have: u64,
     pub verdict: Verdict,
     /// Commands that raise the limit, or another remedy.

@@ -10,7 +10,7 @@ use crate::error::BenchError;
 use crate::failure::{Failure, FailureClass};
 use crate::protocol::Reply;
 
-/// Compiled checks of a case.
+/// Checks of a case, with compiled patterns.
 #[derive(Debug)]
 pub struct AnswerCheck {
     checks: Checks,
@@ -43,7 +43,7 @@ impl AnswerCheck {
         })
     }
 
-    /// Whether bodies must be buffered.
+    /// Whether the checks need the body, so that it must be buffered.
     pub fn reads_body(&self) -> bool {
         self.checks.reads_body()
     }

@@ -158,7 +158,7 @@ impl Grpc {
         RequestHead { number, line: request_line("POST", &self.uri), headers }
     }
 
-    /// Checks a complete response.
+    /// Returns the outcome of a complete response: its status, length and checks.
     fn outcome(&self, status: &Status, frames: &Frames) -> Result<Reply, Failure> {
         let code = u16::from(status.code.0);
         let reply = Reply { status: code, body_bytes: frames.message_bytes() };
@@ -188,11 +188,10 @@ impl Grpc {
 pub struct GrpcLane {
     protocol: Arc<Grpc>,
     worker: Rc<Worker>,
-    /// Value of `{{.WorkerID}}`.
     worker_id: String,
     channel: Channel,
     answer: Rc<RefCell<Answer>>,
-    /// Scratch buffer for expanding templates.
+    /// Buffer for expanding templates, reused between requests.
     text: String,
 }
 
@@ -273,7 +272,7 @@ impl GrpcLane {
 }
 
 impl GrpcLane {
-    /// Performs a streaming call.
+    /// Sends the messages of a streaming call and reads its responses.
     async fn stream(
         &mut self,
         protocol: &Grpc,

@@ -61,7 +61,7 @@ impl Protocol for Http1 {
     }
 }
 
-/// Lane with one connection.
+/// Lane with its own connection; one request at a time.
 pub struct Http1Lane {
     protocol: Arc<Http1>,
     worker: Rc<Worker>,

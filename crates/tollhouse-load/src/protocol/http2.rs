@@ -77,7 +77,6 @@ impl Protocol for Http2 {
 pub struct Http2Lane {
     protocol: Arc<Http2>,
     worker: Rc<Worker>,
-    /// Value of `{{.WorkerID}}`.
     name: String,
     filled: Filled,
     channel: Channel,
@@ -161,7 +160,6 @@ impl Intake for Answer {
     }
 }
 
-/// Converts header fields to text.
 fn lines_of(fields: &Fields) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     fields.iter().map(|(name, value)| (text(name), text(value))).collect()

@@ -1,6 +1,6 @@
 //! HTTP requests of a case, prepared once: their order, their parts, and their HTTP/1 encoding.
 //!
-//! HTTP/2 uses the same entries with its own encoding.
+//! HTTP/2 encodes the entries separately.
 
 mod fill;
 mod list;
@@ -22,12 +22,12 @@ use crate::target::Target;
 use fill::Templates;
 use wire::Wire;
 
-/// Default `User-Agent` of the generator.
+/// Value of `User-Agent` unless the case has another.
 pub(super) const USER_AGENT: &str = concat!("tollhouse-bench/", env!("CARGO_PKG_VERSION"));
 /// Spelling used by the generator itself, by which its own header line is recognized.
 const CONTENT_LENGTH: &str = "Content-Length";
 
-/// All requests of a case.
+/// Requests of a case and the order in which they are sent.
 #[derive(Debug)]
 pub struct Requests {
     entries: Vec<Entry>,
@@ -45,14 +45,14 @@ pub struct Parts {
     pub body: Vec<u8>,
 }
 
-/// A request of the case.
+/// Request of a case, prepared for sending.
 #[derive(Debug)]
 pub struct Entry {
     pub method: String,
     /// Whether the method is HEAD, so that the response has no body.
     pub is_head: bool,
     parts: Parts,
-    /// Complete request for HTTP/1.
+    /// Whole request in HTTP/1 form.
     bytes: Vec<u8>,
     templates: Option<Templates>,
 }

@@ -1,5 +1,5 @@
-//! Raw TCP: with a message, writes it once and reads the same number of bytes; without, opening and
-//! closing a connection is the exchange.
+//! Raw TCP. With a message, an exchange writes the message once and reads as many bytes; without,
+//! opening and closing a connection is the exchange.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Protocol for Tcp {
     }
 }
 
-/// Lane with one connection.
+/// Lane with its own connection; one exchange at a time.
 pub struct TcpLane {
     protocol: Arc<Tcp>,
     worker: Rc<Worker>,
@@ -105,7 +105,7 @@ impl TcpLane {
         Ok(Connection { stream, has_carried: false, _open: open })
     }
 
-    /// Writes the message and reads the same number of bytes.
+    /// Writes the message and reads as many bytes as it has.
     async fn echo(&mut self, stream: &mut Stream, marks: &mut Marks) -> Result<(), Failure> {
         let message = &self.protocol.message;
         marks.sent_ns = self.worker.now_ns();

@@ -103,14 +103,14 @@ fn handshake(case: &Case, target: &Target) -> Result<Vec<u8>, BenchError> {
     Ok(head.into_bytes())
 }
 
-/// Lane with one connection.
+/// Lane with its own connection; one message at a time.
 pub struct WebSocketLane {
     protocol: Arc<WebSocket>,
     worker: Rc<Worker>,
     index: usize,
     connection: Option<Connection>,
     answer: Vec<u8>,
-    /// Encoded frame to send.
+    /// Masked frame that is sent.
     out: Vec<u8>,
 }
 

@@ -15,12 +15,9 @@ use crate::result::CaseResult;
 pub use figure::{Estimate, Figure};
 pub use text::text;
 
-/// Comparison of two reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Title of the first report.
     pub before: String,
-    /// Title of the second report.
     pub after: String,
     /// Differences between the environments.
     pub environment: Vec<Difference>,
@@ -35,27 +32,22 @@ pub struct Comparison {
 /// A property that differs between the two sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Name of the property.
+    /// Name of the property that differs.
     pub what: String,
-    /// Value in the first report.
     pub before: String,
-    /// Value in the second report.
     pub after: String,
 }
 
-/// Comparison of one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseComparison {
     pub subject: String,
-    /// Name of the case.
     pub name: String,
     /// Differences in the load. If there are any, the figures are not comparable.
     pub differences: Vec<Difference>,
-    /// Figures available on both sides.
+    /// Figures that both reports have.
     pub figures: Vec<FigureComparison>,
 }
 
-/// Comparison of one figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FigureComparison {
     pub figure: Figure,
@@ -66,12 +58,9 @@ pub struct FigureComparison {
     pub verdict: Verdict,
 }
 
-/// Outcome of comparing two figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The second figure is better.
     Better,
-    /// The second figure is worse.
     Worse,
     /// The ranges of the runs overlap.
     Overlapping,
@@ -164,7 +153,7 @@ fn title(subject: &str, name: &str) -> String {
 
 /// Subject and name of a case.
 type Key<'a> = (&'a str, &'a str);
-/// Runs of a case.
+/// Runs with equal subject and case.
 type Runs<'a> = (Key<'a>, Vec<&'a CaseResult>);
 
 fn by_case(report: &Report) -> Vec<Runs<'_>> {

@@ -5,7 +5,7 @@ use crate::distribution::Distribution;
 use crate::failure::FailureClass;
 use crate::result::{CaseResult, End, ProcessSeries};
 
-/// Percentiles with their own column.
+/// Percentiles that have a column.
 const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 /// Renders all results, with a header line.

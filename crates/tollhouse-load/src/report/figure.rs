@@ -1,5 +1,5 @@
 //! Formatting of figures for people: times, rates, counts, sizes. All texts of a report use these
-//! functions, so that figures look the same everywhere. Machine-readable files hold plain numbers.
+//! functions, so that a figure has one form everywhere. Machine-readable files hold plain numbers.
 
 /// Placeholder for a figure that is unknown or meaningless.
 pub const NONE: &str = "–";

@@ -2,7 +2,7 @@
 //! Percentile spectrum" and as read by HdrHistogram plotters.
 //!
 //! Values are in milliseconds. The steps become finer towards 100 %: each halving of the remaining
-//! distance is divided into the same number of ticks.
+//! distance is divided into an equal number of ticks.
 
 use std::fmt::Write;
 

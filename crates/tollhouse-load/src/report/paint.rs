@@ -1,15 +1,15 @@
-//! Colours for terminals. Colour is never the only carrier of meaning: painted text says the same
-//! in words.
+//! Colours for terminals. Colour is never the only carrier of meaning: the painted text states the
+//! meaning in words.
 
 use std::fmt::Display;
 
-/// Mode of colouring.
+/// Use of colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Paint {
-    /// No colours.
+    /// Text without colours.
     #[default]
     Plain,
-    /// With ANSI sequences.
+    /// Text with ANSI colour sequences.
     Colour,
 }
 
@@ -25,27 +25,22 @@ impl Paint {
         if stream.is_terminal() && !unwanted { Paint::Colour } else { Paint::Plain }
     }
 
-    /// Emphasizes the most important text.
     pub fn strong(self, text: impl Display) -> String {
         self.wrap("1", text)
     }
 
-    /// Dims secondary text.
     pub fn faint(self, text: impl Display) -> String {
         self.wrap("2", text)
     }
 
-    /// Marks an error.
     pub fn bad(self, text: impl Display) -> String {
         self.wrap("31", text)
     }
 
-    /// Marks a warning.
     pub fn doubtful(self, text: impl Display) -> String {
         self.wrap("33", text)
     }
 
-    /// Marks success.
     pub fn good(self, text: impl Display) -> String {
         self.wrap("32", text)
     }

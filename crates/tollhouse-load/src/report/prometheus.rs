@@ -20,7 +20,7 @@ enum Kind {
     Summary,
 }
 
-/// Renders all results.
+/// Renders all results in Prometheus' text format.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
     // All samples of a metric family are adjacent, as the format requires.
@@ -136,7 +136,6 @@ fn labels(result: &CaseResult) -> String {
     )
 }
 
-/// Escapes a label value.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

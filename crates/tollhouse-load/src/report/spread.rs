@@ -1,4 +1,4 @@
-//! Median and range of a figure over several runs of the same case.
+//! Median and range of a figure over several runs of one case.
 
 /// Minimum number of runs for a comparison; with fewer, a lucky run cannot be distinguished from a
 /// faster program.
@@ -11,7 +11,6 @@ pub struct Spread {
     pub median: f64,
     pub low: f64,
     pub high: f64,
-    /// Number of runs.
     pub runs: usize,
 }
 

@@ -23,7 +23,7 @@ pub fn load(path: &Path) -> Result<Report, BenchError> {
     report.map_err(|why| BenchError::File { path: path.to_owned(), why })
 }
 
-/// Magic number of gzip files.
+/// First bytes of a gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Decompresses the bytes if they are gzip; returns them unchanged otherwise.

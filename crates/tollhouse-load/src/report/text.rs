@@ -40,7 +40,6 @@ pub fn render_full(report: &Report, paint: Paint) -> String {
     framed(report, cases.flat_map(spaced).collect(), paint)
 }
 
-/// Prepends an empty line.
 fn spaced(mut lines: Vec<String>) -> Vec<String> {
     lines.insert(0, String::new());
     lines
@@ -142,7 +141,7 @@ fn row(result: &CaseResult) -> Vec<String> {
     ]
 }
 
-/// Returns subject and case.
+/// Returns subject and case as one text.
 fn label(result: &CaseResult) -> String {
     match (result.subject.as_str(), result.name.as_str()) {
         ("", "") => "case".to_owned(),
@@ -190,7 +189,7 @@ fn cpu_per_thousand(result: &CaseResult) -> Option<String> {
     (seconds > 0.0 && requests > 0).then(|| format!("{:.3}", seconds * 1e3 / requests as f64))
 }
 
-/// Subject compared with its peers.
+/// Subject that the verdict compares with its peers.
 const OURS: &str = "tollhouse";
 
 /// Lists the ratio of our goodput to that of each peer, one line per common case.

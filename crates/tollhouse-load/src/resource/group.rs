@@ -12,7 +12,7 @@ use crate::result::{ProcessSeries, ResourceSample};
 /// Maximum number of processes listed by ID; the sums include all.
 const PIDS_LISTED_MAX: usize = 1_000;
 
-/// Sums of a group.
+/// Processes that are sampled together, with the sums of their figures.
 #[derive(Debug)]
 pub(super) struct Group {
     machine: Machine,
@@ -131,7 +131,6 @@ impl Group {
         });
     }
 
-    /// Returns the number of samples.
     pub(super) fn samples(&self) -> usize {
         self.series.samples.len()
     }

@@ -18,7 +18,7 @@ pub(super) struct KernelReading {
     stolen_ticks: u64,
 }
 
-/// Reads all figures.
+/// Reads the kernel's counters, such as those of sockets.
 pub(super) fn read(procfs: &Procfs) -> KernelReading {
     let sockets = procfs.text("net/sockstat");
     let sockets_v6 = procfs.text("net/sockstat6");
@@ -73,7 +73,7 @@ fn parse_cpu(text: &str) -> (u64, u64) {
     (at(0) + at(1) + at(2) + at(5) + at(6), at(7))
 }
 
-/// Series built from readings.
+/// Series of kernel counters, and the latest reading.
 #[derive(Debug)]
 pub(super) struct KernelTrack {
     machine: Machine,
@@ -93,7 +93,7 @@ impl KernelTrack {
         Self { machine, last: first, last_ns: 0, series }
     }
 
-    /// Adds the next reading, unless it has the same timestamp as the last.
+    /// Adds the next reading, unless its timestamp is that of the last reading.
     pub(super) fn add(&mut self, at_ns: u64, reading: KernelReading) {
         let span_ns = at_ns.saturating_sub(self.last_ns);
         if span_ns == 0 {

@@ -9,7 +9,6 @@ use crate::result::ResourceSample;
 pub struct Usage {
     /// Role of the group in the case.
     pub role: String,
-    /// CPU use in cores.
     pub cpu_cores: f64,
     pub rss_bytes: u64,
 }

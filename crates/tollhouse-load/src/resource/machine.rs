@@ -1,6 +1,6 @@
 //! Units of the kernel's figures.
 
-/// Page size and tick frequency.
+/// Page size and tick frequency of this machine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Machine {
     pub(super) page_bytes: u64,
@@ -16,7 +16,6 @@ impl Machine {
         }
     }
 
-    /// Converts ticks to seconds.
     pub(super) fn seconds(self, ticks: u64) -> f64 {
         ticks as f64 / self.ticks_per_second as f64
     }

@@ -69,7 +69,7 @@ impl Sampler {
         Ok(Self { orders, latest, thread })
     }
 
-    /// Returns the latest samples.
+    /// Returns the latest sample of each process, shared with the sampling thread.
     pub fn latest(&self) -> &Latest {
         &self.latest
     }
@@ -95,7 +95,6 @@ struct Track {
     group: Group,
 }
 
-/// State of the sampling thread.
 struct Work {
     procfs: Procfs,
     own: u32,

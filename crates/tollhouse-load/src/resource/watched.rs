@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Watched {
     /// Role in the case: `generator`, `target`, `upstream`. Required.
     pub role: String,
-    /// Selection of the process. Required.
+    /// Selection of processes, required.
     pub what: Selector,
 }
 
@@ -19,17 +19,17 @@ pub struct Watched {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Selector {
-    /// Process ID.
+    /// Process with this id.
     Pid(u32),
-    /// Several process IDs.
+    /// Processes with these ids.
     Pids(Vec<u32>),
     /// TCP port; selects all processes that listen on it.
     Port(u16),
-    /// Several TCP ports; selects all processes that listen on one of them.
+    /// Processes that listen on one of these TCP ports.
     Ports(Vec<u16>),
     /// Name of the program, or else a part of its command line.
     Command(String),
-    /// This process only.
+    /// The load generator itself.
     Own,
 }
 

@@ -5,21 +5,20 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Figures of held connections.
+/// Figures of a run that opens and holds connections.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Held {
-    /// Number of requested connections.
+    /// Number of connections that were requested.
     pub wanted: u64,
-    /// Maximum number of connections open at the same time.
+    /// Maximum number of concurrently open connections.
     pub max: u64,
     /// Number of connections open when the hold time ended.
     pub at_end: u64,
-    /// Duration of opening.
+    /// Time to open all connections in nanoseconds.
     pub ramp_ns: u64,
-    /// Hold time after opening.
+    /// Hold time after the last connection was opened, in nanoseconds.
     pub held_ns: u64,
-    /// Number of holder processes.
     pub processes: u64,
     /// Whether opening was abandoned because of consecutive failures.
     pub gave_up: bool,
@@ -29,17 +28,17 @@ pub struct Held {
     pub lost: BTreeMap<String, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_error: Option<FirstError>,
-    /// Pings sent, including unanswered ones.
+    /// Number of pings sent, unanswered ones included.
     pub pings: u64,
     /// Pings without a valid response in time.
     pub pings_failed: u64,
-    /// Memory cost by role.
+    /// Memory per connection, by role.
     pub costs: Vec<HeldCost>,
-    /// State over time.
+    /// Counts of connections over time.
     pub points: Vec<HeldPoint>,
 }
 
-/// First error of a run.
+/// First error of the run, with its time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FirstError {
@@ -54,11 +53,11 @@ pub struct FirstError {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeldCost {
-    /// Role: `holder`, `server`, `target`, `kernel`.
+    /// Role of the processes: `holder`, `server`, `target` or `kernel`.
     pub role: String,
-    /// Memory before the first connection.
+    /// Memory before the first connection, in bytes.
     pub before_bytes: u64,
-    /// Memory with all connections open.
+    /// Memory with all connections open, in bytes.
     pub held_bytes: u64,
     /// Growth per connection. The kernel's figure includes both ends if both are on this machine.
     pub each_bytes: f64,
@@ -70,17 +69,17 @@ pub struct HeldCost {
 pub struct HeldPoint {
     /// Time in nanoseconds since opening began.
     pub at_ns: u64,
-    /// Currently open connections.
+    /// Number of connections open now.
     pub open: u64,
-    /// Connections opened so far.
+    /// Number of connections opened so far.
     pub established: u64,
     /// Connections that could not be opened, for any reason.
     pub failed: u64,
-    /// Failed because refused.
+    /// Number of attempts that were refused.
     pub refused: u64,
-    /// Failed because reset during opening.
+    /// Number of connections that were reset while they were opened.
     pub reset: u64,
-    /// Failed because of a timeout.
+    /// Number of attempts that timed out.
     pub timed_out: u64,
     /// Connections that were open and then ended.
     pub lost: u64,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct ProcessSeries {
     /// Role in the case: `generator`, `target`, `upstream`.
     pub role: String,
-    /// Command line.
+    /// Command line of the process.
     pub command: String,
     /// IDs of the processes in the sums.
     pub pids: Vec<u32>,
@@ -21,7 +21,7 @@ pub struct ProcessSeries {
     pub system_seconds: f64,
     /// Resident memory at the start of the measurement, in bytes.
     pub rss_bytes_at_start: u64,
-    /// Maximum resident memory in bytes.
+    /// Maximum resident memory of the process in bytes.
     pub rss_bytes_max: u64,
     /// Voluntary context switches during the measurement.
     pub voluntary_switches: u64,

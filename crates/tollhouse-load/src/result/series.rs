@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 pub struct Interval {
     /// End of the interval, in nanoseconds since the measurement began.
     pub at_ns: u64,
-    /// Length in nanoseconds.
+    /// Length of the interval in nanoseconds.
     pub span_ns: u64,
-    /// Completed requests.
+    /// Number of completed requests, failed ones included.
     pub completed: u64,
-    /// Failed requests, included in `completed`.
+    /// Number of failed requests.
     pub failed: u64,
     pub received_bytes: u64,
     /// Requests in flight at the end of the interval.
     pub in_flight: u64,
     /// Connections open at the end of the interval.
     pub connections: u64,
-    /// Median in nanoseconds.
+    /// Median of the times in nanoseconds.
     pub p50_ns: u64,
-    /// 90th percentile in nanoseconds.
+    /// 90th percentile of the times in nanoseconds.
     pub p90_ns: u64,
-    /// 99th percentile in nanoseconds.
+    /// 99th percentile of the times in nanoseconds.
     pub p99_ns: u64,
-    /// Maximum in nanoseconds.
+    /// Maximum of the times in nanoseconds.
     pub max_ns: u64,
 }
 

@@ -237,7 +237,7 @@ impl Follower {
         });
     }
 
-    /// Builds the result.
+    /// Builds the result; fails if no request succeeded.
     pub(super) fn into_result<P: Protocol>(
         mut self,
         target: &Target,

@@ -24,13 +24,12 @@ use tollhouse_net::clock::PreciseTimer;
 /// backlog (128), because dropped attempts would be delayed by a second.
 const OPENING_MAX: usize = 48;
 
-/// Report of a worker.
+/// Message of a worker thread to the coordinator.
 pub(super) enum Event {
     /// All lanes have attempted to open their connections.
     Ready,
     Interval(WorkerInterval),
     Ended(Box<WorkerEnd>),
-    /// The worker could not run.
     Failed(BenchError),
 }
 
@@ -61,7 +60,6 @@ impl WorkerInterval {
     }
 }
 
-/// Final data of a worker.
 pub(super) struct WorkerEnd {
     pub(super) record: Record,
     pub(super) connections_opened: u64,

@@ -19,7 +19,7 @@ const CONNECTIONS: usize = 16;
 /// Share of the maximum rate at which a gateway is busy but not overloaded.
 const RATE_SHARE: f64 = 0.6;
 const SUBJECT: &str = "tollhouse";
-/// Size of small API responses.
+/// Size of small API responses in bytes.
 const BODY_BYTES: u64 = 200;
 
 /// A combination of plugins, routes and consumers.

@@ -17,7 +17,7 @@ use crate::session::{Event, Session};
 const PATH: &str = "/api/test";
 const REQUESTS: [u64; 2] = [10_000, 100_000];
 const CONNECTIONS: [usize; 7] = [32, 64, 128, 256, 512, 1_024, 1_200];
-/// Length of the body `ok`.
+/// Length of the body `ok` in bytes.
 const BODY_BYTES: u64 = 2;
 
 pub(super) fn run(

@@ -10,7 +10,7 @@ use tollhouse_testbed::{Haproxy, Nginx};
 use crate::error::BenchError;
 use crate::target;
 
-/// A peer, measured with the same load as Tollhouse.
+/// Gateway or proxy that is measured with Tollhouse's load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
     /// Proxy that is started by the suite.
@@ -24,29 +24,27 @@ pub enum Peer {
 /// A gateway that is not started by the suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    /// Name in reports.
+    /// Name of the peer in reports.
     pub name: String,
-    /// URL to request.
+    /// URL that the load requests.
     pub url: String,
 }
 
-/// Proxy with a built-in configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proxy {
     Nginx,
     Haproxy,
 }
 
-/// Upstream of a peer.
+/// Server that a peer forwards to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Upstream<'a> {
     pub(super) port: u16,
-    /// Path that returns 200.
+    /// Path that the upstream answers with 200.
     pub(super) path: &'a str,
 }
 
 impl Proxy {
-    /// All proxies.
     pub const ALL: [Proxy; 2] = [Proxy::Nginx, Proxy::Haproxy];
 
     /// Returns the name in reports and on the command line.
@@ -73,7 +71,6 @@ impl Proxy {
         })
     }
 
-    /// Returns the configuration file.
     pub(super) fn configuration(
         self,
         port: u16,
@@ -104,15 +101,13 @@ impl Proxy {
     }
 }
 
-/// Error for an invalid peer.
+/// Reason why a peer cannot be measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PeerError {
-    /// The name is unknown.
     #[error(
         "`{0}` is not a peer; the peers are nginx, haproxy, shenyu, and NAME=URL for a gateway that runs"
     )]
     Unknown(String),
-    /// The URL is invalid.
     #[error(
         "`{name}={url}`: {why}; write the URL that is asked, such as {name}=http://127.0.0.1:9195/"
     )]

@@ -23,7 +23,7 @@ const CONCURRENCY: usize = 100;
 const CONNECTIONS: usize = 4;
 const PROTO: &str = include_str!("polaris.proto");
 
-/// Code of a successful response.
+/// Code in a successful response of Polaris.
 const DONE: u32 = 200_000;
 /// Method that is called for a fixed duration; the others are called once per instance.
 const DISCOVER: &str = "Discover";
@@ -101,7 +101,6 @@ const OPERATIONS: [Operation<'static>; 4] = [
 struct Amount {
     /// Number of instances registered, sent one heartbeat and deregistered.
     instances: u64,
-    /// Duration of the discovery case.
     duration: Duration,
     repeat: u32,
 }

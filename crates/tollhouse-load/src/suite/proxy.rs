@@ -54,7 +54,7 @@ pub(super) fn run(
     Ok(session)
 }
 
-/// Measures responses of one size. The mock sends one body only, so that each size has its own
+/// Measures responses of one size. The mock sends one body only, so that each size has a separate
 /// stage.
 fn run_size(
     options: &Options,

@@ -37,7 +37,7 @@ const MEMORY: [&str; 2] = ["-Xms1g", "-Xmx1g"];
 /// Key of the local interface. It protects nothing, because the gateway is on loopback and runs
 /// only as long as the suite.
 const LOCAL_KEY: &str = "bench";
-/// SHA-512 digest of the key.
+/// SHA-512 digest of the local API's key.
 const LOCAL_KEY_DIGEST: &str = concat!(
     "67b55d4772273bb41bfa35577710695f7134eccf5b7fcd92659d62402002d574",
     "ec17c43ddc2c20a59e2c8ed7e3511d647f623535c8e721748d3634067fc303a9"
@@ -63,7 +63,7 @@ impl Connections {
         }
     }
 
-    /// Returns the command-line settings.
+    /// Returns ShenYu's settings as command-line arguments.
     pub(super) fn settings(self, port: u16) -> Vec<String> {
         let mut settings = vec![
             format!("--server.port={port}"),
@@ -136,7 +136,6 @@ fn write(file: &Path, text: &str) -> Result<(), BenchError> {
         .map_err(|error| BenchError::System { doing: format!("writing {}", file.display()), error })
 }
 
-/// Returns the user's cache folder.
 fn cache() -> PathBuf {
     let absolute = |name: &str| {
         std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute())

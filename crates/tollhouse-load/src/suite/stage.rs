@@ -19,12 +19,12 @@ use crate::suite::resources::Resources;
 use crate::suite::shenyu_gateway::{self, Connections};
 use crate::target;
 
-/// A program that answers requests.
+/// Running program that answers requests.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
-    /// Port on loopback.
+    /// Port on the loopback address.
     pub(super) port: u16,
-    /// Process and role.
+    /// Process to sample, with its role in the report.
     pub(super) watched: Watched,
     /// URL of a server not started by the suite, used instead of a local path.
     running_at: Option<String>,
@@ -135,7 +135,7 @@ impl Stage {
         Ok(self.upstream_port.map_or_else(free_port, Ok)?)
     }
 
-    /// Starts the mock upstream.
+    /// Starts the mock upstream as a child process.
     pub(super) fn mock(&mut self, arguments: &[&str], path: &str) -> Result<Server, BenchError> {
         let port = self.upstream_port()?;
         let mut command = Command::new(&self.program);

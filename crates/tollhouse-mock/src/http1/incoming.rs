@@ -11,27 +11,23 @@ use crate::worker::{ECHO_BYTES_MAX, Standing, Worker};
 /// Beginning of the HTTP/2 preface; `PRI` is not a method of HTTP/1.
 const PREFACE_START: &[u8] = b"PRI ";
 
-/// Progress of decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// More bytes are needed.
     More,
     /// The client waits for a 100 (Continue) before it sends the body.
     Continue,
     /// A request is complete, including its body.
     Whole,
-    /// The connection uses HTTP/2.
     Preface,
-    /// The input is invalid.
     Malformed,
 }
 
-/// Form of a response.
+/// Properties of a request that decide about the form of its response.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AnswerForm {
     /// Whether to send only the head.
     pub(super) is_head: bool,
-    /// Persistence of the connection.
+    /// State of the connection after the response: kept open, or closed.
     pub(super) persistence: Persistence,
 }
 
@@ -40,16 +36,16 @@ pub(super) struct AnswerForm {
 pub(super) struct MockRequest {
     pub(super) form: AnswerForm,
     pub(super) standing: Standing,
-    /// Body to echo, if configured.
+    /// Body of the request, if the mock echoes bodies.
     pub(super) echo: Option<Box<Echo>>,
-    /// `Sec-WebSocket-Key` of a WebSocket handshake.
+    /// Value of `Sec-WebSocket-Key`, if the request is a WebSocket handshake.
     pub(super) websocket_key: Option<Box<str>>,
 }
 
-/// A body to echo.
+/// Request body that the response repeats.
 #[derive(Debug, Default)]
 pub(super) struct Echo {
-    /// Content type.
+    /// Value of `Content-Type`.
     pub(super) kind: Option<Vec<u8>>,
     pub(super) body: Vec<u8>,
 }
@@ -73,7 +69,7 @@ pub(super) struct Incoming {
     is_later: bool,
 }
 
-/// Next part to decode.
+/// Part of a request that is decoded next.
 #[derive(Debug, Default)]
 enum Stage {
     #[default]
@@ -99,7 +95,7 @@ impl Incoming {
         self.pending
     }
 
-    /// Continues with the buffered bytes.
+    /// Decodes the next part from the buffered bytes.
     #[inline]
     pub(super) fn step(&mut self, worker: &Worker) -> Step {
         if !self.has_more() {

@@ -1,7 +1,7 @@
 //! A request over HTTP/2 and its response; `grpc.rs` holds the parts for gRPC calls.
 
 use bytes::Bytes;
-use tollhouse_h2::{Connection, ErrorCode, Field, SendError, StreamId};
+use tollhouse_h2::{Connection, EndStream, ErrorCode, Field, SendError, StreamId};
 
 use super::head::Head;
 use crate::answers::Answer;
@@ -9,7 +9,6 @@ use crate::choice::Verdict;
 use crate::grpc::{self, Call, Step};
 use crate::worker::{ECHO_BYTES_MAX, Outcome, Standing, Worker};
 
-/// Progress of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     /// Waits for the client, for room, or for its deadline.
@@ -25,25 +24,22 @@ pub(super) struct Exchange {
     content_type: Option<Vec<u8>>,
     kept: Kept,
     call: Option<Box<Call>>,
-    /// Data being sent.
     outgoing: Outgoing,
     has_begun: bool,
     /// Received bytes not yet returned to the client's window.
     unread_bytes: usize,
-    /// Whether the response is due.
     pub(super) is_due: bool,
-    /// Whether the request is complete.
     pub(super) has_ended: bool,
 }
 
-/// Buffered body of a request.
+/// Request body, buffered for an echo.
 #[derive(Debug, Default)]
 struct Kept {
     body: Vec<u8>,
     is_too_large: bool,
 }
 
-/// Bytes to send repeatedly.
+/// Bytes that are sent several times in sequence.
 #[derive(Debug, Default)]
 struct Outgoing {
     bytes: Bytes,
@@ -65,7 +61,7 @@ impl Outgoing {
     ) -> Result<bool, SendError> {
         while self.times > 0 {
             let rest = &self.bytes[self.sent_bytes..];
-            let sent = codec.send_data(stream, rest, ends && self.times == 1)?;
+            let sent = codec.send_data(stream, rest, (ends && self.times == 1).into())?;
             if sent < rest.len() {
                 self.sent_bytes += sent;
                 return Ok(false);
@@ -200,7 +196,7 @@ impl Exchange {
         let fields = answer.fields.iter();
         let fields =
             fields.map(|(name, value)| Field::new(name.as_str().as_bytes(), value.as_bytes()));
-        codec.respond(stream, answer.status.as_u16(), fields, is_all)?;
+        codec.respond(stream, answer.status.as_u16(), fields, is_all.into())?;
         if !is_all {
             self.outgoing = Outgoing::new(answer.body.clone(), 1);
         }
@@ -235,10 +231,15 @@ impl Exchange {
             let head = kind.into_iter().chain(encoding);
             if let Some(status) = status {
                 let digits = grpc::digits(status);
-                codec.respond(stream, 200, head.chain(grpc::trailers(&digits, status)), true)?;
+                codec.respond(
+                    stream,
+                    200,
+                    head.chain(grpc::trailers(&digits, status)),
+                    EndStream::Yes,
+                )?;
                 return Ok(Progress::Over);
             }
-            codec.respond(stream, 200, head, false)?;
+            codec.respond(stream, 200, head, EndStream::No)?;
         }
         while self.outgoing.send(codec, stream, false)? {
             match call.next(worker.shared.grpc, self.has_ended) {

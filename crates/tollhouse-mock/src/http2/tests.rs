@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
 use tokio::io::{DuplexStream, duplex};
-use tollhouse_h2::RequestLine;
+use tollhouse_h2::{EndStream, RequestLine};
 use tollhouse_stdx::MemoryBudget;
 
 use super::*;
@@ -115,10 +115,10 @@ async fn a_connection_at_rest_is_not_woken() {
         path: b"/",
         protocol: b"",
     };
-    let opened = pair.codec.open(&line, [], false).expect("streams are free");
+    let opened = pair.codec.open(&line, [], EndStream::No).expect("streams are free");
     pair.exchange(tick.as_mut()).await;
     assert_eq!(pair.wakes_in_ten_seconds(tick.as_mut()).await, 10);
-    pair.codec.send_data(opened, b"end", true).expect("it is open");
+    pair.codec.send_data(opened, b"end", EndStream::Yes).expect("it is open");
     pair.exchange(tick.as_mut()).await;
     assert_eq!(pair.codec.open_streams(), 0);
     pair.wakes_in_ten_seconds(tick.as_mut()).await;

@@ -83,7 +83,7 @@ impl Frame {
         self.payload.end
     }
 
-    /// Appends the same payload as a server frame with `opcode`.
+    /// Appends a server frame with this frame's payload and `opcode`.
     pub(super) fn write_back(&self, buffer: &[u8], opcode: u8, out: &mut Vec<u8>) {
         write_start(out, opcode | if self.is_final { FINAL_BIT } else { 0 }, self.payload.len());
         let payload = buffer.get(self.payload.clone()).unwrap_or_default();
@@ -92,7 +92,7 @@ impl Frame {
     }
 }
 
-/// Appends a close frame.
+/// Appends a close frame with a status code.
 pub(super) fn write_close(out: &mut Vec<u8>, code: u16) {
     write_start(out, CLOSE | FINAL_BIT, 2);
     out.extend_from_slice(&code.to_be_bytes());
@@ -119,7 +119,7 @@ mod tests {
 
     const MASK: [u8; 4] = [1, 2, 3, 4];
 
-    /// A client's frame.
+    /// Returns a masked frame as a client sends it.
     fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         write_start(&mut bytes, first, payload.len());

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::variable::Variable;
 
-/// Longest document parsed, in bytes.
+/// Maximum length of a parsed document in bytes.
 const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 
-/// Prefix of variables about GraphQL.
+/// Prefix of the names of GraphQL variables.
 const PREFIX: &str = "graphql_";
 
 pub fn is_graphql_name(name: &str) -> bool {
@@ -63,10 +63,9 @@ impl Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'d> {
     Word(&'d str),
-    /// A string or a number.
+    /// String or number as written.
     Literal,
     Mark(char),
-    /// `...`
     Spread,
 }
 

@@ -19,7 +19,7 @@ pub(super) const EXPLICIT_0: u8 = 0xa0;
 pub(super) const EXPLICIT_1: u8 = 0xa1;
 pub(super) const EXPLICIT_2: u8 = 0xa2;
 
-/// Most octets of a length. Longer lengths exceed the largest response.
+/// Maximum number of octets that encode a length. Longer lengths exceed the largest response.
 const LENGTH_OCTETS_MAX: usize = 3;
 
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ pub(super) struct Element<'a> {
     pub(super) whole: &'a [u8],
 }
 
-/// Reader over consecutive elements.
+/// Reader over consecutive DER elements.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Der<'a> {
     rest: &'a [u8],
@@ -83,7 +83,6 @@ impl<'a> Der<'a> {
         Some(element)
     }
 
-    /// Whether no bytes remain.
     pub(super) fn is_at_end(self) -> bool {
         self.rest.is_empty()
     }
@@ -97,7 +96,7 @@ pub(super) fn time(element: Element<'_>) -> Option<i64> {
     ASN1Time::from_der(element.whole).ok().map(|(_, time)| time.timestamp())
 }
 
-/// Appends an element.
+/// Appends an element with its tag and length.
 pub(super) fn put(tag: u8, content: &[u8], out: &mut Vec<u8>) {
     out.push(tag);
     match content.len() {

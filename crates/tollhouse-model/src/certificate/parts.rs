@@ -12,11 +12,11 @@ use super::der::{self, Der};
 pub struct CertificateParts<'a> {
     /// X.509 version: 1, 2 or 3.
     pub version: u8,
-    /// The signed bytes.
+    /// Bytes that the issuer has signed (`TBSCertificate`).
     pub signed: &'a [u8],
     /// Signature algorithm, without the tag and the length of its sequence.
     pub algorithm: &'a [u8],
-    /// Bits of the signature.
+    /// Bits of the issuer's signature.
     pub signature: &'a [u8],
     /// Issuer's name, with tag and length.
     pub issuer: &'a [u8],

@@ -17,14 +17,14 @@ use x509_parser::prelude::X509Certificate;
 use super::der::{self, Der, Element};
 use super::parse_fields;
 
-/// Longest response, in bytes. A response about one certificate has 500 to 2,500, including the
-/// responder's own certificate.
+/// Maximum length of a response in bytes. A response about one certificate has 500 to 2,500,
+/// including the responder's own certificate.
 pub const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
-/// Most single responses examined in one response; responders sign some together.
+/// Maximum number of single responses examined in one response; responders sign some together.
 const SINGLE_ANSWERS_MAX: usize = 64;
 
-/// Most certificates tried from a response: that of a delegated responder.
+/// Maximum number of certificates tried from a response: that of a delegated responder.
 const RESPONDERS_MAX: usize = 4;
 
 /// Tolerance for a responder's clock that is ahead of ours, in seconds.
@@ -55,7 +55,7 @@ static HASHES: [(&[u8], &Algorithm); 2] = [
 /// An OCSP request for one certificate, and the data to verify its response.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StatusQuestion {
-    /// Certificate of the issuer.
+    /// Certificate of the authority that issued the certificate in question.
     issuer: CertificateDer<'static>,
     /// Name of the issuer, as encoded in the certificate.
     issuer_name: Vec<u8>,
@@ -73,17 +73,16 @@ impl std::fmt::Debug for StatusQuestion {
     }
 }
 
-/// Status that a responder reports.
+/// Status of a certificate that a responder reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CertificateStatus {
-    /// The certificate is not revoked.
     Good,
     Revoked,
     /// The responder does not know the certificate.
     Unknown,
 }
 
-/// A verified response.
+/// Status and validity of a response whose signature was verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatusAnswer {
     pub status: CertificateStatus,
@@ -102,7 +101,6 @@ pub enum StatusError {
     /// The certificate or that of its issuer cannot be parsed.
     #[error("the certificate cannot be read")]
     Unreadable,
-    /// The response cannot be parsed.
     #[error("the answer cannot be read: {0}")]
     Malformed(&'static str),
     /// The responder returned an error status.
@@ -187,7 +185,7 @@ impl StatusQuestion {
         if answer.len() > ANSWER_BYTES_MAX {
             return Err(StatusError::Malformed("longer than 16 KiB"));
         }
-        let signed = Signed::parse(answer)?;
+        let signed = SignedResponse::parse(answer)?;
         let single = self.find(signed.data.content)?;
         // The dates of a response without a valid signature are not examined.
         self.check_signature(&signed, now_unix_s)?;
@@ -240,7 +238,11 @@ impl StatusQuestion {
 
     /// Checks that the response is signed by the issuer, or by a responder that the issuer has
     /// certified for it.
-    fn check_signature(&self, signed: &Signed<'_>, now_unix_s: i64) -> Result<(), StatusError> {
+    fn check_signature(
+        &self,
+        signed: &SignedResponse<'_>,
+        now_unix_s: i64,
+    ) -> Result<(), StatusError> {
         if signed.is_by(&self.issuer) {
             return Ok(());
         }
@@ -284,14 +286,14 @@ fn read_single(fields: &mut Der<'_>) -> Option<StatusAnswer> {
 }
 
 /// A parsed `BasicOCSPResponse`.
-struct Signed<'a> {
+struct SignedResponse<'a> {
     data: Element<'a>,
     algorithm: &'a [u8],
     signature: &'a [u8],
     certificates: Vec<CertificateDer<'a>>,
 }
 
-impl<'a> Signed<'a> {
+impl<'a> SignedResponse<'a> {
     /// Parses an `OCSPResponse` (RFC 6960 §4.2.1).
     fn parse(answer: &'a [u8]) -> Result<Self, StatusError> {
         const OUTER: StatusError = StatusError::Malformed("not an OCSP response");

@@ -16,7 +16,7 @@ const DAY_S: i64 = 24 * 3600;
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// A parsed client certificate.
+/// Client certificate whose fields variables can read.
 #[derive(Debug)]
 pub struct CertificateView<'a> {
     der: &'a [u8],
@@ -63,7 +63,7 @@ impl<'a> CertificateView<'a> {
         date(self.fields.validity().not_before.timestamp())
     }
 
-    /// End of validity, in the same format.
+    /// End of validity, in the format of `not_before`.
     pub fn not_after(&self) -> String {
         date(self.fields.validity().not_after.timestamp())
     }
@@ -76,7 +76,6 @@ impl<'a> CertificateView<'a> {
         (left / DAY_S).max(0)
     }
 
-    /// The certificate as PEM.
     pub fn pem(&self) -> String {
         let text = STANDARD.encode(self.der);
         let mut out = String::from("-----BEGIN CERTIFICATE-----\n");

@@ -39,8 +39,8 @@ pub fn address_fields(value: &Value) -> Vec<String> {
     found
 }
 
-/// Path of a field of the object at `path`. A name with a dot has no path of its own: all texts of the object are
-/// meant.
+/// Path of a field of the object at `path`. A name with a dot has no separate path: all texts of
+/// the object are meant.
 fn below(path: &str, name: &str) -> String {
     match (path, name.contains('.')) {
         ("", _) => name.to_owned(),

@@ -47,8 +47,8 @@ impl Sealing {
     }
 }
 
-/// The object and the part of it to which fields belong. A sealed value is bound to both and does
-/// not open elsewhere.
+/// Object and part to which fields belong. A sealed value is bound to both and does not open
+/// elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner<'a> {
     /// Path of the object, such as `routes/1`; empty for values bound to their field alone.

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 /// Prefix of all versions of the form.
 pub(super) const PREFIX: &str = "tollhouse-sealed:";
 
-/// Version of newly sealed values.
+/// Format version of newly sealed values.
 const VERSION: &str = "1";
 
 /// Length of a key's id in bytes; enough to be unique.

@@ -12,7 +12,7 @@ use super::pattern::{Exhausted, Pattern};
 use crate::json::{Document, Piece};
 use crate::variable::{Lookup, Variable};
 
-/// A condition on one variable.
+/// Condition on the value of one variable.
 #[derive(Debug, Clone)]
 pub(super) struct Condition {
     pub(super) variable: Variable,
@@ -27,14 +27,13 @@ pub(super) enum Sense {
     Negated,
 }
 
-/// Test of a variable's value.
 #[derive(Debug, Clone)]
 pub(super) enum Test {
     Equal(Right),
     NotEqual(Right),
     Order(Order, f64),
     Pattern(Pattern),
-    /// `in`: sorted, for binary search.
+    /// Operator `in`: values sorted for binary search.
     OneOf(Box<[Box<[u8]>]>),
     /// `has`: the value is a list that contains this element.
     Holds(Right),
@@ -49,14 +48,14 @@ pub(super) enum Right {
     Absent,
     Text(Box<str>),
     Number(f64),
-    /// Only equals elements of lists. A comparison of a JSON body with a boolean uses
-    /// [`Variable::PostBoolean`] and a text instead.
+    /// Boolean, which only equals elements of lists. A comparison of a JSON body's member with a
+    /// boolean is stored as [`Variable::PostBoolean`] and a text.
     Boolean(bool),
     /// An array or object, which no value of a variable equals.
     Unequal,
 }
 
-/// A comparison of numbers.
+/// Comparison of a variable with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Above,

@@ -1,8 +1,8 @@
 //! Conversion of text to numbers in conditions: decimal with an exponent, or hexadecimal, with
 //! surrounding blanks. `inf` and `nan` are not numbers.
 
-/// Longest text that is converted, in bytes. Conversion costs the length of the text, and no useful
-/// number is longer.
+/// Maximum length of a text that is converted, in bytes. Conversion costs the length of the text,
+/// and no useful number is longer.
 const NUMBER_BYTES_MAX: usize = 64;
 
 /// Converts a text; `None` if it is not a number.

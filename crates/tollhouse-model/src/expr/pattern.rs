@@ -9,8 +9,8 @@ use std::ops::Range;
 use fancy_regex::BytesMode;
 use regex::bytes;
 
-/// Longest pattern, in bytes. Compilation costs a multiple of it, and handwritten patterns are far
-/// shorter.
+/// Maximum length of a pattern in bytes. Compilation costs a multiple of the length, and
+/// handwritten patterns are far shorter.
 const PATTERN_BYTES_MAX: usize = 8192;
 
 /// Largest compiled form of a pattern, in bytes, because thousands of routes may each have a
@@ -20,14 +20,13 @@ const COMPILED_BYTES_MAX: usize = 1 << 20;
 /// Largest cache of lazily built states, in bytes. Each worker thread may fill one per pattern.
 const CACHE_BYTES_MAX: usize = 1 << 20;
 
-/// Most instructions of a backtracking pattern; group calls expand during compilation.
+/// Maximum number of instructions of a backtracking pattern; group calls expand during compilation.
 const PROGRAM_LENGTH_MAX: usize = 65_536;
 
-/// Most backtracking steps of one search; they take a few milliseconds. Longer searches fail with
-/// [`Exhausted`].
+/// Maximum number of backtracking steps of one search; they take a few milliseconds. Longer
+/// searches fail with [`Exhausted`].
 const BACKTRACKS_MAX: usize = 100_000;
 
-/// Case sensitivity of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Case {
     Sensitive,
@@ -58,14 +57,14 @@ impl PatternError {
     }
 }
 
-/// A search exceeded `BACKTRACKS_MAX`.
+/// Error of a search that needs more than `BACKTRACKS_MAX` steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exhausted;
 
-/// A compiled regular expression.
+/// Regular expression, compiled for one of two engines.
 #[derive(Debug, Clone)]
 pub enum Pattern {
-    /// A pattern that never backtracks.
+    /// Pattern whose search time is linear in the text.
     Linear(Linear),
     /// A pattern with look-around, back-references and the like.
     Backtracking(Box<fancy_regex::Regex>),

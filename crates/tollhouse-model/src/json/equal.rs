@@ -40,13 +40,13 @@ impl Piece<'_> {
         let state = RandomState::new();
         let mut seen: HashTable<(u32, Piece<'_>)> = HashTable::new();
         for (index, item) in self.items().enumerate() {
-            let hash = state.hash_one(Keyed { piece: item, state: &state });
+            let hash = state.hash_one(PieceKey { piece: item, state: &state });
             if let Some((earlier, _)) = seen.find(hash, |(_, other)| other.is_same(&item, &state)) {
                 return Some((*earlier as usize, index));
             }
             // A document has fewer items than bytes, and fewer than 4 Gi bytes.
             seen.insert_unique(hash, (index as u32, item), |(_, item)| {
-                state.hash_one(Keyed { piece: *item, state: &state })
+                state.hash_one(PieceKey { piece: *item, state: &state })
             });
         }
         None
@@ -90,20 +90,20 @@ impl Piece<'_> {
     }
 }
 
-/// Whether two numbers have the same value.
+/// Whether two numbers are equal, integers exactly.
 pub(crate) fn numbers_equal(one: &Number, other: &Number) -> bool {
     // Integers that a float cannot represent exactly are compared exactly.
     one == other || (one.as_f64() == other.as_f64() && (one.is_f64() || other.is_f64()))
 }
 
 /// A value as the key of a set.
-struct Keyed<'d, 's> {
+struct PieceKey<'d, 's> {
     piece: Piece<'d>,
     /// Hasher of single members. Their hashes are summed, because members have no order.
     state: &'s RandomState,
 }
 
-impl Hash for Keyed<'_, '_> {
+impl Hash for PieceKey<'_, '_> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let state = self.state;
         match self.piece.kind() {
@@ -115,11 +115,11 @@ impl Hash for Keyed<'_, '_> {
             }
             Kind::Text => self.piece.text().hash(hasher),
             Kind::List => {
-                self.piece.items().for_each(|item| Keyed { piece: item, state }.hash(hasher))
+                self.piece.items().for_each(|item| PieceKey { piece: item, state }.hash(hasher))
             }
             Kind::Object => {
                 let hash = |(name, value): (Piece<'_>, Piece<'_>)| {
-                    state.hash_one((name.text(), Keyed { piece: value, state }))
+                    state.hash_one((name.text(), PieceKey { piece: value, state }))
                 };
                 self.piece.members().map(hash).fold(0u64, u64::wrapping_add).hash(hasher);
             }

@@ -1,14 +1,14 @@
 //! Syntax check of a JSON text. The check also records where long lists and objects end, and which
-//! members are shadowed by a later member of the same name.
+//! members are shadowed by a later member with an equal name.
 
 use std::hash::{BuildHasher, RandomState};
 
 use super::piece::Piece;
 use super::{DEPTH_MAX, scan};
 
-/// Smallest list or object that is recorded, in bytes, not counting recorded ones inside it. This
-/// bounds an outline to an eighth of its text, and a skip over any value to a few multiples of
-/// this.
+/// Minimum size of a list or object that is recorded, in bytes, not counting recorded ones inside
+/// it. This bounds an outline to an eighth of its text, and a skip over any value to a few
+/// multiples of this.
 const NOTED_BYTES: usize = 64;
 
 /// Largest object, in members, whose names are compared pairwise; larger ones are sorted by hash.
@@ -25,7 +25,7 @@ pub struct Malformed {
 #[derive(Debug)]
 pub struct Document<'t> {
     pub(super) text: &'t str,
-    /// Offset of the root value.
+    /// Offset of the root value in the text.
     root: u32,
     /// Begin and end of long lists and objects, sorted by begin.
     pub(super) noted: Vec<(u32, u32)>,
@@ -109,10 +109,10 @@ impl<'t> Document<'t> {
 }
 
 /// A list or object whose end has not been reached.
-struct Open {
+struct OpenContainer {
     begin: usize,
     is_object: bool,
-    /// Bytes inside that belong to recorded lists and objects.
+    /// Number of bytes of this list or object that are in nested ones whose ends are recorded.
     covered: usize,
     /// Length of `Checker::names` when the list or object began.
     names: usize,
@@ -120,7 +120,7 @@ struct Open {
 
 struct Checker<'t> {
     text: &'t [u8],
-    open: Vec<Open>,
+    open: Vec<OpenContainer>,
     /// Hash and offset of the names of members in open objects.
     names: Vec<(u32, u32)>,
     hasher: RandomState,
@@ -194,7 +194,7 @@ impl<'t> Checker<'t> {
                 return Ok(inside + 1);
             }
             let names = self.names.len();
-            self.open.push(Open { begin: at, is_object, covered: 0, names });
+            self.open.push(OpenContainer { begin: at, is_object, covered: 0, names });
             at = if is_object { self.name(inside)? } else { inside };
         }
     }
@@ -238,7 +238,7 @@ impl<'t> Checker<'t> {
         }
     }
 
-    /// Records the names from index `from` on that occur again later.
+    /// Records, of the member names from index `from` on, those that a later member repeats.
     fn note_replaced(&mut self, from: usize) {
         let names = &mut self.names[from..];
         let is_same = |one: &(u32, u32), other: &(u32, u32)| {

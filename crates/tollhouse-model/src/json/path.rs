@@ -12,20 +12,21 @@ use parse::Parser;
 
 mod parse;
 
-/// Longest result, in bytes. Variables are used in headers, keys and conditions, where longer
-/// values are of no use.
+/// Maximum length of a result in bytes. Variables are used in headers, keys and conditions, where
+/// longer values are of no use.
 const FOUND_BYTES_MAX: usize = 1 << 20;
 
-/// Most values visited for one path. Only paths with several `..` come near this limit.
+/// Maximum number of values visited for one path. Only paths with several `..` come near this
+/// limit.
 const STEPS_MAX: usize = 50_000_000;
 
-/// A parsed path.
+/// JSONPath expression, parsed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Path {
     segments: Vec<Segment>,
 }
 
-/// A step of a path.
+/// Step of a path: selectors, applied to a value or to all values below it.
 #[derive(Debug, Clone, PartialEq)]
 struct Segment {
     /// Whether the step matches at any depth (`..`).
@@ -47,7 +48,7 @@ enum Selector {
     Filter(Vec<Vec<Test>>),
 }
 
-/// A condition on an item.
+/// Filter condition on an item.
 #[derive(Debug, Clone, PartialEq)]
 struct Test {
     path: Path,
@@ -73,7 +74,6 @@ enum Literal {
     Null,
 }
 
-/// Why a path is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// A character that is not allowed at its position.
@@ -83,10 +83,8 @@ pub enum PathError {
         /// Position of the character, counted from 1.
         at: usize,
     },
-    /// The path is incomplete.
     #[error("unexpected end")]
     EndsEarly,
-    /// A quote is not closed.
     #[error("unterminated quote")]
     OpenQuote,
     /// The step of a slice is zero or negative.
@@ -96,7 +94,6 @@ pub enum PathError {
 
 /// Decision to continue or to stop a walk.
 type Going = ControlFlow<()>;
-/// Callback for each value found.
 type Visit<'v, 'd> = &'v mut dyn FnMut(Piece<'d>) -> Going;
 
 impl Path {

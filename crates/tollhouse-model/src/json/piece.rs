@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::outline::Document;
 use super::scan;
 
-/// Kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Null,

@@ -12,7 +12,6 @@ use crate::expr::Expr;
 use crate::limits::{NAME_CHARS_MAX, TEXT_CHARS_MAX};
 use crate::{Id, Timeouts, network};
 
-/// Hint for an invalid address.
 const ADDRESS_HINT: &str = "give an IPv4 or IPv6 address, or a network such as 10.0.0.0/8";
 
 const HOST_PATTERN: &str = r"^\*$|^\*?[0-9a-zA-Z-._\[\]:]+$";
@@ -26,7 +25,6 @@ pub(crate) struct Description {
 }
 
 impl Reader<'_> {
-    /// Reads `name`, `desc` and `labels`.
     pub(crate) fn description(&mut self, fields: &Fields) -> Description {
         Description {
             name: self.optional(fields, "name", |reader, value| {
@@ -82,7 +80,7 @@ impl Reader<'_> {
         Id::parse(value, path, problems)
     }
 
-    /// Reads a condition on requests.
+    /// Reads a condition on requests; an empty one holds always.
     pub(crate) fn expression(&mut self, value: &Value) -> Option<Expr> {
         // An empty expression is a list, but may be written as an empty object.
         let is_nothing = value.as_object().is_some_and(Fields::is_empty);

@@ -16,8 +16,8 @@ mod keywords;
 /// Deepest nesting of a document. The compiler is recursive and runs on a small stack.
 const DOCUMENT_DEPTH_MAX: usize = 96;
 
-/// Most values in a document. The largest built-in schemas have a few thousand. A schema sent by a
-/// user stays in memory as long as its object.
+/// Maximum number of values in a document. The largest built-in schemas have a few thousand. A
+/// schema sent by a user stays in memory as long as its object.
 const DOCUMENT_VALUES_MAX: usize = 50_000;
 
 /// Returns the nodes of a document and the id of its root node.

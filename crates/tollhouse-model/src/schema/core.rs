@@ -34,7 +34,6 @@ impl CoreSchema {
         &self.document
     }
 
-    /// The compiled schema.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }

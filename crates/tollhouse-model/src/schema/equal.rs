@@ -30,29 +30,29 @@ pub(super) fn first_repeated(items: &[Value]) -> Option<(usize, usize)> {
     let state = RandomState::new();
     let mut seen = HashMap::with_capacity(items.len());
     items.iter().enumerate().find_map(|(index, value)| {
-        let earlier = seen.insert(Keyed { value, state: &state }, index);
+        let earlier = seen.insert(ValueKey { value, state: &state }, index);
         earlier.map(|earlier| (earlier, index))
     })
 }
 
 /// A value as the key of a hash map.
-struct Keyed<'v> {
+struct ValueKey<'v> {
     value: &'v Value,
     /// Hasher of single fields. Their hashes are summed, because fields have no order.
     state: &'v RandomState,
 }
 
-impl PartialEq for Keyed<'_> {
+impl PartialEq for ValueKey<'_> {
     fn eq(&self, other: &Self) -> bool {
         equal(self.value, other.value)
     }
 }
 
-impl Eq for Keyed<'_> {}
+impl Eq for ValueKey<'_> {}
 
-impl Hash for Keyed<'_> {
+impl Hash for ValueKey<'_> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        let keyed = |value| Keyed { value, state: self.state };
+        let keyed = |value| ValueKey { value, state: self.state };
         match self.value {
             Value::Null => 0u8.hash(hasher),
             Value::Bool(boolean) => boolean.hash(hasher),

@@ -26,7 +26,7 @@ pub enum SchemaError {
         /// Expected kind of value, such as `a number`.
         expected: &'static str,
     },
-    /// A `$ref` points outside the document or to a missing part of it.
+    /// A `$ref` points outside the document, or to a missing part.
     #[error("invalid reference {0:?}: not found in the schema")]
     Reference(String),
     /// `type` is not a JSON type.
@@ -35,7 +35,7 @@ pub enum SchemaError {
     /// A regular expression does not compile.
     #[error("invalid pattern {quoted}: {error}")]
     Pattern {
-        /// The pattern, quoted for messages.
+        /// Pattern, quoted for error messages.
         quoted: String,
         error: PatternError,
     },

@@ -11,7 +11,7 @@ use crate::expr::pattern::Pattern;
 /// Index of a node in its schema.
 pub(super) type NodeId = usize;
 
-/// A schema within a document.
+/// Schema or subschema within a document.
 #[derive(Debug)]
 pub(super) enum Node {
     /// `true`, or an object without an effective keyword.
@@ -30,7 +30,7 @@ pub(super) struct Rules {
     pub(super) text: Option<TextRules>,
     pub(super) number: Option<NumberRules>,
     pub(super) choices: Option<Box<[Value]>>,
-    pub(super) combined: Option<Box<Combined>>,
+    pub(super) combined: Option<Box<Combinators>>,
     pub(super) property_names: Option<NodeId>,
     pub(super) format: Option<Format>,
     pub(super) constant: Option<Value>,
@@ -86,7 +86,7 @@ pub(super) struct ObjectRules {
     pub(super) dependencies: Vec<(Box<str>, Dependency)>,
     pub(super) patterns: Vec<(Box<str>, Pattern, NodeId)>,
     pub(super) additional: Additional,
-    /// Names of `properties`.
+    /// Names of the members of `properties`.
     pub(super) known: HashSet<Box<str>>,
     pub(super) least: Option<usize>,
     pub(super) most: Option<usize>,
@@ -133,7 +133,7 @@ pub(super) struct ArrayRules {
 pub(super) enum Items {
     #[default]
     Any,
-    /// The same schema for all items.
+    /// Single schema that applies to all items.
     Each(NodeId),
     /// A schema per position, and the rule for the items after them.
     Tuple(Vec<NodeId>, Additional),
@@ -143,7 +143,7 @@ pub(super) enum Items {
 pub(super) struct TextRules {
     pub(super) least: Option<usize>,
     pub(super) most: Option<usize>,
-    /// The pattern, and its quoted form for messages.
+    /// Regular expression that texts must match, and its quoted form for error messages.
     pub(super) pattern: Option<(Pattern, Box<str>)>,
 }
 
@@ -156,9 +156,9 @@ pub(super) struct NumberRules {
     pub(super) multiple_of: Option<f64>,
 }
 
-/// Keywords that apply further schemas to the same value.
+/// Keywords that apply further schemas to the value itself.
 #[derive(Debug, Default)]
-pub(super) struct Combined {
+pub(super) struct Combinators {
     pub(super) all_of: Vec<NodeId>,
     pub(super) any_of: Option<AnyOf>,
     pub(super) one_of: Option<Vec<Branch>>,

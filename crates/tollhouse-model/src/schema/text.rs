@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use crate::json::Kind;
 
-/// Longest text quoted in a message, in characters. Handwritten fields are shorter, and a large
-/// rejected body must not fill the response.
+/// Maximum length of a text quoted in a message, in characters. Handwritten fields are shorter, and
+/// a large rejected body must not fill the response.
 const QUOTED_CHARS_MAX: usize = 1024;
 
 const DIGITS: i32 = 14;

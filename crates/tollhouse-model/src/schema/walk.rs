@@ -1,9 +1,10 @@
 //! Validation of a value by a compiled schema. Defaults are added on the way.
 //!
-//! Keywords are checked in the order used by the schema library of APISIX, so that the same one of
-//! several faults is reported. Properties are checked in the order of the document. Defaults of an
-//! object are added before its `allOf`, `anyOf`, `oneOf`, `if` and `not` are checked, as in that
-//! library. Objects, lists and the combining keywords are in separate files.
+//! Keywords are checked in the order used by the schema library of APISIX, so that of several
+//! faults the one that APISIX reports is found. Properties are checked in the order of the
+//! document. Defaults of an object are added before its `allOf`, `anyOf`, `oneOf`, `if` and `not`
+//! are checked, as in that library. Objects, lists and the combining keywords are in separate
+//! files.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -29,8 +30,8 @@ pub(super) use self::read::{Fills, Read};
 /// itself. JSON from outside nests at most 128 levels deep.
 const DEPTH_MAX: usize = 160;
 
-/// Most schemas applied to one value; they take some milliseconds. Only schemas whose branches
-/// multiply with depth, or values of a hundred thousand items, come near this limit.
+/// Maximum number of schemas applied to one value; they take some milliseconds. Only schemas whose
+/// branches multiply with depth, or values of a hundred thousand items, come near this limit.
 const STEPS_MAX: usize = 1_000_000;
 
 /// Prefixes of references to secrets and environment variables.
@@ -47,7 +48,7 @@ enum Voice {
     Silent,
 }
 
-/// Validation of one value.
+/// State of validating one value.
 pub(super) struct Walk<'s> {
     nodes: &'s [Node],
     subject: Subject,

@@ -8,23 +8,23 @@ use serde_json::{Number, Value};
 /// Deepest nesting of branches that is searched; schemas have two or three levels.
 const BRANCHES_DEPTH_MAX: usize = 16;
 
-/// Keywords that contain schemas for the same value.
+/// Keywords whose schemas apply to the value itself.
 const BRANCH_LISTS: [&str; 3] = ["anyOf", "oneOf", "allOf"];
 const BRANCHES: [&str; 3] = ["if", "then", "else"];
 
 /// A JSON type, other than a string, that a text may be converted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expected {
+pub enum TargetType {
     Integer,
     Number,
     Boolean,
-    /// A list, written as JSON.
+    /// List, written as JSON text.
     List,
-    /// An object, written as JSON.
+    /// Object, written as JSON text.
     Object,
 }
 
-impl Expected {
+impl TargetType {
     fn from_name(name: &str) -> Option<Self> {
         match name {
             "integer" => Some(Self::Integer),
@@ -36,7 +36,7 @@ impl Expected {
         }
     }
 
-    /// The type as a noun phrase for messages.
+    /// The type as a noun phrase for error messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Integer => "a whole number",
@@ -75,7 +75,7 @@ impl<'s> Schemas<'s> {
         Self(all)
     }
 
-    /// The schemas of one field.
+    /// Schemas that apply to the field `name`.
     pub(super) fn field(&self, name: &str) -> Self {
         self.below(|schema| {
             let listed = schema.get("properties").and_then(|fields| fields.get(name));
@@ -101,10 +101,10 @@ impl<'s> Schemas<'s> {
     ///
     /// # Errors
     /// The first expected type, if the text fits none of them.
-    pub(super) fn read(&self, text: String) -> Result<Value, Expected> {
+    pub(super) fn read(&self, text: String) -> Result<Value, TargetType> {
         let mut expected = Vec::new();
         for name in self.0.iter().flat_map(|schema| types(schema)) {
-            match Expected::from_name(name) {
+            match TargetType::from_name(name) {
                 Some(kind) => expected.push(kind),
                 None if name == "string" => return Ok(Value::String(text)),
                 None => {}
@@ -115,7 +115,7 @@ impl<'s> Schemas<'s> {
     }
 }
 
-/// Collects a schema and the branches in it that apply to the same value.
+/// Collects a schema and those of its branches that apply to the value itself.
 fn gather<'s>(schema: &'s Value, depth: usize, all: &mut Vec<&'s Value>) {
     all.push(schema);
     if depth == 0 {
@@ -161,18 +161,18 @@ mod tests {
             ("count", "5", Ok(json!(5))),
             ("count", " 5\n", Ok(json!(5))),
             ("count", "-1", Ok(json!(-1))),
-            ("count", "5.5", Err(Expected::Integer)),
-            ("count", "five", Err(Expected::Integer)),
-            ("count", "\"5\"", Err(Expected::Integer)),
+            ("count", "5.5", Err(TargetType::Integer)),
+            ("count", "five", Err(TargetType::Integer)),
+            ("count", "\"5\"", Err(TargetType::Integer)),
             ("rate", "0.5", Ok(json!(0.5))),
             ("on", "true", Ok(json!(true))),
-            ("on", "1", Err(Expected::Boolean)),
+            ("on", "1", Err(TargetType::Boolean)),
             ("name", "5", Ok(json!("5"))),
             ("either", "5", Ok(json!("5"))),
             ("both", "true", Ok(json!(true))),
-            ("both", "x", Err(Expected::Integer)),
+            ("both", "x", Err(TargetType::Integer)),
             ("nets", "[\"10.0.0.0/8\"]", Ok(json!(["10.0.0.0/8"]))),
-            ("nets", "10.0.0.0/8", Err(Expected::List)),
+            ("nets", "10.0.0.0/8", Err(TargetType::List)),
             ("any", "5", Ok(json!("5"))),
             ("other", "7", Ok(json!(7))),
         ];

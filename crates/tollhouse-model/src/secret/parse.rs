@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    Aws, Gcp, GcpAccount, GcpAuth, Keeper, Manager, Secret, SecretText, Vault, is_reference,
+    Aws, Gcp, GcpAccount, GcpAuth, Manager, Secret, SecretManager, SecretText, Vault, is_reference,
 };
 use crate::reader::{Fields, Reader, Unknown, pattern_reason};
 use crate::{Id, Problem, Problems};
@@ -18,7 +18,7 @@ const GCP_FIELDS: [&str; 4] = ["id", "auth_config", "auth_file", "ssl_verify"];
 const GCP_AUTH_FIELDS: [&str; 6] =
     ["client_email", "private_key", "project_id", "token_uri", "entries_uri", "scope"];
 
-/// Longest text, in characters. An RSA key of 8,192 bits takes 6,400.
+/// Maximum length of a text in characters. An RSA key of 8,192 bits takes 6,400.
 const TEXT_CHARS_MAX: usize = 65_536;
 
 const AWS_REGION: &str = "us-east-1";
@@ -50,9 +50,9 @@ fn read(reader: &mut Reader<'_>, key: Id, value: &Value) -> Option<Secret> {
     reader.own_parted_key(fields, &key);
     reader.own_times(fields);
     let keeper = match manager {
-        Manager::Vault => Keeper::Vault(read_vault(reader, fields)?),
-        Manager::Aws => Keeper::Aws(read_aws(reader, fields)?),
-        Manager::Gcp => Keeper::Gcp(read_gcp(reader, fields)?),
+        Manager::Vault => SecretManager::Vault(read_vault(reader, fields)?),
+        Manager::Aws => SecretManager::Aws(read_aws(reader, fields)?),
+        Manager::Gcp => SecretManager::Gcp(read_gcp(reader, fields)?),
     };
     Some(Secret { key, id, keeper })
 }

@@ -8,10 +8,9 @@ use std::fmt;
 
 const KEEPER_PREFIX: &str = "$secret://";
 
-/// Case-insensitive: `$env://` is accepted too.
+/// Prefix of references to environment variables, in any case: `$env://` is accepted too.
 const ENVIRONMENT_PREFIX: &str = "$ENV://";
 
-/// Kind of secret manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Manager {
     Vault,
@@ -47,9 +46,7 @@ pub enum SecretRef {
         /// Key in the terms of the manager: a path with a field, a name, ….
         key: String,
     },
-    /// A value of the environment.
     Environment {
-        /// Name of the variable.
         name: String,
         /// Field of the JSON object in the variable; `None` means the whole text.
         json_key: Option<String>,

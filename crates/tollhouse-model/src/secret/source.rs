@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::expected::{Expected, Schemas};
+use super::expected::{Schemas, TargetType};
 use super::reference::{SecretRef, is_reference};
 
 /// A source of values for references.
@@ -71,15 +71,15 @@ pub fn has_references(value: &Value) -> bool {
 
 /// A reference that was not replaced by a usable value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unanswered {
+pub struct UnresolvedReference {
     /// Field that contains the reference: names joined by dots, without list indices.
     pub field: String,
-    /// The reference as written.
+    /// Reference as written in the object.
     pub reference: String,
     pub answer: NoAnswer,
 }
 
-impl Unanswered {
+impl UnresolvedReference {
     /// The reason as a sentence that never contains the value.
     pub fn reason(&self) -> String {
         let reference = &self.reference;
@@ -100,19 +100,22 @@ impl Unanswered {
 /// Why a reference has no usable value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// No source knows the reference, or a part of it is missing. The text of the reference stays.
+    /// No source knows the reference, or a part is missing. The text of the reference stays.
     Unknown,
     /// The source may not read the variable. The text of the reference stays.
     Unlisted,
     /// The value is empty, and has replaced the reference.
     Empty,
     /// The value does not have the expected type. The text of the reference stays.
-    NotA(Expected),
+    NotA(TargetType),
 }
 
 /// Replaces the references within `value` by the texts that `source` returns. Returns the
 /// references without a usable value.
-pub fn resolve_in(value: &mut Value, source: Option<&dyn SecretSource>) -> Vec<Unanswered> {
+pub fn resolve_in(
+    value: &mut Value,
+    source: Option<&dyn SecretSource>,
+) -> Vec<UnresolvedReference> {
     resolve_as(value, &Value::Null, source)
 }
 
@@ -122,7 +125,7 @@ pub fn resolve_as(
     value: &mut Value,
     schema: &Value,
     source: Option<&dyn SecretSource>,
-) -> Vec<Unanswered> {
+) -> Vec<UnresolvedReference> {
     let mut unanswered = Vec::new();
     // An explicit stack instead of recursion, because a configuration may nest deeper than a
     // thread's stack allows.
@@ -132,7 +135,11 @@ pub fn resolve_as(
             Value::String(text) if is_reference(text) => {
                 let reference = text.clone();
                 let answer = answer(value, &schemas, source);
-                unanswered.extend(answer.map(|answer| Unanswered { field, reference, answer }));
+                unanswered.extend(answer.map(|answer| UnresolvedReference {
+                    field,
+                    reference,
+                    answer,
+                }));
             }
             Value::Array(items) => {
                 let below = schemas.items();

@@ -9,7 +9,7 @@ fn parse(key: &str, value: &Value) -> (Option<Secret>, String) {
     (secret, problems.to_string())
 }
 
-fn good(key: &str, value: &Value) -> Keeper {
+fn good(key: &str, value: &Value) -> SecretManager {
     let (secret, problems) = parse(key, value);
     assert_eq!(problems, "");
     secret.expect("no problem was found").keeper
@@ -53,7 +53,8 @@ fn keys_name_the_manager() {
 
 #[test]
 fn a_vault_is_read_whole() {
-    let Keeper::Vault(read) = good("vault/1", &with(vault(), "namespace", json!("team"))) else {
+    let SecretManager::Vault(read) = good("vault/1", &with(vault(), "namespace", json!("team")))
+    else {
         panic!("the key says that it is a vault");
     };
     assert_eq!(read.uri, "http://127.0.0.1:8200");
@@ -67,16 +68,16 @@ fn a_vault_is_read_whole() {
 
 #[test]
 fn aws_and_gcp_have_defaults() {
-    let Keeper::Aws(read) = good("aws/1", &aws()) else { panic!("the key says so") };
+    let SecretManager::Aws(read) = good("aws/1", &aws()) else { panic!("the key says so") };
     assert_eq!((read.region.as_str(), read.endpoint_url), ("us-east-1", None));
     let own = with(aws(), "endpoint_url", json!("http://127.0.0.1:4566"));
-    let Keeper::Aws(read) = good("aws/1", &with(own, "session_token", json!("s"))) else {
+    let SecretManager::Aws(read) = good("aws/1", &with(own, "session_token", json!("s"))) else {
         panic!("the key says so");
     };
     assert_eq!(read.endpoint_url.as_deref(), Some("http://127.0.0.1:4566"));
     assert_eq!(read.session_token.map(|token| token.expose().to_owned()).as_deref(), Some("s"));
 
-    let Keeper::Gcp(read) = good("gcp/1", &gcp()) else { panic!("the key says so") };
+    let SecretManager::Gcp(read) = good("gcp/1", &gcp()) else { panic!("the key says so") };
     assert!(read.ssl_verify);
     let GcpAccount::Inline(auth) = read.account else { panic!("it stands in the object") };
     assert_eq!(auth.scope, ["https://www.googleapis.com/auth/cloud-platform"]);
@@ -84,7 +85,7 @@ fn aws_and_gcp_have_defaults() {
     assert_eq!(auth.entries_uri, "https://secretmanager.googleapis.com/v1");
 
     let by_file = json!({"auth_file": "/etc/gcp.json", "ssl_verify": false});
-    let Keeper::Gcp(read) = good("gcp/1", &by_file) else { panic!("the key says so") };
+    let SecretManager::Gcp(read) = good("gcp/1", &by_file) else { panic!("the key says so") };
     assert_eq!(read.account, GcpAccount::File("/etc/gcp.json".to_owned()));
     assert!(!read.ssl_verify);
 }

@@ -11,7 +11,7 @@ impl SecretText {
         Self(text.into())
     }
 
-    /// Returns the secret itself.
+    /// Returns the secret as plain text; never log it.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -33,15 +33,15 @@ const FIELDS: [&str; 16] = [
     "labels",
 ];
 
-/// Most pairs beside the first. There are few types of keys, and checking a pair costs as much as a
-/// signature.
+/// Maximum number of pairs beside the first. There are few types of keys, and checking a pair costs
+/// as much as a signature.
 pub(super) const FURTHER_PAIRS_MAX: usize = 16;
 
 /// Time before expiry at which a certificate causes a warning. Automatic renewal has had two weeks
 /// by then.
 pub(crate) const RENEWAL_TIME: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Most intermediate certificates of a client, as many as TLS libraries follow.
+/// Maximum number of intermediate certificates of a client, as many as TLS libraries follow.
 const DEPTH_MAX: i64 = 100;
 
 impl Ssl {
@@ -342,7 +342,7 @@ fn read_ca(reader: &mut Reader<'_>, value: &Value) -> Option<String> {
     Some(ca)
 }
 
-/// Reads a pattern for paths, with the same rules as a condition of a route.
+/// Reads a pattern for paths, by the rules for patterns in conditions of routes.
 fn read_pattern(reader: &mut Reader<'_>, value: &Value) -> Option<String> {
     let text = reader.text(value)?;
     let mut problems = Problems::new();

@@ -27,7 +27,6 @@ const FIELDS: [&str; 13] = [
 /// Default scheme of upstreams, also used for HTTP schemes.
 const SCHEME_DEFAULT: &str = "tcp";
 
-/// Schemes of nodes below HTTP.
 const STREAM_SCHEMES: [&str; 3] = ["tcp", "tls", "udp"];
 
 /// Schemes of HTTP upstreams. APISIX up to 3.13 stores the default of its schema, `http`, in every

@@ -46,7 +46,7 @@ const ACTIVE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 const ACTIVE_CONCURRENCY_DEFAULT: u32 = 10;
 const ACTIVE_INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
-/// Most concurrent probes that a document may configure; each takes a socket.
+/// Maximum number of concurrent probes that a document may configure; each takes a socket.
 const ACTIVE_CONCURRENCY_MAX: i64 = 1_000;
 
 pub(super) fn read(reader: &mut Reader<'_>, value: &Value) -> Option<Checks> {

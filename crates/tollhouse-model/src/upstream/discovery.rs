@@ -13,7 +13,7 @@ use crate::limits::{
 };
 use crate::reader::{Fields, Reader, Unknown};
 
-/// Default namespace of a service.
+/// Namespace of a service without one.
 const NAMESPACE_DEFAULT: &str = "default";
 
 /// Pattern for names of namespaces and services.
@@ -36,7 +36,7 @@ enum Kind {
 const KINDS: [(&str, Kind); 3] =
     [("dns", Kind::Dns), ("registry", Kind::Registry), ("polaris", Kind::Registry)];
 
-/// Parsed `discovery_args`, without slow start.
+/// Settings in `discovery_args`, except those of slow start.
 #[derive(Default)]
 struct Arguments<'v> {
     namespace: Option<&'v str>,

@@ -30,7 +30,7 @@ fn read_map(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<Ve
     let mut nodes = Vec::with_capacity(entries.len());
     for (address, weight) in entries {
         nodes.extend(reader.in_field(address, |reader| {
-            let place = match Place::parse(address) {
+            let place = match NodeLocation::parse(address) {
                 Ok(place) => Some(place),
                 Err(reason) => {
                     reader.error_unquoted(reason.to_string(), ADDRESS_HINT);
@@ -38,7 +38,7 @@ fn read_map(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<Ve
                 }
             };
             let weight = read_weight(reader, weight)?;
-            place?.node(reader, Written { port: None, scheme }, weight)
+            place?.node(reader, NodeDefaults { port: None, scheme }, weight)
         }));
     }
     (nodes.len() == entries.len()).then_some(nodes)
@@ -54,24 +54,24 @@ fn read_node(reader: &mut Reader<'_>, value: &Value, scheme: Scheme) -> Option<N
     });
     reader.optional(fields, "metadata", |reader, value| reader.map(value));
     let priority = priority.and_then(|priority| priority.try_into().ok()).unwrap_or_default();
-    let node = place?.node(reader, Written { port, scheme }, weight?)?;
+    let node = place?.node(reader, NodeDefaults { port, scheme }, weight?)?;
     Some(Node { priority, ..node })
 }
 
 /// Settings that locate a node beside its address: the field for its port, and the scheme of its
 /// upstream.
-struct Written {
+struct NodeDefaults {
     port: Option<u16>,
     scheme: Scheme,
 }
 
 /// Location of a node, as its address names it.
-enum Place {
+enum NodeLocation {
     Host(String, Option<u16>),
     Socket(UnixPath),
 }
 
-impl Place {
+impl NodeLocation {
     fn parse(text: &str) -> Result<Self, AddressError> {
         if UnixPath::is_meant(text) {
             return Ok(Self::Socket(UnixPath::parse(text)?));
@@ -81,7 +81,7 @@ impl Place {
 
     /// A node of this weight there. A port behind the host goes before `port`, as where the web server parses the two
     /// together.
-    fn node(self, reader: &mut Reader<'_>, written: Written, weight: u32) -> Option<Node> {
+    fn node(self, reader: &mut Reader<'_>, written: NodeDefaults, weight: u32) -> Option<Node> {
         match self {
             Self::Host(host, behind) => {
                 let port = behind.or(written.port).unwrap_or(written.scheme.default_port());
@@ -99,13 +99,15 @@ impl Place {
     }
 }
 
-/// Refuses addresses of nodes that nothing can be sent to, in either form of the list.
+/// Refuses node addresses that nothing can be sent to, in either form of the list.
 ///
 /// # Errors
-/// The first of them.
+/// The first such address.
 pub(crate) fn check_addresses(nodes: &Value) -> Result<(), AddressError> {
     match nodes {
-        Value::Object(entries) => entries.keys().try_for_each(|it| Place::parse(it).map(drop)),
+        Value::Object(entries) => {
+            entries.keys().try_for_each(|it| NodeLocation::parse(it).map(drop))
+        }
         // Other hosts have a pattern.
         Value::Array(items) => {
             let hosts = items.iter().filter_map(|item| item.get("host")?.as_str());
@@ -118,10 +120,10 @@ pub(crate) fn check_addresses(nodes: &Value) -> Result<(), AddressError> {
 
 /// `host`, `host:port`, `[v6]`, `[v6]:port`, `unix:/path`, or an IPv6 address as it stands, which has a field of
 /// its own for the port.
-fn read_host(reader: &mut Reader<'_>, value: &Value) -> Option<Place> {
+fn read_host(reader: &mut Reader<'_>, value: &Value) -> Option<NodeLocation> {
     if let Some(text) = value.as_str().filter(|text| UnixPath::is_meant(text)) {
         return match UnixPath::parse(text) {
-            Ok(path) => Some(Place::Socket(path)),
+            Ok(path) => Some(NodeLocation::Socket(path)),
             Err(error) => {
                 reader.error(value, error.to_string(), SOCKET_HINT);
                 None
@@ -129,12 +131,12 @@ fn read_host(reader: &mut Reader<'_>, value: &Value) -> Option<Place> {
         };
     }
     let host = reader.host(value)?;
-    let whole = || Place::Host(host.to_owned(), None);
+    let whole = || NodeLocation::Host(host.to_owned(), None);
     if host.parse::<std::net::Ipv6Addr>().is_ok() {
         return Some(whole());
     }
     // An invalid address is taken as a name that will not resolve, as in APISIX.
-    Some(Place::parse(host).unwrap_or_else(|_| whole()))
+    Some(NodeLocation::parse(host).unwrap_or_else(|_| whole()))
 }
 
 fn read_weight(reader: &mut Reader<'_>, value: &Value) -> Option<u32> {
@@ -146,7 +148,7 @@ fn read_port(reader: &mut Reader<'_>, value: &Value) -> Option<u16> {
 }
 
 impl Scheme {
-    /// Default port of nodes.
+    /// Port of nodes that are configured without one.
     pub fn default_port(self) -> u16 {
         match self {
             Scheme::Http | Scheme::Grpc | Scheme::Tcp | Scheme::Udp => 80,

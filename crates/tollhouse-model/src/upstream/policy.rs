@@ -10,11 +10,11 @@
 macro_rules! balancing_policies {
     ($rows:ident) => {
         $rows! {
-            /// Nodes take turns, by weight.
+            /// Nodes are picked in turn, in proportion to their weights.
             RoundRobin "roundrobin" {
                 hashes_key: false, slow_start: true, table: round_robin::Schedule
             }
-            /// Equal keys go to the same node, by a ring of hashes.
+            /// Requests with equal keys go to one node, by a ring of hashes.
             ConsistentHash "chash" {
                 hashes_key: true, slow_start: false, table: consistent_hash::HashTable
             }
@@ -44,10 +44,10 @@ macro_rules! policies {
         }
 
         impl Policy {
-            /// All policies, in display order.
+            /// Policies in the order of display.
             pub const ALL: &'static [Policy] = &[$(Policy::$policy),+];
 
-            /// Name in documents.
+            /// Name of the policy in documents.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Policy::$policy => $name,)+

@@ -15,7 +15,7 @@ use crate::reader::{Fields, Reader, Unknown};
 /// The form of APISIX; takes precedence.
 const CONF: &str = "warm_up_conf";
 
-/// The short form.
+/// Field with the settings in APISIX's short form.
 const SHORT: &str = "warmup";
 
 /// The field that may contain the short form as well.
@@ -34,13 +34,13 @@ const SHORT_FIELDS: [&str; 3] = ["duration", "minimum_weight_percent", "aggressi
 /// Default weight of a fresh node, in percent of its full weight.
 const MINIMUM_WEIGHT_PERCENT_DEFAULT: u8 = 10;
 
-/// Linear rise.
+/// Exponent of a linear rise.
 const AGGRESSION_DEFAULT: f64 = 1.0;
 
 /// Smallest exponent; the bound of APISIX's schema.
 const AGGRESSION_MIN: f64 = 0.01;
 
-/// Longest default interval between steps of the weights.
+/// Maximum interval between steps of the weights, by default.
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
 /// Shortest default interval between steps; each step rebuilds the balancing table.
@@ -50,14 +50,14 @@ const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const STEPS: u32 = 50;
 
 /// A place where slow start can be configured.
-struct Place<'v> {
+struct WarmUpField<'v> {
     within: Option<&'static str>,
     name: &'static str,
     value: Option<&'v Value>,
     read: fn(&mut Reader<'_>, &Value) -> Option<WarmUp>,
 }
 
-impl Place<'_> {
+impl WarmUpField<'_> {
     fn read(&self, reader: &mut Reader<'_>, fields: &Fields, value: &Value) -> Option<WarmUp> {
         let at = |reader: &mut Reader<'_>| {
             reader.in_field(self.name, |reader| {
@@ -76,9 +76,9 @@ pub(crate) fn read(reader: &mut Reader<'_>, fields: &Fields) -> Option<WarmUp> {
     let arguments = fields.get(ARGUMENTS).filter(|_| super::discovery::is_registry(fields));
     let short_in = arguments.and_then(|arguments| arguments.get(SHORT));
     let places = [
-        Place { within: None, name: CONF, value: fields.get(CONF), read: read_conf },
-        Place { within: None, name: SHORT, value: fields.get(SHORT), read: read_short },
-        Place { within: Some(ARGUMENTS), name: SHORT, value: short_in, read: read_short },
+        WarmUpField { within: None, name: CONF, value: fields.get(CONF), read: read_conf },
+        WarmUpField { within: None, name: SHORT, value: fields.get(SHORT), read: read_short },
+        WarmUpField { within: Some(ARGUMENTS), name: SHORT, value: short_in, read: read_short },
     ];
     let mut said = places.iter().filter_map(|place| Some((place, place.value?)));
     let (first, value) = said.next()?;

@@ -1,6 +1,6 @@
 //! CRC-32C (Castagnoli), bytewise, because headers are short and rarely contain a checksum.
 
-/// Polynomial in reversed bit order.
+/// Castagnoli polynomial in reversed bit order.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
 static TABLE: [u32; 256] = {
@@ -19,7 +19,7 @@ static TABLE: [u32; 256] = {
     table
 };
 
-/// Incremental checksum.
+/// CRC-32C of the bytes added so far.
 pub(super) struct Sum(u32);
 
 impl Sum {

@@ -16,12 +16,12 @@ fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-fn proxied(source: &str, destination: &str) -> Result<Said, HeaderError> {
-    Ok(Said::Proxied { source: address(source), destination: address(destination) })
+fn proxied(source: &str, destination: &str) -> Result<ProxyHeader, HeaderError> {
+    Ok(ProxyHeader::Proxied { source: address(source), destination: address(destination) })
 }
 
 /// The verdict about whole bytes, checked against every shorter piece of them.
-fn verdict(bytes: &[u8]) -> Result<Said, HeaderError> {
+fn verdict(bytes: &[u8]) -> Result<ProxyHeader, HeaderError> {
     let whole = parse(bytes);
     for end in 0..bytes.len() {
         match parse(&bytes[..end]) {
@@ -34,14 +34,14 @@ fn verdict(bytes: &[u8]) -> Result<Said, HeaderError> {
 
 #[test]
 fn lines_of_version_1_are_read_strictly() {
-    let table: &[(&str, Result<Said, HeaderError>)] = &[
+    let table: &[(&str, Result<ProxyHeader, HeaderError>)] = &[
         (
             "PROXY TCP4 192.0.2.1 192.0.2.2 1234 443\r\nGET",
             proxied("192.0.2.1:1234", "192.0.2.2:443"),
         ),
         ("PROXY TCP6 2001:db8::1 ::1 0 65535\r\n", proxied("[2001:db8::1]:0", "[::1]:65535")),
-        ("PROXY UNKNOWN\r\n", Ok(Said::Nothing)),
-        ("PROXY UNKNOWN ff::1 whatever 1\r\n", Ok(Said::Nothing)),
+        ("PROXY UNKNOWN\r\n", Ok(ProxyHeader::Nothing)),
+        ("PROXY UNKNOWN ff::1 whatever 1\r\n", Ok(ProxyHeader::Nothing)),
         ("PROXY TCP4 192.0.2.1 192.0.2.2 1234 443\n", Err(HeaderError::Malformed)),
         ("PROXY TCP4 192.0.2.1  192.0.2.2 1234 443\r\n", Err(HeaderError::Malformed)),
         ("PROXY TCP4 192.0.2.1 192.0.2.2 01234 443\r\n", Err(HeaderError::Malformed)),
@@ -69,7 +69,7 @@ fn a_line_of_107_bytes_is_read_and_one_of_108_is_refused() {
         let start = "PROXY UNKNOWN ";
         format!("{start}{}\r\n", "x".repeat(bytes - start.len() - 2)).into_bytes()
     };
-    assert_eq!(verdict(&line(107)), Ok(Said::Nothing));
+    assert_eq!(verdict(&line(107)), Ok(ProxyHeader::Nothing));
     assert_eq!(verdict(&line(108)), Err(HeaderError::TooLong));
 }
 
@@ -77,7 +77,7 @@ fn a_line_of_107_bytes_is_read_and_one_of_108_is_refused() {
 fn binary_headers_are_read_by_family_and_command() {
     let v6: Vec<u8> = [[0x20; 16], [0x30; 16]].concat().into_iter().chain([0, 1, 0, 2]).collect();
     let with = |field: &[u8]| [&V4, field].concat();
-    let table: &[(Vec<u8>, Result<Said, HeaderError>)] = &[
+    let table: &[(Vec<u8>, Result<ProxyHeader, HeaderError>)] = &[
         (v2(0x21, 0x11, &V4), proxied("192.0.2.1:1234", "192.0.2.2:443")),
         (v2(0x21, 0x12, &V4), proxied("192.0.2.1:1234", "192.0.2.2:443")),
         (
@@ -87,10 +87,10 @@ fn binary_headers_are_read_by_family_and_command() {
                 "[3030:3030:3030:3030:3030:3030:3030:3030]:2",
             ),
         ),
-        (v2(0x21, 0x31, &[0; 216]), Ok(Said::Nothing)),
-        (v2(0x21, 0x00, &[]), Ok(Said::Nothing)),
-        (v2(0x21, 0x00, &[9; 30]), Ok(Said::Nothing)),
-        (v2(0x20, 0x11, &[9; 5]), Ok(Said::Nothing)),
+        (v2(0x21, 0x31, &[0; 216]), Ok(ProxyHeader::Nothing)),
+        (v2(0x21, 0x00, &[]), Ok(ProxyHeader::Nothing)),
+        (v2(0x21, 0x00, &[9; 30]), Ok(ProxyHeader::Nothing)),
+        (v2(0x20, 0x11, &[9; 5]), Ok(ProxyHeader::Nothing)),
         (v2(0x21, 0x11, &with(&[0x04, 0, 2, 9, 9])), proxied("192.0.2.1:1234", "192.0.2.2:443")),
         (v2(0x21, 0x11, &with(&[0x04, 0, 3, 9, 9])), Err(HeaderError::Malformed)),
         (v2(0x21, 0x11, &with(&[0x04, 0])), Err(HeaderError::Malformed)),

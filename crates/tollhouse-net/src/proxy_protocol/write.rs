@@ -5,12 +5,11 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use super::{V2_START, crc32c};
 
-/// Version of a written header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// Text line.
+    /// Version 1, a line of text.
     V1,
-    /// Binary, for a stream.
+    /// Version 2, binary, for a stream.
     V2,
     /// Binary, for datagrams, which version 1 does not support.
     V2Datagram,
@@ -64,7 +63,7 @@ pub fn write(version: Version, source: SocketAddr, destination: SocketAddr, out:
     }
 }
 
-/// Appends a header for a connection that the gateway opens on its own behalf.
+/// Appends a header without addresses, for a connection that the gateway opens on its own behalf.
 pub fn write_own(version: Version, out: &mut Vec<u8>) {
     match version {
         Version::V1 => out.extend_from_slice(b"PROXY UNKNOWN\r\n"),

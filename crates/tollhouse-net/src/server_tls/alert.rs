@@ -5,7 +5,7 @@
 
 use rustls::{AlertDescription, Error, ProtocolVersion};
 
-/// Record with a fatal alert.
+/// Returns a TLS record with this alert at level fatal.
 pub(super) fn record(alert: AlertDescription) -> [u8; 7] {
     [21, 3, 3, 0, 2, 2, alert.into()]
 }

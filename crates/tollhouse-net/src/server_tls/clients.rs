@@ -23,7 +23,7 @@ pub enum Strictness {
 #[derive(Debug)]
 pub struct ClientVerifier {
     trusted: TrustedCertificates,
-    /// Issuer names sent to clients.
+    /// Names of trusted issuers, sent to clients in the certificate request.
     subjects: Vec<DistinguishedName>,
     depth_max: u32,
     strictness: Strictness,

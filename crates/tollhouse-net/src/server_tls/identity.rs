@@ -18,7 +18,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use super::{HostError, PemPair, read_certificates};
 use crate::trust::certified_key;
 
-/// Certificates for the same names with different types of keys.
+/// Certificates for one set of names, with different types of keys.
 #[derive(Debug, Default)]
 pub(super) struct Identities(Vec<Arc<Identity>>);
 
@@ -28,17 +28,17 @@ pub struct Identity {
     plain: Arc<CertifiedKey>,
     /// SHA-256 of the certificate, computed on first use.
     fingerprint: OnceLock<[u8; 32]>,
-    stapled: ArcSwapOption<Stapled>,
+    stapled: ArcSwapOption<StapledCertificate>,
 }
 
 /// A certificate with its stapled OCSP response.
 #[derive(Debug)]
-struct Stapled {
+struct StapledCertificate {
     shown: Arc<CertifiedKey>,
     until_unix_s: i64,
 }
 
-/// OCSP response for a certificate.
+/// OCSP response that is sent with a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staple {
     /// Response in DER, as signed by the responder.
@@ -77,7 +77,10 @@ impl Identity {
         self.stapled.store(staple.map(|staple| {
             let mut shown = CertifiedKey::clone(&self.plain);
             shown.ocsp = Some(staple.answer.to_vec());
-            Arc::new(Stapled { shown: Arc::new(shown), until_unix_s: staple.until_unix_s })
+            Arc::new(StapledCertificate {
+                shown: Arc::new(shown),
+                until_unix_s: staple.until_unix_s,
+            })
         }));
     }
 

@@ -41,7 +41,7 @@ thread_local! {
     static READ_ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
-/// TLS stream of a client.
+/// TLS stream of a client's connection to the gateway.
 #[derive(Debug)]
 pub struct ServerTls {
     tcp: Arc<TcpStream>,
@@ -62,7 +62,7 @@ enum Session {
     Plain,
 }
 
-/// First bytes of a connection.
+/// First `HELLO_HEAD_BYTES` bytes of a connection.
 #[derive(Default)]
 struct HelloHead([u8; HELLO_HEAD_BYTES]);
 
@@ -146,10 +146,9 @@ pub enum Refusal {
     Limit,
 }
 
-/// A failed handshake.
 #[derive(Debug)]
 pub struct HandshakeError {
-    /// Stable failure word.
+    /// Class of the failure; its name in logs and metrics does not change between releases.
     pub failure: HandshakeFailure,
     /// Message of the session layer or the operating system.
     pub cause: String,
@@ -166,7 +165,7 @@ impl HandshakeError {
 }
 
 impl ServerTls {
-    /// Wraps an accepted connection.
+    /// Wraps an accepted connection, whose handshake has not begun.
     pub fn new(tcp: impl Into<Arc<TcpStream>>) -> Self {
         let (acceptor, head) = (Acceptor::default(), HelloHead::default());
         let session = Session::Hello { acceptor, received: 0, head };
@@ -394,7 +393,6 @@ impl ServerTls {
         let _ = self.poll_send(context);
     }
 
-    /// Sends the session's pending output.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Session::Open(session) = &mut self.session else { return Poll::Ready(Ok(())) };
         while session.wants_write() {
@@ -408,7 +406,7 @@ impl ServerTls {
         Poll::Ready(Ok(()))
     }
 
-    /// As [`Stream::poll_read`](crate::Stream::poll_read).
+    /// Reads decrypted bytes, as [`Stream::poll_read`](crate::Stream::poll_read) does.
     pub(crate) fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -519,7 +517,6 @@ impl ServerTls {
         self.session()?.server_name()
     }
 
-    /// Protocol agreed on by ALPN.
     pub fn application_protocol(&self) -> Option<&[u8]> {
         self.session()?.alpn_protocol()
     }

@@ -19,7 +19,7 @@ const ROTATION_S: u64 = 6 * 3600;
 /// Length of a key's name, the first bytes of a ticket.
 const NAME_BYTES: usize = 16;
 
-/// Length of an AES-256 key.
+/// Length of an AES-256 key in bytes.
 const SECRET_BYTES: usize = 32;
 
 /// Length of an exported key: name, secret and creation time.
@@ -28,7 +28,7 @@ const EXPORTED_BYTES: usize = NAME_BYTES + SECRET_BYTES + 8;
 /// Maximum number of keys in a ring: the current one and its predecessor.
 const KEYS_MAX: usize = 2;
 
-/// Longest result of [`TicketKeys::export`], in bytes.
+/// Maximum length of the result of [`TicketKeys::export`] in bytes.
 pub const EXPORT_BYTES_MAX: usize = KEYS_MAX * EXPORTED_BYTES;
 
 /// Ring of keys that seal session tickets.

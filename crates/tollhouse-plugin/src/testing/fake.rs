@@ -14,38 +14,38 @@ use crate::exchange::{BodyError, Exchange, LocalFuture, Moment};
 use crate::memory::Memory;
 use crate::response::ResponseHead;
 
-/// Fake request.
+/// Request of a test, with settable fields and recorded edits.
 #[derive(Debug)]
 pub struct FakeExchange {
-    /// Method.
+    /// Method; `GET` by default.
     pub method: String,
-    /// Normalised path and query.
+    /// Path and query in normalised form.
     pub target: String,
     /// Path and query as sent, if they differ.
     pub sent_target: Option<String>,
-    /// Header lines.
+    /// Header lines as the client sent them.
     pub headers: Vec<(String, String)>,
-    /// Body.
+    /// Request body, complete.
     pub body: Vec<u8>,
     /// Whether a plugin has read the body.
     pub body_was_read: bool,
-    /// Client's address.
+    /// Address of the client after real-ip processing.
     pub remote: IpAddr,
-    /// Whether the client uses TLS.
+    /// Whether the client's connection uses TLS.
     pub is_tls: bool,
-    /// Whether the request uses HTTP/1.1.
+    /// Whether the request uses HTTP/1.1 rather than HTTP/2.
     pub is_http11: bool,
-    /// Changes made by plugins.
+    /// Changes that plugins made to the request.
     pub edits: RequestEdits,
     /// Variables of the data plane, such as `route_id`, and named parts of the path.
     pub variables: Vec<(String, String)>,
     /// Values that plugins stored for later phases.
     pub memory: Memory,
-    /// Virtual time in milliseconds.
+    /// Virtual time in milliseconds, of both clocks.
     pub now_ms: u64,
-    /// Total time that plugins waited.
+    /// Sum of the times that plugins waited.
     pub slept: Duration,
-    /// Return value of `random`.
+    /// Number that `random` returns on every call.
     pub random: u64,
     /// Memory budget for bodies that filters hold.
     pub held_memory: Arc<MemoryBudget>,
@@ -84,7 +84,7 @@ impl FakeExchange {
         }
     }
 
-    /// Sets the client's address.
+    /// Sets the address of the client.
     #[must_use]
     pub fn from(mut self, address: &str) -> Self {
         self.remote = address.parse().expect("an address");
@@ -270,14 +270,15 @@ impl Exchange for FakeExchange {
     }
 }
 
-/// Fake head of an answer.
+/// Head of a node's answer, parsed from a text.
 pub(super) struct FakeHead {
     pub status: u16,
     pub headers: Vec<(String, String)>,
 }
 
 impl FakeHead {
-    /// Parses `200\nName: value`.
+    /// Parses a text of the form `200
+    /// Name: value`.
     pub fn parse(text: &str) -> Self {
         let mut lines = text.lines();
         let status = lines.next().and_then(|line| line.trim().parse().ok()).unwrap_or(200);

@@ -10,7 +10,7 @@ use crate::answer::{Answer, AnswerBody};
 use crate::edits::{HeaderEdits, RequestEdits};
 use crate::response::{BodyFilter, Effect, FilterFailure};
 
-/// Result of the request phases.
+/// Outcome of all request phases, with the edits of plugins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Answer of the plugin; `None` if the request goes on.
@@ -25,7 +25,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether the request goes on.
+    /// Whether no plugin answered the request.
     pub fn passes(&self) -> bool {
         self.answer.is_none()
     }
@@ -49,20 +49,20 @@ impl Outcome {
 /// Answer of a plugin, or of a node after the response phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// HTTP status.
+    /// HTTP status of the reply.
     pub status: u16,
-    /// Header lines.
+    /// Header lines of the reply in order.
     pub headers: Vec<(String, String)>,
     /// Body as text; invalid UTF-8 is replaced.
     pub body: String,
-    /// Body as bytes.
+    /// Body of the reply.
     pub bytes: Vec<u8>,
     /// Body as shared bytes, if the plugin sends it without a copy.
     pub shared: Option<Bytes>,
 }
 
 impl Reply {
-    /// Returns a header.
+    /// Returns the value of the first line of a header; the name's case is ignored.
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name))?;
         Some(&found.1)

@@ -27,7 +27,7 @@ const UNDECODABLE: &str = "failed to decode response data by protobuf";
 /// Why an answer cannot be converted to JSON any further.
 #[derive(Debug, thiserror::Error)]
 enum AnswerFault {
-    /// Invalid frames.
+    /// The body is not a sequence of gRPC frames.
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// Several messages from a method that returns one.
@@ -67,12 +67,7 @@ impl Transcoding {
     }
 
     /// Converts the next piece of the body.
-    fn take(
-        &mut self,
-        input: &[u8],
-        is_last: bool,
-        out: &mut Vec<u8>,
-    ) -> Result<(), AnswerFault> {
+    fn take(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) -> Result<(), AnswerFault> {
         self.written = None;
         self.frames.push(input)?;
         while let Some(message) = self.frames.message()? {

@@ -171,7 +171,11 @@ fn a_deadline_reaches_the_node_and_ends_the_exchange() {
         match expected {
             None => assert!(!sent.edits.contains("time_max"), "{}", sent.edits),
             Some((field, time)) => {
-                assert!(sent.edits.contains(&format!("+grpc-timeout: {field}\n")), "{}", sent.edits);
+                assert!(
+                    sent.edits.contains(&format!("+grpc-timeout: {field}\n")),
+                    "{}",
+                    sent.edits
+                );
                 assert!(sent.edits.contains(&format!("time_max {time}\n")), "{}", sent.edits);
             }
         }
@@ -201,8 +205,10 @@ fn options_say_how_answers_are_written() {
             json!(["int64_as_string", "enable_hooks", "use_default_values"]),
             r#"{"name":"","big":127,"size":"LARGE","numbers":[]}"#,
         ),
-        (json!(["int64_as_hexstring", "enum_as_name", "enum_as_value", "no_default_values"]),
-         r#"{"big":127,"size":1}"#),
+        (
+            json!(["int64_as_hexstring", "enum_as_name", "enum_as_value", "no_default_values"]),
+            r#"{"big":127,"size":1}"#,
+        ),
     ] {
         let conf = conf("Place", &json!({"pb_option": options}));
         assert_eq!(respond(&conf, GRPC, &[&message], "grpc-status: 0").body, expected);
@@ -244,9 +250,24 @@ fn answers_that_cannot_be_read_say_why() {
 #[test]
 fn a_call_that_fails_has_the_http_status_of_its_code() {
     for (code, expected) in [
-        ("1", 499), ("2", 500), ("3", 400), ("4", 504), ("5", 404), ("6", 409), ("7", 403),
-        ("8", 429), ("9", 400), ("10", 409), ("11", 400), ("12", 501), ("13", 500), ("14", 503),
-        ("15", 500), ("16", 401), ("17", 599), ("x", 599),
+        ("1", 499),
+        ("2", 500),
+        ("3", 400),
+        ("4", 504),
+        ("5", 404),
+        ("6", 409),
+        ("7", 403),
+        ("8", 429),
+        ("9", 400),
+        ("10", 409),
+        ("11", 400),
+        ("12", 501),
+        ("13", 500),
+        ("14", 503),
+        ("15", 500),
+        ("16", 401),
+        ("17", 599),
+        ("x", 599),
     ] {
         let head = format!("{GRPC}\ngrpc-status: {code}\ngrpc-message: no");
         let reply = respond(&conf("Place", &json!({})), &head, &[], "");
@@ -286,11 +307,7 @@ fn a_status_is_shown_in_the_body_where_that_is_wanted() {
             "failed to call pb.decode to decode details in grpc-status-details-bin",
         ),
         (shown.clone(), with("?"), "grpc-status-details-bin is not base64 format"),
-        (
-            shown.clone(),
-            with("CgU="),
-            "failed to call pb.decode to decode grpc-status-details-bin",
-        ),
+        (shown.clone(), with("CgU="), "failed to call pb.decode to decode grpc-status-details-bin"),
     ] {
         let reply = respond(&conf("Place", &more), &head, &[], "");
         assert_eq!((reply.status, reply.body.as_str()), (404, expected), "{more}");

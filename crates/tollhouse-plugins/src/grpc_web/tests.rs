@@ -42,9 +42,8 @@ fn own_answer(exchange: &mut FakeExchange, status: u16, goes: Reached) -> [Strin
         ResponseContext::new(exchange, &Page, &mut edits, &mut filters, &mut memory, facts);
     cx.enter(1);
     harness.handler.response(&mut cx);
-    let text = |name: &str| {
-        String::from_utf8_lossy(cx.header(name).unwrap_or_default()).into_owned()
-    };
+    let text =
+        |name: &str| String::from_utf8_lossy(cx.header(name).unwrap_or_default()).into_owned();
     [cx.status().to_string(), text("grpc-status"), text("Content-Type")]
 }
 
@@ -70,9 +69,7 @@ impl tollhouse_plugin::ResponseHead for Page {
 fn calls_get_a_status_where_the_gateway_answers_itself() {
     use Reached::{OneBefore, ThisPlugin};
     let timed = || {
-        exchange(&format!(
-            "POST /grpc/a HTTP/1.1\nContent-Type: {TEXT}\ngrpc-timeout: 300m\n\n"
-        ))
+        exchange(&format!("POST /grpc/a HTTP/1.1\nContent-Type: {TEXT}\ngrpc-timeout: 300m\n\n"))
     };
     for (mut exchange, status, goes, expected) in [
         (post(BINARY, ""), 502, ThisPlugin, ["200", "14", BINARY]),
@@ -98,9 +95,8 @@ fn the_path_behind_the_prefix_is_called() {
         let text = format!("POST /grpc/x HTTP/1.1\nContent-Type: {BINARY}\n\nbody");
         let mut exchange = FakeExchange::parse(&text, 0).with_variable(":ext", rest);
         let sent = Harness::new::<GrpcWeb>(&json!({})).run(&mut exchange);
-        let edits = format!(
-            "+Content-Type: application/grpc\nuri {expected}\nbody_bytes_max 67108864\n"
-        );
+        let edits =
+            format!("+Content-Type: application/grpc\nuri {expected}\nbody_bytes_max 67108864\n");
         assert_eq!(sent.edits, edits);
         assert!(!exchange.body_was_read, "a binary body passes as it comes");
     }
@@ -200,9 +196,7 @@ fn other_answers_keep_their_bodies_and_can_be_read_by_pages() {
 
 #[test]
 fn the_time_that_a_client_allows_counts() {
-    let text = format!(
-        "POST /grpc/a HTTP/1.1\nContent-Type: {BINARY}\ngrpc-timeout: 2S\n\n"
-    );
+    let text = format!("POST /grpc/a HTTP/1.1\nContent-Type: {BINARY}\ngrpc-timeout: 2S\n\n");
     let sent = Harness::new::<GrpcWeb>(&json!({})).run(&mut exchange(&text));
     assert!(sent.edits.contains("time_max 2s\n"), "{}", sent.edits);
 }

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Base64 characters per three bytes.
+/// Number of base64 characters for three bytes.
 const GROUP_CHARS: usize = 4;
 
 /// Decodes base64 that consists of separately padded pieces (PROTOCOL-WEB of gRPC). Returns `None`

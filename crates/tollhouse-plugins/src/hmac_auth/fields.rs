@@ -3,10 +3,10 @@
 /// Known fields of the header; absent ones are `None`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Fields<'h> {
-    /// Name of the key.
+    /// Name of the signing key.
     pub key_id: Option<&'h [u8]>,
     pub algorithm: Option<&'h [u8]>,
-    /// Signature in base64.
+    /// Signature, encoded in base64.
     pub signature: Option<&'h [u8]>,
     headers: Option<&'h [u8]>,
 }

@@ -32,15 +32,15 @@ static ENTER: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Removes a request by name.
+/// Redis script that removes a finished request from the set of its key.
 static LEAVE: LazyLock<Script> =
     LazyLock::new(|| Script::new("return redis.call('ZREM', KEYS[1], ARGV[1])"));
 
 /// Number of concurrent requests of one key.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct UnderWay(u64);
+pub(super) struct ActiveCount(u64);
 
-impl Entry for UnderWay {
+impl Entry for ActiveCount {
     fn is_over(&self, _now_ms: u64) -> bool {
         self.0 == 0
     }
@@ -52,37 +52,37 @@ impl Entry for UnderWay {
     }
 }
 
-/// Storage of the counts.
+/// Storage of concurrent requests: this process, or Redis.
 #[derive(Debug)]
-pub(super) enum Places {
-    Local(Arc<Table<UnderWay>>, Prefix),
+pub(super) enum HoldStore {
+    Local(Arc<Table<ActiveCount>>, Prefix),
     Remote { servers: Arc<Servers>, prefix: Box<str>, ttl_seconds: u64 },
 }
 
 /// Outcome of an attempt to enter.
-pub(super) enum Entered {
+pub(super) enum Admission {
     /// Entered; the number is the count of concurrent requests, this one included.
     Holds(Hold, u64),
-    /// Limit reached.
+    /// As many requests as allowed are in progress.
     Full,
 }
 
-/// Occupied place; freed on drop.
+/// Place of a request in progress; freed on drop.
 pub(super) enum Hold {
-    Local(Arc<Table<UnderWay>>, Tag),
+    Local(Arc<Table<ActiveCount>>, Tag),
     Remote(Arc<Servers>, Vec<u8>, String),
 }
 
-impl Places {
+impl HoldStore {
     pub(super) fn open(policy: Policy, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let owner = identity(scope);
         let Some(servers) = Servers::parse(policy, scope.conf)? else {
             let table = scope.keep("limit-conn", Table::new);
             let prefix = table.prefix(&owner);
-            return Ok(Places::Local(table, prefix));
+            return Ok(HoldStore::Local(table, prefix));
         };
         let ttl = scope.conf.get("key_ttl").and_then(Value::as_u64);
-        Ok(Places::Remote {
+        Ok(HoldStore::Remote {
             servers: Arc::new(servers),
             prefix: format!("{KEY_PREFIX}:{owner}:").into(),
             ttl_seconds: ttl.unwrap_or(DEFAULT_KEY_TTL_SECONDS).max(1),
@@ -90,22 +90,22 @@ impl Places {
     }
 
     pub(super) fn is_remote(&self) -> bool {
-        matches!(self, Places::Remote { .. })
+        matches!(self, HoldStore::Remote { .. })
     }
 
     /// Enters a request without waiting. Only for local counts; use `ask` otherwise.
-    pub(super) fn enter(&self, key: &[u8], limit: u64) -> Entered {
+    pub(super) fn enter(&self, key: &[u8], limit: u64) -> Admission {
         // Remote counts are never asked here.
-        let Places::Local(table, prefix) = self else { return Entered::Full };
+        let HoldStore::Local(table, prefix) = self else { return Admission::Full };
         let tag = prefix.tag(&[key]);
-        let under_way = table.update(tag, 0, UnderWay::default, |count| {
+        let under_way = table.update(tag, 0, ActiveCount::default, |count| {
             let has_room = count.0 < limit;
             count.0 += u64::from(has_room);
             has_room.then_some(count.0)
         });
         match under_way {
-            Some(under_way) => Entered::Holds(Hold::Local(Arc::clone(table), tag), under_way),
-            None => Entered::Full,
+            Some(under_way) => Admission::Holds(Hold::Local(Arc::clone(table), tag), under_way),
+            None => Admission::Full,
         }
     }
 
@@ -115,8 +115,8 @@ impl Places {
         limit: u64,
         now: Moment,
         random: u64,
-    ) -> Result<Entered, Unavailable> {
-        let Places::Remote { servers, prefix, ttl_seconds } = self else {
+    ) -> Result<Admission, Unavailable> {
+        let HoldStore::Remote { servers, prefix, ttl_seconds } = self else {
             return Ok(self.enter(key, limit));
         };
         let key = [prefix.as_bytes(), key].concat();
@@ -131,9 +131,9 @@ impl Places {
         let call = Call { script: &ENTER, key: &key, further_key: None, arguments: &arguments };
         let (has_entered, under_way): (bool, u64) = servers.call(&call).await?;
         if !has_entered {
-            return Ok(Entered::Full);
+            return Ok(Admission::Full);
         }
-        Ok(Entered::Holds(Hold::Remote(Arc::clone(servers), key, name), under_way))
+        Ok(Admission::Holds(Hold::Remote(Arc::clone(servers), key, name), under_way))
     }
 }
 
@@ -153,7 +153,12 @@ impl Drop for Hold {
                 let (key, name) = (std::mem::take(key), std::mem::take(name));
                 runtime.spawn(async move {
                     let arguments = [Argument::Text(&name)];
-                    let call = Call { script: &LEAVE, key: &key, further_key: None, arguments: &arguments };
+                    let call = Call {
+                        script: &LEAVE,
+                        key: &key,
+                        further_key: None,
+                        arguments: &arguments,
+                    };
                     // The failure has been logged already, and the entry in Redis expires.
                     let _: Result<u64, Unavailable> = servers.call(&call).await;
                 });

@@ -8,18 +8,15 @@ use tollhouse_plugin::{ConfError, Moment, Scope};
 use crate::shared::confs::identity::identity;
 use crate::shared::redis::{Servers, Unavailable};
 
-use super::delayed::Delayed;
+use super::delayed::DelayedCounts;
 use super::local::LocalCounts;
 use super::quota::Quota;
 use super::remote::RemoteCounts;
 use super::{Config, Limit, NO_SYNC_INTERVAL, WindowType};
 
-/// Result of counting a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Within the limit.
     Passes(Quota),
-    /// Over the limit.
     Refused(Quota),
 }
 
@@ -38,15 +35,14 @@ impl Verdict {
     }
 }
 
-/// Storage of counts.
+/// Storage of counts: this process, Redis, or this process with delayed writes to Redis.
 #[derive(Debug)]
 pub(super) enum Backend {
-    /// Counts in this process.
     Local(LocalCounts),
     /// Counts in Redis for each request. The local counts, if any, are used while Redis is down.
     Remote(Box<RemoteCounts>, Option<LocalCounts>),
     /// Counts in this process that are exchanged with Redis at intervals.
-    Delayed(Arc<Delayed>),
+    Delayed(Arc<DelayedCounts>),
 }
 
 impl Backend {
@@ -68,7 +64,8 @@ impl Backend {
             return Ok(Backend::Remote(counts.into(), Some(alone)));
         }
         let interval = Duration::from_secs_f64(config.sync_interval);
-        let kept = scope.keep(&format!("limit-count {owner}"), || Delayed::new(counts, interval));
+        let kept =
+            scope.keep(&format!("limit-count {owner}"), || DelayedCounts::new(counts, interval));
         Ok(Backend::Delayed(kept))
     }
 

@@ -21,28 +21,28 @@ const DIRTY_KEYS_MAX: usize = 65_536;
 
 /// Counts of one conf or group.
 #[derive(Debug)]
-pub(super) struct Delayed {
+pub(super) struct DelayedCounts {
     counts: RemoteCounts,
     interval: Duration,
-    table: Table<Known>,
+    table: Table<KeyCount>,
     prefix: Prefix,
     dirty: Mutex<Vec<(Box<[u8]>, Limit)>>,
     is_flushing: AtomicBool,
     began: Instant,
 }
 
-/// Count of one key.
+/// Count of one key, with the part that Redis does not know yet.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct KeyCount {
     /// Requests of all gateways, from the last exchange.
     agreed: u64,
     /// Local requests since the last exchange.
     pending: u64,
-    /// End of the window.
+    /// End of the window in milliseconds.
     ends_ms: u64,
 }
 
-impl Entry for Known {
+impl Entry for KeyCount {
     fn is_over(&self, now_ms: u64) -> bool {
         self.ends_ms <= now_ms
     }
@@ -52,7 +52,7 @@ impl Entry for Known {
     }
 }
 
-impl Known {
+impl KeyCount {
     /// Counts a request. The `bool` says whether it is the first one since the last exchange.
     fn count(&mut self, limit: Limit, now_ms: u64) -> (Verdict, bool) {
         let used = self.agreed + self.pending;
@@ -64,7 +64,7 @@ impl Known {
     }
 }
 
-impl Delayed {
+impl DelayedCounts {
     pub(super) fn new(counts: RemoteCounts, interval: Duration) -> Self {
         let table = Table::new();
         let prefix = table.prefix("");
@@ -90,14 +90,14 @@ impl Delayed {
         let tag = self.prefix.tag(&[key]);
         let now_ms = self.now_ms();
         let counted =
-            self.table.change(tag, now_ms, |known| (known.count(limit, now_ms), After::Kept));
+            self.table.change(tag, now_ms, |entry| (entry.count(limit, now_ms), After::Kept));
         let (verdict, begins) = match counted {
             Some(counted) => counted,
             None => match self.counts.add(key, 1, limit).await {
                 Ok((used, left_ms)) => {
                     let ends_ms = self.now_ms().saturating_add(left_ms);
-                    let make = || Known { agreed: used, pending: 0, ends_ms };
-                    let agree = |known: &mut Known| known.agreed = known.agreed.max(used);
+                    let make = || KeyCount { agreed: used, pending: 0, ends_ms };
+                    let agree = |entry: &mut KeyCount| entry.agreed = entry.agreed.max(used);
                     self.table.update(tag, now_ms, make, agree);
                     (Verdict::from_count(used, limit, left_ms), false)
                 }
@@ -114,9 +114,9 @@ impl Delayed {
     fn count_alone(&self, key: &[u8], limit: Limit) -> (Verdict, bool) {
         let now_ms = self.now_ms();
         let ends_ms = now_ms.saturating_add(limit.window_ms);
-        let make = || Known { agreed: 0, pending: 0, ends_ms };
+        let make = || KeyCount { agreed: 0, pending: 0, ends_ms };
         let tag = self.prefix.tag(&[key]);
-        self.table.update(tag, now_ms, make, |known| known.count(limit, now_ms))
+        self.table.update(tag, now_ms, make, |entry| entry.count(limit, now_ms))
     }
 
     fn now_ms(&self) -> u64 {
@@ -144,20 +144,20 @@ impl Delayed {
     /// Sends the pending count to Redis and stores the sum of all gateways.
     async fn exchange(&self, key: &[u8], limit: Limit) {
         let tag = self.prefix.tag(&[key]);
-        let sent = self.table.change(tag, self.now_ms(), |known| {
-            let sent = std::mem::take(&mut known.pending);
+        let sent = self.table.change(tag, self.now_ms(), |entry| {
+            let sent = std::mem::take(&mut entry.pending);
             // Counted here until Redis has them.
-            known.agreed += sent;
+            entry.agreed += sent;
             (sent, After::Kept)
         });
         let Some(sent) = sent.filter(|sent| *sent > 0) else { return };
         let answer = self.counts.add(key, sent, limit).await;
-        self.table.change(tag, self.now_ms(), |known| {
+        self.table.change(tag, self.now_ms(), |entry| {
             match answer {
-                Ok((used, _)) => known.agreed = used,
+                Ok((used, _)) => entry.agreed = used,
                 Err(Unavailable) => {
-                    known.agreed -= sent.min(known.agreed);
-                    known.pending += sent;
+                    entry.agreed -= sent.min(entry.agreed);
+                    entry.pending += sent;
                 }
             }
             ((), After::Kept)
@@ -172,7 +172,7 @@ impl Delayed {
 }
 
 /// Running exchange task; on drop, the next one may start.
-struct Flushing(Arc<Delayed>);
+struct Flushing(Arc<DelayedCounts>);
 
 impl Flushing {
     async fn run(self) {

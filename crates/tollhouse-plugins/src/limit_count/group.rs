@@ -14,7 +14,7 @@ const HELD_FOR: Duration = Duration::from_secs(1);
 /// `HELD_FOR` by operators.
 const HELD_MAX: usize = 1_024;
 
-/// Recently validated groups, oldest first.
+/// Recently validated groups of confs, oldest first.
 static RECENT: Mutex<VecDeque<(Instant, Arc<Group>)>> = Mutex::new(VecDeque::new());
 
 /// Conf of a group; exists as long as a member is in use, and `HELD_FOR` longer.

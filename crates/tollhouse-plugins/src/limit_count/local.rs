@@ -21,7 +21,7 @@ pub(super) struct LocalCounts {
     window_type: WindowType,
 }
 
-/// Count of one key.
+/// Count of one key in its current window.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Count {
     Fixed {
@@ -35,7 +35,6 @@ pub(super) enum Count {
 /// Current and previous window, aligned to the wall clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sliding {
-    /// Number of the current window.
     index: u64,
     current: u64,
     previous: u64,

@@ -8,7 +8,7 @@ use crate::shared::limits::amount::Amount;
 /// Part of a header name before which a rule's prefix is inserted.
 const PREFIX_PLACE: &str = "RateLimit-";
 
-/// Longest text of a number: twenty digits, a point, two decimals.
+/// Maximum length of a number's text: twenty digits, a point, two decimals.
 const NUMBER_BYTES_MAX: usize = 24;
 
 /// Digits of the numbers below a hundred.
@@ -36,7 +36,7 @@ pub(super) struct HeaderNames {
     pub(super) limit: PreparedName,
     pub(super) remaining: PreparedName,
     pub(super) reset: PreparedName,
-    /// Limit that is the same for all requests, and its text.
+    /// Limit with its text, if the limit is a constant.
     fixed_limit: Option<(u64, Box<[u8]>)>,
 }
 
@@ -75,7 +75,11 @@ impl HeaderNames {
 
 impl Quota {
     /// Passes each header to `set`.
-    pub(super) fn write_headers(&self, names: &HeaderNames, mut set: impl FnMut(&PreparedName, &[u8])) {
+    pub(super) fn write_headers(
+        &self,
+        names: &HeaderNames,
+        mut set: impl FnMut(&PreparedName, &[u8]),
+    ) {
         let mut text = NumberText::default();
         match &names.fixed_limit {
             Some((limit, text)) if *limit == self.limit => set(&names.limit, text),

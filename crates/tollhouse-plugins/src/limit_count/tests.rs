@@ -193,7 +193,8 @@ fn configured(
     conf: &Value,
 ) -> Result<tollhouse_plugin::handler::SharedHandler, tollhouse_plugin::ConfError> {
     let catalogue = Catalogue::empty();
-    let scope = Scope { owner, conf, metadata: None, protos: None, catalogue: &catalogue, services };
+    let scope =
+        Scope { owner, conf, metadata: None, protos: None, catalogue: &catalogue, services };
     PluginType::new::<LimitCount>().compile(conf, &scope)
 }
 

@@ -16,13 +16,13 @@ const ITEMS_MAX: u32 = 3;
 /// Largest number of letters in a generated text.
 const LETTERS_MAX: u32 = 10;
 
-/// Upper bound of generated numbers.
+/// Exclusive upper bound of generated numbers.
 const NUMBERS_END: u32 = 10_000;
 
-/// Root element of XML documents.
+/// Name of the root element of XML documents.
 const ROOT: &str = "data";
 
-/// Format of a document.
+/// Format of a generated document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Json,

@@ -1,13 +1,13 @@
 //! MQTT CONNECT packet, up to the client id (MQTT 3.1.1 §3.1, 5.0 §3.1). Sans-IO.
 
-/// Parsed fields of the packet.
+/// Fields of a CONNECT packet (MQTT 3.1.1 §3.1).
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Connect<'p> {
     /// `MQTT`, or `MQIsdp` in version 3.1.
     pub protocol_name: &'p [u8],
     /// Protocol level: 3, 4 or 5.
     pub level: u8,
-    /// Client id; may be empty.
+    /// Client id of the packet; may be empty.
     pub client_id: &'p [u8],
 }
 
@@ -15,13 +15,13 @@ pub(super) struct Connect<'p> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoConnect;
 
-/// Packet type and reserved flags.
+/// First byte of a CONNECT packet: type and reserved flags.
 const CONNECT: u8 = 0x10;
 
-/// Longest variable-length integer, in bytes.
+/// Maximum length of a variable-length integer in bytes.
 const VARIABLE_BYTES_MAX: usize = 4;
 
-/// Longest protocol name, in bytes.
+/// Maximum length of the protocol name in bytes.
 const NAME_BYTES_MAX: usize = 6;
 
 /// First level in which properties precede the client id.
@@ -59,18 +59,15 @@ fn read<'p>(reader: &mut Reader<'p>) -> Result<Connect<'p>, End> {
     Ok(Connect { protocol_name, level, client_id: reader.take(id_bytes)? })
 }
 
-/// Why parsing stops early.
 enum End {
-    /// More bytes are needed.
     Missing,
-    /// Invalid packet.
     Wrong,
 }
 
 /// Reader that checks both the available bytes and the packet's own length.
 struct Reader<'p> {
     bytes: &'p [u8],
-    /// Remaining bytes of the packet.
+    /// Number of bytes that remain in the packet.
     limit: usize,
 }
 

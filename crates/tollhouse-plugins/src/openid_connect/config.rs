@@ -178,8 +178,9 @@ pub struct Config {
     pub others: Map<String, Value>,
 }
 
-/// Options of lua-resty-openidc by their own names, and the field of a conf in which each belongs. They are refused, as
-/// in APISIX: none of them would have an effect, and a key would be kept in the clear.
+/// Options of lua-resty-openidc by their original names, and the field of a conf in which each
+/// belongs. These options are refused, as in APISIX: they would have no effect, and a key would be
+/// kept in the clear.
 pub const FLAT_OPTIONS: [(&str, &str); 7] = [
     ("use_par", "par.enabled"),
     ("pushed_authorization_request_endpoint", "par.endpoint"),

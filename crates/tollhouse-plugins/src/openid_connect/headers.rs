@@ -5,10 +5,10 @@ use tollhouse_plugin::{Carrier, RequestContext};
 
 use super::config::Config;
 use crate::shared::auth::base64::encode_base64;
-use crate::shared::oidc::Who;
+use crate::shared::oidc::User;
 
-/// Longest value of one of these headers, in bytes. Servers refuse longer heads, and the provider
-/// controls the amount of user data.
+/// Maximum length of one of these headers' values, in bytes. Servers refuse longer heads, and the
+/// provider controls the amount of user data.
 const VALUE_BYTES_MAX: usize = 32 << 10;
 
 /// Selection of headers, from the conf.
@@ -22,7 +22,7 @@ pub(super) struct Headers {
     refresh_token: bool,
 }
 
-/// A header value exceeds `VALUE_BYTES_MAX`.
+/// Error of a header value longer than `VALUE_BYTES_MAX`.
 #[derive(Debug)]
 pub(super) struct TooLong;
 
@@ -42,7 +42,7 @@ impl Headers {
     ///
     /// # Errors
     /// If a value is too long.
-    pub(super) fn add(&self, cx: &mut RequestContext<'_>, who: &Who) -> Result<(), TooLong> {
+    pub(super) fn add(&self, cx: &mut RequestContext<'_>, who: &User) -> Result<(), TooLong> {
         let encoded = |claims: &Map<String, Value>| {
             // Base64 turns any claims into one word.
             encode_base64(serde_json::to_string(claims).unwrap_or_default())

@@ -13,8 +13,8 @@ use crate::shared::auth::jwt::Algorithm;
 use crate::shared::auth::secret::SecretText;
 use crate::shared::oidc::{
     AccessRules, Answers, Audience, Bearer, Callback, Client, ClientAuth, Engine, Introspection,
-    Jar, Lifetimes, Login, Otherwise, Provider, PublicKey, Pushed, Rules, SameSite, Signer,
-    SignerConf, Source,
+    Jar, Lifetimes, Login, Otherwise, Provider, PublicKey, PushedAuthorization, Rules, SameSite,
+    Signer, SignerConf, Source,
 };
 
 /// Timeouts from this value on that are multiples of 1,000 are taken for milliseconds, which older
@@ -84,7 +84,8 @@ fn check(config: &Config) -> Result<(), ConfError> {
     if config.force_reauthorize {
         return asks("force_reauthorize", "it is not built in");
     }
-    let names_proxy = |(name, value): (&String, &Value)| name.ends_with("_proxy") && !value.is_null();
+    let names_proxy =
+        |(name, value): (&String, &Value)| name.ends_with("_proxy") && !value.is_null();
     if config.proxy_opts.iter().flatten().any(|it| names_proxy(it) && it.0 != "no_proxy") {
         return asks("proxy_opts", "providers are asked without a proxy here");
     }
@@ -113,7 +114,7 @@ pub(super) fn remarks(conf: &Value) -> Vec<Remark> {
     }]
 }
 
-/// Returns the provider, shared by all confs that name the same one.
+/// Returns the provider; all confs that name one provider share its state.
 fn provider(config: &Config, scope: &Scope<'_>) -> Arc<Provider> {
     let is_in_ms = config.timeout >= MILLISECONDS_FROM && config.timeout.is_multiple_of(1_000);
     let timeout_ms = config.timeout.saturating_mul(if is_in_ms { 1 } else { 1_000 });
@@ -202,22 +203,22 @@ fn auth(config: &Config, method: &str, field: &'static str) -> Result<ClientAuth
         ConfError::in_field(field, format!("property \"{field}\" validation failed: {text}"))
     };
     let secret = || config.client_secret.clone();
-    let signer = |is_shared| {
-        let conf = SignerConf {
-            algorithm: config.client_jwt_assertion_alg,
-            secret: config.client_secret.as_ref(),
-            private_key: config.client_rsa_private_key.as_ref(),
-            key_id: config.client_rsa_private_key_id.clone(),
-            audience: config.client_jwt_assertion_audience.clone(),
-            lifetime_s: config.client_jwt_assertion_expires_in,
-        };
-        Signer::new(conf, is_shared).map(|signer| ClientAuth::Assertion(Box::new(signer))).map_err(wrong)
+    let signer_conf = || SignerConf {
+        algorithm: config.client_jwt_assertion_alg,
+        secret: config.client_secret.as_ref(),
+        private_key: config.client_rsa_private_key.as_ref(),
+        key_id: config.client_rsa_private_key_id.clone(),
+        audience: config.client_jwt_assertion_audience.clone(),
+        lifetime_s: config.client_jwt_assertion_expires_in,
+    };
+    let assertion = |signer: Result<Signer, &str>| {
+        signer.map(|signer| ClientAuth::Assertion(Box::new(signer))).map_err(wrong)
     };
     Ok(match method {
         "client_secret_basic" => secret().map_or(ClientAuth::Public, ClientAuth::Basic),
         "client_secret_post" => secret().map_or(ClientAuth::Public, ClientAuth::Post),
-        "client_secret_jwt" => signer(true)?,
-        "private_key_jwt" => signer(false)?,
+        "client_secret_jwt" => assertion(Signer::with_secret(signer_conf()))?,
+        "private_key_jwt" => assertion(Signer::with_private_key(signer_conf()))?,
         _ => {
             return Err(wrong(
                 "it is one of client_secret_basic, client_secret_post, client_secret_jwt and private_key_jwt",
@@ -255,7 +256,7 @@ fn login(config: &Config, session: &Session, scope: &Scope<'_>) -> Result<Login,
             Some(Par { endpoint, endpoint_auth_method: method, .. }) => {
                 let method = method.as_deref();
                 let auth = method.map(|method| auth(config, method, "par")).transpose()?;
-                Some(Pushed { endpoint: endpoint.clone(), auth })
+                Some(PushedAuthorization { endpoint: endpoint.clone(), auth })
             }
             None => None,
         },

@@ -41,7 +41,7 @@ fn family_settings(conf: &Map<String, Value>) -> FamilySettings {
     FamilySettings { extra_labels, expire_s: expire_s as u64 }
 }
 
-/// Parses `{name: $variable}`.
+/// Parses a label written as `{name: $variable}`.
 fn extra_label(label: &Map<String, Value>) -> Option<ExtraLabel> {
     let (name, value) = label.iter().next()?;
     let variable = value.as_str().and_then(|value| value.strip_prefix('$'));

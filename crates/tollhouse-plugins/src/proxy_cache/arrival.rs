@@ -9,14 +9,15 @@ use tollhouse_plugin::{Answer, BodyFilter, Effect, ResponseContext};
 
 use super::conditional::{Conditions, Validators, is_weakly_equal};
 use super::freshness::{Fields, Life, Times};
-use super::item::{self, Stored};
+use super::item::{self, CachedResponse};
 use super::lookup::PendingAnswer;
 use super::ranges::Selection;
 use super::reuse::{View, serves_on_error};
-use super::store::{Headed, Keeper, Saver};
+use super::store::{PendingEntry, Saver, StorePlan};
 use super::{Progress, ProxyCache, key};
 
-/// Longest body that is read and dropped so that the node's connection can be used again.
+/// Maximum length in bytes of a body that is read and dropped so that the node's connection can be
+/// used again.
 const DRAINED_BYTES_MAX: u64 = 64 << 10;
 /// Statuses of nodes that `stale-if-error` is about (RFC 5861 §4).
 const ERRORS: [u16; 4] = [500, 502, 503, 504];
@@ -57,13 +58,13 @@ impl ProxyCache {
         &self,
         cx: &ResponseContext<'_>,
         pending: &PendingAnswer,
-        stored: &Arc<Stored>,
-    ) -> Arc<Stored> {
+        stored: &Arc<CachedResponse>,
+    ) -> Arc<CachedResponse> {
         let tags = cx.header("etag").zip(stored.header("etag"));
         if tags.is_some_and(|(one, other)| !is_weakly_equal(one, other)) {
             // About another version: what it says does not apply to this one, which is used for the last time.
-            if let Some(keeper) = &pending.keeper {
-                self.zone.forget(&keeper.key);
+            if let Some(plan) = &pending.plan {
+                self.zone.forget(&plan.key);
             }
             return Arc::clone(stored);
         }
@@ -82,18 +83,18 @@ impl ProxyCache {
         let life = fields.life(times, self.lifetimes);
         let is_kept = life.is_some() && self.may_set_cookie(cx);
         let names = item::vary_names(&lines).filter(|_| is_kept);
-        let refreshed = Stored {
+        let refreshed = CachedResponse {
             headers: lines.into(),
             stored_unix_ms: times.answered_ms,
             life: life.unwrap_or(Life { ttl_ms: 0, age_ms: 0 }),
             stale_use: fields.stale_use(),
-            ..Stored::clone(stored)
+            ..CachedResponse::clone(stored)
         };
-        if let (Some(keeper), Some(names)) = (&pending.keeper, names)
-            && keeper.owner.shares(cx, &fields.directives(), &names)
+        if let (Some(plan), Some(names)) = (&pending.plan, names)
+            && plan.owner.shares(cx, &fields.directives(), &names)
         {
             let signature = key::signature_of_response(cx, &names);
-            self.zone.keep(keeper, names, &signature, refreshed.clone());
+            self.zone.keep(plan, names, &signature, refreshed.clone());
         }
         Arc::new(refreshed)
     }
@@ -107,8 +108,8 @@ impl ProxyCache {
         if let Some(invalidation) = &pending.invalidation {
             self.invalidate(cx, invalidation);
         }
-        let Some(keeper) = pending.keeper else { return };
-        let is_kept = self.keep(cx, keeper, pending.asked_ms);
+        let Some(plan) = pending.plan else { return };
+        let is_kept = self.keep(cx, plan, pending.asked_ms);
         if cx.status() == 200 && !pending.conditions.is_empty() {
             answer_conditions(cx, &pending.conditions);
             let is_short =
@@ -120,7 +121,7 @@ impl ProxyCache {
     }
 
     /// Sees to it that the answer is kept, where it may be; returns whether it is going to be.
-    fn keep(&self, cx: &mut ResponseContext<'_>, keeper: Keeper, asked_ms: u64) -> bool {
+    fn keep(&self, cx: &mut ResponseContext<'_>, plan: StorePlan, asked_ms: u64) -> bool {
         let is_kept = self.config.cache_http_status.contains(&cx.status())
             && !self.no_cache.as_ref().is_some_and(|parts| parts.is_set(&cx.variables()));
         if !is_kept || !self.may_set_cookie(cx) {
@@ -132,11 +133,11 @@ impl ProxyCache {
         let Some(life) = fields.life(times, self.lifetimes) else { return false };
         let headers = item::kept_headers(cx, &directives);
         let Some(names) = item::vary_names(&headers) else { return false };
-        if !keeper.owner.shares(cx, &directives, &names) {
+        if !plan.owner.shares(cx, &directives, &names) {
             return false;
         }
         let facts = cx.facts();
-        let stored = Stored {
+        let stored = CachedResponse {
             status: facts.status,
             headers: headers.into(),
             body: Bytes::new(),
@@ -153,7 +154,7 @@ impl ProxyCache {
         let signature = key::signature_of_response(cx, &names);
         // Grown as the body comes: a length that a node announces is not yet memory that it takes.
         let Some(reservation) = self.memory.take(0) else { return false };
-        let headed = Headed { keeper, names, signature, stored };
+        let headed = PendingEntry { plan, names, signature, stored };
         let saver = Saver::new(self.zone.clone(), headed, reservation);
         if facts.has_body {
             let saver = saver.expecting(facts.content_length, bytes_max);

@@ -3,11 +3,12 @@
 
 use tollhouse_plugin::RequestContext;
 
-use super::item::Stored;
+use super::item::CachedResponse;
 use super::ranges::{self, Selection};
 use crate::shared::messages::http_date::parse_http_date;
 
-/// Request headers that a cache evaluates itself; a node that is asked for a whole answer gets none of them.
+/// Request headers that a cache evaluates itself. They are removed from a request for a whole
+/// answer.
 pub(super) const NAMES: [&str; 4] = ["if-none-match", "if-modified-since", "range", "if-range"];
 
 /// Conditions and range of a client's request.
@@ -93,7 +94,7 @@ impl Conditions {
 }
 
 impl<'a> Validators<'a> {
-    pub fn from_stored(stored: &'a Stored) -> Self {
+    pub fn from_stored(stored: &'a CachedResponse) -> Self {
         Self {
             etag: stored.header("etag"),
             last_modified: stored.header("last-modified"),

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, HashMap};
 /// Bytes of a name: half a SHA-256.
 pub(super) const NAME_BYTES: usize = 16;
 
-/// The name of a file.
 pub(super) type Name = [u8; NAME_BYTES];
 
 /// Bytes of memory that a file costs: its places in two tables that are three quarters full.
@@ -49,7 +48,8 @@ impl Contents {
         }
     }
 
-    /// Adds a file, or replaces the one of that name; returns those that have to make room.
+    /// Adds a file, or replaces the file called `name`. Returns the names of files that must be
+    /// removed to make room.
     pub fn put(&mut self, name: Name, file: File) -> Vec<Name> {
         self.remove(&name);
         self.clock += 1;
@@ -75,7 +75,7 @@ impl Contents {
         self.order.insert(self.clock, *name);
     }
 
-    /// Forgets a file.
+    /// Removes a file from the index.
     pub fn remove(&mut self, name: &Name) {
         if let Some(file) = self.files.remove(name) {
             self.order.remove(&file.used);
@@ -91,7 +91,7 @@ impl Contents {
         names
     }
 
-    /// Bytes of the disk that all of them take.
+    /// Number of bytes that all files take on the disk.
     #[cfg(test)]
     pub fn bytes(&self) -> u64 {
         self.bytes

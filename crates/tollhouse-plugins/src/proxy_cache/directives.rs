@@ -36,12 +36,12 @@ impl<'a> Directives<'a> {
         (!is_empty && are_members && lifetimes.into_iter().all(is_integer)).then_some(directives)
     }
 
-    /// Whether a directive of that name exists, with any argument or none.
+    /// Whether the directive `name` exists, with or without an argument.
     pub fn has(&self, name: &str) -> bool {
         self.arguments(name).next().is_some()
     }
 
-    /// Whether a directive of that name exists without an argument.
+    /// Whether the directive `name` exists without an argument.
     pub fn is_bare(&self, name: &str) -> bool {
         self.arguments(name).any(|argument| argument == Argument::Missing)
     }

@@ -18,10 +18,11 @@ use tollhouse_stdx::MemoryBudget;
 
 use super::contents::{Contents, File, NAME_BYTES, Name};
 use super::file::{self, Item};
-use super::item::{Found, Stored, VaryIndex};
-use super::store::Keeper;
+use super::item::{CacheLookup, CachedResponse, VaryIndex};
+use super::store::StorePlan;
 
-/// Most bytes that wait to be written: a slow disk makes answers go unkept, not memory short.
+/// Maximum number of bytes that wait to be written. On a slow disk further answers are not kept, so
+/// that memory stays bounded.
 const WRITING_BYTES_MAX: u64 = 32 << 20;
 /// Bytes that a removal counts for among the writes that wait: its place in a table and a task.
 const REMOVAL_BYTES: u64 = 256;
@@ -30,15 +31,15 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// Seconds for which an expired answer stays, so that the next request for it is told `EXPIRED`.
 const EXPIRED_KEPT_S: u32 = 60;
 
-/// Location of a zone's files.
+/// Folder of a zone's files, and the lengths of its subfolder names.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct DiskLocation {
     pub root: PathBuf,
     /// Number of digits in the folder names of each level.
     pub levels: Vec<u8>,
 }
 
-/// Most bytes that a zone may take.
+/// Maximum disk space of a zone's files, and maximum memory of its index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     /// Of the disk, in whole blocks.
@@ -57,7 +58,7 @@ pub(super) struct DiskZone {
 }
 
 struct Inner {
-    place: Place,
+    place: DiskLocation,
     bytes_max: u64,
     /// Budget of the memory into which answers are read, and from which they are sent.
     memory: Arc<MemoryBudget>,
@@ -77,7 +78,12 @@ enum Change {
 impl DiskZone {
     /// Opens a zone. If `services` have a background runtime, it also starts the task that reads
     /// the folder and removes expired files.
-    pub fn open(place: Place, bounds: Bounds, default_ttl_ms: u64, services: &Services) -> Self {
+    pub fn open(
+        place: DiskLocation,
+        bounds: Bounds,
+        default_ttl_ms: u64,
+        services: &Services,
+    ) -> Self {
         let inner = Arc::new(Inner {
             place,
             bytes_max: bounds.disk_bytes,
@@ -104,37 +110,43 @@ impl DiskZone {
 
     /// Looks up the answer under a key. `signature` returns the request's values of the headers
     /// that it is given.
-    pub async fn find(&self, key: &[u8], signature: &dyn Fn(&[String]) -> Vec<u8>) -> Found {
+    pub async fn find(&self, key: &[u8], signature: &dyn Fn(&[String]) -> Vec<u8>) -> CacheLookup {
         let index = match self.read(digest_of(key)).await.as_deref() {
-            None => return Found::Nothing(None),
-            Some(Item::Answer(stored)) => return Found::Stored(Arc::clone(stored), None),
+            None => return CacheLookup::Miss(None),
+            Some(Item::Answer(stored)) => return CacheLookup::Hit(Arc::clone(stored), None),
             Some(Item::Index(index)) => index.clone(),
         };
         let variant = variant_digest(key, &index, &signature(&index.names));
         match self.read(variant).await.as_deref() {
-            Some(Item::Answer(stored)) => Found::Stored(Arc::clone(stored), Some(index)),
-            _ => Found::Nothing(Some(index)),
+            Some(Item::Answer(stored)) => CacheLookup::Hit(Arc::clone(stored), Some(index)),
+            _ => CacheLookup::Miss(Some(index)),
         }
     }
 
     /// Keeps an answer; the request that brought it does not wait.
-    pub fn keep(&self, keeper: &Keeper, names: Vec<String>, signature: &[u8], stored: Stored) {
+    pub fn keep(
+        &self,
+        plan: &StorePlan,
+        names: Vec<String>,
+        signature: &[u8],
+        stored: CachedResponse,
+    ) {
         let stored = Arc::new(stored);
-        let base = digest_of(&keeper.key);
+        let base = digest_of(&plan.key);
         if names.is_empty() {
             return self.write(base, Item::Answer(stored));
         }
-        let index = match &keeper.index {
+        let index = match &plan.index {
             Some(index) if index.names == names => index.clone(),
             _ => {
                 let count = self.indexes.fetch_add(1, Ordering::Relaxed);
-                let generation = keeper.generation.wrapping_add(count);
+                let generation = plan.generation.wrapping_add(count);
                 let index = VaryIndex { names, generation };
                 self.write(base, Item::Index(index.clone()));
                 index
             }
         };
-        self.write(variant_digest(&keeper.key, &index, signature), Item::Answer(stored));
+        self.write(variant_digest(&plan.key, &index, signature), Item::Answer(stored));
     }
 
     /// Drops what is kept under a key, or says that there is nothing. Variants are not found any
@@ -278,7 +290,7 @@ impl Inner {
         }
     }
 
-    /// Removes what is over.
+    /// Removes files whose answers expired more than `EXPIRED_KEPT_S` seconds ago.
     fn sweep(&self, now_unix_s: u32) {
         let over = self.contents().take_expired(now_unix_s.saturating_sub(EXPIRED_KEPT_S));
         self.remove_files(&over);
@@ -363,7 +375,7 @@ mod tests {
     use crate::proxy_cache::freshness::{Life, StaleUse};
 
     fn item(bytes: usize, until_s: u64) -> Arc<Item> {
-        Arc::new(Item::Answer(Arc::new(Stored {
+        Arc::new(Item::Answer(Arc::new(CachedResponse {
             status: 200,
             headers: [].into(),
             body: vec![b'x'; bytes].into(),
@@ -375,7 +387,7 @@ mod tests {
     }
 
     fn open(root: &Path, levels: &[u8]) -> Arc<Inner> {
-        let place = Place { root: root.into(), levels: levels.into() };
+        let place = DiskLocation { root: root.into(), levels: levels.into() };
         let bounds = Bounds { disk_bytes: 5 * 4096, names_bytes: 1 << 20 };
         let zone = DiskZone::open(place, bounds, 0, &Services::new("APISIX")).inner;
         zone.learnt.call_once(|| zone.learn());

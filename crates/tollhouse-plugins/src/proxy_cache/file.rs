@@ -13,14 +13,14 @@ use tollhouse_stdx::MemoryBudget;
 
 use super::conditional::Validators;
 use super::freshness::{Life, StaleUse};
-use super::item::{Stored, VaryIndex, shared_body};
+use super::item::{CachedResponse, VaryIndex, shared_body};
 
 /// Begins every file; the digit is the version.
 const MARK: &[u8; 8] = b"TOLLCCH1";
 const PREFIX_BYTES: usize = 12;
-/// Longest head of a file; heads of answers are bounded well below.
+/// Maximum length of a file's head in bytes; heads of answers are bounded well below.
 const HEAD_BYTES_MAX: usize = 1 << 20;
-/// Block size of the disk: a file takes a multiple of it.
+/// Block size of the disk in bytes: a file takes a multiple of it.
 const BLOCK_BYTES: u64 = 4096;
 /// Seconds that an index lives: long enough to lead to answers that follow one another.
 const INDEX_LIFE_S: u32 = 86_400;
@@ -28,10 +28,10 @@ const INDEX_LIFE_S: u32 = 86_400;
 /// Seconds for which an answer stays that can be revalidated, as `inactive` of APISIX's zones has it.
 const STALE_LIFE_S: u64 = 86_400;
 
-/// Content of a file.
+/// Content of a cache file: an answer, or the index of answers that vary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Item {
-    Answer(Arc<Stored>),
+    Answer(Arc<CachedResponse>),
     /// Answers differ by request headers, and have files of their own.
     Index(VaryIndex),
 }
@@ -76,7 +76,7 @@ struct Head {
     body_bytes: u64,
     #[serde(default)]
     left_out_bytes: Option<u64>,
-    /// Not empty in an index.
+    /// Names of the request headers by which answers vary; not empty in an index.
     vary: Vec<String>,
     generation: u64,
 }
@@ -156,7 +156,7 @@ pub(super) fn read(path: &Path, memory: &Arc<MemoryBudget>) -> Option<Item> {
     let mut body = vec![0; usize::try_from(body_bytes).ok()?];
     file.read_exact(&mut body).ok()?;
     let headers = head.headers.iter();
-    let stored = Stored {
+    let stored = CachedResponse {
         status: head.status,
         headers: headers.map(|(name, value)| (name.as_str().into(), from_text(value))).collect(),
         body: shared_body(body, reservation),
@@ -172,12 +172,12 @@ pub(super) fn read(path: &Path, memory: &Arc<MemoryBudget>) -> Option<Item> {
 }
 
 /// Seconds for which an answer stays that is no longer fresh: to be revalidated, or used while nodes fail.
-fn stale_kept_s(stored: &Stored) -> u64 {
+fn stale_kept_s(stored: &CachedResponse) -> u64 {
     let is_revalidated = Validators::from_stored(stored).are_usable();
     stored.stale_use.if_error_s.max(if is_revalidated { STALE_LIFE_S } else { 0 })
 }
 
-fn head_of(stored: &Stored) -> Head {
+fn head_of(stored: &CachedResponse) -> Head {
     let headers = stored.headers.iter();
     Head {
         status: stored.status,
@@ -201,7 +201,7 @@ fn from_text(text: &str) -> Box<[u8]> {
     text.chars().map(|letter| u8::try_from(letter).unwrap_or(b'?')).collect()
 }
 
-/// Two digits a byte.
+/// Formats bytes as hexadecimal, two digits per byte.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -226,7 +226,7 @@ mod tests {
     fn what_is_written_is_read_and_what_is_damaged_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ab/file");
-        let stored = Stored {
+        let stored = CachedResponse {
             status: 404,
             headers: [("X-A".into(), b"\xff\"1".as_slice().into())].into(),
             body: b"hello\0".as_slice().into(),

@@ -56,9 +56,9 @@ pub(super) struct Times {
 pub(super) struct Policy {
     /// Lifetime of an answer without one; `None` to guess by `Last-Modified`.
     pub silent_ms: Option<u64>,
-    /// Longest lifetime from the time of storing, also where the answer names a longer one.
+    /// Maximum lifetime in milliseconds since storing, even if the answer allows a longer one.
     pub most_ms: Option<u64>,
-    /// Longest guess.
+    /// Maximum lifetime in milliseconds that is guessed from `Last-Modified`.
     pub guess_most_ms: u64,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Life {
 pub(super) struct StaleUse {
     /// Whether the answer prohibits it, by `must-revalidate`, `proxy-revalidate`, `s-maxage` or `no-cache`.
     pub is_prohibited: bool,
-    /// Seconds of `stale-if-error`.
+    /// Seconds in the directive `stale-if-error`.
     pub if_error_s: u64,
 }
 
@@ -164,7 +164,7 @@ impl Fields {
         self.status == 200 && (self.has_etag || self.last_modified_s.is_some())
     }
 
-    /// Lifetime that the answer names.
+    /// Lifetime in milliseconds that the answer states, without guessing.
     fn explicit_ms(&self, times: Times) -> Option<u64> {
         let directives = self.directives();
         let seconds =

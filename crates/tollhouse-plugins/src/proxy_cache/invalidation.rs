@@ -1,5 +1,5 @@
-//! Invalidation by unsafe requests (RFC 9111 §4.4): the target of one that succeeds, and the URIs of the same
-//! origin that its answer names.
+//! Invalidation by unsafe requests (RFC 9111 §4.4): a successful one invalidates its target, and
+//! the URIs of the target's origin that its answer names.
 
 use std::borrow::Cow;
 

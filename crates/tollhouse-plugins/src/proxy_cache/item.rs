@@ -47,9 +47,9 @@ const COUNTER_PART: &str = "ratelimit-remaining";
 const NOT_UPDATED: [&str; 4] =
     ["content-encoding", "content-length", "content-range", "transfer-encoding"];
 
-/// An answer that is kept.
+/// Answer in the cache, with the facts for its reuse.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stored {
+pub(super) struct CachedResponse {
     pub status: u16,
     /// With `Date` of the node, or of the arrival.
     pub headers: SharedLines,
@@ -61,7 +61,7 @@ pub(super) struct Stored {
     pub stale_use: StaleUse,
 }
 
-impl Stored {
+impl CachedResponse {
     /// Age since the node made it (RFC 9111 §4.2.3).
     pub fn age_ms(&self, now_ms: u64) -> u64 {
         self.life.age_ms.saturating_add(now_ms.saturating_sub(self.stored_unix_ms))
@@ -77,7 +77,7 @@ impl Stored {
         self.stored_unix_ms.saturating_add(fresh_ms)
     }
 
-    /// The first header line of that name.
+    /// Value of the first header line called `name`.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         let found = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         found.map(|(_, value)| &**value)
@@ -93,12 +93,12 @@ impl Stored {
 
 /// A body, and its share of the process's memory budget. The share is given back when the last
 /// owner releases the body: a zone, or a client that it is being sent to.
-struct Held {
+struct BudgetedBody {
     body: Vec<u8>,
     _reservation: Reservation,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for BudgetedBody {
     fn as_ref(&self) -> &[u8] {
         &self.body
     }
@@ -106,25 +106,24 @@ impl AsRef<[u8]> for Held {
 
 /// Makes a body that can be shared, and that gives back its memory with the last of its holders.
 pub(super) fn shared_body(body: Vec<u8>, reservation: Reservation) -> Bytes {
-    Bytes::from_owner(Held { body, _reservation: reservation })
+    Bytes::from_owner(BudgetedBody { body, _reservation: reservation })
 }
 
 /// By which request headers the answers to a key differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct VaryIndex {
-    /// Lower-cased, sorted.
+    /// Names of the request headers, in lower case and sorted.
     pub names: Vec<String>,
     /// Tells variants kept under this index from those of an earlier one.
     pub generation: u64,
 }
 
-/// Result of a look-up.
 #[derive(Debug, Clone)]
-pub(super) enum Found {
+pub(super) enum CacheLookup {
     /// An answer, fresh or not; on the disk, with the index that led to it.
-    Stored(Arc<Stored>, Option<VaryIndex>),
+    Hit(Arc<CachedResponse>, Option<VaryIndex>),
     /// No answer; on the disk, with the index of the key, if any.
-    Nothing(Option<VaryIndex>),
+    Miss(Option<VaryIndex>),
 }
 
 /// The names in `Vary`; `None` when the answer fits no other request.
@@ -162,7 +161,8 @@ pub(super) fn kept_headers(cx: &ResponseContext<'_>, directives: &Directives<'_>
     kept
 }
 
-/// Lines of a stored answer with those of a 304 in place of the same names (RFC 9111 §3.2).
+/// Lines of a stored answer, with those of a 304 replacing the lines of equal names (RFC 9111
+/// §3.2).
 pub(super) fn updated_headers(stored: &[Line], update: Vec<Line>) -> Vec<Line> {
     let is_update = |name: &str| !NOT_UPDATED.iter().any(|it| it.eq_ignore_ascii_case(name));
     let update: Vec<Line> = update.into_iter().filter(|(name, _)| is_update(name)).collect();

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_plugin::{RequestContext, ResponseContext};
 
-/// Texts and variables, put together.
+/// Parts of the cache key: texts and variables, concatenated.
 #[derive(Debug)]
 pub(super) struct Parts(Vec<Part>);
 
@@ -44,7 +44,8 @@ impl Parts {
         self.0.iter().any(|part| matches!(part, Part::Variable(name) if *name == wanted))
     }
 
-    /// Whether requests with other cookies, or another value of one of them, have other keys.
+    /// Whether requests with different cookies, or different values of one cookie, have different
+    /// keys.
     pub fn names_cookie(&self) -> bool {
         let all = Variable::Header(COOKIE.into());
         let names = |name: &Variable| *name == all || matches!(name, Variable::Cookie(_));
@@ -95,7 +96,7 @@ pub(super) fn signature(cx: &RequestContext<'_>, names: &[String]) -> Vec<u8> {
     joined(names.iter().map(|name| cx.header(name)))
 }
 
-/// The same, when the answer is there.
+/// Values of the request headers `names`, once the answer has arrived.
 pub(super) fn signature_of_response(cx: &ResponseContext<'_>, names: &[String]) -> Vec<u8> {
     joined(names.iter().map(|name| cx.request_header(name)))
 }

@@ -8,22 +8,22 @@ use tollhouse_plugin::{Answer, Flow, RequestContext, Step};
 use super::conditional::{Conditions, NAMES, Validators};
 use super::directives::Directives;
 use super::invalidation::{self, Invalidation};
-use super::item::{Found, Stored, VaryIndex};
+use super::item::{CacheLookup, CachedResponse, VaryIndex};
 use super::reuse::{Verdict, View, check};
-use super::store::{Keeper, Zone};
+use super::store::{StorePlan, Zone};
 use super::{DISK_METHODS, Progress, ProxyCache, Strategy, for_head, key, ranges};
 
 /// Work on the answer of a node.
 #[derive(Default)]
 pub(super) struct PendingAnswer {
     /// Place for the answer; `None` if it must not be kept.
-    pub keeper: Option<Keeper>,
+    pub plan: Option<StorePlan>,
     /// Time of the request, in milliseconds since 1970.
     pub asked_ms: u64,
     /// Conditions of the client that the node did not get.
     pub conditions: Conditions,
     /// Stored answer that is no longer fresh.
-    pub stored: Option<Arc<Stored>>,
+    pub stored: Option<Arc<CachedResponse>>,
     /// Whether the node was asked if `stored` is still good.
     pub is_revalidation: bool,
     pub invalidation: Option<Invalidation>,
@@ -36,7 +36,7 @@ struct Bypass {
     is_kept: bool,
 }
 
-/// Key of a request.
+/// Cache key of a request.
 struct Key {
     bytes: Vec<u8>,
     /// Bytes of the owner, in front.
@@ -67,19 +67,19 @@ impl ProxyCache {
         match &self.zone {
             // Memory answers at once, so nothing has to wait.
             Zone::Memory(zone) => {
-                let mut found = zone.find(&key, &|names| key::signature(cx, names));
-                if cx.method() == b"HEAD" && matches!(found, Found::Nothing(_)) {
-                    found = zone.find(&for_head(&key), &|names| key::signature(cx, names));
+                let mut lookup = zone.find(&key, &|names| key::signature(cx, names));
+                if cx.method() == b"HEAD" && matches!(lookup, CacheLookup::Miss(_)) {
+                    lookup = zone.find(&for_head(&key), &|names| key::signature(cx, names));
                 }
-                step_of(self.answer_or_forward(cx, key, found))
+                step_of(self.answer_or_forward(cx, key, lookup))
             }
             Zone::Disk(zone) => Step::wait(async move {
-                let mut found = zone.find(&key, &|names| key::signature(cx, names)).await;
-                if cx.method() == b"HEAD" && matches!(found, Found::Nothing(_)) {
+                let mut lookup = zone.find(&key, &|names| key::signature(cx, names)).await;
+                if cx.method() == b"HEAD" && matches!(lookup, CacheLookup::Miss(_)) {
                     let key = for_head(&key);
-                    found = zone.find(&key, &|names| key::signature(cx, names)).await;
+                    lookup = zone.find(&key, &|names| key::signature(cx, names)).await;
                 }
-                self.answer_or_forward(cx, key, found)
+                self.answer_or_forward(cx, key, lookup)
             }),
         }
     }
@@ -126,21 +126,21 @@ impl ProxyCache {
             target: key.bytes[key.owner_bytes..].to_vec(),
             is_path_kept: cx.node_uri() == cx.request_uri(),
         });
-        let keeper = bypass.is_kept.then(|| self.keeper(cx, key.bytes, None));
-        let pending = (keeper.is_some() || invalidation.is_some()).then(|| {
+        let plan = bypass.is_kept.then(|| self.plan(cx, key.bytes, None));
+        let pending = (plan.is_some() || invalidation.is_some()).then(|| {
             let asked_ms = cx.now().unix_ms;
-            Box::new(PendingAnswer { keeper, asked_ms, invalidation, ..PendingAnswer::default() })
+            Box::new(PendingAnswer { plan, asked_ms, invalidation, ..PendingAnswer::default() })
         });
         cx.remember(Progress { status: bypass.status, pending });
     }
 
-    fn keeper(&self, cx: &RequestContext<'_>, key: Vec<u8>, index: Option<VaryIndex>) -> Keeper {
+    fn plan(&self, cx: &RequestContext<'_>, key: Vec<u8>, index: Option<VaryIndex>) -> StorePlan {
         let generation = cx.random();
         let owner = self.isolation.owner(cx, &self.key);
         match cx.method() {
             // The index may be that of GET, which is of no use under another key.
-            b"HEAD" => Keeper { key: for_head(&key), index: None, generation, owner },
-            _ => Keeper { key, index, generation, owner },
+            b"HEAD" => StorePlan { key: for_head(&key), index: None, generation, owner },
+            _ => StorePlan { key, index, generation, owner },
         }
     }
 
@@ -149,16 +149,16 @@ impl ProxyCache {
         &self,
         cx: &mut RequestContext<'_>,
         key: Vec<u8>,
-        found: Found,
+        lookup: CacheLookup,
     ) -> Flow<'a> {
         let now_ms = cx.now().unix_ms;
         let header = if self.config.cache_control { cx.header("cache-control") } else { None };
         let directives = header.map(|header| Directives::parse(Some(header)));
         let conditions = Conditions::from_request(cx);
         let is_head = cx.method() == b"HEAD";
-        let (status, stored, index) = match found {
-            Found::Nothing(index) => ("MISS", None, index),
-            Found::Stored(stored, index) => match check(&stored, now_ms, directives.as_ref()) {
+        let (status, stored, index) = match lookup {
+            CacheLookup::Miss(index) => ("MISS", None, index),
+            CacheLookup::Hit(stored, index) => match check(&stored, now_ms, directives.as_ref()) {
                 Verdict::Expired => ("EXPIRED", Some(stored), index),
                 Verdict::TooOld => ("STALE", Some(stored), index),
                 Verdict::Fresh => {
@@ -178,15 +178,15 @@ impl ProxyCache {
             cx.remember(Progress { status: Some("MISS"), pending: None });
             return Answer::status(504).into();
         }
-        let keeper = self.keeper(cx, key, index);
+        let plan = self.plan(cx, key, index);
         let mut pending =
             PendingAnswer { asked_ms: now_ms, conditions, stored, ..PendingAnswer::default() };
         if cx.method() == b"GET" {
-            pending.ask_for_all(cx, &keeper);
+            pending.ask_for_all(cx, &plan);
         } else {
             pending.conditions = Conditions::default();
         }
-        pending.keeper = Some(keeper);
+        pending.plan = Some(plan);
         cx.remember(Progress { status: Some(status), pending: Some(Box::new(pending)) });
         Flow::Continue
     }
@@ -194,13 +194,13 @@ impl ProxyCache {
 
 impl PendingAnswer {
     /// Has the node give an answer that can be stored, or say that the stored one is still good.
-    fn ask_for_all(&mut self, cx: &mut RequestContext<'_>, keeper: &Keeper) {
+    fn ask_for_all(&mut self, cx: &mut RequestContext<'_>, plan: &StorePlan) {
         let validators = self.stored.as_deref().map(Validators::from_stored).unwrap_or_default();
         let status = self.stored.as_ref().map(|stored| stored.status);
         self.is_revalidation = status == Some(200) && validators.are_usable();
         // An answer for one client is seldom stored; and to send a part is the node's work as long as the whole is
         // not stored.
-        let is_left = keeper.owner.is_personal()
+        let is_left = plan.owner.is_personal()
             || self.conditions.range.as_deref().is_some_and(|range| !ranges::is_from_start(range));
         if !self.is_revalidation && is_left {
             self.conditions = Conditions::default();
@@ -229,7 +229,7 @@ fn has_body(cx: &RequestContext<'_>) -> bool {
     has_length || cx.header("transfer-encoding").is_some()
 }
 
-/// The same, for a phase that did not have to wait.
+/// Converts the outcome of a phase that did not have to wait.
 fn step_of(flow: Flow<'_>) -> Step<'_> {
     match flow {
         Flow::Continue => Step::Continue,

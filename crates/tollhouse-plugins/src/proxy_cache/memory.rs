@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::item::{Found, Stored};
+use super::item::{CacheLookup, CachedResponse};
 
 /// Tables: more than cores that would meet at one.
 const SHARDS: usize = 16;
@@ -24,19 +24,19 @@ pub(super) struct MemoryZone {
 
 #[derive(Default)]
 struct Shard {
-    slots: HashMap<Arc<[u8]>, Slot>,
+    slots: HashMap<Arc<[u8]>, KeyEntry>,
     /// Keys by when they were last asked for.
     order: BTreeMap<u64, Arc<[u8]>>,
     clock: u64,
 }
 
 /// Answers that are kept under one key.
-struct Slot {
+struct KeyEntry {
     used: u64,
     bytes: u64,
     names: Vec<String>,
     /// By the values of the headers that `names` names; one with no value where it names none.
-    variants: Vec<(Vec<u8>, Arc<Stored>)>,
+    variants: Vec<(Vec<u8>, Arc<CachedResponse>)>,
 }
 
 impl MemoryZone {
@@ -51,18 +51,18 @@ impl MemoryZone {
 
     /// Looks up the answer under a key. `signature` returns the request's values of the headers
     /// that it is given.
-    pub fn find(&self, key: &[u8], signature: &dyn Fn(&[String]) -> Vec<u8>) -> Found {
+    pub fn find(&self, key: &[u8], signature: &dyn Fn(&[String]) -> Vec<u8>) -> CacheLookup {
         let mut shard = self.lock(self.shard_of(key));
         let stored = shard.touch(key).and_then(|slot| {
             let wanted = signature(&slot.names);
             let (_, stored) = slot.variants.iter().find(|(value, _)| *value == wanted)?;
             Some(Arc::clone(stored))
         });
-        stored.map_or(Found::Nothing(None), |stored| Found::Stored(stored, None))
+        stored.map_or(CacheLookup::Miss(None), |stored| CacheLookup::Hit(stored, None))
     }
 
     /// Keeps an answer; those that differ by other headers go.
-    pub fn keep(&self, key: &[u8], names: Vec<String>, signature: &[u8], stored: Stored) {
+    pub fn keep(&self, key: &[u8], names: Vec<String>, signature: &[u8], stored: CachedResponse) {
         if stored.bytes() + key.len() as u64 > self.bytes_max {
             return;
         }
@@ -79,7 +79,7 @@ impl MemoryZone {
         variants.push((signature.to_vec(), Arc::new(stored)));
         let sizes = variants.iter().map(|(value, stored)| value.len() as u64 + stored.bytes());
         let bytes = key.len() as u64 + sizes.sum::<u64>();
-        shard.insert(key, Slot { used: 0, bytes, names, variants });
+        shard.insert(key, KeyEntry { used: 0, bytes, names, variants });
         drop(shard);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.make_room(index);
@@ -124,7 +124,7 @@ impl MemoryZone {
 
 impl Shard {
     /// The slot of a key, which counts as asked for now.
-    fn touch(&mut self, key: &[u8]) -> Option<&Slot> {
+    fn touch(&mut self, key: &[u8]) -> Option<&KeyEntry> {
         let slot = self.slots.get_mut(key)?;
         let name = self.order.remove(&slot.used)?;
         self.clock += 1;
@@ -133,7 +133,7 @@ impl Shard {
         Some(slot)
     }
 
-    fn insert(&mut self, key: &[u8], mut slot: Slot) {
+    fn insert(&mut self, key: &[u8], mut slot: KeyEntry) {
         let name: Arc<[u8]> = key.into();
         self.clock += 1;
         slot.used = self.clock;
@@ -141,13 +141,13 @@ impl Shard {
         self.slots.insert(name, slot);
     }
 
-    fn remove(&mut self, key: &[u8]) -> Option<Slot> {
+    fn remove(&mut self, key: &[u8]) -> Option<KeyEntry> {
         let slot = self.slots.remove(key)?;
         self.order.remove(&slot.used);
         Some(slot)
     }
 
-    fn remove_oldest(&mut self) -> Option<Slot> {
+    fn remove_oldest(&mut self) -> Option<KeyEntry> {
         let (_, name) = self.order.pop_first()?;
         self.slots.remove(&name)
     }
@@ -158,8 +158,8 @@ mod tests {
     use super::*;
     use crate::proxy_cache::freshness::{Life, StaleUse};
 
-    fn stored(body: &str) -> Stored {
-        Stored {
+    fn stored(body: &str) -> CachedResponse {
+        CachedResponse {
             status: 200,
             headers: [].into(),
             body: body.as_bytes().to_vec().into(),
@@ -176,8 +176,8 @@ mod tests {
             _ => value.into(),
         });
         match found {
-            Found::Stored(stored, _) => Some(String::from_utf8_lossy(&stored.body).into()),
-            Found::Nothing(_) => None,
+            CacheLookup::Hit(stored, _) => Some(String::from_utf8_lossy(&stored.body).into()),
+            CacheLookup::Miss(_) => None,
         }
     }
 
@@ -188,7 +188,7 @@ mod tests {
         for key in 0..100_u8 {
             zone.keep(&[key], Vec::new(), b"", stored(&"x".repeat(1_000)));
             assert!(zone.bytes.load(Ordering::Relaxed) <= zone.bytes_max);
-            assert!(matches!(zone.find(&[key], &|_| Vec::new()), Found::Stored(..)), "{key}");
+            assert!(matches!(zone.find(&[key], &|_| Vec::new()), CacheLookup::Hit(..)), "{key}");
         }
         let left = (0..100_u8).filter(|key| zone.purge(&[*key])).count();
         assert_eq!(left, 20);

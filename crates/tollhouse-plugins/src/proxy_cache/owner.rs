@@ -9,9 +9,9 @@ use super::key::Parts;
 /// Separation of the answers of different users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Isolation {
-    /// Each identity sees its own answers.
+    /// Each identity has separate answers.
     ByIdentity,
-    /// The operator says that answers are the same for all who may use the route.
+    /// The operator declares that answers are equal for all clients that may use the route.
     None,
 }
 
@@ -61,8 +61,8 @@ impl Owner {
         authorization || cookie || decision
     }
 
-    /// Whether the answer may be given to all clients with the same key; `vary` has the request headers whose values
-    /// the cache compares.
+    /// Whether the answer may be given to all clients whose requests have an equal key; `vary` has
+    /// the request headers whose values the cache compares.
     pub fn shares(
         self,
         cx: &ResponseContext<'_>,

@@ -10,7 +10,8 @@ const RANGES_MAX: usize = 32;
 /// Part of a body to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Selection {
-    /// All of it: the field is invalid, has another unit, or names parts that do not adjoin.
+    /// The whole body: the header `Range` is invalid, has another unit, or names parts that do not
+    /// adjoin.
     Whole,
     /// A single part, also for ranges that overlap or adjoin; never empty.
     Part(Range<u64>),

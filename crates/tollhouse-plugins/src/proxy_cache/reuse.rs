@@ -1,11 +1,12 @@
-//! Use of stored answers: which of them a request may get, and the answer made of one.
+//! Use of stored answers: which stored answer a request may get, and how the answer to the client
+//! is made.
 
 use tollhouse_plugin::{Answer, AnswerBody};
 
 use super::STATUS_HEADER;
 use super::conditional::{Conditions, Validators};
 use super::directives::Directives;
-use super::item::Stored;
+use super::item::CachedResponse;
 use super::ranges::Selection;
 
 /// Header lines that describe a body, of which a 304 has none (RFC 9110 §15.4.5).
@@ -16,14 +17,18 @@ const OF_BODIES: [&str; 4] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Fresh,
-    /// Older than its lifetime.
+    /// The answer is older than its lifetime.
     Expired,
     /// Fresh, and older than the client accepts.
     TooOld,
 }
 
 /// Checks a stored answer. `directives` are those of the request; `None` if they do not count.
-pub(super) fn check(stored: &Stored, now_ms: u64, directives: Option<&Directives<'_>>) -> Verdict {
+pub(super) fn check(
+    stored: &CachedResponse,
+    now_ms: u64,
+    directives: Option<&Directives<'_>>,
+) -> Verdict {
     let age_ms = stored.age_ms(now_ms);
     let wants = |name: &str| {
         let seconds = directives.and_then(|directives| directives.seconds(name));
@@ -44,7 +49,7 @@ pub(super) fn check(stored: &Stored, now_ms: u64, directives: Option<&Directives
 }
 
 /// Whether a stored answer may be served in place of a node's failure (RFC 5861 §4).
-pub(super) fn serves_on_error(stored: &Stored, now_ms: u64) -> bool {
+pub(super) fn serves_on_error(stored: &CachedResponse, now_ms: u64) -> bool {
     let stale_ms = stored.age_ms(now_ms).saturating_sub(stored.life.ttl_ms);
     stale_ms <= stored.stale_use.if_error_s.saturating_mul(1_000) && stored.stale_use.if_error_s > 0
 }
@@ -55,16 +60,17 @@ pub(super) struct View<'a> {
     pub conditions: &'a Conditions,
     pub is_head: bool,
     pub hides_cache_headers: bool,
-    /// Value of `Apisix-Cache-Status`.
+    /// Value of the header `Apisix-Cache-Status`.
     pub status: &'static str,
     pub now_ms: u64,
 }
 
 impl View<'_> {
-    /// The answer to the client: the whole one, a part of it, or 304 where the client has it.
+    /// Returns the answer to the client: the whole stored one, a part of the body, or 304 if the
+    /// client has it already.
     ///
     /// One allocation, the age: lines and body are shared with the store. Parts and 304 copy lines.
-    pub fn answer<'a>(self, stored: &Stored) -> Answer<'a> {
+    pub fn answer<'a>(self, stored: &CachedResponse) -> Answer<'a> {
         let mut answer = match self.selected(stored) {
             Some(answer) => answer,
             None => self.whole(stored),
@@ -74,7 +80,7 @@ impl View<'_> {
         answer.with_header(STATUS_HEADER, self.status.as_bytes())
     }
 
-    fn whole<'a>(self, stored: &Stored) -> Answer<'a> {
+    fn whole<'a>(self, stored: &CachedResponse) -> Answer<'a> {
         let mut answer = Answer::status(stored.status);
         // What was kept for HEAD has no body, and what was kept for GET has all of it.
         answer.body = match (self.is_head, stored.body.is_empty()) {
@@ -89,7 +95,7 @@ impl View<'_> {
     }
 
     /// A 304, 206 or 416. Conditions count only where the answer without them would be a success.
-    fn selected<'a>(self, stored: &Stored) -> Option<Answer<'a>> {
+    fn selected<'a>(self, stored: &CachedResponse) -> Option<Answer<'a>> {
         if self.conditions.is_empty() || !(200..300).contains(&stored.status) {
             return None;
         }
@@ -118,7 +124,12 @@ impl View<'_> {
         }
     }
 
-    fn copy_lines<'a>(self, answer: Answer<'a>, stored: &Stored, without: &[&str]) -> Answer<'a> {
+    fn copy_lines<'a>(
+        self,
+        answer: Answer<'a>,
+        stored: &CachedResponse,
+        without: &[&str],
+    ) -> Answer<'a> {
         let is_hidden = |name: &str| {
             let is = |other: &&str| name.eq_ignore_ascii_case(other);
             without.iter().any(is)
@@ -138,8 +149,8 @@ mod tests {
     use super::*;
     use crate::proxy_cache::freshness::{Life, StaleUse};
 
-    fn stored(stale_use: StaleUse) -> Stored {
-        Stored {
+    fn stored(stale_use: StaleUse) -> CachedResponse {
+        CachedResponse {
             status: 200,
             headers: [("ETag".into(), b"\"a\"".as_slice().into())].into(),
             body: b"0123456789".as_slice().into(),

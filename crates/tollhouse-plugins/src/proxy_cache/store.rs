@@ -1,4 +1,4 @@
-//! A zone, wherever it keeps answers, and the filter that collects an answer for it.
+//! Cache zone, in memory or on the disk, and the filter that collects an answer for the zone.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use tollhouse_plugin::{BodyFilter, ConfError, Scope};
 use tollhouse_stdx::Reservation;
 
 use super::Strategy;
-use super::disk::{Bounds, DiskZone, Place};
-use super::item::{Stored, VaryIndex, shared_body};
+use super::disk::{Bounds, DiskLocation, DiskZone};
+use super::item::{CachedResponse, VaryIndex, shared_body};
 use super::memory::MemoryZone;
 use super::owner::Owner;
 use super::zones;
@@ -20,7 +20,7 @@ pub(super) enum Zone {
 }
 
 impl Zone {
-    /// The zone of that name, shared by all confs that name it.
+    /// Opens the zone called `name`, which all confs that name it share.
     pub fn open(name: &str, strategy: Strategy, scope: &Scope<'_>) -> Result<Self, ConfError> {
         let settings = zones::find(name, scope.services)?;
         let key = format!("proxy-cache/{name}");
@@ -30,7 +30,7 @@ impl Zone {
                 Ok(Zone::Memory(scope.keep(&key, make)))
             }
             (Strategy::Disk, Some(disk)) => {
-                let place = Place {
+                let place = DiskLocation {
                     root: disk.path.unwrap_or_else(|| default_root(name, scope)),
                     levels: disk.levels,
                 };
@@ -49,7 +49,7 @@ impl Zone {
         }
     }
 
-    /// Most bytes that it keeps.
+    /// Maximum number of bytes that the zone keeps.
     pub fn bytes_max(&self) -> u64 {
         match self {
             Zone::Memory(zone) => zone.bytes_max(),
@@ -66,10 +66,16 @@ impl Zone {
     }
 
     /// Keeps an answer that is complete.
-    pub fn keep(&self, keeper: &Keeper, names: Vec<String>, signature: &[u8], stored: Stored) {
+    pub fn keep(
+        &self,
+        plan: &StorePlan,
+        names: Vec<String>,
+        signature: &[u8],
+        stored: CachedResponse,
+    ) {
         match self {
-            Zone::Memory(zone) => zone.keep(&keeper.key, names, signature, stored),
-            Zone::Disk(zone) => zone.keep(keeper, names, signature, stored),
+            Zone::Memory(zone) => zone.keep(&plan.key, names, signature, stored),
+            Zone::Disk(zone) => zone.keep(plan, names, signature, stored),
         }
     }
 
@@ -100,24 +106,23 @@ fn default_root(name: &str, scope: &Scope<'_>) -> PathBuf {
 }
 
 /// Key under which an answer will be kept, with what else its storing needs.
-pub(super) struct Keeper {
+pub(super) struct StorePlan {
     pub key: Vec<u8>,
     /// The index that the key has on the disk.
     pub index: Option<VaryIndex>,
-    /// For a new index.
+    /// Generation that a new index gets.
     pub generation: u64,
-    /// Owner of the answer.
     pub owner: Owner,
 }
 
-/// Collects a body, and keeps the answer when all of it has passed.
+/// Body filter that collects a body, and stores the answer when the body is complete.
 pub(super) struct Saver {
     zone: Zone,
-    keeper: Keeper,
+    plan: StorePlan,
     names: Vec<String>,
     signature: Vec<u8>,
     /// Empty once it is clear that the answer will not be kept.
-    stored: Option<Stored>,
+    stored: Option<CachedResponse>,
     body: Vec<u8>,
     /// The memory that the answer takes of the process's budget.
     reservation: Reservation,
@@ -126,22 +131,22 @@ pub(super) struct Saver {
 }
 
 /// An answer to be kept, but for its body.
-pub(super) struct Headed {
-    pub keeper: Keeper,
+pub(super) struct PendingEntry {
+    pub plan: StorePlan,
     /// By which request headers it differs from others.
     pub names: Vec<String>,
-    /// The request's values of those.
+    /// Request's values of the headers in `names`.
     pub signature: Vec<u8>,
-    pub stored: Stored,
+    pub stored: CachedResponse,
 }
 
 impl Saver {
     /// For an answer without a body; `reservation` is grown to what the answer takes.
-    pub fn new(zone: Zone, headed: Headed, reservation: Reservation) -> Self {
-        let Headed { keeper, names, signature, stored } = headed;
+    pub fn new(zone: Zone, headed: PendingEntry, reservation: Reservation) -> Self {
+        let PendingEntry { plan, names, signature, stored } = headed;
         Self {
             zone,
-            keeper,
+            plan,
             names,
             signature,
             stored: Some(stored),
@@ -152,14 +157,13 @@ impl Saver {
         }
     }
 
-    /// For an answer whose body will pass.
+    /// Prepares the filter for the answer's body.
     pub fn expecting(self, content_length: Option<u64>, bytes_max: u64) -> Self {
         // Room for all of it at once: memory is touched, and paid for, as it fills.
         let room = content_length.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
         Self { content_length, bytes_max, body: Vec::with_capacity(room), ..self }
     }
 
-    /// Keeps the answer.
     pub fn save(mut self) {
         self.finish();
     }
@@ -177,7 +181,7 @@ impl Saver {
         }
         stored.body = shared_body(body, reservation);
         let names = std::mem::take(&mut self.names);
-        self.zone.keep(&self.keeper, names, &self.signature, stored);
+        self.zone.keep(&self.plan, names, &self.signature, stored);
     }
 
     fn give_up(&mut self) {

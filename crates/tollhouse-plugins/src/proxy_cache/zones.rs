@@ -40,7 +40,7 @@ pub(super) struct DiskSettings {
     pub bytes: u64,
 }
 
-/// Returns the settings of the zone of that name.
+/// Returns the settings of the zone called `name`.
 ///
 /// # Errors
 /// If the zone is not configured, or its settings are invalid. The text is shown to the operator

@@ -1,9 +1,8 @@
 //! Generators of ids, from random numbers and the time.
 
-/// Source of random bits.
 type Random<'a> = &'a dyn Fn() -> u64;
 
-/// Length of a nanoid.
+/// Length of a nanoid in characters.
 const NANOID_CHARS: usize = 21;
 
 /// Length of a KSUID: 20 bytes in base 62.

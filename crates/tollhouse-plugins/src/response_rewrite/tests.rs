@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use tollhouse_plugin::{FilterFailure, HeldBody};
 use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
+use tollhouse_plugin::{FilterFailure, HeldBody};
 
 use super::*;
 

@@ -8,12 +8,9 @@ use std::sync::OnceLock;
 use tollhouse_net::Stream;
 use tollhouse_net::tls::{self, Connector, TlsError, Trust};
 
-/// Verification of server certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Verification {
-    /// Against the system's root certificates.
     System,
-    /// Off: any certificate is accepted.
     Off,
 }
 

@@ -3,7 +3,7 @@
 pub(crate) mod frames;
 pub(crate) mod outcome;
 
-/// `Content-Type` of calls.
+/// Value of `Content-Type` in gRPC calls.
 pub(crate) const CONTENT_TYPE: &[u8] = b"application/grpc";
 
 /// Whether an answer is gRPC, and not grpc-web.

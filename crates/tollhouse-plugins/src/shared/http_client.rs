@@ -23,8 +23,8 @@ mod target;
 pub(crate) use self::target::{Scheme, Target, TargetError};
 use crate::shared::dial::{Verification, dial, prepare_tls};
 
-/// Longest answer body in bytes. Such services return a decision or a page; longer answers come
-/// from the wrong server.
+/// Maximum length of an answer's body in bytes. Such services return a decision or a page; longer
+/// answers come from the wrong server.
 const REPLY_BYTES_MAX: usize = 8 << 20;
 
 /// Headers that this client writes itself, and hop-by-hop headers.
@@ -43,9 +43,9 @@ const OWN_HEADERS: [&str; 9] = [
 /// Treatment of a connection after the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reuse {
-    /// Closed.
+    /// The connection is closed after the answer.
     Never,
-    /// Kept for the next request.
+    /// The connection is kept for later requests.
     For {
         idle: Duration,
         /// Idle connections per server and core.
@@ -72,7 +72,6 @@ impl std::fmt::Debug for HttpClient {
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub method: Vec<u8>,
-    /// Path and query.
     pub path: Vec<u8>,
     /// Headers; invalid ones are skipped. `Host` replaces the target's.
     pub headers: Vec<(String, Vec<u8>)>,
@@ -117,26 +116,25 @@ impl Reply {
     }
 }
 
-/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     #[error("timeout")]
     Timeout,
     #[error("failed to connect: {0}")]
     Connect(#[source] io::Error),
-    /// Broken connection or invalid answer.
+    /// The connection broke, or the answer is not valid HTTP.
     #[error("failed to exchange: {0}")]
     Exchange(#[from] hyper::Error),
     /// Method or path that cannot be sent.
     #[error("bad request: {0}")]
     Request(String),
-    /// Answer over the size limit.
+    /// The answer's body exceeds this many bytes.
     #[error("the answer is longer than {0} bytes")]
     TooLarge(usize),
 }
 
 /// Failure on one connection.
-struct Broken {
+struct ConnectionFailure {
     error: ClientError,
     /// Whether the server cannot have received any part of the request.
     is_unsent: bool,
@@ -179,7 +177,7 @@ impl HttpClient {
             // Servers close idle connections at any time. The caller does not see such a race, as
             // long as the server cannot have processed the request, or may process it twice.
             match self.converse(&key, live, request(target, call.clone())?).await {
-                Err(Broken { error: ClientError::Exchange(error), is_unsent })
+                Err(ConnectionFailure { error: ClientError::Exchange(error), is_unsent })
                     if is_unsent || call.is_repeatable() =>
                 {
                     tracing::debug!(%error, server = target.authority, "a kept connection broke");
@@ -205,18 +203,19 @@ impl HttpClient {
         key: &PoolKey,
         mut live: Live,
         request: hyper::Request<Full<Bytes>>,
-    ) -> Result<Reply, Broken> {
-        let unsent = |error: hyper::Error| Broken { error: error.into(), is_unsent: true };
+    ) -> Result<Reply, ConnectionFailure> {
+        let unsent =
+            |error: hyper::Error| ConnectionFailure { error: error.into(), is_unsent: true };
         live.sender.ready().await.map_err(unsent)?;
         let sent = live.sender.try_send_request(request).await.map_err(|mut error| {
             // The request is returned if no part of it was written.
             let is_unsent = error.take_message().is_some();
-            Broken { error: error.into_error().into(), is_unsent }
+            ConnectionFailure { error: error.into_error().into(), is_unsent }
         });
         let (head, body) = sent?.into_parts();
         let body = read(body, self.reply_bytes_max)
             .await
-            .map_err(|error| Broken { error, is_unsent: false })?;
+            .map_err(|error| ConnectionFailure { error, is_unsent: false })?;
         if let Reuse::For { idle, connections_max } = self.reuse {
             pool::keep(key, live, idle, connections_max);
         }

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use tollhouse_kafka::answer::{self, Broker, Metadata};
 use tollhouse_kafka::login::Mechanism;
 use tollhouse_kafka::request::{self, Acks, Produce};
+use tollhouse_kafka::response::{self, Broker, Metadata};
 use tollhouse_kafka::{Code, Record, batch, partition};
 
 use self::connection::Connection;
@@ -30,8 +30,8 @@ const CONNECTIONS_MAX: usize = 64;
 /// ones are down.
 const OTHERS_ASKED_MAX: usize = 8;
 
-/// Longest host name of a broker in bytes, as in DNS. A longer one is invalid and would fill the
-/// log.
+/// Maximum length of a broker's host name in bytes, as in DNS. A longer one is invalid and would
+/// fill the log.
 const HOST_BYTES_MAX: usize = 255;
 
 /// Security settings of a connection to a broker.
@@ -56,7 +56,7 @@ impl std::fmt::Debug for Login {
     }
 }
 
-/// Configured broker.
+/// Address and security of a configured broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub host: String,
@@ -70,10 +70,9 @@ impl Address {
     }
 }
 
-/// Settings of a producer.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// Bootstrap brokers.
+    /// Brokers that are asked first for metadata.
     pub brokers: Vec<Address>,
     pub topic: String,
     pub acks: Acks,
@@ -83,16 +82,16 @@ pub(crate) struct Settings {
     pub believed_for: Duration,
 }
 
-/// Producer for one topic.
+/// Sender of records to the partitions of one topic.
 pub(crate) struct Producer {
     settings: Settings,
     cluster: Mutex<Cluster>,
 }
 
-/// Known metadata and open connections.
+/// Metadata of the cluster and open connections to its brokers.
 #[derive(Default)]
 struct Cluster {
-    known: Option<Known>,
+    cache: Option<CachedMetadata>,
     /// Connections by broker id, oldest first.
     connections: Vec<(i32, Connection)>,
     /// Brokers outside the conf, from the last metadata.
@@ -101,7 +100,7 @@ struct Cluster {
     turn: usize,
 }
 
-struct Known {
+struct CachedMetadata {
     metadata: Metadata,
     /// Security settings of the broker that sent the metadata.
     security: Security,
@@ -115,7 +114,6 @@ impl std::fmt::Debug for Producer {
 }
 
 impl Producer {
-    /// Returns a producer without connections.
     pub(crate) fn new(settings: Settings) -> Self {
         Self { settings, cluster: Mutex::default() }
     }
@@ -135,7 +133,7 @@ impl Producer {
         }
         let batch = batch::encode(records, unix_ms);
         let mut cluster = self.cluster.lock().await;
-        let was_known = cluster.known.is_some() || !cluster.connections.is_empty();
+        let was_known = cluster.cache.is_some() || !cluster.connections.is_empty();
         match self.attempt(&mut cluster, &batch, key).await {
             // Leaders change, and brokers close idle connections, so everything is looked up again.
             Err(error) if error.may_be_out_of_date() => {
@@ -175,7 +173,7 @@ impl Producer {
         // A connection with an error is dropped, so that a late answer is not taken for that of a
         // later request.
         let (id, frame) = connection.ask(produce).await?;
-        let code = answer::read_produced(&frame, id, (topic, partition))?;
+        let code = response::read_produce_code(&frame, id, topic, partition)?;
         cluster.keep_connection(leader.id, connection);
         if code.is_success() { Ok(()) } else { Err(self.refused(code)) }
     }
@@ -186,8 +184,8 @@ impl Producer {
 
     /// Loads metadata, unless the stored one is still trusted.
     async fn learn(&self, cluster: &mut Cluster) -> Result<(), KafkaError> {
-        if let Some(known) = &cluster.known
-            && known.since.elapsed() < self.settings.believed_for
+        if let Some(cache) = &cluster.cache
+            && cache.since.elapsed() < self.settings.believed_for
         {
             return Ok(());
         }
@@ -211,11 +209,11 @@ impl Producer {
             }
         }
         cluster.others = others;
-        match &mut cluster.known {
+        match &mut cluster.cache {
             // Without an answer, the old metadata is used further. A former leader would refuse the
             // records.
-            Some(known) => {
-                known.since = Instant::now();
+            Some(cache) => {
+                cache.since = Instant::now();
                 Ok(())
             }
             None => Err(failure),
@@ -250,7 +248,7 @@ impl Producer {
             security: security.clone(),
         });
         cluster.others = others.collect();
-        cluster.known = Some(Known { metadata, security, since: Instant::now() });
+        cluster.cache = Some(CachedMetadata { metadata, security, since: Instant::now() });
         Ok(())
     }
 
@@ -261,7 +259,7 @@ impl Producer {
         key: Option<&[u8]>,
     ) -> Result<(i32, Broker), KafkaError> {
         let leaderless = || KafkaError::NoLeader { topic: self.settings.topic.clone() };
-        let metadata = &cluster.known.as_ref().ok_or_else(leaderless)?.metadata;
+        let metadata = &cluster.cache.as_ref().ok_or_else(leaderless)?.metadata;
         let partitions = &metadata.partitions;
         let chosen = match key {
             Some(key) => {
@@ -287,7 +285,7 @@ impl Producer {
     /// settings of the broker that sent the metadata.
     fn address(&self, cluster: &Cluster, broker: &Broker) -> Address {
         let named = self.settings.brokers.iter().find(|address| address.is(broker));
-        let told = cluster.known.as_ref().map(|known| known.security.clone());
+        let told = cluster.cache.as_ref().map(|cache| cache.security.clone());
         named.cloned().unwrap_or_else(|| Address {
             host: broker.host.clone(),
             port: broker.port,
@@ -298,7 +296,7 @@ impl Producer {
 
 impl Cluster {
     fn forget(&mut self) {
-        self.known = None;
+        self.cache = None;
         self.connections.clear();
     }
 

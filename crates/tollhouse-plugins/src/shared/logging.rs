@@ -1,6 +1,6 @@
 //! Shared code of logging plugins: log entries and their configuration (`entry.rs`, `format.rs`),
 //! bodies in entries (`bodies.rs`), and delivery in batches (`batch.rs`, bounded by `pending.rs`).
-//! Each plugin implements its own destination.
+//! Each plugin implements the delivery to its destination.
 
 use std::sync::OnceLock;
 

@@ -6,6 +6,7 @@
 //! login.
 
 mod assertion;
+mod cached;
 mod checks;
 mod client;
 mod cookies;
@@ -14,8 +15,8 @@ mod error;
 mod flow;
 mod form;
 mod introspection;
-mod kept;
 mod login;
+mod now;
 mod provider;
 mod random;
 mod session;
@@ -26,8 +27,8 @@ pub(crate) use self::assertion::{Signer, SignerConf};
 pub(crate) use self::checks::{PublicKey, Rules};
 pub(crate) use self::client::ClientAuth;
 pub(crate) use self::cookies::{Jar, SameSite};
-pub(crate) use self::engine::{AccessRules, Admission, Audience, Bearer, Engine, Otherwise, Who};
-pub(crate) use self::flow::{Login, Pushed};
+pub(crate) use self::engine::{AccessRules, Admission, Audience, Bearer, Engine, Otherwise, User};
+pub(crate) use self::flow::{Login, PushedAuthorization};
 pub(crate) use self::introspection::{Answers, Introspection};
 pub(crate) use self::login::{Callback, UsedStates};
 pub(crate) use self::provider::{Document, Provider, Source};

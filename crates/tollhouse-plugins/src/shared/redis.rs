@@ -62,10 +62,10 @@ enum Connection {
 }
 
 /// Connection, or a connection attempt that several requests wait for.
-type Slot = Arc<OnceCell<Connection>>;
+type PoolEntry = Arc<OnceCell<Connection>>;
 
 thread_local! {
-    static POOL: RefCell<HashMap<Arc<str>, Slot>> = RefCell::new(HashMap::new());
+    static POOL: RefCell<HashMap<Arc<str>, PoolEntry>> = RefCell::new(HashMap::new());
 }
 
 /// Script with its keys and arguments.
@@ -73,7 +73,7 @@ thread_local! {
 pub(crate) struct Call<'a> {
     pub(crate) script: &'a Script,
     pub(crate) key: &'a [u8],
-    /// Second key, on the same server of a cluster.
+    /// Second key of the command; must be on the first key's server of a cluster.
     pub(crate) further_key: Option<&'a [u8]>,
     pub(crate) arguments: &'a [Argument<'a>],
 }
@@ -120,7 +120,11 @@ impl Servers {
         }
     }
 
-    async fn attempt<T: FromRedisValue>(&self, slot: &Slot, call: &Call<'_>) -> RedisResult<T> {
+    async fn attempt<T: FromRedisValue>(
+        &self,
+        slot: &PoolEntry,
+        call: &Call<'_>,
+    ) -> RedisResult<T> {
         let mut connection = slot.get_or_try_init(|| self.connect()).await?.clone();
         let mut invocation = call.script.key(call.key);
         if let Some(key) = call.further_key {
@@ -158,7 +162,7 @@ impl Servers {
     }
 
     /// Returns this core's connection, and whether it was already open.
-    fn slot(&self) -> (Slot, bool) {
+    fn slot(&self) -> (PoolEntry, bool) {
         POOL.with_borrow_mut(|pool| {
             if pool.len() >= POOLS_MAX && !pool.contains_key(&self.name) {
                 pool.clear();
@@ -170,9 +174,10 @@ impl Servers {
     }
 
     /// Drops the connection, unless another request has replaced `slot` since.
-    fn forget(&self, slot: Option<&Slot>) {
+    fn forget(&self, slot: Option<&PoolEntry>) {
         POOL.with_borrow_mut(|pool| {
-            let is_other = |current: &Slot| slot.is_some_and(|slot| !Arc::ptr_eq(slot, current));
+            let is_other =
+                |current: &PoolEntry| slot.is_some_and(|slot| !Arc::ptr_eq(slot, current));
             if !pool.get(&self.name).is_some_and(is_other) {
                 pool.remove(&self.name);
             }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Longest wait for a request; a test that waits longer fails.
+/// Maximum wait for a request; a test that waits longer fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Answer = dyn Fn(&str) -> String + Send + Sync;
@@ -43,7 +43,7 @@ impl TestServer {
         Self::start(|_| reply(200, "", ""))
     }
 
-    /// Returns `http://127.0.0.1:<port><path>`.
+    /// Returns the address of `path` on this server.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }

@@ -81,20 +81,20 @@ async fn attempt(
     call: &Invocation<'_>,
     memory: &Arc<MemoryBudget>,
 ) -> Result<CallResult, CallError> {
-    let mut held = memory.take(0).ok_or_else(no_memory)?;
+    let mut reservation = memory.take(0).ok_or_else(no_memory)?;
     let mut connection = match take(server) {
         Some(kept) => kept,
         None => connect(server).await?,
     };
-    let (status, body) = connection.exchange(call, &mut held).await?;
+    let (status, body) = connection.exchange(call, &mut reservation).await?;
     keep(server, connection);
     let (bytes, values) = (body.len() as u64, body.len().min(REPLY_VALUES_MAX) as u64);
-    if !held.resize(bytes * 2 + values * VALUE_BYTES) {
+    if !reservation.resize(bytes * 2 + values * VALUE_BYTES) {
         return Err(no_memory());
     }
     let value = read_reply(status, &body);
     let value = value.map_err(|failure| CallError::Failed(failure.to_string()))?;
-    Ok(CallResult { value, held })
+    Ok(CallResult { value, held: reservation })
 }
 
 fn no_memory() -> CallError {
@@ -172,7 +172,7 @@ impl Connection {
     async fn exchange(
         &mut self,
         call: &Invocation<'_>,
-        held: &mut Reservation,
+        reservation: &mut Reservation,
     ) -> Result<(u8, Vec<u8>), CallError> {
         let failed = |error: &dyn std::fmt::Display| CallError::Failed(error.to_string());
         let id = self.next_id;
@@ -197,7 +197,7 @@ impl Connection {
             match self.stream.read(&mut piece).await {
                 Ok(0) => return Err(failed(&"the server closed the connection")),
                 // Counted twice: as received bytes and as a message.
-                Ok(count) if held.resize(held.bytes() + 2 * count as u64) => {
+                Ok(count) if reservation.resize(reservation.bytes() + 2 * count as u64) => {
                     self.frames.push(&piece[..count]);
                 }
                 Ok(_) => return Err(no_memory()),
@@ -223,7 +223,7 @@ mod tests {
         runtime.block_on(future)
     }
 
-    /// Calls with unlimited memory.
+    /// Calls a server with an unlimited memory budget.
     async fn call(server: &str, call: &Invocation<'_>) -> Result<serde_json::Value, CallError> {
         let result = super::call(server, call, &MemoryBudget::unlimited()).await;
         result.map(|result| result.value)

@@ -6,12 +6,12 @@ use std::time::Duration;
 use crate::shared::dial::Verification;
 use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target};
 
-/// Timeout of an answer.
+/// Timeout for the answer to a form.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 /// Idle time and number of connections per server.
 const REUSE: Reuse = Reuse::For { idle: Duration::from_secs(30), connections_max: 2 };
 
-/// Sender of forms.
+/// Client that sends forms to other services.
 #[derive(Debug)]
 pub(super) struct Forms(HttpClient);
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollhouse_plugin::{Answer, LocalFuture, RequestContext};
-use tollhouse_shenyu::oauth2::{OAuth2Client, OAuth2Provider};
-use tollhouse_shenyu_gateway::{EngineError, Logins};
+use tollhouse_shenyu_gateway::{EngineError, Logins, OAuth2Client, OAuth2Provider};
 
 use crate::shared::dial::Verification;
 use crate::shared::oidc::{
@@ -24,16 +23,16 @@ const LIFETIMES: Lifetimes = Lifetimes { idle_s: 900, rolling_s: 3_600, absolute
 
 /// State that the logins of all clients share.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct LoginState {
     used_states: Arc<UsedStates>,
     renewals: Arc<Renewals>,
 }
 
-/// Logins of one client.
+/// Logins with one client id at a provider.
 #[derive(Debug)]
 struct ClientLogins(Engine);
 
-impl Shared {
+impl LoginState {
     /// Builds the login engine of a client.
     pub(super) fn client(&self, client: &OAuth2Client) -> Result<Arc<dyn Logins>, EngineError> {
         let callback = Callback::read(Some(&client.redirect_uri));
@@ -99,7 +98,7 @@ fn source(provider: &OAuth2Provider) -> (Source, String) {
                 jwks_uri: jwk_set_url.clone(),
                 ..Document::default()
             };
-            (Source::Known(Arc::new(document)), token_url.clone())
+            (Source::Fixed(Arc::new(document)), token_url.clone())
         }
     }
 }
@@ -188,7 +187,7 @@ mod tests {
             config["client_secret"] = CLIENT.1.into();
             config["session_secret"] = "a secret of sixteen letters".into();
             let client = OAuth2Client::read(Some(&config.to_string())).expect("it is good");
-            let logins = Shared::default().client(&client).expect("it can");
+            let logins = LoginState::default().client(&client).expect("it can");
             let (sent, token) = admit(&*logins, "/a?b=c", "");
             let (status, location, cookies) = sent.expect_err("nobody is known");
             assert_eq!((status, &*token), (302, ""));

@@ -8,20 +8,21 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use tollhouse_kafka::request::Acks;
-use tollhouse_shenyu::record_store::{
-    CLICKHOUSE_TABLE, ELASTICSEARCH_INDEX, KafkaLogin, KafkaTopic, RecordPlace, RecordStore,
-    StoreKind,
+use tollhouse_shenyu_gateway::{
+    CLICKHOUSE_TABLE, ELASTICSEARCH_INDEX, KafkaLogin, KafkaTopic, RecordPlace, RecordSink,
+    RecordStore, StoreKind,
 };
-use tollhouse_shenyu_gateway::RecordSink;
 
 use crate::shared::dial::Verification;
 use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target, TargetError};
 use crate::shared::kafka::{Address, Login, Producer, Security, Settings};
 use crate::shared::logging::BatchFields;
-use crate::shared::logging::batch::{Batches, Delivery, DeliveryError, Failure, Outlet};
+use crate::shared::logging::batch::{
+    Batches, Delivery, DeliveryError, Failure, Outlet, QueueOptions,
+};
 use crate::shared::logging::kafka::{Form, Topic};
 
-/// Timeout of a delivery.
+/// Timeout of one delivery of records.
 const DELIVERY_TIME_MAX: Duration = Duration::from_secs(10);
 /// Idle time and number of connections. One is enough, because deliveries follow each other.
 const REUSE: Reuse = Reuse::For { idle: Duration::from_secs(60), connections_max: 1 };
@@ -29,7 +30,7 @@ const REUSE: Reuse = Reuse::For { idle: Duration::from_secs(60), connections_max
 /// Owner of these queues in metrics.
 const OWNER: &str = "shenyu";
 
-/// Longest request to Kafka in bytes: the default limit of brokers and topics.
+/// Maximum length of a request to Kafka in bytes: the default limit of brokers and topics.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// Largest number of records in a request.
 const REQUESTED_MAX: usize = 500;
@@ -50,22 +51,25 @@ fn fields(name: &str) -> BatchFields {
     }
 }
 
+fn queue_options(pending_max: usize) -> QueueOptions<'static> {
+    QueueOptions { owner: OWNER, pending_max }
+}
+
 /// Builds the sink for a place.
 pub(super) fn sink(place: &RecordPlace, outlet: Outlet) -> Arc<dyn RecordSink> {
-    let outlet = (outlet, OWNER);
     match place {
         RecordPlace::Store(store) => {
             let name = match store.kind {
                 StoreKind::Elasticsearch => "loggingElasticSearch",
                 StoreKind::ClickHouse => "loggingClickHouse",
             };
-            let (server, waiting_max) = (Server::new(store), store.waiting_max);
-            Arc::new(Sink { batches: Batches::new(&fields(name), server, outlet, waiting_max) })
+            let (server, options) = (Server::new(store), queue_options(store.waiting_max));
+            Arc::new(Sink { batches: Batches::new(&fields(name), server, outlet, options) })
         }
         RecordPlace::Topic(topic) => {
-            let waiting_max = topic.waiting_max;
+            let options = queue_options(topic.waiting_max);
             let (fields, topic) = (fields("loggingKafka"), deliveries(topic));
-            Arc::new(Sink { batches: Batches::new(&fields, topic, outlet, waiting_max) })
+            Arc::new(Sink { batches: Batches::new(&fields, topic, outlet, options) })
         }
     }
 }

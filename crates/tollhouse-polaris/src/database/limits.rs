@@ -3,10 +3,9 @@
 
 use super::record::Cell;
 
-/// Limit of a column.
+/// Maximum that a column's type imposes on its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Limit {
-    /// No limit is known.
     #[default]
     Unknown,
     Text {

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use tollhouse_registry::{Effect, Object, Rule, ServiceKey};
 
-use super::record::{self, Record, Seen, Statement};
+use super::record::{self, Record, RowVersion, Statement};
 use super::registered::is_own_server;
-use super::{Columns, LeftOut, PARTS, Part, Row, push_text, registered_rows, rule_rows};
+use super::{Columns, ImportRefusal, PARTS, Part, Row, push_text, registered_rows, rule_rows};
 use crate::descriptors;
 use crate::json::print;
 use crate::rules::{layout_of, rule_message};
@@ -20,11 +20,11 @@ const TOUCHED_ROWS_MAX: usize = 500;
 
 /// Reason for which an object is not written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotMoved {
+pub enum ExportRefusal {
     /// The object belongs to Polaris' own servers.
     #[error("it belongs to Polaris' own servers")]
     OwnServer,
-    /// Clients report the object themselves.
+    /// Clients report the object themselves, so that it need not be moved.
     #[error("clients report it again when they start")]
     Reported,
     /// Polaris has no table for such objects.
@@ -44,7 +44,7 @@ pub enum NotMoved {
     Misfit(String),
     /// The database has the object, but its row cannot be decoded.
     #[error("the database has one already, and {0}")]
-    Unreadable(LeftOut),
+    Unreadable(ImportRefusal),
     /// The name is a service on one side and an alias on the other.
     #[error("the database has this name as {0}")]
     OtherKind(&'static str),
@@ -56,16 +56,15 @@ pub enum NotMoved {
     ChangedLater(u64),
 }
 
-impl NotMoved {
+impl ExportRefusal {
     /// Whether the case is normal and needs no action.
     pub fn is_expected(&self) -> bool {
         matches!(self, Self::OwnServer | Self::Reported)
     }
 }
 
-/// Result of planning an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteOutcome {
     /// Effect on the database.
     pub effect: Effect,
     /// Fields that this version of the database has no column for.
@@ -74,23 +73,29 @@ pub struct Written {
 
 /// An object that the database has and the registry does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OnlyThere {
+pub struct ExtraObject {
     /// Kind of the object, for messages.
     pub kind: &'static str,
-    /// Name of the object, for messages.
+    /// Name of the object as in progress messages.
     pub name: String,
     table: &'static str,
     key: &'static str,
-    seen: Seen,
+    seen: RowVersion,
+}
+
+/// Treatment of rows that changed later in the database than in the registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewerRows {
+    Keep,
+    Overwrite,
 }
 
 /// Plan of the changes to a database; see the module.
 #[derive(Debug)]
 pub struct Plan {
-    known: Columns,
-    /// Whether rows that changed later in the database are overwritten too.
-    overwrite: bool,
-    there: BTreeMap<Name, There>,
+    schema: Columns,
+    newer_rows: NewerRows,
+    there: BTreeMap<Name, DatabaseEntry>,
     /// Ids of the rows of services.
     ids: BTreeMap<ServiceKey, String>,
     /// Ids in use by services and aliases.
@@ -117,17 +122,17 @@ enum Name {
 }
 
 #[derive(Debug)]
-struct There {
+struct DatabaseEntry {
     part: &'static Part,
-    seen: Seen,
-    object: Result<Object, LeftOut>,
+    seen: RowVersion,
+    object: Result<Object, ImportRefusal>,
 }
 
 impl Plan {
     /// Creates a plan for a database with these columns; its rows are added next.
-    pub fn new(known: Columns, overwrite: bool) -> Self {
+    pub fn new(schema: Columns, newer_rows: NewerRows) -> Self {
         let (there, ids, taken) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { known, overwrite, there, ids, taken, changes: Changes::default() }
+        Self { schema, newer_rows, there, ids, taken, changes: Changes::default() }
     }
 
     /// Adds a row of the database with its details. All rows must be added before the first object.
@@ -139,8 +144,8 @@ impl Plan {
         part: &'static Part,
         row: &Row,
         details: &[Row],
-    ) -> Result<(), LeftOut> {
-        let seen = Seen::from_row(part, row)?;
+    ) -> Result<(), ImportRefusal> {
+        let seen = RowVersion::from_row(part, row)?;
         let object = part.read(row, details);
         let name = match part.table() {
             "namespace" => Name::Namespace(row.text("name").to_owned()),
@@ -155,7 +160,7 @@ impl Plan {
             "instance" => Name::Instance(seen.key.clone()),
             table => Name::Rule(table, seen.key.clone()),
         };
-        self.there.insert(name, There { part, seen, object });
+        self.there.insert(name, DatabaseEntry { part, seen, object });
         Ok(())
     }
 
@@ -164,25 +169,25 @@ impl Plan {
     ///
     /// # Errors
     /// If the object is not written.
-    pub fn put(&mut self, object: &Object) -> Result<Written, NotMoved> {
+    pub fn put(&mut self, object: &Object) -> Result<WriteOutcome, ExportRefusal> {
         let (name, part) = self.place_of(object)?;
-        if !part.is_there(&self.known) {
-            return Err(NotMoved::NoTable(part.table()));
+        if !part.is_there(&self.schema) {
+            return Err(ExportRefusal::NoTable(part.table()));
         }
         let there = self.there.remove(&name);
         let record = self.record_of(object, there.as_ref())?;
-        if let Some(misfit) = record.misfit(&self.known) {
-            return Err(NotMoved::Misfit(misfit));
+        if let Some(misfit) = record.misfit(&self.schema) {
+            return Err(ExportRefusal::Misfit(misfit));
         }
         let effect = match there {
             None => {
                 let is_named = record.table == "service";
                 if is_named && !self.taken.insert(record.key_value().to_owned()) {
-                    return Err(NotMoved::Misfit(
+                    return Err(ExportRefusal::Misfit(
                         "its id is that of another service there".to_owned(),
                     ));
                 }
-                self.change(&record, record.insert(&self.known));
+                self.change(&record, record.insert(&self.schema));
                 Effect::Created
             }
             Some(there) => self.meet(object, &record, part, there)?,
@@ -190,11 +195,11 @@ impl Plan {
         if let Object::Service(service) = object {
             self.ids.insert(service.key.clone(), record.key_value().to_owned());
         }
-        let mut stays_behind = record.without_column(&self.known);
+        let mut stays_behind = record.without_column(&self.schema);
         if matches!(object, Object::Instance(it) if !it.unknown.is_empty()) {
             stays_behind.push("fields of a newer protocol");
         }
-        Ok(Written { effect, stays_behind })
+        Ok(WriteOutcome { effect, stays_behind })
     }
 
     fn change(&mut self, record: &Record, statements: Vec<Statement>) {
@@ -208,16 +213,16 @@ impl Plan {
         object: &Object,
         record: &Record,
         part: &'static Part,
-        there: There,
-    ) -> Result<Effect, NotMoved> {
+        there: DatabaseEntry,
+    ) -> Result<Effect, ExportRefusal> {
         if there.part.name != part.name {
             let other = if there.part.name == "aliases" { "an alias" } else { "a service" };
-            return Err(NotMoved::OtherKind(other));
+            return Err(ExportRefusal::OtherKind(other));
         }
-        let found = there.object.map_err(NotMoved::Unreadable)?;
+        let found = there.object.map_err(ExportRefusal::Unreadable)?;
         let own = record
-            .read_back(part, &self.known)
-            .map_err(|error| NotMoved::Unwritable(error.to_string()))?;
+            .read_back(part, &self.schema)
+            .map_err(|error| ExportRefusal::Unwritable(error.to_string()))?;
         let (mut found, mut own) = (comparable(&found), comparable(&own));
         if found == own {
             return Ok(Effect::Unchanged);
@@ -230,45 +235,51 @@ impl Plan {
             }
         }
         let later = there.seen.modified_at.saturating_sub(modified_at(object));
-        if found != own && later > 0 && !self.overwrite {
-            return Err(NotMoved::ChangedLater(later));
+        if found != own && later > 0 && self.newer_rows == NewerRows::Keep {
+            return Err(ExportRefusal::ChangedLater(later));
         }
-        self.change(record, record.update(&there.seen, &self.known));
+        self.change(record, record.update(&there.seen, &self.schema));
         Ok(Effect::Changed)
     }
 
-    fn place_of(&self, object: &Object) -> Result<(Name, &'static Part), NotMoved> {
+    fn place_of(&self, object: &Object) -> Result<(Name, &'static Part), ExportRefusal> {
         let (name, table) = match object {
             Object::Namespace(it) if &*it.name == tollhouse_registry::SYSTEM_NAMESPACE => {
-                return Err(NotMoved::OwnServer);
+                return Err(ExportRefusal::OwnServer);
             }
             Object::Namespace(it) => (Name::Namespace(it.name.to_string()), "namespaces"),
-            Object::Service(it) if is_own_server(&it.key) => return Err(NotMoved::OwnServer),
+            Object::Service(it) if is_own_server(&it.key) => return Err(ExportRefusal::OwnServer),
             Object::Service(it) => (Name::Service(it.key.clone()), "services"),
             Object::Alias(it) => (Name::Service(it.key.clone()), "aliases"),
-            Object::Instance(it) if is_own_server(&it.service) => return Err(NotMoved::OwnServer),
+            Object::Instance(it) if is_own_server(&it.service) => {
+                return Err(ExportRefusal::OwnServer);
+            }
             Object::Instance(it) => (Name::Instance(it.id.to_string()), "instances"),
             Object::Rule(it) => {
-                let table = rule_rows::table(it.kind).ok_or(NotMoved::NoPlace)?;
+                let table = rule_rows::table(it.kind).ok_or(ExportRefusal::NoPlace)?;
                 let part = PARTS.into_iter().find(|part| part.table() == table);
                 let id = match table {
-                    "routing_config" => self.id_of_target(it).ok_or(NotMoved::NoService)?,
+                    "routing_config" => self.id_of_target(it).ok_or(ExportRefusal::NoService)?,
                     _ => it.id.to_string(),
                 };
-                return Ok((Name::Rule(table, id), part.ok_or(NotMoved::NoPlace)?));
+                return Ok((Name::Rule(table, id), part.ok_or(ExportRefusal::NoPlace)?));
             }
-            Object::Contract(_) => return Err(NotMoved::Reported),
+            Object::Contract(_) => return Err(ExportRefusal::Reported),
         };
         let part = PARTS.into_iter().find(|part| part.name == table);
-        Ok((name, part.ok_or(NotMoved::NoPlace)?))
+        Ok((name, part.ok_or(ExportRefusal::NoPlace)?))
     }
 
     fn id_of_target(&self, rule: &Rule) -> Option<String> {
         self.ids.get(rule.targets.first()?).cloned()
     }
 
-    fn record_of(&self, object: &Object, there: Option<&There>) -> Result<Record, NotMoved> {
-        let id_of = |service| self.ids.get(service).ok_or(NotMoved::NoService);
+    fn record_of(
+        &self,
+        object: &Object,
+        there: Option<&DatabaseEntry>,
+    ) -> Result<Record, ExportRefusal> {
+        let id_of = |service| self.ids.get(service).ok_or(ExportRefusal::NoService);
         // An existing row keeps its id, because other rows refer to it.
         let row_id = |own: &str| there.map_or(own, |there| &there.seen.key).to_owned();
         Ok(match object {
@@ -279,23 +290,23 @@ impl Plan {
             }
             Object::Instance(it) => registered_rows::instance(it, id_of(&it.service)?),
             Object::Rule(rule) => rule_rows::record(rule, self.id_of_target(rule).as_deref())?,
-            Object::Contract(_) => return Err(NotMoved::Reported),
+            Object::Contract(_) => return Err(ExportRefusal::Reported),
         })
     }
 
     /// Takes out the objects that only the database has. Rules come first, because referring rows
     /// must be removed before the rows that they refer to. Rows that cannot be decoded, and those
     /// of Polaris' own servers, are left out.
-    pub fn only_there(&mut self) -> Vec<OnlyThere> {
+    pub fn only_there(&mut self) -> Vec<ExtraObject> {
         let rest = std::mem::take(&mut self.there);
-        let mut only_there: Vec<_> = rest.into_values().filter_map(OnlyThere::from_row).collect();
+        let mut only_there: Vec<_> = rest.into_values().filter_map(ExtraObject::from_row).collect();
         only_there.reverse();
         only_there
     }
 
     /// Plans to mark the row as deleted.
-    pub fn remove(&mut self, only_there: &OnlyThere) {
-        let OnlyThere { table, key, seen, .. } = only_there;
+    pub fn remove(&mut self, only_there: &ExtraObject) {
+        let ExtraObject { table, key, seen, .. } = only_there;
         self.changes.statements.extend(record::remove(table, key, seen));
         self.changes.touch(table, key, &seen.key);
     }
@@ -331,9 +342,9 @@ impl Changes {
     }
 }
 
-impl OnlyThere {
-    fn from_row(there: There) -> Option<Self> {
-        let There { part, seen, object } = there;
+impl ExtraObject {
+    fn from_row(there: DatabaseEntry) -> Option<Self> {
+        let DatabaseEntry { part, seen, object } = there;
         let object = object.ok()?;
         let is_own = matches!(&object, Object::Namespace(it)
             if &*it.name == tollhouse_registry::SYSTEM_NAMESPACE);
@@ -363,7 +374,7 @@ fn comparable(object: &Object) -> Value {
     fields
 }
 
-/// Returns a rule as clients see it, so that two encodings of the same message compare equal.
+/// Returns a rule as clients see it, so that different encodings of one message compare equal.
 fn comparable_rule(rule: &Rule) -> Value {
     let descriptor = descriptors().get_message_by_name(layout_of(rule.kind).message);
     let text = descriptor.and_then(|descriptor| print(&descriptor, rule_message(rule)).ok());

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use tollhouse_registry::Object;
 
-use super::{Column, Columns, LeftOut, Part, Row, push_text};
+use super::{Column, Columns, ImportRefusal, Part, Row, push_text};
 use crate::registration::hex_digest;
 
-/// Value for a column.
+/// Value that a statement writes to a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cell {
     Text(String),
@@ -19,29 +19,27 @@ pub(super) enum Cell {
     Now,
 }
 
-/// Column names with their values.
 pub(super) type Cells = Vec<(&'static str, Cell)>;
 
 /// A row to write, with its dependent rows.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     pub(super) table: &'static str,
-    /// Name of the key column.
     pub(super) key: &'static str,
     /// Cells written on insert and on update.
     pub(super) cells: Cells,
-    /// Cells written on insert only.
+    /// Cells that are only written when the row is inserted.
     pub(super) born: Cells,
     /// Columns with a unique index, which deleted rows occupy too.
     pub(super) unique: &'static [&'static str],
-    pub(super) belongings: Vec<Belongings>,
+    pub(super) belongings: Vec<DependentRows>,
     /// Joined columns of the query for such rows, with their expected values.
     pub(super) joined: Vec<(&'static str, String)>,
 }
 
 /// The complete set of dependent rows in another table; other rows that match `by` are deleted.
 #[derive(Debug)]
-pub(super) struct Belongings {
+pub(super) struct DependentRows {
     pub(super) table: &'static str,
     pub(super) by: Cells,
     pub(super) rows: Vec<Cells>,
@@ -49,7 +47,7 @@ pub(super) struct Belongings {
 
 /// Identity and version of a row as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct RowVersion {
     /// Value of the key column.
     pub(super) key: String,
     /// Time of the last change, in seconds of Unix time.
@@ -61,7 +59,7 @@ pub struct Seen {
 /// An SQL statement of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
-    /// The SQL, without a semicolon.
+    /// Text of the statement, without a semicolon.
     pub sql: String,
     /// Whether the statement must affect exactly one row; any other number means that another
     /// writer was faster.
@@ -76,8 +74,8 @@ pub(super) fn number(name: &'static str, number: impl Into<i64>) -> (&'static st
     (name, Cell::Number(number.into()))
 }
 
-impl Seen {
-    pub(super) fn from_row(part: &Part, row: &Row) -> Result<Self, LeftOut> {
+impl RowVersion {
+    pub(super) fn from_row(part: &Part, row: &Row) -> Result<Self, ImportRefusal> {
         let has_revision = part.columns.iter().any(|column| column.name == "revision");
         Ok(Self {
             key: part.key_of(row).to_owned(),
@@ -109,32 +107,32 @@ impl Record {
     }
 
     /// Returns the first value that does not fit into its column.
-    pub(super) fn misfit(&self, known: &Columns) -> Option<String> {
+    pub(super) fn misfit(&self, schema: &Columns) -> Option<String> {
         let own = self.cells.iter().chain(&self.born).map(|cell| (self.table, cell));
         let further = self.belongings.iter().flat_map(|belongings| {
             belongings.rows.iter().flatten().map(|cell| (belongings.table, cell))
         });
-        own.chain(further).find_map(|(table, (name, cell))| known.misfit(table, name, cell))
+        own.chain(further).find_map(|(table, (name, cell))| schema.misfit(table, name, cell))
     }
 
     /// Returns the non-empty texts that the database has no column for, by column name.
-    pub(super) fn without_column(&self, known: &Columns) -> Vec<&'static str> {
+    pub(super) fn without_column(&self, schema: &Columns) -> Vec<&'static str> {
         let says_something = |cell: &Cell| matches!(cell, Cell::Text(text) if !text.is_empty());
         let lost = self
             .cells
             .iter()
-            .filter(|(name, cell)| says_something(cell) && !known.has((self.table, name)));
+            .filter(|(name, cell)| says_something(cell) && !schema.has(self.table, name));
         lost.map(|(name, _)| *name).collect()
     }
 
     /// Returns the object that reading the written row would give.
-    pub(super) fn read_back(&self, part: &Part, known: &Columns) -> Result<Object, LeftOut> {
-        let row = row(part.columns, known, |column| {
+    pub(super) fn read_back(&self, part: &Part, schema: &Columns) -> Result<Object, ImportRefusal> {
+        let row = row(part.columns, schema, |column| {
             let joined = self.joined.iter().find(|(name, _)| *name == column.name);
             if let Some((_, text)) = joined {
                 return Some(text.clone());
             }
-            let (table, name) = column.place;
+            let (table, name) = (column.table, column.column);
             let own = (table == self.table).then(|| find(&self.cells, name)).flatten();
             let born = (table == self.table).then(|| find(&self.born, name)).flatten();
             own.or(born).or_else(|| {
@@ -147,15 +145,15 @@ impl Record {
             let belongings = self.belongings.iter().find(|it| it.table == wanted.table);
             for cells in belongings.iter().flat_map(|it| &it.rows) {
                 details
-                    .push(self::row(wanted.columns, known, |column| find(cells, column.place.1)));
+                    .push(self::row(wanted.columns, schema, |column| find(cells, column.column)));
             }
         }
         part.read(&row, &details)
     }
 
-    /// Returns the statements that insert the row. Deleted rows with the same key are removed
+    /// Returns the statements that insert the row. Deleted rows with an equal key are removed
     /// first, as Polaris does.
-    pub(super) fn insert(&self, known: &Columns) -> Vec<Statement> {
+    pub(super) fn insert(&self, schema: &Columns) -> Vec<Statement> {
         let mut statements = Vec::new();
         let mut make_room = |columns: &[&'static str]| {
             let same: Vec<_> = columns
@@ -175,32 +173,32 @@ impl Record {
         }
         let cells: Vec<_> = self.cells.iter().chain(&self.born).cloned().collect();
         statements.push(Statement {
-            sql: insert(self.table, std::slice::from_ref(&cells), known),
+            sql: insert(self.table, std::slice::from_ref(&cells), schema),
             finds_one: true,
         });
-        self.push_belongings(known, &mut statements);
+        self.push_belongings(schema, &mut statements);
         statements
     }
 
     /// Returns the statements that update the existing row `seen`.
-    pub(super) fn update(&self, seen: &Seen, known: &Columns) -> Vec<Statement> {
+    pub(super) fn update(&self, seen: &RowVersion, schema: &Columns) -> Vec<Statement> {
         let mut sql = format!("UPDATE `{}` SET ", self.table);
         let written = self.cells.iter().filter(|(name, _)| *name != self.key);
         for (place, (name, cell)) in
-            written.filter(|(name, _)| known.has((self.table, name))).enumerate()
+            written.filter(|(name, _)| schema.has(self.table, name)).enumerate()
         {
             let _ = write!(sql, "{}`{name}` = ", if place == 0 { "" } else { ", " });
             cell.push(&mut sql);
         }
         seen.push_condition(&mut sql, self.key);
         let mut statements = vec![Statement { sql, finds_one: true }];
-        self.push_belongings(known, &mut statements);
+        self.push_belongings(schema, &mut statements);
         statements
     }
 
-    fn push_belongings(&self, known: &Columns, statements: &mut Vec<Statement>) {
-        for Belongings { table, by, rows } in &self.belongings {
-            if !known.has_table(table) {
+    fn push_belongings(&self, schema: &Columns, statements: &mut Vec<Statement>) {
+        for DependentRows { table, by, rows } in &self.belongings {
+            if !schema.has_table(table) {
                 continue;
             }
             let mut sql = format!("DELETE FROM `{table}` WHERE ");
@@ -210,14 +208,14 @@ impl Record {
             }
             statements.push(Statement { sql, finds_one: false });
             if !rows.is_empty() {
-                statements.push(Statement { sql: insert(table, rows, known), finds_one: false });
+                statements.push(Statement { sql: insert(table, rows, schema), finds_one: false });
             }
         }
     }
 }
 
 /// Returns the statements that mark a row as deleted, as Polaris does; its servers purge it later.
-pub(super) fn remove(table: &str, key: &str, seen: &Seen) -> Vec<Statement> {
+pub(super) fn remove(table: &str, key: &str, seen: &RowVersion) -> Vec<Statement> {
     let mut statements = Vec::new();
     let mut first = |sql: String| statements.push(Statement { sql, finds_one: false });
     let mut value = String::new();
@@ -245,9 +243,9 @@ pub(super) fn remove(table: &str, key: &str, seen: &Seen) -> Vec<Statement> {
     statements
 }
 
-fn insert(table: &str, rows: &[Cells], known: &Columns) -> String {
+fn insert(table: &str, rows: &[Cells], schema: &Columns) -> String {
     let names = rows.first().into_iter().flatten().map(|(name, _)| *name);
-    let names: Vec<_> = names.filter(|name| known.has((table, name))).collect();
+    let names: Vec<_> = names.filter(|name| schema.has(table, name)).collect();
     let list: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     let mut sql = format!("INSERT INTO `{table}` ({}) VALUES ", list.join(", "));
     for (place, cells) in rows.iter().enumerate() {
@@ -291,9 +289,10 @@ fn find(cells: &Cells, name: &str) -> Option<String> {
     cells.iter().find(|(it, _)| *it == name).map(|(_, cell)| cell.as_read())
 }
 
-fn row(columns: &[Column], known: &Columns, value: impl Fn(&Column) -> Option<String>) -> Row {
+fn row(columns: &[Column], schema: &Columns, value: impl Fn(&Column) -> Option<String>) -> Row {
     let names: Vec<_> = columns.iter().map(|column| column.name).collect();
-    let is_there = |column: &&Column| column.otherwise.is_none() || known.has(column.place);
+    let is_there =
+        |column: &&Column| column.otherwise.is_none() || schema.has(column.table, column.column);
     let values = columns.iter().map(|column| Some(column).filter(is_there).and_then(&value));
     Row::new(&names, values.collect())
 }

@@ -10,24 +10,26 @@ use tollhouse_registry::{
 };
 
 use super::row::metadata;
-use super::{Column, Details, LeftOut, Part, Row};
+use super::{Column, Details, ImportRefusal, Part, Row};
 
-/// A required column.
+/// Column that the query needs; without it the import fails.
 pub(super) const fn column(
     name: &'static str,
     expression: &'static str,
-    place: (&'static str, &'static str),
+    table: &'static str,
+    column: &'static str,
 ) -> Column {
-    Column { name, expression, place, otherwise: None }
+    Column { name, expression, table, column, otherwise: None }
 }
 
 /// A column that later versions added.
-pub(super) const fn later(
+pub(super) const fn later_column(
     name: &'static str,
     expression: &'static str,
-    place: (&'static str, &'static str),
+    table: &'static str,
+    column: &'static str,
 ) -> Column {
-    Column { name, expression, place, otherwise: Some("NULL") }
+    Column { name, expression, table, column, otherwise: Some("NULL") }
 }
 
 pub(super) const NAMESPACES: Part = Part {
@@ -36,14 +38,14 @@ pub(super) const NAMESPACES: Part = Part {
     condition: "n.flag = 0",
     key: "n.name",
     columns: &[
-        column("name", "n.name", ("namespace", "name")),
-        column("comment", "n.comment", ("namespace", "comment")),
-        column("token", "n.token", ("namespace", "token")),
-        column("owner", "n.owner", ("namespace", "owner")),
-        column("ctime", "UNIX_TIMESTAMP(n.ctime)", ("namespace", "ctime")),
-        column("mtime", "UNIX_TIMESTAMP(n.mtime)", ("namespace", "mtime")),
-        later("export_to", "n.service_export_to", ("namespace", "service_export_to")),
-        later("metadata", "n.metadata", ("namespace", "metadata")),
+        column("name", "n.name", "namespace", "name"),
+        column("comment", "n.comment", "namespace", "comment"),
+        column("token", "n.token", "namespace", "token"),
+        column("owner", "n.owner", "namespace", "owner"),
+        column("ctime", "UNIX_TIMESTAMP(n.ctime)", "namespace", "ctime"),
+        column("mtime", "UNIX_TIMESTAMP(n.mtime)", "namespace", "mtime"),
+        later_column("export_to", "n.service_export_to", "namespace", "service_export_to"),
+        later_column("metadata", "n.metadata", "namespace", "metadata"),
     ],
     details: None,
     read: namespace,
@@ -51,23 +53,23 @@ pub(super) const NAMESPACES: Part = Part {
 };
 
 const SERVICE_COLUMNS: &[Column] = &[
-    column("id", "s.id", ("service", "id")),
-    column("name", "s.name", ("service", "name")),
-    column("namespace", "s.namespace", ("service", "namespace")),
-    column("ports", "s.ports", ("service", "ports")),
-    column("business", "s.business", ("service", "business")),
-    column("department", "s.department", ("service", "department")),
-    column("cmdb_mod1", "s.cmdb_mod1", ("service", "cmdb_mod1")),
-    column("cmdb_mod2", "s.cmdb_mod2", ("service", "cmdb_mod2")),
-    column("cmdb_mod3", "s.cmdb_mod3", ("service", "cmdb_mod3")),
-    column("comment", "s.comment", ("service", "comment")),
-    column("token", "s.token", ("service", "token")),
-    column("revision", "s.revision", ("service", "revision")),
-    column("owner", "s.owner", ("service", "owner")),
-    later("platform_id", "s.platform_id", ("service", "platform_id")),
-    column("ctime", "UNIX_TIMESTAMP(s.ctime)", ("service", "ctime")),
-    column("mtime", "UNIX_TIMESTAMP(s.mtime)", ("service", "mtime")),
-    later("export_to", "s.export_to", ("service", "export_to")),
+    column("id", "s.id", "service", "id"),
+    column("name", "s.name", "service", "name"),
+    column("namespace", "s.namespace", "service", "namespace"),
+    column("ports", "s.ports", "service", "ports"),
+    column("business", "s.business", "service", "business"),
+    column("department", "s.department", "service", "department"),
+    column("cmdb_mod1", "s.cmdb_mod1", "service", "cmdb_mod1"),
+    column("cmdb_mod2", "s.cmdb_mod2", "service", "cmdb_mod2"),
+    column("cmdb_mod3", "s.cmdb_mod3", "service", "cmdb_mod3"),
+    column("comment", "s.comment", "service", "comment"),
+    column("token", "s.token", "service", "token"),
+    column("revision", "s.revision", "service", "revision"),
+    column("owner", "s.owner", "service", "owner"),
+    later_column("platform_id", "s.platform_id", "service", "platform_id"),
+    column("ctime", "UNIX_TIMESTAMP(s.ctime)", "service", "ctime"),
+    column("mtime", "UNIX_TIMESTAMP(s.mtime)", "service", "mtime"),
+    later_column("export_to", "s.export_to", "service", "export_to"),
 ];
 
 const SERVICE_METADATA: Details = Details {
@@ -75,9 +77,9 @@ const SERVICE_METADATA: Details = Details {
     by: ("id", "id"),
     condition: "1 = 1",
     columns: &[
-        column("id", "d.id", ("service_metadata", "id")),
-        column("mkey", "d.mkey", ("service_metadata", "mkey")),
-        column("mvalue", "d.mvalue", ("service_metadata", "mvalue")),
+        column("id", "d.id", "service_metadata", "id"),
+        column("mkey", "d.mkey", "service_metadata", "mkey"),
+        column("mvalue", "d.mvalue", "service_metadata", "mvalue"),
     ],
 };
 
@@ -98,16 +100,16 @@ pub(super) const ALIASES: Part = Part {
     condition: "s.flag = 0 AND s.reference <> ''",
     key: "s.id",
     columns: &[
-        column("id", "s.id", ("service", "id")),
-        column("name", "s.name", ("service", "name")),
-        column("namespace", "s.namespace", ("service", "namespace")),
-        column("target_name", "t.name", ("service", "name")),
-        column("target_namespace", "t.namespace", ("service", "namespace")),
-        column("comment", "s.comment", ("service", "comment")),
-        column("revision", "s.revision", ("service", "revision")),
-        column("owner", "s.owner", ("service", "owner")),
-        column("ctime", "UNIX_TIMESTAMP(s.ctime)", ("service", "ctime")),
-        column("mtime", "UNIX_TIMESTAMP(s.mtime)", ("service", "mtime")),
+        column("id", "s.id", "service", "id"),
+        column("name", "s.name", "service", "name"),
+        column("namespace", "s.namespace", "service", "namespace"),
+        column("target_name", "t.name", "service", "name"),
+        column("target_namespace", "t.namespace", "service", "namespace"),
+        column("comment", "s.comment", "service", "comment"),
+        column("revision", "s.revision", "service", "revision"),
+        column("owner", "s.owner", "service", "owner"),
+        column("ctime", "UNIX_TIMESTAMP(s.ctime)", "service", "ctime"),
+        column("mtime", "UNIX_TIMESTAMP(s.mtime)", "service", "mtime"),
     ],
     details: Some(SERVICE_METADATA),
     read: alias,
@@ -121,50 +123,50 @@ pub(super) const INSTANCES: Part = Part {
     condition: "i.flag = 0",
     key: "i.id",
     columns: &[
-        column("id", "i.id", ("instance", "id")),
-        column("service", "s.name", ("service", "name")),
-        column("namespace", "s.namespace", ("service", "namespace")),
-        column("vpc_id", "i.vpc_id", ("instance", "vpc_id")),
-        column("host", "i.host", ("instance", "host")),
-        column("port", "i.port", ("instance", "port")),
-        column("protocol", "i.protocol", ("instance", "protocol")),
-        column("version", "i.version", ("instance", "version")),
-        column("health_status", "i.health_status", ("instance", "health_status")),
-        column("isolate", "i.isolate", ("instance", "isolate")),
-        column("weight", "i.weight", ("instance", "weight")),
-        column("enable_health_check", "i.enable_health_check", ("instance", "enable_health_check")),
-        column("logic_set", "i.logic_set", ("instance", "logic_set")),
-        column("cmdb_region", "i.cmdb_region", ("instance", "cmdb_region")),
-        column("cmdb_zone", "i.cmdb_zone", ("instance", "cmdb_zone")),
-        column("cmdb_idc", "i.cmdb_idc", ("instance", "cmdb_idc")),
-        column("priority", "i.priority", ("instance", "priority")),
-        column("revision", "i.revision", ("instance", "revision")),
-        column("ctime", "UNIX_TIMESTAMP(i.ctime)", ("instance", "ctime")),
-        column("mtime", "UNIX_TIMESTAMP(i.mtime)", ("instance", "mtime")),
-        column("ttl", "h.ttl", ("health_check", "ttl")),
+        column("id", "i.id", "instance", "id"),
+        column("service", "s.name", "service", "name"),
+        column("namespace", "s.namespace", "service", "namespace"),
+        column("vpc_id", "i.vpc_id", "instance", "vpc_id"),
+        column("host", "i.host", "instance", "host"),
+        column("port", "i.port", "instance", "port"),
+        column("protocol", "i.protocol", "instance", "protocol"),
+        column("version", "i.version", "instance", "version"),
+        column("health_status", "i.health_status", "instance", "health_status"),
+        column("isolate", "i.isolate", "instance", "isolate"),
+        column("weight", "i.weight", "instance", "weight"),
+        column("enable_health_check", "i.enable_health_check", "instance", "enable_health_check"),
+        column("logic_set", "i.logic_set", "instance", "logic_set"),
+        column("cmdb_region", "i.cmdb_region", "instance", "cmdb_region"),
+        column("cmdb_zone", "i.cmdb_zone", "instance", "cmdb_zone"),
+        column("cmdb_idc", "i.cmdb_idc", "instance", "cmdb_idc"),
+        column("priority", "i.priority", "instance", "priority"),
+        column("revision", "i.revision", "instance", "revision"),
+        column("ctime", "UNIX_TIMESTAMP(i.ctime)", "instance", "ctime"),
+        column("mtime", "UNIX_TIMESTAMP(i.mtime)", "instance", "mtime"),
+        column("ttl", "h.ttl", "health_check", "ttl"),
     ],
     details: Some(Details {
         table: "instance_metadata",
         by: ("id", "id"),
         condition: "1 = 1",
         columns: &[
-            column("id", "d.id", ("instance_metadata", "id")),
-            column("mkey", "d.mkey", ("instance_metadata", "mkey")),
-            column("mvalue", "d.mvalue", ("instance_metadata", "mvalue")),
+            column("id", "d.id", "instance_metadata", "id"),
+            column("mkey", "d.mkey", "instance_metadata", "mkey"),
+            column("mvalue", "d.mvalue", "instance_metadata", "mvalue"),
         ],
     }),
     read: instance,
     is_optional: false,
 };
 
-/// Namespace of Polaris itself; the next constant is the prefix of its own services' names.
+/// Namespace of Polaris itself; `OWN_SERVERS` is the name prefix of its services.
 const SYSTEM: &str = tollhouse_registry::SYSTEM_NAMESPACE;
 const OWN_SERVERS: &str = "polaris.";
 
 /// Metadata key under which Polaris stores the last heartbeat of an unhealthy instance.
 pub(super) const LAST_BEAT: &str = "internal-lastheartbeat";
 
-fn namespace(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
+fn namespace(row: &Row, _: &[Row]) -> Result<Object, ImportRefusal> {
     let pairs: BTreeMap<Box<str>, Box<str>> = row.json("metadata")?;
     Ok(Object::Namespace(Box::new(Namespace {
         name: row.text("name").into(),
@@ -179,7 +181,7 @@ fn namespace(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
     })))
 }
 
-fn service(row: &Row, details: &[Row]) -> Result<Object, LeftOut> {
+fn service(row: &Row, details: &[Row]) -> Result<Object, ImportRefusal> {
     let key = ServiceKey::new(row.text("namespace"), row.text("name"));
     refuse_own_server(&key)?;
     let text = |name: &str| row.text(name).to_owned();
@@ -204,9 +206,9 @@ fn service(row: &Row, details: &[Row]) -> Result<Object, LeftOut> {
     })))
 }
 
-fn alias(row: &Row, details: &[Row]) -> Result<Object, LeftOut> {
+fn alias(row: &Row, details: &[Row]) -> Result<Object, ImportRefusal> {
     if row.text("target_name").is_empty() {
-        return Err(LeftOut::NoService);
+        return Err(ImportRefusal::NoService);
     }
     Ok(Object::Alias(Box::new(Alias {
         id: row.text("id").to_owned(),
@@ -221,9 +223,9 @@ fn alias(row: &Row, details: &[Row]) -> Result<Object, LeftOut> {
     })))
 }
 
-fn instance(row: &Row, details: &[Row]) -> Result<Object, LeftOut> {
+fn instance(row: &Row, details: &[Row]) -> Result<Object, ImportRefusal> {
     if row.text("service").is_empty() {
-        return Err(LeftOut::NoService);
+        return Err(ImportRefusal::NoService);
     }
     let service = ServiceKey::new(row.text("namespace"), row.text("service"));
     refuse_own_server(&service)?;
@@ -255,8 +257,8 @@ fn instance(row: &Row, details: &[Row]) -> Result<Object, LeftOut> {
     })))
 }
 
-fn refuse_own_server(key: &ServiceKey) -> Result<(), LeftOut> {
-    if is_own_server(key) { Err(LeftOut::OwnServer) } else { Ok(()) }
+fn refuse_own_server(key: &ServiceKey) -> Result<(), ImportRefusal> {
+    if is_own_server(key) { Err(ImportRefusal::OwnServer) } else { Ok(()) }
 }
 
 /// Whether Polaris' servers find each other by this service.
@@ -265,7 +267,7 @@ pub(super) fn is_own_server(key: &ServiceKey) -> bool {
 }
 
 /// Returns the heartbeat interval; a value out of range becomes five seconds, as in Polaris.
-fn ttl_seconds(row: &Row) -> Result<u8, LeftOut> {
+fn ttl_seconds(row: &Row) -> Result<u8, ImportRefusal> {
     Ok(match u8::try_from(row.number("ttl")?) {
         Ok(ttl @ 1..=TTL_SECONDS_MAX) => ttl,
         _ => TTL_SECONDS_DEFAULT,
@@ -298,7 +300,7 @@ fn without_labels_of_fields(mut metadata: Metadata, row: &Row) -> Metadata {
 }
 
 /// Decodes the namespaces that see this one: a list of names, or an object with names as keys.
-fn exports(row: &Row) -> Result<Vec<String>, LeftOut> {
+fn exports(row: &Row) -> Result<Vec<String>, ImportRefusal> {
     let value: serde_json::Value = row.json("export_to")?;
     Ok(match value {
         serde_json::Value::Array(names) => {

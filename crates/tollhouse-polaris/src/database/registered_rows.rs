@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use tollhouse_registry::{Alias, Metadata, Namespace, Revision, Service, StoredInstance};
 
-use super::record::{Belongings, Cell, Cells, Record, number, text};
+use super::record::{Cell, Cells, DependentRows, Record, number, text};
 use super::registered::LAST_BEAT;
 use crate::registration::hex_digest;
 
@@ -95,7 +95,7 @@ fn named(id: &str, namespace: &str, name: &str, owners: &str) -> Record {
     }
 }
 
-fn owned(namespace: &str, name: &str, owners: &str) -> Belongings {
+fn owned(namespace: &str, name: &str, owners: &str) -> DependentRows {
     let each = owners.split([';', ',']).map(str::trim);
     let fitting = each.filter(|it| !it.is_empty() && it.chars().nth(OWNER_CHARS_MAX).is_none());
     let row = |owner: &str| {
@@ -109,7 +109,7 @@ fn owned(namespace: &str, name: &str, owners: &str) -> Belongings {
     };
     // An owner that is listed twice gets one row.
     let rows: BTreeMap<&str, Cells> = fitting.map(|owner| (owner, row(owner))).collect();
-    Belongings {
+    DependentRows {
         table: "owner_service_map",
         by: vec![text("service", name), text("namespace", namespace)],
         rows: rows.into_values().collect(),
@@ -154,7 +154,7 @@ pub(super) fn instance(instance: &StoredInstance, service: &str) -> Record {
         ],
         born: vec![("ctime", Cell::Time(instance.created_at))],
         belongings: vec![
-            Belongings {
+            DependentRows {
                 table: "health_check",
                 by: vec![text("id", id)],
                 rows: check.into_iter().collect(),
@@ -169,11 +169,11 @@ pub(super) fn instance(instance: &StoredInstance, service: &str) -> Record {
     }
 }
 
-fn metadata(table: &'static str, id: &str, pairs: &Metadata) -> Belongings {
+fn metadata(table: &'static str, id: &str, pairs: &Metadata) -> DependentRows {
     let rows = pairs
         .iter()
         .map(|(key, value)| vec![text("id", id), text("mkey", &**key), text("mvalue", &**value)]);
-    Belongings { table, by: vec![text("id", id)], rows: rows.collect() }
+    DependentRows { table, by: vec![text("id", id)], rows: rows.collect() }
 }
 
 /// Encodes a list of namespaces as Polaris does: an object with the names as keys, or an empty

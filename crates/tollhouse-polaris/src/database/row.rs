@@ -3,7 +3,7 @@
 
 use tollhouse_registry::{Metadata, Revision};
 
-use super::LeftOut;
+use super::ImportRefusal;
 use crate::registration::hex_digest;
 
 /// A database row; see the module.
@@ -31,35 +31,35 @@ impl Row {
     }
 
     /// Returns the integer of a column, without its fraction; 0 for NULL.
-    pub(super) fn number(&self, name: &'static str) -> Result<i64, LeftOut> {
+    pub(super) fn number(&self, name: &'static str) -> Result<i64, ImportRefusal> {
         let Some(text) = self.find(name) else { return Ok(0) };
         // Times can have a fraction.
         let whole = text.split('.').next().unwrap_or_default();
         let read = whole.parse::<i64>();
-        read.map_err(|error| LeftOut::Unreadable { column: name, reason: error.to_string() })
+        read.map_err(|error| ImportRefusal::Unreadable { column: name, reason: error.to_string() })
     }
 
     /// Returns an integer that must fit into `T`.
-    pub(super) fn small<T: TryFrom<i64>>(&self, name: &'static str) -> Result<T, LeftOut> {
+    pub(super) fn small<T: TryFrom<i64>>(&self, name: &'static str) -> Result<T, ImportRefusal> {
         let number = self.number(name)?;
-        T::try_from(number).map_err(|_| LeftOut::Unreadable {
+        T::try_from(number).map_err(|_| ImportRefusal::Unreadable {
             column: name,
             reason: format!("{number} is out of range"),
         })
     }
 
     /// Whether the flag in a column is set.
-    pub(super) fn flag(&self, name: &'static str) -> Result<bool, LeftOut> {
+    pub(super) fn flag(&self, name: &'static str) -> Result<bool, ImportRefusal> {
         Ok(self.number(name)? != 0)
     }
 
     /// Returns a time in seconds of Unix time.
-    pub(super) fn time(&self, name: &'static str) -> Result<u64, LeftOut> {
+    pub(super) fn time(&self, name: &'static str) -> Result<u64, ImportRefusal> {
         self.small(name)
     }
 
-    /// Returns Polaris' revision of the row, or one derived from id and time if it is malformed, so
-    /// that the same row always has the same revision.
+    /// Returns Polaris' revision of the row. A malformed one is replaced by a revision derived from
+    /// id and time, so that it stays equal between imports.
     pub(super) fn revision(&self) -> Revision {
         let text = self.text("revision");
         let own = text.parse().ok().filter(|_| text.len() == 32);
@@ -74,17 +74,17 @@ impl Row {
     pub(super) fn json<T: serde::de::DeserializeOwned + Default>(
         &self,
         name: &'static str,
-    ) -> Result<T, LeftOut> {
+    ) -> Result<T, ImportRefusal> {
         let text = self.text(name).trim();
         if text.is_empty() || text == "null" {
             return Ok(T::default());
         }
         serde_json::from_str(text)
-            .map_err(|error| LeftOut::Unreadable { column: name, reason: error.to_string() })
+            .map_err(|error| ImportRefusal::Unreadable { column: name, reason: error.to_string() })
     }
 }
 
-/// Converts metadata rows to pairs.
+/// Converts rows of a metadata table to pairs.
 pub(super) fn metadata(rows: &[Row]) -> Metadata {
     rows.iter().map(|row| (row.text("mkey").into(), row.text("mvalue").into())).collect()
 }

@@ -6,8 +6,8 @@ use prost::Message;
 use serde_json::{Map, Value, json};
 use tollhouse_registry::{Rule, RuleKind};
 
-use super::NotMoved;
-use super::record::{Belongings, Cell, Cells, Record, number, text};
+use super::ExportRefusal;
+use super::record::{Cell, Cells, DependentRows, Record, number, text};
 use crate::json::{print_plain, print_sparse};
 use crate::rules::{layout_of, rule_message};
 use crate::{descriptors, v1};
@@ -15,7 +15,7 @@ use crate::{descriptors, v1};
 /// Time that Polaris stores as the enabling time of a disabled rule.
 const NEVER_ENABLED: Cell = Cell::Time(315_532_801);
 
-/// Returns the table of a kind; `None` if Polaris has no table for it.
+/// Returns the name of the table for this kind of rules; `None` if Polaris has no table for it.
 pub(super) fn table(kind: RuleKind) -> Option<&'static str> {
     match kind {
         RuleKind::RoutingV1 => Some("routing_config"),
@@ -32,14 +32,14 @@ pub(super) fn table(kind: RuleKind) -> Option<&'static str> {
 }
 
 /// Converts a rule; `service` is the row id of the service that the rule is for, if it is for one.
-pub(super) fn record(rule: &Rule, service: Option<&str>) -> Result<Record, NotMoved> {
-    let table = table(rule.kind).ok_or(NotMoved::NoPlace)?;
+pub(super) fn record(rule: &Rule, service: Option<&str>) -> Result<Record, ExportRefusal> {
+    let table = table(rule.kind).ok_or(ExportRefusal::NoPlace)?;
     let layout = layout_of(rule.kind);
     let descriptor = descriptors().get_message_by_name(layout.message);
-    let descriptor = descriptor.ok_or(NotMoved::NoPlace)?;
+    let descriptor = descriptor.ok_or(ExportRefusal::NoPlace)?;
     let message = rule_message(rule);
     let Value::Object(mut fields) = print_plain(&descriptor, message).map_err(unwritable)? else {
-        return Err(NotMoved::NoPlace);
+        return Err(ExportRefusal::NoPlace);
     };
     for set_by_server in ["id", "revision", "ctime", "mtime", "etime"] {
         fields.remove(set_by_server);
@@ -62,8 +62,8 @@ pub(super) fn record(rule: &Rule, service: Option<&str>) -> Result<Record, NotMo
     Ok(record)
 }
 
-fn unwritable(error: impl ToString) -> NotMoved {
-    NotMoved::Unwritable(error.to_string())
+fn unwritable(error: impl ToString) -> ExportRefusal {
+    ExportRefusal::Unwritable(error.to_string())
 }
 
 /// Returns the row id of the rule's service, and sets the joined columns.
@@ -71,9 +71,9 @@ fn service_row(
     rule: &Rule,
     service: Option<&str>,
     record: &mut Record,
-) -> Result<String, NotMoved> {
+) -> Result<String, ExportRefusal> {
     let (Some(target), Some(id)) = (rule.targets.first(), service) else {
-        return Err(NotMoved::NoService);
+        return Err(ExportRefusal::NoService);
     };
     record.joined =
         vec![("service", target.name.to_string()), ("namespace", target.namespace.to_string())];
@@ -85,7 +85,7 @@ fn routing_first(
     service: Option<&str>,
     fields: &mut Map<String, Value>,
     record: &mut Record,
-) -> Result<(), NotMoved> {
+) -> Result<(), ExportRefusal> {
     // A service has at most one such rule, under the id of the service.
     let id = service_row(rule, service, record)?;
     let mut bounds = |name| fields.remove(name).unwrap_or_else(|| json!([])).to_string();
@@ -97,11 +97,11 @@ fn routing_first(
     Ok(())
 }
 
-fn routing(rule: &Rule, message: &[u8], record: &mut Record) -> Result<(), NotMoved> {
+fn routing(rule: &Rule, message: &[u8], record: &mut Record) -> Result<(), ExportRefusal> {
     let read = v1::RouteRule::decode(message).map_err(unwritable)?;
     let config = read.routing_config.unwrap_or_default();
     let name = config.type_url.rsplit('/').next().unwrap_or_default();
-    let descriptor = descriptors().get_message_by_name(name).ok_or(NotMoved::NoPlace)?;
+    let descriptor = descriptors().get_message_by_name(name).ok_or(ExportRefusal::NoPlace)?;
     let config = print_sparse(&descriptor, &config.value).map_err(unwritable)?;
     let policy = v1::RoutingPolicy::try_from(read.routing_policy).map_err(unwritable)?;
     record.cells.extend([
@@ -123,12 +123,12 @@ fn rate_limit(
     service: Option<&str>,
     mut fields: Map<String, Value>,
     record: &mut Record,
-) -> Result<(), NotMoved> {
+) -> Result<(), ExportRefusal> {
     let id = service_row(rule, service, record)?;
     let method = fields.get("method").map(matched).unwrap_or_default();
     let labels = fields.get("labels").cloned().unwrap_or_else(|| json!({}));
     fields.remove("priority");
-    record.belongings.push(Belongings {
+    record.belongings.push(DependentRows {
         table: "ratelimit_revision",
         by: vec![text("service_id", &id)],
         rows: vec![vec![
@@ -199,7 +199,7 @@ fn lane_group(rule: &Rule, mut fields: Map<String, Value>, record: &mut Record) 
     let lanes = fields.remove("rules").unwrap_or_default();
     let description = fields.get("description").cloned().unwrap_or_default();
     let lanes = lanes.as_array().into_iter().flatten().filter_map(Value::as_object);
-    record.belongings.push(Belongings {
+    record.belongings.push(DependentRows {
         table: "lane_rule",
         by: vec![text("group_name", &*rule.name)],
         rows: lanes.map(|lane| lane_row(rule, lane)).collect(),

@@ -5,8 +5,8 @@ use prost::Message;
 use serde_json::{Map, Value, json};
 use tollhouse_registry::{Object, Rule, RuleKind};
 
-use super::registered::{column, later};
-use super::{Details, LeftOut, Part, Row};
+use super::registered::{column, later_column};
+use super::{Details, ImportRefusal, Part, Row};
 use crate::json::{ReadError, read, read_plain};
 use crate::rules::read_rule;
 use crate::{descriptors, v1};
@@ -21,14 +21,14 @@ pub(super) const ROUTING_FIRST: Part = Part {
     condition: "r.flag = 0",
     key: "r.id",
     columns: &[
-        column("id", "r.id", ("routing_config", "id")),
-        column("service", "s.name", ("service", "name")),
-        column("namespace", "s.namespace", ("service", "namespace")),
-        column("in_bounds", "r.in_bounds", ("routing_config", "in_bounds")),
-        column("out_bounds", "r.out_bounds", ("routing_config", "out_bounds")),
-        column("revision", "r.revision", ("routing_config", "revision")),
-        column("ctime", "UNIX_TIMESTAMP(r.ctime)", ("routing_config", "ctime")),
-        column("mtime", "UNIX_TIMESTAMP(r.mtime)", ("routing_config", "mtime")),
+        column("id", "r.id", "routing_config", "id"),
+        column("service", "s.name", "service", "name"),
+        column("namespace", "s.namespace", "service", "namespace"),
+        column("in_bounds", "r.in_bounds", "routing_config", "in_bounds"),
+        column("out_bounds", "r.out_bounds", "routing_config", "out_bounds"),
+        column("revision", "r.revision", "routing_config", "revision"),
+        column("ctime", "UNIX_TIMESTAMP(r.ctime)", "routing_config", "ctime"),
+        column("mtime", "UNIX_TIMESTAMP(r.mtime)", "routing_config", "mtime"),
     ],
     details: None,
     read: routing_first,
@@ -41,18 +41,18 @@ pub(super) const ROUTING: Part = Part {
     condition: "r.flag = 0",
     key: "r.id",
     columns: &[
-        column("id", "r.id", ("routing_config_v2", "id")),
-        column("name", "r.name", ("routing_config_v2", "name")),
-        column("namespace", "r.namespace", ("routing_config_v2", "namespace")),
-        column("policy", "r.policy", ("routing_config_v2", "policy")),
-        column("config", "r.config", ("routing_config_v2", "config")),
-        column("enable", "r.enable", ("routing_config_v2", "enable")),
-        column("revision", "r.revision", ("routing_config_v2", "revision")),
-        column("description", "r.description", ("routing_config_v2", "description")),
-        column("priority", "r.priority", ("routing_config_v2", "priority")),
-        column("ctime", "UNIX_TIMESTAMP(r.ctime)", ("routing_config_v2", "ctime")),
-        column("mtime", "UNIX_TIMESTAMP(r.mtime)", ("routing_config_v2", "mtime")),
-        later("etime", "UNIX_TIMESTAMP(r.etime)", ("routing_config_v2", "etime")),
+        column("id", "r.id", "routing_config_v2", "id"),
+        column("name", "r.name", "routing_config_v2", "name"),
+        column("namespace", "r.namespace", "routing_config_v2", "namespace"),
+        column("policy", "r.policy", "routing_config_v2", "policy"),
+        column("config", "r.config", "routing_config_v2", "config"),
+        column("enable", "r.enable", "routing_config_v2", "enable"),
+        column("revision", "r.revision", "routing_config_v2", "revision"),
+        column("description", "r.description", "routing_config_v2", "description"),
+        column("priority", "r.priority", "routing_config_v2", "priority"),
+        column("ctime", "UNIX_TIMESTAMP(r.ctime)", "routing_config_v2", "ctime"),
+        column("mtime", "UNIX_TIMESTAMP(r.mtime)", "routing_config_v2", "mtime"),
+        later_column("etime", "UNIX_TIMESTAMP(r.etime)", "routing_config_v2", "etime"),
     ],
     details: None,
     read: routing,
@@ -65,19 +65,19 @@ pub(super) const RATE_LIMITS: Part = Part {
     condition: "r.flag = 0",
     key: "r.id",
     columns: &[
-        column("id", "r.id", ("ratelimit_config", "id")),
-        later("name", "r.name", ("ratelimit_config", "name")),
-        later("disable", "r.disable", ("ratelimit_config", "disable")),
-        column("service", "s.name", ("service", "name")),
-        column("namespace", "s.namespace", ("service", "namespace")),
-        later("method", "r.method", ("ratelimit_config", "method")),
-        column("labels", "r.labels", ("ratelimit_config", "labels")),
-        column("priority", "r.priority", ("ratelimit_config", "priority")),
-        column("rule", "r.rule", ("ratelimit_config", "rule")),
-        column("revision", "r.revision", ("ratelimit_config", "revision")),
-        column("ctime", "UNIX_TIMESTAMP(r.ctime)", ("ratelimit_config", "ctime")),
-        column("mtime", "UNIX_TIMESTAMP(r.mtime)", ("ratelimit_config", "mtime")),
-        later("etime", "UNIX_TIMESTAMP(r.etime)", ("ratelimit_config", "etime")),
+        column("id", "r.id", "ratelimit_config", "id"),
+        later_column("name", "r.name", "ratelimit_config", "name"),
+        later_column("disable", "r.disable", "ratelimit_config", "disable"),
+        column("service", "s.name", "service", "name"),
+        column("namespace", "s.namespace", "service", "namespace"),
+        later_column("method", "r.method", "ratelimit_config", "method"),
+        column("labels", "r.labels", "ratelimit_config", "labels"),
+        column("priority", "r.priority", "ratelimit_config", "priority"),
+        column("rule", "r.rule", "ratelimit_config", "rule"),
+        column("revision", "r.revision", "ratelimit_config", "revision"),
+        column("ctime", "UNIX_TIMESTAMP(r.ctime)", "ratelimit_config", "ctime"),
+        column("mtime", "UNIX_TIMESTAMP(r.mtime)", "ratelimit_config", "mtime"),
+        later_column("etime", "UNIX_TIMESTAMP(r.etime)", "ratelimit_config", "etime"),
     ],
     details: None,
     read: rate_limit,
@@ -90,17 +90,17 @@ pub(super) const CIRCUIT_BREAKERS: Part = Part {
     condition: "r.flag = 0",
     key: "r.id",
     columns: &[
-        column("id", "r.id", ("circuitbreaker_rule_v2", "id")),
-        column("name", "r.name", ("circuitbreaker_rule_v2", "name")),
-        column("namespace", "r.namespace", ("circuitbreaker_rule_v2", "namespace")),
-        column("enable", "r.enable", ("circuitbreaker_rule_v2", "enable")),
-        column("revision", "r.revision", ("circuitbreaker_rule_v2", "revision")),
-        column("description", "r.description", ("circuitbreaker_rule_v2", "description")),
-        column("level", "r.level", ("circuitbreaker_rule_v2", "level")),
-        column("config", "r.config", ("circuitbreaker_rule_v2", "config")),
-        column("ctime", "UNIX_TIMESTAMP(r.ctime)", ("circuitbreaker_rule_v2", "ctime")),
-        column("mtime", "UNIX_TIMESTAMP(r.mtime)", ("circuitbreaker_rule_v2", "mtime")),
-        later("etime", "UNIX_TIMESTAMP(r.etime)", ("circuitbreaker_rule_v2", "etime")),
+        column("id", "r.id", "circuitbreaker_rule_v2", "id"),
+        column("name", "r.name", "circuitbreaker_rule_v2", "name"),
+        column("namespace", "r.namespace", "circuitbreaker_rule_v2", "namespace"),
+        column("enable", "r.enable", "circuitbreaker_rule_v2", "enable"),
+        column("revision", "r.revision", "circuitbreaker_rule_v2", "revision"),
+        column("description", "r.description", "circuitbreaker_rule_v2", "description"),
+        column("level", "r.level", "circuitbreaker_rule_v2", "level"),
+        column("config", "r.config", "circuitbreaker_rule_v2", "config"),
+        column("ctime", "UNIX_TIMESTAMP(r.ctime)", "circuitbreaker_rule_v2", "ctime"),
+        column("mtime", "UNIX_TIMESTAMP(r.mtime)", "circuitbreaker_rule_v2", "mtime"),
+        later_column("etime", "UNIX_TIMESTAMP(r.etime)", "circuitbreaker_rule_v2", "etime"),
     ],
     details: None,
     read: circuit_breaker,
@@ -113,14 +113,14 @@ pub(super) const FAULT_DETECTORS: Part = Part {
     condition: "r.flag = 0",
     key: "r.id",
     columns: &[
-        column("id", "r.id", ("fault_detect_rule", "id")),
-        column("name", "r.name", ("fault_detect_rule", "name")),
-        column("namespace", "r.namespace", ("fault_detect_rule", "namespace")),
-        column("revision", "r.revision", ("fault_detect_rule", "revision")),
-        column("description", "r.description", ("fault_detect_rule", "description")),
-        column("config", "r.config", ("fault_detect_rule", "config")),
-        column("ctime", "UNIX_TIMESTAMP(r.ctime)", ("fault_detect_rule", "ctime")),
-        column("mtime", "UNIX_TIMESTAMP(r.mtime)", ("fault_detect_rule", "mtime")),
+        column("id", "r.id", "fault_detect_rule", "id"),
+        column("name", "r.name", "fault_detect_rule", "name"),
+        column("namespace", "r.namespace", "fault_detect_rule", "namespace"),
+        column("revision", "r.revision", "fault_detect_rule", "revision"),
+        column("description", "r.description", "fault_detect_rule", "description"),
+        column("config", "r.config", "fault_detect_rule", "config"),
+        column("ctime", "UNIX_TIMESTAMP(r.ctime)", "fault_detect_rule", "ctime"),
+        column("mtime", "UNIX_TIMESTAMP(r.mtime)", "fault_detect_rule", "mtime"),
     ],
     details: None,
     read: fault_detector,
@@ -133,34 +133,34 @@ pub(super) const LANES: Part = Part {
     condition: "r.flag = 0",
     key: "r.id",
     columns: &[
-        column("id", "r.id", ("lane_group", "id")),
-        column("name", "r.name", ("lane_group", "name")),
-        column("rule", "r.rule", ("lane_group", "rule")),
-        column("description", "r.description", ("lane_group", "description")),
-        column("revision", "r.revision", ("lane_group", "revision")),
-        column("ctime", "UNIX_TIMESTAMP(r.ctime)", ("lane_group", "ctime")),
-        column("mtime", "UNIX_TIMESTAMP(r.mtime)", ("lane_group", "mtime")),
+        column("id", "r.id", "lane_group", "id"),
+        column("name", "r.name", "lane_group", "name"),
+        column("rule", "r.rule", "lane_group", "rule"),
+        column("description", "r.description", "lane_group", "description"),
+        column("revision", "r.revision", "lane_group", "revision"),
+        column("ctime", "UNIX_TIMESTAMP(r.ctime)", "lane_group", "ctime"),
+        column("mtime", "UNIX_TIMESTAMP(r.mtime)", "lane_group", "mtime"),
     ],
     details: Some(Details {
         table: "lane_rule",
         by: ("group_name", "name"),
         condition: "d.flag = 0",
         columns: &[
-            column("id", "d.id", ("lane_rule", "id")),
-            column("name", "d.name", ("lane_rule", "name")),
-            column("group_name", "d.group_name", ("lane_rule", "group_name")),
-            column("rule", "d.rule", ("lane_rule", "rule")),
-            column("revision", "d.revision", ("lane_rule", "revision")),
-            column("priority", "d.priority", ("lane_rule", "priority")),
-            column("description", "d.description", ("lane_rule", "description")),
-            column("enable", "d.enable", ("lane_rule", "enable")),
+            column("id", "d.id", "lane_rule", "id"),
+            column("name", "d.name", "lane_rule", "name"),
+            column("group_name", "d.group_name", "lane_rule", "group_name"),
+            column("rule", "d.rule", "lane_rule", "rule"),
+            column("revision", "d.revision", "lane_rule", "revision"),
+            column("priority", "d.priority", "lane_rule", "priority"),
+            column("description", "d.description", "lane_rule", "description"),
+            column("enable", "d.enable", "lane_rule", "enable"),
         ],
     }),
     read: lane_group,
     is_optional: true,
 };
 
-fn routing_first(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
+fn routing_first(row: &Row, _: &[Row]) -> Result<Object, ImportRefusal> {
     let (service, namespace) = service(row)?;
     let bounds = |column: &'static str| row.json::<Option<Value>>(column);
     let message = json!({
@@ -171,14 +171,14 @@ fn routing_first(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
     rule(row, RuleKind::RoutingV1, &message)
 }
 
-fn routing(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
+fn routing(row: &Row, _: &[Row]) -> Result<Object, ImportRefusal> {
     let (policy, config) = match row.text("policy") {
         "MetadataPolicy" => (v1::RoutingPolicy::MetadataPolicy, "v1.MetadataRoutingConfig"),
         "NearbyPolicy" => (v1::RoutingPolicy::NearbyPolicy, "v1.NearbyRoutingConfig"),
         "RulePolicy" => (v1::RoutingPolicy::RulePolicy, "v1.RuleRoutingConfig"),
         other => {
             let reason = format!("unknown routing policy {other:?}");
-            return Err(LeftOut::Unreadable { column: "policy", reason });
+            return Err(ImportRefusal::Unreadable { column: "policy", reason });
         }
     };
     let text = row.text("config");
@@ -203,7 +203,7 @@ fn routing(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
     rule(row, RuleKind::Routing, &message.encode_to_vec())
 }
 
-fn rate_limit(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
+fn rate_limit(row: &Row, _: &[Row]) -> Result<Object, ImportRefusal> {
     let mut fields: Map<String, Value> = row.json("rule")?;
     // Since version 1.17 the rule contains its service, and `service_id` is empty.
     let (service, namespace) = match (wrapped(&fields, "service"), wrapped(&fields, "namespace")) {
@@ -240,7 +240,7 @@ fn rate_limit(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
     rule(row, RuleKind::RateLimit, &message)
 }
 
-fn circuit_breaker(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
+fn circuit_breaker(row: &Row, _: &[Row]) -> Result<Object, ImportRefusal> {
     let mut fields: Map<String, Value> = row.json("config")?;
     fields.insert("enable".to_owned(), json!(row.flag("enable")?));
     fields.insert("level".to_owned(), json!(row.number("level")?));
@@ -248,20 +248,24 @@ fn circuit_breaker(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
     rule(row, RuleKind::CircuitBreaker, &message)
 }
 
-fn fault_detector(row: &Row, _: &[Row]) -> Result<Object, LeftOut> {
+fn fault_detector(row: &Row, _: &[Row]) -> Result<Object, ImportRefusal> {
     let message = named("v1.FaultDetectRule", row, row.json("config")?)?;
     rule(row, RuleKind::FaultDetector, &message)
 }
 
 /// Encodes the message of a rule whose names are in columns.
-fn named(message: &str, row: &Row, mut fields: Map<String, Value>) -> Result<Vec<u8>, LeftOut> {
+fn named(
+    message: &str,
+    row: &Row,
+    mut fields: Map<String, Value>,
+) -> Result<Vec<u8>, ImportRefusal> {
     for name in ["id", "name", "namespace", "description"] {
         fields.insert(name.to_owned(), json!(row.text(name)));
     }
     plain(message, "config", &Value::Object(fields))
 }
 
-fn lane_group(row: &Row, lanes: &[Row]) -> Result<Object, LeftOut> {
+fn lane_group(row: &Row, lanes: &[Row]) -> Result<Object, ImportRefusal> {
     let mut fields: Map<String, Value> = row.json("rule")?;
     for name in ["id", "name", "description"] {
         fields.insert(name.to_owned(), json!(row.text(name)));
@@ -275,7 +279,7 @@ fn lane_group(row: &Row, lanes: &[Row]) -> Result<Object, LeftOut> {
         fields.insert("enable".to_owned(), json!(lane.flag("enable")?));
         Ok(Value::Object(fields))
     });
-    let lanes = lanes.collect::<Result<Vec<_>, LeftOut>>()?;
+    let lanes = lanes.collect::<Result<Vec<_>, ImportRefusal>>()?;
     fields.insert("rules".to_owned(), Value::Array(lanes));
     let message = plain("v1.LaneGroup", "rule", &Value::Object(fields))?;
     rule(row, RuleKind::Lane, &message)
@@ -288,29 +292,29 @@ fn wrapped(fields: &Map<String, Value>, name: &str) -> Option<String> {
 }
 
 /// Returns name and namespace of the service that a rule is for.
-fn service(row: &Row) -> Result<(&str, &str), LeftOut> {
+fn service(row: &Row) -> Result<(&str, &str), ImportRefusal> {
     match row.text("service") {
-        "" => Err(LeftOut::NoService),
+        "" => Err(ImportRefusal::NoService),
         name => Ok((name, row.text("namespace"))),
     }
 }
 
-fn plain(message: &str, column: &'static str, json: &Value) -> Result<Vec<u8>, LeftOut> {
+fn plain(message: &str, column: &'static str, json: &Value) -> Result<Vec<u8>, ImportRefusal> {
     let descriptor = descriptors().get_message_by_name(message);
-    let descriptor = descriptor.ok_or_else(|| LeftOut::Unreadable {
+    let descriptor = descriptor.ok_or_else(|| ImportRefusal::Unreadable {
         column,
         reason: format!("{message} is not declared"),
     })?;
     read_plain(&descriptor, json).map_err(unreadable(column))
 }
 
-fn unreadable(column: &'static str) -> impl Fn(ReadError) -> LeftOut {
-    move |error| LeftOut::Unreadable { column, reason: error.to_string() }
+fn unreadable(column: &'static str) -> impl Fn(ReadError) -> ImportRefusal {
+    move |error| ImportRefusal::Unreadable { column, reason: error.to_string() }
 }
 
 /// Decodes a rule, and adds times and revision of its row.
-fn rule(row: &Row, kind: RuleKind, message: &[u8]) -> Result<Object, LeftOut> {
-    let read = read_rule(kind, message).map_err(LeftOut::Rule)?;
+fn rule(row: &Row, kind: RuleKind, message: &[u8]) -> Result<Object, ImportRefusal> {
+    let read = read_rule(kind, message).map_err(ImportRefusal::Rule)?;
     let enabled_at = match row.text("etime") {
         "" => 0,
         _ => Some(row.time("etime")?).filter(|time| *time > NEVER_ENABLED).unwrap_or_default(),

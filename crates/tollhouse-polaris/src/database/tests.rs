@@ -54,7 +54,7 @@ fn a_service_is_read_with_its_metadata_and_what_may_be_missing() {
     assert_eq!((&*service.metadata["k"], service.revision.to_string().as_str()), ("v", REVISION));
     assert_eq!((service.created_at, service.modified_at), (1_700_000_000, 1_700_000_100));
     let own = [("id", "s2"), ("name", "polaris.checker"), ("namespace", "Polaris")];
-    assert_eq!(part.read(&row(part, &own), &[]).err(), Some(LeftOut::OwnServer));
+    assert_eq!(part.read(&row(part, &own), &[]).err(), Some(ImportRefusal::OwnServer));
 }
 
 #[test]
@@ -94,11 +94,11 @@ fn an_instance_has_its_health_check_its_place_and_the_labels_that_are_its_owners
     assert_eq!(instance.revision, again.revision, "the same row has the same revision");
     assert_ne!(instance.revision, tollhouse_registry::Revision::default());
     let without = |name: &str| -> Vec<_> { given.into_iter().filter(|it| it.0 != name).collect() };
-    assert_eq!(read(&without("service")).err(), Some(LeftOut::NoService));
+    assert_eq!(read(&without("service")).err(), Some(ImportRefusal::NoService));
     let mut far = without("port");
     far.push(("port", "70000"));
     let reason = "70000 is out of range".to_owned();
-    assert_eq!(read(&far).err(), Some(LeftOut::Unreadable { column: "port", reason }));
+    assert_eq!(read(&far).err(), Some(ImportRefusal::Unreadable { column: "port", reason }));
     let Ok(Object::Instance(unchecked)) = read(&without("enable_health_check")) else { panic!() };
     assert_eq!((unchecked.ttl_seconds, unchecked.expired_after_beat), (None, None));
 }
@@ -212,7 +212,7 @@ fn a_rate_limit_of_polaris_1_17_and_later_names_its_service_in_the_rule() {
     assert_eq!(targets, ["prod/svc0"]);
     let nameless = [("id", "l1"), ("name", "limit"), ("rule", "{}")];
     let left_out = PARTS[6].read(&row(PARTS[6], &nameless), &[]).err();
-    assert_eq!(left_out, Some(LeftOut::NoService));
+    assert_eq!(left_out, Some(ImportRefusal::NoService));
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use bytes::Bytes;
 
 use super::meter::Method;
-use super::{Caller, Dialect, Replied, Undecodable, text};
+use super::{CallReply, Caller, Dialect, Undecodable, text};
 use crate::code::Code;
 use crate::wire::answer::response;
 use crate::wire::{Fields, Value};
 
-/// `Client.id`.
+/// Field number of `Client.id`.
 const ID: u32 = 5;
 
 /// Fields that are stored: host, type, version, location, id and stat.
@@ -24,7 +24,7 @@ impl Dialect {
         &self,
         caller: &Caller<'_>,
         message: &Bytes,
-    ) -> Result<Replied, Undecodable> {
+    ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::ReportClient);
         let id = client_id(message)?;
         let code = match self.admit(caller, None) {
@@ -34,7 +34,7 @@ impl Dialect {
         if let Some(id) = id.filter(|id| !id.is_empty() && code == Code::ExecuteSuccess) {
             self.registry.report_client(id, remembered(message));
         }
-        Ok(timed.end(Replied::echo(code, None, response::CLIENT, message)))
+        Ok(timed.end(CallReply::echo(code, None, response::CLIENT, message)))
     }
 }
 

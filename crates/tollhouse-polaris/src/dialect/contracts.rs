@@ -5,7 +5,7 @@ use prost::Message;
 use tollhouse_registry::{Command, Contract, NewContract, Outcome, ServiceKey};
 
 use super::meter::Method;
-use super::{Caller, Dialect, HEAD_BYTES_USUAL, Replied, Undecodable, put_code};
+use super::{CallReply, Caller, Dialect, HEAD_BYTES_USUAL, Undecodable, put_code};
 use crate::code::Code;
 use crate::date::DateText;
 use crate::registration::hex_digest;
@@ -22,7 +22,7 @@ impl Dialect {
         &self,
         caller: &Caller<'_>,
         message: Bytes,
-    ) -> Result<Replied, Undecodable> {
+    ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::ReportContract);
         let contract = ServiceContract::decode(&*message)?;
         if let Err(code) = self.admit(caller, None).and_then(|()| check(&contract)) {
@@ -31,9 +31,9 @@ impl Dialect {
         // Copied: the message may be a view into a buffer of many others.
         let new = new_contract(&contract, Bytes::copy_from_slice(&message));
         let replied = match self.registry.submit(Command::PutContract(Box::new(new))).await {
-            Ok(Outcome::Contract(contract)) => found(&contract),
+            Ok(Outcome::Contract(contract)) => contract_reply(&contract),
             Ok(_) => echo(Code::ExecuteException, &message),
-            Err(refusal) => Replied::refused(&refusal, response::CONTRACT, &message),
+            Err(refusal) => CallReply::refused(&refusal, response::CONTRACT, &message),
         };
         Ok(timed.end(replied))
     }
@@ -46,7 +46,7 @@ impl Dialect {
         &self,
         caller: &Caller<'_>,
         message: &[u8],
-    ) -> Result<Replied, Undecodable> {
+    ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::GetContract);
         let asked = ServiceContract::decode(message)?;
         let id = match self.admit(caller, None).and_then(|()| id_of(&asked)) {
@@ -55,7 +55,7 @@ impl Dialect {
         };
         let state = self.registry.state();
         let replied = match state.contract(&id) {
-            Some(contract) => found(contract),
+            Some(contract) => contract_reply(contract),
             None => echo(Code::NotFoundResource, message),
         };
         Ok(timed.end(replied))
@@ -106,16 +106,16 @@ fn contract_id(contract: &ServiceContract) -> String {
     hex_digest(format!("{namespace}##{service}##{kind}##{protocol}##{version}").as_bytes())
 }
 
-fn echo(code: Code, message: &[u8]) -> Replied {
-    Replied::echo(code, None, response::CONTRACT, message)
+fn echo(code: Code, message: &[u8]) -> CallReply {
+    CallReply::echo(code, None, response::CONTRACT, message)
 }
 
-fn found(contract: &Contract) -> Replied {
+fn contract_reply(contract: &Contract) -> CallReply {
     let code = Code::ExecuteSuccess;
     let mut out = Vec::with_capacity(4 * HEAD_BYTES_USUAL + contract.body.len());
     put_code(&mut out, code, None);
     put_nested(&mut out, response::CONTRACT, |out| put_contract(out, contract));
-    Replied::made(code, out)
+    CallReply::made(code, out)
 }
 
 /// Encodes a contract: the reported message, then the server's fields, which take precedence

@@ -14,22 +14,22 @@ mod services;
 use tollhouse_registry::{DEFAULT_NAMESPACE, Revision, ServiceRef};
 
 use super::meter::Method;
-use super::{Caller, Dialect, HEAD_BYTES_USUAL, Replied, Undecodable};
+use super::{CallReply, Caller, Dialect, HEAD_BYTES_USUAL, Undecodable};
 use crate::code::Code;
 use crate::wire::answer::{discover, put_discover_head, put_revision};
 use crate::wire::write::{put_message, put_nested, put_text_value};
 use crate::wire::{DiscoverRequest, ServiceRequest};
 use kind::Kind;
 
-/// `Service.name`, `Service.namespace`, `Service.revision`.
+/// Field numbers of `Service.name`, `Service.namespace` and `Service.revision`.
 const SERVICE_FIELDS: [u32; 3] = [1, 2, 15];
 
 /// Handling of the request's option for healthy instances only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HealthFilter {
-    /// For gRPC: clients get all instances and choose themselves.
+    /// Unhealthy instances are sent too, over gRPC: clients choose themselves.
     Ignored,
-    /// For HTTP.
+    /// Unhealthy instances are left out if the client asks for it, over HTTP.
     Honoured,
 }
 
@@ -50,7 +50,7 @@ impl Dialect {
         caller: &Caller<'_>,
         message: &[u8],
         filter: HealthFilter,
-    ) -> Result<Replied, Undecodable> {
+    ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::Discover);
         let request = DiscoverRequest::parse(message)?;
         let replied = match self.admit(caller, None) {
@@ -60,7 +60,7 @@ impl Dialect {
         Ok(timed.end(replied))
     }
 
-    fn answer(&self, request: DiscoverRequest<'_>, filter: HealthFilter) -> Replied {
+    fn answer(&self, request: DiscoverRequest<'_>, filter: HealthFilter) -> CallReply {
         let Some(kind) = Kind::from_number(request.kind) else {
             return refused(&request, Code::InvalidDiscoverResource);
         };
@@ -84,14 +84,14 @@ impl Dialect {
 }
 
 /// Creates a response with a code, which echoes type, direction and service.
-fn refused(request: &DiscoverRequest<'_>, code: Code) -> Replied {
+fn refused(request: &DiscoverRequest<'_>, code: Code) -> CallReply {
     let service = request.service.map(|service| service.raw);
     let mut out = Vec::with_capacity(HEAD_BYTES_USUAL + service.map_or(0, <[u8]>::len));
     put_discover_head(&mut out, code, request.kind, request.direction);
     if let Some(service) = service {
         put_message(&mut out, discover::SERVICE, service);
     }
-    Replied::made(code, out)
+    CallReply::made(code, out)
 }
 
 impl<'a> Question<'a> {
@@ -109,13 +109,13 @@ impl<'a> Question<'a> {
     }
 
     /// Creates the response for an unchanged revision.
-    fn unchanged(&self) -> Replied {
+    fn unchanged(&self) -> CallReply {
         refused(&self.request, Code::DataNoChange)
     }
 
     /// Creates a successful response without contents.
-    fn nothing(&self) -> Replied {
-        Replied::made(Code::ExecuteSuccess, self.begin(None))
+    fn nothing(&self) -> CallReply {
+        CallReply::made(Code::ExecuteSuccess, self.begin(None))
     }
 
     /// Starts a successful response: head, and the service as requested.

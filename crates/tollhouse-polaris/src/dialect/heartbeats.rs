@@ -4,7 +4,7 @@ use tollhouse_registry::LastHeartbeat;
 
 use super::instances::id_of;
 use super::meter::Method;
-use super::{Caller, Dialect, Replied, Undecodable, text};
+use super::{CallReply, Caller, Dialect, Undecodable, text};
 use crate::code::Code;
 use crate::wire::write::{put_flag, put_message, put_nested, put_number, put_signed};
 use crate::wire::{Fields, InstanceRequest, Value};
@@ -26,10 +26,10 @@ impl Dialect {
         &self,
         caller: &Caller<'_>,
         message: &[u8],
-    ) -> Result<Replied, Undecodable> {
+    ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::BatchHeartbeat);
         if let Err(code) = self.admit(caller, None) {
-            timed.end(Replied::made(code, Vec::new()));
+            timed.end(CallReply::made(code, Vec::new()));
             return Err(Undecodable::Refused(code));
         }
         for item in items(message) {
@@ -37,7 +37,7 @@ impl Dialect {
                 self.registry.heartbeat(&id);
             }
         }
-        Ok(timed.end(Replied::made(Code::ExecuteSuccess, Vec::new())))
+        Ok(timed.end(CallReply::made(Code::ExecuteSuccess, Vec::new())))
     }
 
     /// `BatchGetHeartbeat`: returns the last heartbeats of instances.
@@ -49,18 +49,18 @@ impl Dialect {
         &self,
         caller: &Caller<'_>,
         message: &[u8],
-    ) -> Result<Replied, Undecodable> {
+    ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::BatchGetHeartbeat);
         let mut out = Vec::new();
         if let Err(code) = self.admit(caller, None) {
-            timed.end(Replied::made(code, out));
+            timed.end(CallReply::made(code, out));
             return Err(Undecodable::Refused(code));
         }
         for id in ids(message) {
             let id = id?;
             put_record(&mut out, id, self.registry.last_heartbeat(id));
         }
-        Ok(timed.end(Replied::made(Code::ExecuteSuccess, out)))
+        Ok(timed.end(CallReply::made(Code::ExecuteSuccess, out)))
     }
 
     /// `BatchDelHeartbeat`: deletes the heartbeat records of ids; the health of instances does not
@@ -72,18 +72,18 @@ impl Dialect {
         &self,
         caller: &Caller<'_>,
         message: &[u8],
-    ) -> Result<Replied, Undecodable> {
+    ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::BatchDeleteHeartbeat);
         if let Err(code) = self.admit(caller, None) {
             let mut out = Vec::new();
             put_number(&mut out, 1, u64::from(code.number()));
             put_message(&mut out, 2, code.info().as_bytes());
-            return Ok(timed.end(Replied::made(code, out)));
+            return Ok(timed.end(CallReply::made(code, out)));
         }
         for id in ids(message) {
             self.registry.forget_heartbeats(id?);
         }
-        Ok(timed.end(Replied::made(Code::ExecuteSuccess, Vec::new())))
+        Ok(timed.end(CallReply::made(Code::ExecuteSuccess, Vec::new())))
     }
 }
 
@@ -121,10 +121,10 @@ fn beating_id(item: &[u8]) -> Result<Option<String>, Undecodable> {
     for field in Fields::new(item) {
         let field = field?;
         match (field.number, field.value) {
-            (1, Value::Bytes(bytes)) => request.id = given(bytes)?,
-            (2, Value::Bytes(bytes)) => request.service = given(bytes)?,
-            (3, Value::Bytes(bytes)) => request.namespace = given(bytes)?,
-            (4, Value::Bytes(bytes)) => request.host = given(bytes)?,
+            (1, Value::Bytes(bytes)) => request.id = text_in(bytes)?,
+            (2, Value::Bytes(bytes)) => request.service = text_in(bytes)?,
+            (3, Value::Bytes(bytes)) => request.namespace = text_in(bytes)?,
+            (4, Value::Bytes(bytes)) => request.host = text_in(bytes)?,
             (5, Value::Varint(number)) => request.port = Some(number as u32),
             _ => {}
         }
@@ -133,6 +133,6 @@ fn beating_id(item: &[u8]) -> Result<Option<String>, Undecodable> {
 }
 
 /// Decodes a plain text; an empty one counts as absent.
-fn given(bytes: &[u8]) -> Result<Option<&str>, Undecodable> {
+fn text_in(bytes: &[u8]) -> Result<Option<&str>, Undecodable> {
     Ok(Some(text(bytes)?).filter(|text| !text.is_empty()))
 }

@@ -8,7 +8,7 @@ use tollhouse_registry::{
 };
 
 use super::meter::Method;
-use super::{Caller, Dialect, HEAD_BYTES_USUAL, Replied, Undecodable, put_code};
+use super::{CallReply, Caller, Dialect, HEAD_BYTES_USUAL, Undecodable, put_code};
 use crate::code::Code;
 use crate::registration::{check_lengths, computed_id, new_instance};
 use crate::wire::answer::response;
@@ -24,7 +24,7 @@ impl Dialect {
         &self,
         caller: &Caller<'_>,
         message: Bytes,
-    ) -> Result<Replied, Undecodable> {
+    ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::Register);
         let request = InstanceRequest::parse(&message)?;
         if let Err(code) = self.admit(caller, request.service_token) {
@@ -37,10 +37,10 @@ impl Dialect {
                 let mut out = Vec::with_capacity(4 * HEAD_BYTES_USUAL);
                 put_code(&mut out, code, None);
                 put_nested(&mut out, response::INSTANCE, |out| put_identity(out, &instance));
-                Replied::made(code, out)
+                CallReply::made(code, out)
             }
             Ok(_) => echo(Code::ExecuteException, &message),
-            Err(refusal) => Replied::refused(&refusal, response::INSTANCE, &message),
+            Err(refusal) => CallReply::refused(&refusal, response::INSTANCE, &message),
         };
         Ok(timed.end(replied))
     }
@@ -53,7 +53,7 @@ impl Dialect {
         &self,
         caller: &Caller<'_>,
         message: Bytes,
-    ) -> Result<Replied, Undecodable> {
+    ) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::Deregister);
         let request = InstanceRequest::parse(&message)?;
         let admitted = self.admit(caller, request.service_token);
@@ -64,7 +64,7 @@ impl Dialect {
         if request.id.is_none()
             && let Err(refusal) = check_lengths(&request)
         {
-            return Ok(timed.end(Replied::refused(&refusal, response::INSTANCE, &message)));
+            return Ok(timed.end(CallReply::refused(&refusal, response::INSTANCE, &message)));
         }
         let id = match id_of(&request) {
             Ok(id) => id,
@@ -75,7 +75,7 @@ impl Dialect {
         let replied = match self.registry.submit(command).await {
             Ok(_) if has_id => echo(Code::ExecuteSuccess, &message),
             Ok(_) => echo_with_id(Code::ExecuteSuccess, &message, &id),
-            Err(refusal) => Replied::refused(&refusal, response::INSTANCE, &message),
+            Err(refusal) => CallReply::refused(&refusal, response::INSTANCE, &message),
         };
         Ok(timed.end(replied))
     }
@@ -84,7 +84,7 @@ impl Dialect {
     ///
     /// # Errors
     /// If the message cannot be decoded as `Instance`.
-    pub fn heartbeat(&self, caller: &Caller<'_>, message: &[u8]) -> Result<Replied, Undecodable> {
+    pub fn heartbeat(&self, caller: &Caller<'_>, message: &[u8]) -> Result<CallReply, Undecodable> {
         let timed = self.meter.start(Method::Heartbeat);
         let request = InstanceRequest::parse(message)?;
         let code = match self
@@ -107,13 +107,13 @@ impl Dialect {
     }
 }
 
-fn echo(code: Code, message: &[u8]) -> Replied {
-    Replied::echo(code, None, response::INSTANCE, message)
+fn echo(code: Code, message: &[u8]) -> CallReply {
+    CallReply::echo(code, None, response::INSTANCE, message)
 }
 
 /// Creates an echo, and appends the id that the message left out; protobuf allows fields in any
 /// order.
-fn echo_with_id(code: Code, message: &[u8], id: &str) -> Replied {
+fn echo_with_id(code: Code, message: &[u8], id: &str) -> CallReply {
     const ID: u32 = 1;
     let mut out = Vec::with_capacity(2 * HEAD_BYTES_USUAL + message.len());
     put_code(&mut out, code, None);
@@ -121,7 +121,7 @@ fn echo_with_id(code: Code, message: &[u8], id: &str) -> Replied {
         out.extend_from_slice(message);
         put_text_value(out, ID, id);
     });
-    Replied::made(code, out)
+    CallReply::made(code, out)
 }
 
 /// Returns the explicit id of a request, or the one derived from its address.

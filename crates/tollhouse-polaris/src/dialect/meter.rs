@@ -1,12 +1,12 @@
 //! Counters of clients' calls: by method and code, with a latency histogram.
 //!
-//! Each thread has its own counters; a reader adds them up.
+//! Each thread has separate counters; a reader adds them up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::Replied;
+use super::CallReply;
 use crate::code::Code;
 
 /// Upper bounds of the latency classes in microseconds, from a look-up in memory to a slow disk. A
@@ -14,10 +14,9 @@ use crate::code::Code;
 pub const LATENCY_BOUNDS_US: [u64; 12] =
     [10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 50_000, 250_000, 1_000_000];
 
-/// Number of latency classes.
 const LATENCY_CLASSES: usize = LATENCY_BOUNDS_US.len() + 1;
 
-/// Counted methods.
+/// Methods of the protocol that are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     ReportClient,
@@ -78,7 +77,6 @@ impl Method {
     }
 }
 
-/// Counters of one thread.
 #[derive(Debug)]
 pub(super) struct Meter {
     methods: [MethodMeter; Method::ALL.len()],
@@ -98,9 +96,9 @@ struct MethodMeter {
 /// Durations of the fastest and of the slowest call of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extremes {
-    /// Microseconds of the fastest.
+    /// Duration of the fastest call in microseconds.
     pub fastest_us: u64,
-    /// Microseconds of the slowest.
+    /// Duration of the slowest call in microseconds.
     pub slowest_us: u64,
 }
 
@@ -120,7 +118,7 @@ pub struct MethodReading {
 }
 
 /// A call in progress.
-pub(super) struct Timed<'a> {
+pub(super) struct CallTimer<'a> {
     meter: &'a MethodMeter,
     began: Instant,
 }
@@ -145,14 +143,14 @@ impl Default for MethodMeter {
 
 impl Meter {
     /// Starts the timer of a call.
-    pub(super) fn start(&self, method: Method) -> Timed<'_> {
-        Timed { meter: &self.methods[method as usize], began: Instant::now() }
+    pub(super) fn start(&self, method: Method) -> CallTimer<'_> {
+        CallTimer { meter: &self.methods[method as usize], began: Instant::now() }
     }
 }
 
-impl Timed<'_> {
+impl CallTimer<'_> {
     /// Counts the call by its answer, which is passed through.
-    pub(super) fn end(self, replied: Replied) -> Replied {
+    pub(super) fn end(self, replied: CallReply) -> CallReply {
         let elapsed_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         if let Ok(place) = Code::ALL.binary_search(&replied.code) {
             self.meter.calls[place].fetch_add(1, Ordering::Relaxed);
@@ -210,7 +208,7 @@ mod tests {
         for (meter, code) in
             [(0, Code::ExecuteSuccess), (1, Code::ExecuteSuccess), (1, Code::DataNoChange)]
         {
-            meters[meter].start(Method::Discover).end(Replied::made(code, Vec::new()));
+            meters[meter].start(Method::Discover).end(CallReply::made(code, Vec::new()));
         }
         let readings = sum(&meters);
         let discover = readings.iter().find(|reading| reading.method == "Discover");

@@ -50,12 +50,11 @@ impl Default for Options {
     }
 }
 
-/// A counter that only increases.
+/// Counter that only increases, shared between threads.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// Returns the current value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -65,12 +64,11 @@ impl Count {
     }
 }
 
-/// Counters since the start.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Connections accepted.
+    /// Number of accepted connections.
     pub connections: Count,
-    /// Accepted connections that have ended.
+    /// Number of accepted connections that have ended.
     pub connections_ended: Count,
     /// Connections closed at once because the limit was reached.
     pub connections_refused: Count,
@@ -80,11 +78,11 @@ pub struct Counts {
     pub accept_failures: Count,
     /// Accepted connections that did not speak HTTP/2, or failed the TLS handshake.
     pub handshakes_failed: Count,
-    /// Calls begun.
+    /// Number of calls that have begun.
     pub calls: Count,
     /// Calls that ended with a status other than OK.
     pub calls_failed: Count,
-    /// Handlers that panicked.
+    /// Number of handlers that panicked.
     pub panics: Count,
 }
 

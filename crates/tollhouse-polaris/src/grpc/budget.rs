@@ -8,28 +8,28 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use super::limits::{CALLS_WAITING_MAX, HELD_BYTES_MAX, THREAD_HELD_BYTES_MAX, WAITING_CALL_BYTES};
-use super::pinned::Pinned;
+use super::pinned::SharedAnswers;
 use super::status::{Code, Status};
-use super::unsent::Unsent;
+use super::unsent::UnsentAnswers;
 
 /// Budget of all connections of a thread.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ThreadBudget {
     held_bytes: Rc<Cell<usize>>,
     /// Shared answers that are being sent.
-    pinned: Rc<Pinned>,
+    pinned: Rc<SharedAnswers>,
 }
 
 /// Budget of a connection, for one thread; a clone shares it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Budget(Rc<Held>);
+pub(super) struct Budget(Rc<BudgetState>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct BudgetState {
     of_thread: ThreadBudget,
     bytes: Cell<usize>,
     calls: Cell<usize>,
-    unsent: Rc<Unsent>,
+    unsent: Rc<UnsentAnswers>,
 }
 
 /// A part of a [`Budget`], released on drop.
@@ -47,11 +47,10 @@ pub(super) struct Waiting {
 
 impl Budget {
     /// Creates the budget of a new connection.
-    pub(super) fn new(of_thread: ThreadBudget, unsent: Rc<Unsent>) -> Self {
-        Self(Rc::new(Held { of_thread, unsent, ..Held::default() }))
+    pub(super) fn new(of_thread: ThreadBudget, unsent: Rc<UnsentAnswers>) -> Self {
+        Self(Rc::new(BudgetState { of_thread, unsent, ..BudgetState::default() }))
     }
 
-    /// Returns an empty share.
     pub(super) fn share(&self) -> Share {
         Share { budget: self.clone(), bytes: 0 }
     }
@@ -73,12 +72,12 @@ impl Budget {
     }
 
     /// Returns the thread's shared answers that are being sent.
-    pub(super) fn pinned(&self) -> &Rc<Pinned> {
+    pub(super) fn pinned(&self) -> &Rc<SharedAnswers> {
         &self.0.of_thread.pinned
     }
 
     /// Returns the answers that the client has not read yet.
-    pub(super) fn unsent(&self) -> &Rc<Unsent> {
+    pub(super) fn unsent(&self) -> &Rc<UnsentAnswers> {
         &self.0.unsent
     }
 }
@@ -89,7 +88,7 @@ impl Share {
     /// # Errors
     /// `RESOURCE_EXHAUSTED` if the connection or the thread holds too much already.
     pub(super) fn take(&mut self, bytes: usize) -> Result<(), Status> {
-        let Held { of_thread, bytes: of_connection, .. } = &*self.budget.0;
+        let BudgetState { of_thread, bytes: of_connection, .. } = &*self.budget.0;
         let held = of_connection.get() + bytes;
         if held > HELD_BYTES_MAX {
             let message = "this connection has too many bytes of unfinished or unread messages";
@@ -114,7 +113,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let Held { of_thread, bytes: of_connection, .. } = &*self.budget.0;
+        let BudgetState { of_thread, bytes: of_connection, .. } = &*self.budget.0;
         of_connection.set(of_connection.get() - self.bytes);
         of_thread.held_bytes.set(of_thread.held_bytes.get() - self.bytes);
     }

@@ -21,11 +21,11 @@ use tollhouse_h2::StreamId;
 use super::budget::Waiting;
 use super::connection::Link;
 use super::fields::{Fields, Head};
-use super::inbox::{Broken, Inbox};
+use super::inbox::{Inbox, InboxFailure};
 use super::messages::Message;
 use super::outbox::Outbox;
 use super::service::{Call, Handler, Method, Outcome, Reply, Series, SeriesHandler};
-use super::session::{CallStream, Gone};
+use super::session::{CallStream, ClientGone};
 use super::status::{Code, Status};
 use admission::{Refusal, admit, refuse};
 use over::Over;
@@ -37,18 +37,18 @@ struct Running {
     inbox: Inbox,
     outbox: Outbox,
     over: Over,
-    /// Set once the call waits.
+    /// Wait of the handler, once the call waits.
     waiting: Option<Waiting>,
 }
 
 /// A call whose head has arrived.
-pub(super) struct Begun {
+pub(super) struct IncomingCall {
     stream: StreamId,
     admitted: Result<(Method, Option<Duration>), Refusal>,
     fields: Fields,
 }
 
-impl Begun {
+impl IncomingCall {
     /// Checks the head, and takes its fields; the head can then be reused.
     pub(super) fn new(link: &Link, stream: StreamId, head: &mut Head) -> Self {
         Self { stream, admitted: admit(&link.server, head), fields: head.take_fields() }
@@ -56,7 +56,7 @@ impl Begun {
 }
 
 /// Begins a call, and completes it if nothing has to be waited for.
-pub(super) fn begin(link: &Rc<Link>, begun: Begun, cx: &mut Context<'_>) {
+pub(super) fn begin(link: &Rc<Link>, begun: IncomingCall, cx: &mut Context<'_>) {
     link.server.counts.calls.add_one();
     let stream = CallStream::new(&link.session, begun.stream);
     let (method, time) = match begun.admitted {
@@ -101,7 +101,7 @@ impl Running {
                 self.waiting = Some(waiting);
                 drop(spawn_local(go_on(self)));
             }
-            Err(status) => self.end(Err(Broken::Refused(status))),
+            Err(status) => self.end(Err(InboxFailure::Refused(status))),
         }
     }
 
@@ -114,11 +114,11 @@ impl Running {
     }
 
     /// Ends the call with the status of `ended`.
-    fn end(self, ended: Result<(), Broken>) {
+    fn end(self, ended: Result<(), InboxFailure>) {
         let status = match ended {
             Ok(()) => Status::OK,
-            Err(Broken::Refused(status)) => status,
-            Err(Broken::Gone) => return,
+            Err(InboxFailure::Refused(status)) => status,
+            Err(InboxFailure::Gone) => return,
         };
         if status.code != Code::Ok {
             self.link.server.counts.calls_failed.add_one();
@@ -162,7 +162,7 @@ impl Running {
         self.end(ended);
     }
 
-    async fn answer_each(&mut self, handler: &Handler) -> Result<(), Broken> {
+    async fn answer_each(&mut self, handler: &Handler) -> Result<(), InboxFailure> {
         while let Some(message) = poll_fn(|cx| self.poll_message(cx)).await? {
             let outcome = match self.ask(handler, message.bytes.clone()) {
                 Reply::Now(outcome) => outcome,
@@ -183,7 +183,7 @@ impl Running {
         self.end(ended);
     }
 
-    async fn answer_series(&mut self, handler: &SeriesHandler) -> Result<(), Broken> {
+    async fn answer_series(&mut self, handler: &SeriesHandler) -> Result<(), InboxFailure> {
         let message = self.only_message().await?;
         let mut series = handler(&self.call, message.bytes)?;
         self.outbox.open()?;
@@ -199,21 +199,21 @@ impl Running {
         &mut self,
         series: &mut dyn Series,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Outcome>, Broken>> {
+    ) -> Poll<Result<Option<Outcome>, InboxFailure>> {
         if let Poll::Ready(outcome) = series.poll_next(cx) {
             return Poll::Ready(Ok(outcome));
         }
         if let Poll::Ready(gone) = self.outbox.poll_gone(cx) {
             return Poll::Ready(Err(gone.into()));
         }
-        self.over.poll(cx).map(|status| Err(Broken::Refused(status)))
+        self.over.poll(cx).map(|status| Err(InboxFailure::Refused(status)))
     }
 
-    fn poll_only(&mut self, cx: &mut Context<'_>) -> Poll<Result<Message, Broken>> {
+    fn poll_only(&mut self, cx: &mut Context<'_>) -> Poll<Result<Message, InboxFailure>> {
         self.inbox.poll_only(self.outbox.stream(), cx)
     }
 
-    async fn only_message(&mut self) -> Result<Message, Broken> {
+    async fn only_message(&mut self) -> Result<Message, InboxFailure> {
         poll_fn(|cx| match self.poll_only(cx) {
             Poll::Ready(message) => {
                 self.over.has_arrived();
@@ -221,13 +221,16 @@ impl Running {
             }
             Poll::Pending => {
                 self.over.expect_arrival();
-                self.over.poll(cx).map(|status| Err(Broken::Refused(status)))
+                self.over.poll(cx).map(|status| Err(InboxFailure::Refused(status)))
             }
         })
         .await
     }
 
-    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Message>, Broken>> {
+    fn poll_message(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Message>, InboxFailure>> {
         if let Poll::Ready(message) = self.inbox.poll_next(self.outbox.stream(), cx) {
             self.over.has_arrived();
             return Poll::Ready(message);
@@ -236,7 +239,7 @@ impl Running {
             self.over.expect_arrival();
         }
         if let Poll::Ready(status) = self.over.poll(cx) {
-            return Poll::Ready(Err(Broken::Refused(status)));
+            return Poll::Ready(Err(InboxFailure::Refused(status)));
         }
         // Some clients send nothing before they have received the response head.
         match self.outbox.open() {
@@ -245,30 +248,32 @@ impl Running {
         }
     }
 
-    fn send(&mut self, outcome: Outcome) -> Result<(), Broken> {
+    fn send(&mut self, outcome: Outcome) -> Result<(), InboxFailure> {
         Ok(self.outbox.send(outcome?)??)
     }
 
     /// Waits until the client has read enough of the answer.
-    async fn until_taken(&mut self) -> Result<(), Broken> {
+    async fn until_taken(&mut self) -> Result<(), InboxFailure> {
         if !self.outbox.is_full() {
             return Ok(());
         }
         poll_fn(|cx| match self.outbox.poll_taken(cx) {
-            Poll::Ready(taken) => Poll::Ready(taken.map_err(Broken::from)),
-            Poll::Pending => self.over.poll_deadline(cx).map(|status| Err(Broken::Refused(status))),
+            Poll::Ready(taken) => Poll::Ready(taken.map_err(InboxFailure::from)),
+            Poll::Pending => {
+                self.over.poll_deadline(cx).map(|status| Err(InboxFailure::Refused(status)))
+            }
         })
         .await
     }
 }
 
-impl From<Gone> for Broken {
-    fn from(_: Gone) -> Self {
+impl From<ClientGone> for InboxFailure {
+    fn from(_: ClientGone) -> Self {
         Self::Gone
     }
 }
 
-impl From<Status> for Broken {
+impl From<Status> for InboxFailure {
     fn from(status: Status) -> Self {
         Self::Refused(status)
     }

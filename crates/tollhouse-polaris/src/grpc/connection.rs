@@ -14,7 +14,7 @@ use tollhouse_stdx::MemoryBudget;
 
 use super::accept::Server;
 use super::budget::Budget;
-use super::call::{self, Begun};
+use super::call::{self, IncomingCall};
 use super::limits::{
     CONNECTION_WINDOW_BYTES, EARLY_RESETS_MAX, HANDSHAKE_TIMEOUT, HEADER_BYTES_MAX, OUTPUT_BYTES,
     READS_PER_TURN, RESETS_PER_SECOND, STREAM_WINDOW_BYTES, STREAMS_MAX,
@@ -22,7 +22,7 @@ use super::limits::{
 use super::presence::{Order, Presence};
 use super::session::Session;
 use super::stopping::Listener;
-use super::unsent::{OnItsWay, Unsent};
+use super::unsent::{UnsentAnswer, UnsentAnswers};
 
 /// Payload of the PING that checks whether a client is alive.
 const ALIVE_PING: [u8; 8] = *b"tollhous";
@@ -42,23 +42,22 @@ struct Driver<S> {
     listener: Listener,
     /// Counter of reads that returned bytes.
     arrivals: Rc<Cell<u64>>,
-    unsent: Rc<Unsent>,
+    unsent: Rc<UnsentAnswers>,
     /// Set while the socket accepts no more bytes.
-    blocked: Option<OnItsWay>,
+    blocked: Option<UnsentAnswer>,
     /// Reused list of the calls that one read has begun.
-    begun: Vec<Begun>,
+    begun: Vec<IncomingCall>,
     /// Whether the connection has had a call since it last released its memory.
     holds_memory: bool,
 }
 
 /// Progress of a read or write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Moved {
+enum Progress {
     /// There may be more to do.
     On,
     /// Everything possible is done for now.
     Waiting,
-    /// The connection has ended.
     Ended,
 }
 
@@ -137,7 +136,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         // Without calls no deadline of the protocol can pass, so that periodic checks are not
         // needed.
         self.holds_memory |= !session.is_idle();
-        self.presence.want_looks(self.holds_memory);
+        self.presence.set_wants_looks(self.holds_memory);
         Poll::Pending
     }
 
@@ -163,7 +162,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         }
         for _ in 0..READS_PER_TURN {
             let read = self.read(cx, session);
-            if read == Moved::Ended {
+            if read == Progress::Ended {
                 // Remaining output, such as a GOAWAY, is written as far as the socket accepts it at
                 // once.
                 let _ = self.write(cx, session);
@@ -171,9 +170,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             }
             session.send_ready();
             match self.write(cx, session) {
-                Moved::Ended => return true,
-                Moved::On | Moved::Waiting if read == Moved::Waiting => return false,
-                Moved::On | Moved::Waiting => {}
+                Progress::Ended => return true,
+                Progress::On | Progress::Waiting if read == Progress::Waiting => return false,
+                Progress::On | Progress::Waiting => {}
             }
         }
         // Yields, so that a busy client does not starve others.
@@ -182,31 +181,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     }
 
     /// Reads once, and begins the calls that have arrived.
-    fn read(&mut self, cx: &mut Context<'_>, session: &Session) -> Moved {
+    fn read(&mut self, cx: &mut Context<'_>, session: &Session) -> Progress {
         if !session.with_codec(|codec| codec.wants_input()) {
-            return Moved::Waiting;
+            return Progress::Waiting;
         }
         let link = &self.link;
         let mut buffer = link.server.read_buffer.take();
         let read = poll_read(&mut self.stream, cx, &mut buffer);
         let moved = match read {
-            Poll::Pending => Moved::Waiting,
+            Poll::Pending => Progress::Waiting,
             Poll::Ready(Ok(bytes)) if bytes > 0 => {
                 self.arrivals.set(self.arrivals.get() + 1);
                 let begun = &mut self.begun;
                 let received =
                     session.receive(&buffer[..bytes], link.server.now_ms(), |stream, head| {
-                        begun.push(Begun::new(link, stream, head));
+                        begun.push(IncomingCall::new(link, stream, head));
                     });
                 match received {
-                    Ok(()) => Moved::On,
+                    Ok(()) => Progress::On,
                     Err(error) => {
                         link.server.note_fault(link.peer, &error);
-                        Moved::Ended
+                        Progress::Ended
                     }
                 }
             }
-            Poll::Ready(_) => Moved::Ended,
+            Poll::Ready(_) => Progress::Ended,
         };
         // Calls begin after the shared buffer was put back, because a call that reads at once needs
         // it.
@@ -218,7 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     }
 
     /// Writes the pending output.
-    fn write(&mut self, cx: &mut Context<'_>, session: &Session) -> Moved {
+    fn write(&mut self, cx: &mut Context<'_>, session: &Session) -> Progress {
         loop {
             let stream = Pin::new(&mut self.stream);
             match session.write_out(|output| stream.poll_write(cx, output)) {
@@ -229,18 +228,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                     }
                     session.send_ready();
                 }
-                Poll::Ready(Err(_)) => return Moved::Ended,
+                Poll::Ready(Err(_)) => return Progress::Ended,
                 Poll::Pending => {
                     self.blocked.get_or_insert_with(|| self.unsent.begin());
-                    return Moved::Waiting;
+                    return Progress::Waiting;
                 }
             }
         }
         self.blocked = None;
         match Pin::new(&mut self.stream).poll_flush(cx) {
-            Poll::Ready(Err(_)) => Moved::Ended,
-            Poll::Ready(Ok(())) if session.with_codec(|codec| codec.is_finished()) => Moved::Ended,
-            Poll::Ready(Ok(())) | Poll::Pending => Moved::On,
+            Poll::Ready(Err(_)) => Progress::Ended,
+            Poll::Ready(Ok(())) if session.with_codec(|codec| codec.is_finished()) => {
+                Progress::Ended
+            }
+            Poll::Ready(Ok(())) | Poll::Pending => Progress::On,
         }
     }
 }

@@ -32,7 +32,6 @@ impl Fields {
         None
     }
 
-    /// Returns the number of fields.
     pub fn len(&self) -> usize {
         self.count
     }

@@ -22,7 +22,7 @@ mod messages {
     include!("../../generated/grpc.health.v1.rs");
 }
 
-/// Full name of the service.
+/// Full name of the gRPC service.
 const NAME: &str = "grpc.health.v1.Health";
 
 /// Adds the health service, which covers all services added before it. `serving` says whether they
@@ -75,9 +75,9 @@ fn answer(status: ServingStatus) -> Answer {
 /// Stream of the status: the current one, then every change.
 struct Watch {
     last: Option<ServingStatus>,
-    /// `None` for an unknown service.
+    /// Receiver of the service's state; `None` for an unknown service.
     serving: Option<watch::Receiver<bool>>,
-    /// Completes with the next change.
+    /// Future of the next change of the state.
     change: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
 

@@ -7,7 +7,7 @@ use super::messages::{Message, Messages};
 use super::session::CallStream;
 use super::status::{Code, Status};
 
-/// Receiving side of a call.
+/// Receiver of a call's messages.
 #[derive(Debug)]
 pub(super) struct Inbox {
     messages: Messages,
@@ -18,7 +18,7 @@ pub(super) struct Inbox {
 
 /// Reason for which no further message can be received.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(super) enum InboxFailure {
     /// The call must end with this status.
     Refused(Status),
     /// The client has cancelled the call or disconnected.
@@ -36,16 +36,16 @@ impl Inbox {
         &mut self,
         stream: &CallStream,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Message>, Broken>> {
+    ) -> Poll<Result<Option<Message>, InboxFailure>> {
         loop {
             match self.messages.next() {
                 Ok(None) => {}
                 Ok(message) => return Poll::Ready(Ok(message)),
-                Err(status) => return Poll::Ready(Err(Broken::Refused(status))),
+                Err(status) => return Poll::Ready(Err(InboxFailure::Refused(status))),
             }
             match ready!(stream.poll_data(cx)) {
                 Some(Ok(piece)) => self.messages.feed(piece),
-                Some(Err(_)) => return Poll::Ready(Err(Broken::Gone)),
+                Some(Err(_)) => return Poll::Ready(Err(InboxFailure::Gone)),
                 None => return Poll::Ready(self.at_end()),
             }
         }
@@ -56,17 +56,17 @@ impl Inbox {
         &mut self,
         stream: &CallStream,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Message, Broken>> {
-        let refuse = |message| Err(Broken::Refused(Status::new(Code::Internal, message)));
+    ) -> Poll<Result<Message, InboxFailure>> {
+        let refuse = |message| Err(InboxFailure::Refused(Status::new(Code::Internal, message)));
         loop {
             let message = match ready!(self.poll_next(stream, cx)) {
                 Ok(message) => message,
                 Err(broken) => return Poll::Ready(Err(broken)),
             };
             match (message, self.only.is_some()) {
-                (Some(message), false) => match self.kept(message, stream) {
+                (Some(message), false) => match self.reserved(message, stream) {
                     Ok(message) => self.only = Some(message),
-                    Err(status) => return Poll::Ready(Err(Broken::Refused(status))),
+                    Err(status) => return Poll::Ready(Err(InboxFailure::Refused(status))),
                 },
                 (Some(_), true) => {
                     return Poll::Ready(refuse("a unary call has one message, not several"));
@@ -83,7 +83,7 @@ impl Inbox {
 
     /// Charges a message to the budget, because it is kept until the stream ends; not needed if the
     /// stream has ended already.
-    fn kept(&self, message: Message, stream: &CallStream) -> Result<Message, Status> {
+    fn reserved(&self, message: Message, stream: &CallStream) -> Result<Message, Status> {
         if stream.is_at_end() { Ok(message) } else { message.counted(&self.budget) }
     }
 
@@ -92,11 +92,11 @@ impl Inbox {
         !self.messages.is_between()
     }
 
-    fn at_end(&self) -> Result<Option<Message>, Broken> {
+    fn at_end(&self) -> Result<Option<Message>, InboxFailure> {
         if self.messages.is_between() {
             return Ok(None);
         }
         let status = Status::new(Code::Internal, "the call ended within a message");
-        Err(Broken::Refused(status))
+        Err(InboxFailure::Refused(status))
     }
 }

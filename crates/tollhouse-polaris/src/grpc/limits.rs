@@ -10,7 +10,7 @@ pub const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// connection, and clients queue further calls.
 pub const STREAMS_MAX: u32 = 1_024;
 
-/// Default maximum number of connections.
+/// Maximum number of connections, by default.
 pub const CONNECTIONS_MAX: usize = 16_384;
 
 /// Maximum bytes of a request's header fields: four times the size that SDKs and proxies send.
@@ -53,8 +53,8 @@ pub const STALLED_LOOKS_MAX: u32 = 4;
 /// Bytes of an answer that count as progress within that time.
 pub const STALL_PROGRESS_BYTES: usize = 64 * 1024;
 
-/// Length up to which an answer for one client is not charged to [`HELD_BYTES_MAX`], because all
-/// streams of a connection together cannot hold much of it.
+/// Length in bytes up to which an answer for one client is not charged to [`HELD_BYTES_MAX`],
+/// because all streams of a connection together cannot hold many such answers.
 pub const UNCOUNTED_BYTES_MAX: usize = 16 * 1024;
 
 /// Bytes sent on a stream between two checks that the client reads. A check costs a lock; so many
@@ -91,8 +91,8 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Maximum length of a status message in trailers; longer ones are truncated.
 pub const STATUS_MESSAGE_BYTES_MAX: usize = 1_024;
 
-/// Bytes of output collected for one write: enough that most of it is payload, few enough for a
-/// core's cache.
+/// Number of output bytes collected for one write: enough that most of them are payload, few enough
+/// for a core's cache.
 pub const OUTPUT_BYTES: usize = 64 * 1024;
 
 /// Size of the read buffer, which all connections of a thread share.

@@ -21,7 +21,7 @@ pub(super) struct Message {
 /// Received bytes of a call that are not consumed yet.
 #[derive(Debug)]
 pub(super) struct Messages {
-    /// Remainder of the last piece.
+    /// Part of the last piece that is not yet split into messages.
     piece: Bytes,
     /// Beginning of an incomplete message, prefix included.
     partial: BytesMut,

@@ -2,13 +2,15 @@
 
 use std::task::{Context, Poll};
 
+use tollhouse_h2::EndStream;
+
 use super::budget::Budget;
 use super::limits::UNCHECKED_BYTES_MAX;
-use super::session::{CallStream, Gone};
+use super::session::{CallStream, ClientGone};
 use super::status::{Status, head};
 use crate::answer::Answer;
 
-/// Sending side of a call.
+/// Sender of a call's answers.
 pub(super) struct Outbox {
     stream: CallStream,
     is_open: bool,
@@ -27,9 +29,9 @@ impl Outbox {
     }
 
     /// Sends the response head, unless it was sent already.
-    pub(super) fn open(&mut self) -> Result<(), Gone> {
+    pub(super) fn open(&mut self) -> Result<(), ClientGone> {
         if !std::mem::replace(&mut self.is_open, true) {
-            self.stream.respond(200, head(), false)?;
+            self.stream.respond(200, head(), EndStream::No)?;
         }
         Ok(())
     }
@@ -37,8 +39,8 @@ impl Outbox {
     /// Queues an answer without waiting.
     ///
     /// # Errors
-    /// [`Gone`] if the client has gone; inside, the status to end the call with.
-    pub(super) fn send(&mut self, answer: Answer) -> Result<Result<(), Status>, Gone> {
+    /// [`ClientGone`] if the client has gone; inside, the status to end the call with.
+    pub(super) fn send(&mut self, answer: Answer) -> Result<Result<(), Status>, ClientGone> {
         let payload = match answer.into_payload(&self.budget) {
             Ok(payload) => payload,
             Err(status) => return Ok(Err(status)),
@@ -50,12 +52,12 @@ impl Outbox {
     }
 
     /// Ends the call with a status.
-    pub(super) fn end(self, status: Status) -> Result<(), Gone> {
+    pub(super) fn end(self, status: Status) -> Result<(), ClientGone> {
         if self.is_open {
             return self.stream.end(status);
         }
         let fields = status.fields();
-        self.stream.respond(200, head().into_iter().chain(fields.iter()), true)
+        self.stream.respond(200, head().into_iter().chain(fields.iter()), EndStream::Yes)
     }
 
     /// Whether so many bytes were sent that the client must be seen to read.
@@ -64,7 +66,7 @@ impl Outbox {
     }
 
     /// Waits until the client's window has taken all but a bounded rest of the output.
-    pub(super) fn poll_taken(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
+    pub(super) fn poll_taken(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ClientGone>> {
         let taken = self.stream.poll_taken(cx);
         if taken.is_ready() {
             self.unchecked_bytes = 0;
@@ -73,7 +75,7 @@ impl Outbox {
     }
 
     /// Ready when the client has cancelled the call.
-    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<Gone> {
+    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<ClientGone> {
         self.stream.poll_gone(cx)
     }
 }

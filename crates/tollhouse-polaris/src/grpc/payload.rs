@@ -9,14 +9,14 @@ use super::limits::{CHAIN_BYTES, GATHERED_BYTES, GATHERED_PIECE_BYTES_MAX, UNCOU
 use super::messages::PREFIX_BYTES;
 use super::pinned::Pin;
 use super::status::{Code, Status};
-use super::unsent::OnItsWay;
+use super::unsent::UnsentAnswer;
 use crate::answer::{Answer, Chunks};
 
 /// Maximum length that a prefix can announce.
 const ANSWER_BYTES_MAX: usize = u32::MAX as usize;
 
-/// Filler for a chain that ends before its announced length. Its own client cannot decode the
-/// answer, but other calls of the connection are not affected.
+/// Filler for a chain that ends before its announced length. The client of the call cannot decode
+/// the answer, but other calls of the connection are not affected.
 static PADDING: [u8; 1_024] = [0; 1_024];
 
 impl Answer {
@@ -67,7 +67,7 @@ pub(super) struct Payload {
     current: Bytes,
     rest: Option<Gather>,
     remaining: usize,
-    on_its_way: OnItsWay,
+    on_its_way: UnsentAnswer,
     _share: Option<Share>,
     _pin: Option<Pin>,
 }
@@ -162,7 +162,7 @@ impl Payload {
         (self.prefix_left(), &self.current)
     }
 
-    /// Marks bytes as sent.
+    /// Removes `count` bytes from the front, which have been sent.
     pub(super) fn advance(&mut self, mut count: usize) {
         assert!(count <= self.remaining, "no more is sent than there is");
         self.on_its_way.advance(count);

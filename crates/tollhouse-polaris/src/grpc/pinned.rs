@@ -10,13 +10,13 @@ use super::status::{Code, Status};
 
 /// Shared answers of a thread that are being sent.
 #[derive(Debug, Default)]
-pub(super) struct Pinned {
-    answers: RefCell<HashMap<usize, Answer>>,
+pub(super) struct SharedAnswers {
+    answers: RefCell<HashMap<usize, SharedAnswer>>,
     bytes: Cell<usize>,
 }
 
 #[derive(Debug)]
-struct Answer {
+struct SharedAnswer {
     readers: usize,
     bytes: usize,
 }
@@ -24,11 +24,11 @@ struct Answer {
 /// A client's reference to a shared answer.
 #[derive(Debug)]
 pub(super) struct Pin {
-    pinned: Rc<Pinned>,
+    pinned: Rc<SharedAnswers>,
     place: usize,
 }
 
-impl Pinned {
+impl SharedAnswers {
     /// Adds a reference to the answer whose memory begins at `place`; `bytes` is its size.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Pinned {
                     return Err(Status::new(Code::ResourceExhausted, message));
                 }
                 self.bytes.set(all);
-                answers.insert(place, Answer { readers: 1, bytes });
+                answers.insert(place, SharedAnswer { readers: 1, bytes });
             }
         }
         Ok(Pin { pinned: Rc::clone(self), place })
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn an_answer_counts_once_however_many_read_it() {
-        let pinned = Rc::new(Pinned::default());
+        let pinned = Rc::new(SharedAnswers::default());
         let half = PINNED_BYTES_MAX / 2;
         let readers: Vec<_> = (0..100).map(|_| pinned.hold(1, half).expect("shared")).collect();
         let other = pinned.hold(2, half).expect("room");

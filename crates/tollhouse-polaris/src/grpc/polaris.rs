@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::service::{Call, Outcome, Reply, Services};
 use super::status::{Code, Status};
-use crate::dialect::{Caller, Dialect, HealthFilter, Replied, Undecodable};
+use crate::dialect::{CallReply, Caller, Dialect, HealthFilter, Undecodable};
 use crate::schema::published;
 
 /// Header field with the caller's token.
@@ -88,7 +88,7 @@ fn contracts(services: Services, dialect: &Arc<Dialect>) -> Services {
 /// Wraps a handler that answers at once.
 fn now(
     dialect: &Arc<Dialect>,
-    handler: impl Fn(&Dialect, &Caller<'_>, &Bytes) -> Result<Replied, Undecodable> + 'static,
+    handler: impl Fn(&Dialect, &Caller<'_>, &Bytes) -> Result<CallReply, Undecodable> + 'static,
 ) -> impl Fn(&Rc<Call>, Bytes) -> Reply + 'static {
     let dialect = Arc::clone(dialect);
     move |call, message| Reply::Now(outcome(handler(&dialect, &caller(call), &message)))
@@ -97,7 +97,7 @@ fn now(
 /// Wraps a handler that waits for durability.
 fn later(
     dialect: &Arc<Dialect>,
-    handler: impl AsyncFn(Arc<Dialect>, Rc<Call>, Bytes) -> Result<Replied, Undecodable>
+    handler: impl AsyncFn(Arc<Dialect>, Rc<Call>, Bytes) -> Result<CallReply, Undecodable>
     + Copy
     + 'static,
 ) -> impl Fn(&Rc<Call>, Bytes) -> Reply + 'static {
@@ -114,7 +114,7 @@ fn caller(call: &Call) -> Caller<'_> {
 
 /// Converts an answer. The gRPC status is OK whatever code the message contains; only requests that
 /// cannot be decoded or admitted end with another status.
-fn outcome(replied: Result<Replied, Undecodable>) -> Outcome {
+fn outcome(replied: Result<CallReply, Undecodable>) -> Outcome {
     match replied {
         Ok(replied) => Ok(replied.answer),
         Err(error @ Undecodable::TooMany(_)) => {

@@ -12,13 +12,13 @@ use std::task::{Context, Waker};
 use tokio::sync::Notify;
 
 use super::limits::{PRESENCE_INTERVAL, SILENT_LOOKS_BEFORE_END, SILENT_LOOKS_BEFORE_PING};
-use super::unsent::Unsent;
+use super::unsent::UnsentAnswers;
 
 #[derive(Debug, Default)]
 pub(super) struct Roster {
     entries: RefCell<HashMap<u64, Rc<Entry>>>,
     next_key: Cell<u64>,
-    /// Number of checks so far.
+    /// Number of periodic checks so far.
     looks: Rc<Cell<u32>>,
     entered: Notify,
     emptied: Notify,
@@ -30,21 +30,21 @@ struct Entry {
     arrivals: Rc<Cell<u64>>,
     arrivals_seen: Cell<u64>,
     silent_looks: Cell<u32>,
-    unsent: Rc<Unsent>,
+    unsent: Rc<UnsentAnswers>,
     order: Cell<Option<Order>>,
     /// Whether a deadline of the protocol may pass on the connection.
     wants_looks: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
-/// Order to a connection.
+/// Command of the thread to one of its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Ping the client.
+    /// Send a PING to the client.
     Ping,
     /// Check the protocol's deadlines.
     Look,
-    /// Close at once.
+    /// Close the connection at once.
     End,
 }
 
@@ -57,16 +57,14 @@ pub(super) struct Presence {
 }
 
 impl Roster {
-    /// Returns the number of connections.
     pub(super) fn count(&self) -> usize {
         self.entries.borrow().len()
     }
 
-    /// Adds a connection.
     pub(super) fn enter(self: &Rc<Self>) -> Presence {
         let key = self.next_key.get();
         self.next_key.set(key + 1);
-        let unsent = Rc::new(Unsent::new(Rc::clone(&self.looks)));
+        let unsent = Rc::new(UnsentAnswers::new(Rc::clone(&self.looks)));
         let entry = Rc::new(Entry { unsent, ..Entry::default() });
         self.entries.borrow_mut().insert(key, Rc::clone(&entry));
         self.entered.notify_one();
@@ -91,7 +89,6 @@ impl Roster {
         }
     }
 
-    /// Orders all connections to close.
     pub(super) fn end_all(&self) {
         for entry in self.entries.borrow().values() {
             entry.give(Order::End);
@@ -143,12 +140,12 @@ impl Presence {
     }
 
     /// Returns the register of answers that the client has not read.
-    pub(super) fn unsent(&self) -> Rc<Unsent> {
+    pub(super) fn unsent(&self) -> Rc<UnsentAnswers> {
         Rc::clone(&self.entry.unsent)
     }
 
     /// Sets whether the connection needs periodic checks of the protocol's deadlines.
-    pub(super) fn want_looks(&self, wants: bool) {
+    pub(super) fn set_wants_looks(&self, wants: bool) {
         self.entry.wants_looks.set(wants);
     }
 

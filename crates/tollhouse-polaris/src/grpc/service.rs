@@ -23,11 +23,9 @@ const FIELD_BYTES: usize = 64;
 /// Answer to a message, or the status to end the call with.
 pub type Outcome = Result<Answer, Status>;
 
-/// Result of a handler.
+/// Result of a handler: an outcome, or a future of it.
 pub enum Reply {
-    /// The answer is ready.
     Now(Outcome),
-    /// The answer needs waiting.
     Later(Pin<Box<dyn Future<Output = Outcome>>>),
 }
 
@@ -44,7 +42,7 @@ pub struct Call {
     fields: Fields,
 }
 
-/// Handler that answers one message.
+/// Handler that is called for each message of a call.
 pub(super) type Handler = dyn Fn(&Rc<Call>, Bytes) -> Reply;
 /// Handler that answers one message with a series.
 pub(super) type SeriesHandler = dyn Fn(&Rc<Call>, Bytes) -> Result<Box<dyn Series>, Status>;
@@ -83,7 +81,6 @@ impl Call {
         Self { peer, fields }
     }
 
-    /// Returns the client's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
@@ -104,7 +101,7 @@ impl Services {
         Self::default()
     }
 
-    /// Adds a unary method.
+    /// Adds a method with one request message and one answer.
     #[must_use]
     pub fn unary(
         self,

@@ -12,14 +12,14 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use tollhouse_h2::{Connection, ConnectionError, Event, Field, StreamId};
+use tollhouse_h2::{Connection, ConnectionError, EndStream, Event, Field, StreamId};
 
 use super::fields::Head;
 use super::limits::GATHERED_BYTES;
 use super::payload::Payload;
 use super::status::Status;
 
-/// Session of one connection.
+/// Streams and codec of one HTTP/2 connection.
 pub(super) struct Session {
     state: RefCell<State>,
     /// Waker of the task that drives the connection.
@@ -31,14 +31,14 @@ pub(super) struct Session {
 struct State {
     codec: Connection,
     /// Call states, by stream slot.
-    streams: Vec<Option<Held>>,
+    streams: Vec<Option<CallState>>,
     head: Head,
     /// Buffer for a frame whose bytes are in two places.
     scratch: Vec<u8>,
 }
 
 /// State of a call.
-struct Held {
+struct CallState {
     stream: StreamId,
     received: VecDeque<Bytes>,
     /// Whether the client has ended its side.
@@ -48,15 +48,14 @@ struct Held {
     /// Answers that the client's window has not taken yet.
     unsent: VecDeque<Payload>,
     /// End of the call after these answers.
-    last: Option<Last>,
+    last: Option<CallEnd>,
     /// Whether the call's `CallStream` was dropped.
     is_left: bool,
     task: Option<Waker>,
 }
 
-/// End of a response.
 #[derive(Debug)]
-enum Last {
+enum CallEnd {
     /// Trailers with a status.
     Status(Status),
     Body,
@@ -64,7 +63,7 @@ enum Last {
 
 /// The client has cancelled the call or disconnected.
 #[derive(Debug)]
-pub(super) struct Gone;
+pub(super) struct ClientGone;
 
 /// Handle of a call on its connection; releases the stream on drop.
 pub(super) struct CallStream {
@@ -126,22 +125,22 @@ impl Session {
         while let Some(event) = codec.receive(&mut input, now_ms, head)? {
             match event {
                 Event::Request { stream, ends } => {
-                    put(streams, Held::new(stream, ends));
+                    put(streams, CallState { has_ended: ends, ..CallState::new(stream) });
                     begin(stream, head);
                 }
                 Event::Data { stream, data, ends } => {
                     // The call may have ended on this side already; its remaining input is ignored.
-                    let Some(held) = find(streams, stream) else { continue };
+                    let Some(call) = find(streams, stream) else { continue };
                     if !data.is_empty() {
-                        held.received.push_back(Bytes::copy_from_slice(data));
+                        call.received.push_back(Bytes::copy_from_slice(data));
                     }
-                    held.has_ended |= ends;
-                    held.wake();
+                    call.has_ended |= ends;
+                    call.wake();
                 }
                 Event::Trailers { stream } => {
-                    let Some(held) = find(streams, stream) else { continue };
-                    held.has_ended = true;
-                    held.wake();
+                    let Some(call) = find(streams, stream) else { continue };
+                    call.has_ended = true;
+                    call.wake();
                 }
                 Event::Reset { stream, .. } => give_up(codec, streams, stream),
                 _ => {}
@@ -194,7 +193,6 @@ impl Session {
         }
     }
 
-    /// Whether no call is open.
     pub(super) fn is_idle(&self) -> bool {
         self.state.borrow().codec.open_streams() == 0
     }
@@ -212,8 +210,8 @@ impl Session {
     pub(super) fn lose(&self) {
         let mut state = self.state.borrow_mut();
         let State { codec, streams, .. } = &mut *state;
-        let held: Vec<_> = streams.iter().flatten().map(|held| held.stream).collect();
-        for stream in held {
+        let ids: Vec<_> = streams.iter().flatten().map(|call| call.stream).collect();
+        for stream in ids {
             give_up(codec, streams, stream);
         }
     }
@@ -223,8 +221,8 @@ impl State {
     /// Sends the output of a call as far as the windows allow.
     fn send_unsent(&mut self, stream: StreamId) {
         let Self { codec, streams, scratch, .. } = self;
-        let Some(held) = find(streams, stream) else { return };
-        while let Some(payload) = held.unsent.front_mut() {
+        let Some(call) = find(streams, stream) else { return };
+        while let Some(payload) = call.unsent.front_mut() {
             let (prefix, piece) = payload.front();
             let data = match (prefix, piece) {
                 ([], piece) => piece,
@@ -238,7 +236,7 @@ impl State {
                 }
             };
             let length = data.len();
-            let Ok(sent) = codec.send_data(stream, data, false) else {
+            let Ok(sent) = codec.send_data(stream, data, EndStream::No) else {
                 return give_up(codec, streams, stream);
             };
             payload.advance(sent);
@@ -246,31 +244,31 @@ impl State {
                 return;
             }
             if payload.remaining_bytes() == 0 {
-                held.unsent.pop_front();
+                call.unsent.pop_front();
             }
         }
         // Fails only if the client has gone; the end is not needed then.
-        match held.last.take() {
-            Some(Last::Status(status)) => {
+        match call.last.take() {
+            Some(CallEnd::Status(status)) => {
                 let _ = codec.send_trailers(stream, status.fields().iter());
             }
-            Some(Last::Body) => drop(codec.send_data(stream, &[], true)),
+            Some(CallEnd::Body) => drop(codec.send_data(stream, &[], EndStream::Yes)),
             None => {}
         }
-        if held.is_left {
+        if call.is_left {
             release(codec, streams, stream);
         } else {
-            held.wake();
+            call.wake();
         }
     }
 }
 
-impl Held {
-    fn new(stream: StreamId, has_ended: bool) -> Self {
+impl CallState {
+    fn new(stream: StreamId) -> Self {
         Self {
             stream,
             received: VecDeque::new(),
-            has_ended,
+            has_ended: false,
             is_gone: false,
             unsent: VecDeque::new(),
             last: None,
@@ -305,11 +303,11 @@ impl CallStream {
     }
 
     /// Returns the next piece of the request body; `None` at its end.
-    pub(super) fn poll_data(&self, cx: &Context<'_>) -> Poll<Option<Result<Bytes, Gone>>> {
+    pub(super) fn poll_data(&self, cx: &Context<'_>) -> Poll<Option<Result<Bytes, ClientGone>>> {
         let mut state = self.session.state.borrow_mut();
         let State { codec, streams, .. } = &mut *state;
-        let Some(held) = find(streams, self.id) else { return Poll::Ready(Some(Err(Gone))) };
-        if let Some(piece) = held.received.pop_front() {
+        let Some(call) = find(streams, self.id) else { return Poll::Ready(Some(Err(ClientGone))) };
+        if let Some(piece) = call.received.pop_front() {
             let waiting = codec.output().len();
             codec.consume(self.id, piece.len());
             let has_more = codec.output().len() > waiting;
@@ -319,18 +317,18 @@ impl CallStream {
             }
             return Poll::Ready(Some(Ok(piece)));
         }
-        if held.has_ended {
+        if call.has_ended {
             return Poll::Ready(None);
         }
-        if held.is_gone {
-            return Poll::Ready(Some(Err(Gone)));
+        if call.is_gone {
+            return Poll::Ready(Some(Err(ClientGone)));
         }
-        held.register(cx);
+        call.register(cx);
         Poll::Pending
     }
 
     /// Waits for the end of the request body, and discards it.
-    pub(super) async fn until_end(&self) -> Result<(), Gone> {
+    pub(super) async fn until_end(&self) -> Result<(), ClientGone> {
         while let Some(piece) = poll_fn(|cx| self.poll_data(cx)).await {
             piece?;
         }
@@ -340,8 +338,8 @@ impl CallStream {
     /// Whether the whole request body was consumed.
     pub(super) fn is_at_end(&self) -> bool {
         let mut state = self.session.state.borrow_mut();
-        let held = find(&mut state.streams, self.id);
-        held.is_none_or(|held| held.has_ended && held.received.is_empty())
+        let call = find(&mut state.streams, self.id);
+        call.is_none_or(|call| call.has_ended && call.received.is_empty())
     }
 
     /// Sends a response head; `ends` if nothing follows.
@@ -349,18 +347,19 @@ impl CallStream {
         &self,
         status: u16,
         fields: impl IntoIterator<Item = Field<'f>>,
-        ends: bool,
-    ) -> Result<(), Gone> {
-        self.with(|state, id| state.codec.respond(id, status, fields, ends).map_err(|_| Gone))
+        ends: EndStream,
+    ) -> Result<(), ClientGone> {
+        self.with(|state, id| state.codec.respond(id, status, fields, ends).map_err(|_| ClientGone))
     }
 
     /// Queues an answer without waiting.
-    pub(super) fn send(&self, payload: Payload) -> Result<(), Gone> {
+    pub(super) fn send(&self, payload: Payload) -> Result<(), ClientGone> {
         self.with(|state, id| {
-            let held = find(&mut state.streams, id).filter(|held| !held.is_gone).ok_or(Gone)?;
-            held.unsent.push_back(payload);
+            let call =
+                find(&mut state.streams, id).filter(|call| !call.is_gone).ok_or(ClientGone)?;
+            call.unsent.push_back(payload);
             // Otherwise earlier answers are sent first, when the window opens.
-            if held.unsent.len() == 1 {
+            if call.unsent.len() == 1 {
                 state.send_unsent(id);
             }
             Ok(())
@@ -368,27 +367,28 @@ impl CallStream {
     }
 
     /// Ends the call with a status, after the queued answers.
-    pub(super) fn end(&self, status: Status) -> Result<(), Gone> {
-        self.end_with(Last::Status(status))
+    pub(super) fn end(&self, status: Status) -> Result<(), ClientGone> {
+        self.end_with(CallEnd::Status(status))
     }
 
-    /// Sends a plain HTTP response.
+    /// Sends a plain HTTP response, for requests other than gRPC calls.
     pub(super) fn answer<'f>(
         &self,
         status: u16,
         fields: impl IntoIterator<Item = Field<'f>>,
         body: Payload,
-    ) -> Result<(), Gone> {
-        self.respond(status, fields, false)?;
+    ) -> Result<(), ClientGone> {
+        self.respond(status, fields, EndStream::No)?;
         self.send(body)?;
-        self.end_with(Last::Body)
+        self.end_with(CallEnd::Body)
     }
 
-    fn end_with(&self, last: Last) -> Result<(), Gone> {
+    fn end_with(&self, last: CallEnd) -> Result<(), ClientGone> {
         self.with(|state, id| {
-            let held = find(&mut state.streams, id).filter(|held| !held.is_gone).ok_or(Gone)?;
-            held.last = Some(last);
-            if held.unsent.is_empty() {
+            let call =
+                find(&mut state.streams, id).filter(|call| !call.is_gone).ok_or(ClientGone)?;
+            call.last = Some(last);
+            if call.unsent.is_empty() {
                 state.send_unsent(id);
             }
             Ok(())
@@ -396,23 +396,23 @@ impl CallStream {
     }
 
     /// Waits until the client's window has taken all queued answers.
-    pub(super) fn poll_taken(&self, cx: &Context<'_>) -> Poll<Result<(), Gone>> {
+    pub(super) fn poll_taken(&self, cx: &Context<'_>) -> Poll<Result<(), ClientGone>> {
         let mut state = self.session.state.borrow_mut();
-        let held = find(&mut state.streams, self.id).filter(|held| !held.is_gone);
-        let Some(held) = held else { return Poll::Ready(Err(Gone)) };
-        if held.unsent.is_empty() {
+        let call = find(&mut state.streams, self.id).filter(|call| !call.is_gone);
+        let Some(call) = call else { return Poll::Ready(Err(ClientGone)) };
+        if call.unsent.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        held.register(cx);
+        call.register(cx);
         Poll::Pending
     }
 
     /// Ready when the client has cancelled the call.
-    pub(super) fn poll_gone(&self, cx: &Context<'_>) -> Poll<Gone> {
+    pub(super) fn poll_gone(&self, cx: &Context<'_>) -> Poll<ClientGone> {
         let mut state = self.session.state.borrow_mut();
-        let held = find(&mut state.streams, self.id).filter(|held| !held.is_gone);
-        let Some(held) = held else { return Poll::Ready(Gone) };
-        held.register(cx);
+        let call = find(&mut state.streams, self.id).filter(|call| !call.is_gone);
+        let Some(call) = call else { return Poll::Ready(ClientGone) };
+        call.register(cx);
         Poll::Pending
     }
 }
@@ -420,10 +420,10 @@ impl CallStream {
 impl Drop for CallStream {
     fn drop(&mut self) {
         self.with(|state, id| {
-            let Some(held) = find(&mut state.streams, id) else { return };
-            if held.last.is_some() && !held.is_gone {
-                held.is_left = true;
-                held.task = None;
+            let Some(call) = find(&mut state.streams, id) else { return };
+            if call.last.is_some() && !call.is_gone {
+                call.is_left = true;
+                call.task = None;
             } else {
                 release(&mut state.codec, &mut state.streams, id);
             }
@@ -431,20 +431,20 @@ impl Drop for CallStream {
     }
 }
 
-fn put(streams: &mut Vec<Option<Held>>, held: Held) {
-    let slot = held.stream.slot();
+fn put(streams: &mut Vec<Option<CallState>>, call: CallState) {
+    let slot = call.stream.slot();
     if streams.len() <= slot {
         streams.resize_with(slot + 1, || None);
     }
-    streams[slot] = Some(held);
+    streams[slot] = Some(call);
 }
 
-fn find(streams: &mut [Option<Held>], stream: StreamId) -> Option<&mut Held> {
-    let held = streams.get_mut(stream.slot())?.as_mut();
-    held.filter(|held| held.stream == stream)
+fn find(streams: &mut [Option<CallState>], stream: StreamId) -> Option<&mut CallState> {
+    let call = streams.get_mut(stream.slot())?.as_mut();
+    call.filter(|call| call.stream == stream)
 }
 
-fn release(codec: &mut Connection, streams: &mut [Option<Held>], stream: StreamId) {
+fn release(codec: &mut Connection, streams: &mut [Option<CallState>], stream: StreamId) {
     if find(streams, stream).is_some() {
         streams[stream.slot()] = None;
     }
@@ -452,12 +452,12 @@ fn release(codec: &mut Connection, streams: &mut [Option<Held>], stream: StreamI
 }
 
 /// Marks a call as cancelled, and drops its unsent answers.
-fn give_up(codec: &mut Connection, streams: &mut [Option<Held>], stream: StreamId) {
-    let Some(held) = find(streams, stream) else { return };
-    held.is_gone = true;
-    held.unsent.clear();
-    held.wake();
-    if held.is_left {
+fn give_up(codec: &mut Connection, streams: &mut [Option<CallState>], stream: StreamId) {
+    let Some(call) = find(streams, stream) else { return };
+    call.is_gone = true;
+    call.unsent.clear();
+    call.wake();
+    if call.is_left {
         release(codec, streams, stream);
     }
 }

@@ -17,28 +17,22 @@ const CONTENT_TYPE: &[u8] = b"application/grpc";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
-    /// Success.
     Ok = 0,
     /// A value in the request is invalid in any state.
     InvalidArgument = 3,
-    /// The client's deadline has passed.
     DeadlineExceeded = 4,
-    /// The object does not exist.
     NotFound = 5,
-    /// A limit is reached.
     ResourceExhausted = 8,
     /// The method does not exist, or a feature is not supported.
     Unimplemented = 12,
     /// A message cannot be decoded, the number of messages does not fit the method, or a handler
     /// failed.
     Internal = 13,
-    /// The server is stopping.
     Unavailable = 14,
-    /// Credentials are missing or wrong.
     Unauthenticated = 16,
 }
 
-/// Status of a call.
+/// Status with which a call ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     pub code: Code,
@@ -67,7 +61,6 @@ pub(super) struct StatusFields {
 }
 
 impl StatusFields {
-    /// Iterates over the fields.
     pub(super) fn iter(&self) -> impl Iterator<Item = Field<'_>> {
         let message = (!self.message.is_empty())
             .then(|| Field::new(b"grpc-message", self.message.as_bytes()));

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-/// The signal, for one thread.
+/// Signal of one thread.
 #[derive(Debug, Default)]
 pub(super) struct Stopping {
     has_begun: Cell<bool>,
@@ -32,7 +32,6 @@ impl Stopping {
         }
     }
 
-    /// Creates a waiter.
     pub(super) fn listener(self: &Rc<Self>) -> Listener {
         Listener { stopping: Rc::clone(self), key: None }
     }

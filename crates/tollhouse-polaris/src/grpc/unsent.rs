@@ -12,7 +12,7 @@ const LOOKS: usize = 8;
 
 /// Counters of unsent answers, for one thread; see the module.
 #[derive(Debug, Default)]
-pub(super) struct Unsent {
+pub(super) struct UnsentAnswers {
     /// Number of the next check, shared by all connections of the thread.
     look: Rc<Cell<u32>>,
     by_look: [Cell<u32>; LOOKS],
@@ -20,23 +20,23 @@ pub(super) struct Unsent {
 
 /// Entry of an unsent answer, or of other output that waits for the client; removed on drop.
 #[derive(Debug)]
-pub(super) struct OnItsWay {
-    unsent: Rc<Unsent>,
+pub(super) struct UnsentAnswer {
+    unsent: Rc<UnsentAnswers>,
     look: u32,
     moved_bytes: usize,
 }
 
-impl Unsent {
+impl UnsentAnswers {
     /// Creates empty counters; `look` is the thread's number of checks.
     pub(super) fn new(look: Rc<Cell<u32>>) -> Self {
         Self { look, by_look: Default::default() }
     }
 
     /// Adds an entry.
-    pub(super) fn begin(self: &Rc<Self>) -> OnItsWay {
+    pub(super) fn begin(self: &Rc<Self>) -> UnsentAnswer {
         let look = self.look.get();
         self.count(look, 1);
-        OnItsWay { unsent: Rc::clone(self), look, moved_bytes: 0 }
+        UnsentAnswer { unsent: Rc::clone(self), look, moved_bytes: 0 }
     }
 
     /// Whether an entry has made no progress for too long.
@@ -55,7 +55,7 @@ impl Unsent {
     }
 }
 
-impl OnItsWay {
+impl UnsentAnswer {
     /// Notes that the client has taken bytes.
     pub(super) fn advance(&mut self, bytes: usize) {
         self.moved_bytes += bytes;
@@ -70,7 +70,7 @@ impl OnItsWay {
     }
 }
 
-impl Drop for OnItsWay {
+impl Drop for UnsentAnswer {
     fn drop(&mut self) {
         self.unsent.count(self.look, -1);
     }
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn what_does_not_move_stalls_and_what_moves_does_not() {
         let look = Rc::new(Cell::new(u32::MAX - 2));
-        let unsent = Rc::new(Unsent::new(Rc::clone(&look)));
+        let unsent = Rc::new(UnsentAnswers::new(Rc::clone(&look)));
         let (mut moving, trickling) = (unsent.begin(), unsent.begin());
         let pass = || look.set(look.get().wrapping_add(1));
         let mut trickling = Some(trickling);

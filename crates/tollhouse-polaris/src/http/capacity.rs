@@ -1,4 +1,4 @@
-//! Limits of all HTTP clients together: bytes held, and jobs at once.
+//! Limits of all HTTP clients together: number of reserved bytes, and of concurrent jobs.
 //!
 //! The limit counts request bodies and unread answers of all clients, so that a client that does
 //! not read cannot use up the memory. Long jobs run on separate threads, a few at a time, so that
@@ -18,8 +18,9 @@ const HELD_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Unit in which bytes are counted.
 const UNIT_BYTES: usize = 1024;
 
-/// Length up to which bodies and answers are neither counted nor processed on another thread: all
-/// connections together hold little of them, and processing takes less than a millisecond.
+/// Length in bytes up to which bodies and answers are neither counted nor processed on another
+/// thread: all connections together hold little of them, and processing takes less than a
+/// millisecond.
 pub(super) const SHORT_BYTES_MAX: usize = 32 * 1024;
 
 /// Maximum number of jobs at once.
@@ -36,9 +37,9 @@ pub struct Capacity {
     turns: Arc<Semaphore>,
 }
 
-/// Reserved bytes, released on drop.
+/// Reservation of bytes, released on drop.
 #[derive(Debug)]
-pub(super) struct Held(OwnedSemaphorePermit);
+pub(super) struct CapacityPermit(OwnedSemaphorePermit);
 
 impl Default for Capacity {
     fn default() -> Self {
@@ -58,17 +59,21 @@ impl Capacity {
     }
 
     /// Reserves `bytes`; waits up to the timeout.
-    pub(super) async fn hold(&self, bytes: usize) -> Result<Held, Failure> {
+    pub(super) async fn hold(&self, bytes: usize) -> Result<CapacityPermit, Failure> {
         let units = self.units(bytes)?;
         let room = Arc::clone(&self.room).acquire_many_owned(units);
         match tokio::time::timeout(WAIT_MAX, room).await {
-            Ok(Ok(permit)) => Ok(Held(permit)),
+            Ok(Ok(permit)) => Ok(CapacityPermit(permit)),
             _ => Err(busy()),
         }
     }
 
     /// Changes a reservation to `bytes` without waiting; fails if memory is short.
-    pub(super) fn try_resize(&self, held: &mut Option<Held>, bytes: usize) -> Result<(), Failure> {
+    pub(super) fn try_resize(
+        &self,
+        held: &mut Option<CapacityPermit>,
+        bytes: usize,
+    ) -> Result<(), Failure> {
         let wanted = self.units(bytes)?;
         let before = held.as_ref().map_or(0, |held| held.0.num_permits());
         let Some(more) = (wanted as usize).checked_sub(before).filter(|more| *more > 0) else {
@@ -81,7 +86,7 @@ impl Capacity {
         let permit = Arc::clone(&self.room).try_acquire_many_owned(more).map_err(|_| busy())?;
         match held {
             Some(held) => held.0.merge(permit),
-            None => *held = Some(Held(permit)),
+            None => *held = Some(CapacityPermit(permit)),
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::printing::{self, Name};
 use super::reply::{DISCOVER, RESPONSE, Reply, responding};
 use crate::answer::Answer;
 use crate::code::Code;
-use crate::dialect::{Caller, Dialect, HealthFilter, Replied, Undecodable};
+use crate::dialect::{CallReply, Caller, Dialect, HealthFilter, Undecodable};
 use crate::json;
 use crate::schema::descriptors;
 use crate::wire::answer::discover;
@@ -19,10 +19,9 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::Response;
 
-/// A client's call.
+/// Call of the interface for client libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientCall {
-    /// Reports the client itself.
     ReportClient,
     RegisterInstance,
     DeregisterInstance,
@@ -34,7 +33,7 @@ pub(super) enum ClientCall {
 /// Header with the id of a call, which is returned with the answer.
 pub(super) const REQUEST_ID: &str = "request-id";
 
-/// `Service.revision`.
+/// Field number of `Service.revision`.
 const REVISION: u32 = 15;
 
 impl ClientCall {
@@ -61,7 +60,7 @@ impl ClientCall {
         dialect: &Dialect,
         caller: &Caller<'_>,
         message: Bytes,
-    ) -> Result<Replied, Undecodable> {
+    ) -> Result<CallReply, Undecodable> {
         match self {
             Self::ReportClient => dialect.report_client(caller, &message),
             Self::RegisterInstance => dialect.register(caller, message).await,
@@ -72,7 +71,7 @@ impl ClientCall {
     }
 }
 
-/// Answers a client's call.
+/// Answers a call of a client library.
 pub(super) async fn call(api: HttpApi, call: ClientCall, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
     let language = Language::from_request(&head);
@@ -88,9 +87,9 @@ pub(super) async fn call(api: HttpApi, call: ClientCall, request: Request) -> Re
         Err(failure) => return failed(&failure),
     };
     let caller = Caller { token: token(&head.headers) };
-    let asked = Asked::parse(call, &message);
+    let request_fields = RequestFields::parse(call, &message);
     match call.answer(&api.dialect, &caller, message).await {
-        Ok(replied) => send(&api, call, asked, replied, language).await,
+        Ok(replied) => send(&api, call, request_fields, replied, language).await,
         Err(_) => failed(&Code::ParseException.into()),
     }
 }
@@ -109,16 +108,17 @@ async fn read(api: &HttpApi, call: ClientCall, body: &Bytes) -> Result<Bytes, Fa
 async fn send(
     api: &HttpApi,
     call: ClientCall,
-    asked: Option<Asked>,
-    replied: Replied,
+    request_fields: Option<RequestFields>,
+    replied: CallReply,
     language: Language,
 ) -> Response<Body> {
-    let Replied { code, answer } = replied;
+    let CallReply { code, answer } = replied;
     if answer.length() <= SHORT_BYTES_MAX {
         let bytes = answer.into_bytes().into();
         return Reply::from_bytes(code, call.response(), bytes).print(language);
     }
-    let name = asked.filter(|_| code == Code::ExecuteSuccess).and_then(|it| it.name_of(&answer));
+    let name =
+        request_fields.filter(|_| code == Code::ExecuteSuccess).and_then(|it| it.name_of(&answer));
     let text = match name {
         Some(name) => api.texts.shared(name, &api.capacity, call.response(), answer).await,
         None => printing::alone(&api.capacity, call.response(), answer).await,
@@ -131,13 +131,13 @@ async fn send(
 
 /// Fields of a request that its answer does not echo within the service.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct RequestFields {
     kind: i32,
     direction: i32,
     only_healthy: bool,
 }
 
-impl Asked {
+impl RequestFields {
     fn parse(call: ClientCall, message: &[u8]) -> Option<Self> {
         let request =
             (call == ClientCall::Discover).then(|| DiscoverRequest::parse(message).ok())??;
@@ -183,18 +183,18 @@ mod tests {
             let answer = v1::DiscoverResponse { service: Some(service), ..Default::default() };
             Answer::from(Bytes::from(answer.encode_to_vec()))
         };
-        let asked = Asked { kind: 1, direction: 0, only_healthy: false };
-        let name = asked.name_of(&answer("a", Some("1")));
-        assert_eq!(name, asked.name_of(&answer("a", Some("1"))));
+        let request_fields = RequestFields { kind: 1, direction: 0, only_healthy: false };
+        let name = request_fields.name_of(&answer("a", Some("1")));
+        assert_eq!(name, request_fields.name_of(&answer("a", Some("1"))));
         for (other, answer) in [
-            (asked, answer("a", Some("2"))),
-            (asked, answer("b", Some("1"))),
-            (Asked { kind: 6, ..asked }, answer("a", Some("1"))),
-            (Asked { direction: 1, ..asked }, answer("a", Some("1"))),
-            (Asked { only_healthy: true, ..asked }, answer("a", Some("1"))),
+            (request_fields, answer("a", Some("2"))),
+            (request_fields, answer("b", Some("1"))),
+            (RequestFields { kind: 6, ..request_fields }, answer("a", Some("1"))),
+            (RequestFields { direction: 1, ..request_fields }, answer("a", Some("1"))),
+            (RequestFields { only_healthy: true, ..request_fields }, answer("a", Some("1"))),
         ] {
             assert_ne!(name, other.name_of(&answer), "{other:?}");
         }
-        assert_eq!(asked.name_of(&answer("a", None)), None);
+        assert_eq!(request_fields.name_of(&answer("a", None)), None);
     }
 }

@@ -14,7 +14,7 @@ mod together;
 
 use super::HttpApi;
 use super::failure::Failure;
-use super::intake::{CONSOLE_BYTES_MAX, NoBody, Taken, json_body, read_with, token};
+use super::intake::{CONSOLE_BYTES_MAX, NoBody, RequestBody, json_body, read_with, token};
 use super::language::Language;
 use super::query::Query;
 use super::reply::{BATCH_QUERY, BATCH_WRITE, RESPONSE, Reply};
@@ -44,12 +44,12 @@ pub(super) struct Write {
     echo: u32,
     /// Function that converts an item to a plan.
     plan: fn(&State, &[u8]) -> Result<Plan, Failure>,
-    list: Together,
+    list: ListMode,
 }
 
 /// Handling of a list in which some items are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Together {
+enum ListMode {
     /// An invalid item stops the whole list: only the invalid items are answered.
     Whole,
     /// Each item is handled by itself.
@@ -63,7 +63,7 @@ impl Write {
         echo: u32,
         plan: fn(&State, &[u8]) -> Result<Plan, Failure>,
     ) -> Self {
-        Self { message, echo, plan, list: Together::Whole }
+        Self { message, echo, plan, list: ListMode::Whole }
     }
 
     /// A call whose items are handled independently.
@@ -72,7 +72,7 @@ impl Write {
         echo: u32,
         plan: fn(&State, &[u8]) -> Result<Plan, Failure>,
     ) -> Self {
-        Self { message, echo, plan, list: Together::OneByOne }
+        Self { message, echo, plan, list: ListMode::OneByOne }
     }
 
     /// Returns an item as it was sent, encoded for its field.
@@ -84,8 +84,8 @@ impl Write {
     fn code_of(&self, answers: &[ItemAnswer]) -> Code {
         let codes = answers.iter().map(|answer| answer.failure.code);
         match self.list {
-            Together::Whole => Code::from_batch(codes),
-            Together::OneByOne => Code::highest(codes),
+            ListMode::Whole => Code::from_batch(codes),
+            ListMode::OneByOne => Code::highest(codes),
         }
     }
 }
@@ -135,14 +135,14 @@ impl Plan {
 
 /// A call that reads a list.
 pub(super) struct List {
-    /// Names of the supported filters.
+    /// Names of the query parameters that filter the list.
     pub(super) keys: &'static [&'static str],
     /// Function that finds the matching objects.
-    pub(super) find: fn(&State, &Query) -> Result<Found, Failure>,
+    pub(super) find: fn(&State, &Query) -> Result<ObjectPage, Failure>,
 }
 
 /// A page of matching objects.
-pub(super) struct Found {
+pub(super) struct ObjectPage {
     /// Number of all matching objects.
     pub(super) amount: usize,
     /// Number of objects on the page.
@@ -153,7 +153,7 @@ pub(super) struct Found {
 
 /// A call that reads one object.
 pub(super) struct Get {
-    /// Names of the supported parameters.
+    /// Names of the query parameters that the call supports.
     pub(super) keys: &'static [&'static str],
     /// Function that returns the fields of `v1.Response` other than code and text.
     pub(super) find: fn(&State, &Query) -> Result<Vec<u8>, Failure>,
@@ -163,7 +163,7 @@ pub(super) struct Get {
 pub(super) async fn write(api: HttpApi, call: &'static Write, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
     let language = Language::from_request(&head);
-    let reply = match taken(&api, &head, body).await {
+    let reply = match request_body(&api, &head, body).await {
         Ok(body) => write_items(&api, call, &body.bytes).await,
         Err(NoBody::Refused(response)) => return response,
         Err(NoBody::Failed(failure)) => Err(failure),
@@ -180,7 +180,7 @@ pub(super) async fn write_one(
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
     let language = Language::from_request(&head);
-    let reply = match taken(&api, &head, body).await {
+    let reply = match request_body(&api, &head, body).await {
         Ok(body) => write_item(&api, call, &body.bytes).await,
         Err(NoBody::Refused(response)) => return response,
         Err(NoBody::Failed(failure)) => Err(failure),
@@ -190,7 +190,7 @@ pub(super) async fn write_one(
 }
 
 /// Checks the caller's token, then reads the body.
-async fn taken(api: &HttpApi, head: &Parts, body: Body) -> Result<Taken, NoBody> {
+async fn request_body(api: &HttpApi, head: &Parts, body: Body) -> Result<RequestBody, NoBody> {
     let admitted = api.access.check_console(token(&head.headers));
     admitted.map_err(|code| NoBody::Failed(code.into()))?;
     json_body(&api.capacity, &head.headers, body, CONSOLE_BYTES_MAX).await
@@ -222,7 +222,7 @@ async fn write_items(api: &HttpApi, call: &'static Write, body: &Bytes) -> Resul
         let state = api.registry().state();
         items.iter().map(|item| (call.plan)(&state, item)).collect()
     };
-    if call.list == Together::Whole && plans.iter().any(Result::is_err) {
+    if call.list == ListMode::Whole && plans.iter().any(Result::is_err) {
         let bad = items.iter().zip(plans).filter_map(|(item, plan)| {
             plan.err().map(|failure| ItemAnswer { failure, echo: call.echo_of(item) })
         });
@@ -245,7 +245,7 @@ async fn carried_out(
     }
 }
 
-/// Answer for one item.
+/// Answer for one object of a batch.
 struct ItemAnswer {
     failure: Failure,
     echo: Vec<u8>,
@@ -357,7 +357,7 @@ fn page_of<T, K: Ord>(
     number: u32,
     key: impl Fn(&T) -> K,
     put: impl Fn(&mut Vec<u8>, &T),
-) -> Result<Found, Failure> {
+) -> Result<ObjectPage, Failure> {
     let page = query.page()?;
     found.sort_by_cached_key(key);
     let on_page = page.slice(&found);
@@ -365,5 +365,5 @@ fn page_of<T, K: Ord>(
     for item in on_page {
         put_nested(&mut fields, number, |out| put(out, item));
     }
-    Ok(Found { amount: found.len(), size: on_page.len(), fields })
+    Ok(ObjectPage { amount: found.len(), size: on_page.len(), fields })
 }

@@ -13,7 +13,6 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// A code with a detail.
     pub(super) fn with(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { code, detail: Some(detail.into()) }
     }

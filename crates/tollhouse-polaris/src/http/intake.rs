@@ -1,6 +1,6 @@
 //! Intake of requests: token, content type, and the body within its limit.
 
-use super::capacity::{Capacity, Held, SHORT_BYTES_MAX};
+use super::capacity::{Capacity, CapacityPermit, SHORT_BYTES_MAX};
 use super::failure::Failure;
 use super::reply::plain;
 use crate::code::Code;
@@ -39,9 +39,9 @@ pub(super) enum NoBody {
 
 /// A body, with its memory reservation.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct RequestBody {
     pub(super) bytes: Bytes,
-    _held: Option<Held>,
+    _permit: Option<CapacityPermit>,
 }
 
 /// Reads the body of a request with the content type of JSON.
@@ -50,7 +50,7 @@ pub(super) async fn json_body(
     headers: &HeaderMap,
     body: Body,
     bytes_max: usize,
-) -> Result<Taken, NoBody> {
+) -> Result<RequestBody, NoBody> {
     if !is_json(headers) {
         let text = "415: the content type must be application/json";
         return Err(NoBody::Refused(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)));
@@ -63,7 +63,11 @@ pub(super) async fn json_body(
     taken
 }
 
-async fn collected(capacity: &Capacity, mut body: Body, bytes_max: usize) -> Result<Taken, NoBody> {
+async fn collected(
+    capacity: &Capacity,
+    mut body: Body,
+    bytes_max: usize,
+) -> Result<RequestBody, NoBody> {
     let (mut bytes, mut held) = (BytesMut::new(), None);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| NoBody::Failed(Code::ParseException.into()))?;
@@ -78,7 +82,7 @@ async fn collected(capacity: &Capacity, mut body: Body, bytes_max: usize) -> Res
             capacity.try_resize(&mut held, bytes.capacity()).map_err(NoBody::Failed)?;
         }
     }
-    Ok(Taken { bytes: bytes.freeze(), _held: held })
+    Ok(RequestBody { bytes: bytes.freeze(), _permit: held })
 }
 
 /// Decodes a body; a long one on a blocking thread, because that takes time and several times the

@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 /// Maximum number of languages examined in one header.
 const ACCEPTED_MAX: usize = 32;
 
-/// A supported language.
+/// Language of the texts in answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
     English,

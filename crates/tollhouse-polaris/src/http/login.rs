@@ -17,11 +17,11 @@ use axum::extract::Request;
 use axum::http::Response;
 use prost::Message;
 
-/// Maximum body of a login.
+/// Maximum length of a login's body in bytes.
 const BODY_BYTES_MAX: usize = 16 * 1024;
-/// Role of the only account.
+/// Role of the only account, as consoles expect it.
 const ROLE: &str = "main";
-/// `v1.Response.optionSwitch`.
+/// Field number of `v1.Response.optionSwitch`.
 const OPTION_SWITCH: u32 = 27;
 
 /// Returns the account's token for its name and password.

@@ -1,7 +1,7 @@
 //! Calls for operators of the server.
 
 use super::HttpApi;
-use super::capacity::{Held, SHORT_BYTES_MAX};
+use super::capacity::{CapacityPermit, SHORT_BYTES_MAX};
 use super::failure::Failure;
 use super::intake::token;
 use super::language::Language;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tollhouse_registry::Client;
 
-/// `StatInfo.target` of metrics for Prometheus.
+/// Value of `StatInfo.target` for metrics that Prometheus reads.
 const SCRAPER: &str = "prometheus";
 
 /// Functions of the server by group; consoles show or hide pages accordingly.
@@ -179,7 +179,7 @@ pub(super) fn nothing(api: &HttpApi, request: &Request) -> Response<Body> {
     }
 }
 
-/// Filters of reported clients.
+/// Query parameters that filter reported clients.
 const CLIENT_KEYS: &[&str] = &["id", "host", "type", "version"];
 
 /// Lists the addresses at which metrics of reported clients are scraped, in the original's form.
@@ -222,16 +222,16 @@ async fn clients_reply(
         return Ok(text.into());
     }
     let held = api.capacity.hold(text.len()).await?;
-    Ok(Bytes::from_owner(HeldText { text, _held: held }))
+    Ok(Bytes::from_owner(BudgetedText { text, _permit: held }))
 }
 
 /// A text whose memory is reserved until it was sent.
-struct HeldText {
+struct BudgetedText {
     text: String,
-    _held: Held,
+    _permit: CapacityPermit,
 }
 
-impl AsRef<[u8]> for HeldText {
+impl AsRef<[u8]> for BudgetedText {
     fn as_ref(&self) -> &[u8] {
         self.text.as_bytes()
     }

@@ -1,5 +1,5 @@
-//! Printing of long answers as JSON: within a size limit, and once for all clients that request the
-//! same answer at the same time.
+//! Printing of long answers as JSON: within a size limit, and once for all clients that
+//! concurrently request the answer.
 //!
 //! A text exists, and its memory is reserved, while a client waits for it or reads it.
 
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use axum::body::Bytes;
 use tokio::sync::OnceCell;
 
-use super::capacity::{Capacity, Held};
+use super::capacity::{Capacity, CapacityPermit};
 use super::failure::Failure;
 use crate::answer::Answer;
 use crate::code::Code;
@@ -34,12 +34,12 @@ pub(super) type Name = [u8; 32];
 pub(super) struct Texts(Mutex<HashMap<Name, Weak<Text>>>);
 
 #[derive(Debug, Default)]
-struct Text(OnceCell<Printed>);
+struct Text(OnceCell<JsonText>);
 
 #[derive(Debug)]
-struct Printed {
+struct JsonText {
     text: String,
-    _held: Option<Held>,
+    _permit: Option<CapacityPermit>,
 }
 
 /// Reference to a text, which keeps it alive.
@@ -101,21 +101,21 @@ async fn printed(
     capacity: &Capacity,
     message: &'static str,
     answer: Answer,
-) -> Result<Printed, Failure> {
+) -> Result<JsonText, Failure> {
     let length = answer.length();
     // The message needs memory in addition to its text.
     let held_message = capacity.hold(length).await?;
     let (whole, held_message) = capacity.work(move || (answer.into_bytes(), held_message)).await?;
     for growth in [USUAL_GROWTH, GREATEST_GROWTH] {
         let bytes_max = growth * length;
-        let held = capacity.hold(bytes_max).await?;
+        let permit = capacity.hold(bytes_max).await?;
         let bytes = whole.clone();
         // The job holds the reservation, because it runs on even if its caller has gone.
-        let print = move || (print(message, &bytes, bytes_max), held);
+        let print = move || (print(message, &bytes, bytes_max), permit);
         match capacity.work(print).await? {
-            (Ok(text), held) => {
+            (Ok(text), permit) => {
                 drop(held_message);
-                return Ok(kept(capacity, text, held));
+                return Ok(json_text(capacity, text, permit));
             }
             (Err(PrintError::TooLong), _) => {}
             (Err(PrintError::Wire(_)), _) => break,
@@ -135,11 +135,11 @@ fn print(message: &'static str, bytes: &[u8], bytes_max: usize) -> Result<String
 }
 
 /// Keeps a text, with its reservation reduced to its length.
-fn kept(capacity: &Capacity, text: String, held: Held) -> Printed {
-    let mut held = Some(held);
+fn json_text(capacity: &Capacity, text: String, permit: CapacityPermit) -> JsonText {
+    let mut permit = Some(permit);
     // An error is ignored: a text exceeds its limit by one field at most, and exists in any case.
-    let _ = capacity.try_resize(&mut held, text.len());
-    Printed { text, _held: held }
+    let _ = capacity.try_resize(&mut permit, text.len());
+    JsonText { text, _permit: permit }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 
 /// Default and maximum number of items on a page, as in Polaris.
 pub(super) const PAGE_ITEMS_MAX: usize = 100;
-/// Keys that select the page.
+/// Query parameters that select the page.
 const PAGE_KEYS: [&str; 2] = ["offset", "limit"];
 /// Keys of label lists; repeated keys extend the list.
 const LABEL_KEYS: [&str; 2] = ["keys", "values"];
@@ -110,7 +110,7 @@ impl Query {
         Ok(keys.into_iter().zip(values).collect())
     }
 
-    /// Returns the requested page.
+    /// Returns the offset and size of the requested page.
     pub(super) fn page(&self) -> Result<Page, Failure> {
         let [offset, limit] = PAGE_KEYS.map(|key| self.number(key));
         let limit = limit?.map_or(PAGE_ITEMS_MAX, |limit| limit as usize);

@@ -33,13 +33,13 @@ pub(super) struct Reply {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Answer to a single request.
+/// Message type of an answer to a single request.
 pub(super) const RESPONSE: &str = "v1.Response";
 /// Answer to a list of requests.
 pub(super) const BATCH_WRITE: &str = "v1.BatchWriteResponse";
-/// A page of a list.
+/// Message type of a page of a list.
 pub(super) const BATCH_QUERY: &str = "v1.BatchQueryResponse";
-/// Answer to `Discover`.
+/// Message type of an answer to `Discover`.
 pub(super) const DISCOVER: &str = "v1.DiscoverResponse";
 
 impl Reply {
@@ -118,7 +118,6 @@ pub(super) fn responding(code: Code, info: &str, text: impl Into<Body>) -> Respo
     response
 }
 
-/// Creates a plain text response.
 pub(super) fn plain(status: StatusCode, text: impl Into<Body>) -> Response<Body> {
     let mut response = Response::new(text.into());
     *response.status_mut() = status;

@@ -43,11 +43,18 @@ const FIRST_REQUEST_WAIT: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer(pub(super) IpAddr);
 
-/// Serves `router`, over TLS if there is a certificate, until `stop` becomes true or its sender is
+/// API of a listener, with its certificate if it uses TLS.
+#[derive(Debug, Clone)]
+pub struct HttpEndpoint {
+    pub router: Router,
+    pub tls: Option<ListenerTls>,
+}
+
+/// Serves `endpoint` until `stop` becomes true or its sender is
 /// dropped. Connections beyond `slots` are closed at once.
 pub async fn serve(
     listener: TcpListener,
-    (router, tls): (Router, Option<ListenerTls>),
+    endpoint: HttpEndpoint,
     slots: Slots,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -65,8 +72,8 @@ pub async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     if let Some(slot) = slots.take(peer.ip()) {
-                        let served = (router.clone(), tls.clone());
-                        let serving = take(stream, peer.ip(), served, stopping.clone());
+                        let serving =
+                            endpoint.clone().take(stream, peer.ip(), stopping.clone());
                         connections.spawn(async move {
                             serving.await;
                             drop(slot);
@@ -87,21 +94,19 @@ pub async fn serve(
     let _ = tokio::time::timeout(DRAIN_TIME_MAX, drained).await;
 }
 
-async fn take(
-    stream: TcpStream,
-    peer: IpAddr,
-    (router, tls): (Router, Option<ListenerTls>),
-    stopping: watch::Receiver<bool>,
-) {
-    // Nagle's algorithm would delay answers, which are short and awaited one by one.
-    let _ = stream.set_nodelay(true);
-    let is_local = stream.local_addr().is_ok_and(|local| local.ip().is_loopback());
-    let router = if is_local { router.layer(Extension(ToThisMachine)) } else { router };
-    let Some(tls) = tls else { return connection(stream, peer, router, stopping).await };
-    match tls.accept(stream).await {
-        Ok(stream) => connection(stream, peer, router, stopping).await,
-        Err(error) => {
-            tracing::debug!(%peer, %error, "a TLS handshake with the registry failed");
+impl HttpEndpoint {
+    async fn take(self, stream: TcpStream, peer: IpAddr, stopping: watch::Receiver<bool>) {
+        let Self { router, tls } = self;
+        // Nagle's algorithm would delay answers, which are short and awaited one by one.
+        let _ = stream.set_nodelay(true);
+        let is_local = stream.local_addr().is_ok_and(|local| local.ip().is_loopback());
+        let router = if is_local { router.layer(Extension(ToThisMachine)) } else { router };
+        let Some(tls) = tls else { return connection(stream, peer, router, stopping).await };
+        match tls.accept(stream).await {
+            Ok(stream) => connection(stream, peer, router, stopping).await,
+            Err(error) => {
+                tracing::debug!(%peer, %error, "a TLS handshake with the registry failed");
+            }
         }
     }
 }
@@ -128,8 +133,8 @@ async fn connection(
     let mut connection = pin!(builder.serve_connection(stream, service));
     let stopped = async move {
         let _ = stopping.wait_for(|is_over| *is_over).await;
-        let asked = has_asked.wait_for(|has_asked| *has_asked);
-        let _ = tokio::time::timeout(FIRST_REQUEST_WAIT, asked).await;
+        let first_request = has_asked.wait_for(|has_asked| *has_asked);
+        let _ = tokio::time::timeout(FIRST_REQUEST_WAIT, first_request).await;
     };
     let ended = tokio::select! {
         ended = &mut connection => ended,
@@ -155,7 +160,7 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         let router = Router::new().route("/", axum::routing::get(async || "yes"));
         let (stop, stopped) = watch::channel(false);
-        tokio::spawn(serve(listener, (router, None), Slots::new(16), stopped));
+        tokio::spawn(serve(listener, HttpEndpoint { router, tls: None }, Slots::new(16), stopped));
         (address, stop)
     }
 

@@ -62,7 +62,8 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        tokio::spawn(serve(listener, (router(api), None), Slots::new(1_000), stopped));
+        let endpoint = HttpEndpoint { router: router(api), tls: None };
+        tokio::spawn(serve(listener, endpoint, Slots::new(1_000), stopped));
         Self { address, dialect, _stop: stop }
     }
 

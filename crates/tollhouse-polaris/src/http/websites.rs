@@ -29,7 +29,7 @@ pub(super) async fn refuse(
     next.run(request).await
 }
 
-/// Whether a website may have caused the request. A website can resolve its own name to a loopback
+/// Whether a website may have caused the request. A website can resolve its host name to a loopback
 /// address, and then call this server with any header and body (DNS rebinding), but it knows no
 /// token.
 fn is_websites(api: &HttpApi, request: &Request) -> bool {

@@ -19,10 +19,9 @@ const DEPTH_MAX: usize = 128;
 /// Reason for which a message cannot be printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PrintError {
-    /// The bytes cannot be decoded.
     #[error("{0}")]
     Wire(#[from] WireError),
-    /// The text exceeds the limit.
+    /// The JSON text exceeds the size limit.
     #[error("the text is too long")]
     TooLong,
 }

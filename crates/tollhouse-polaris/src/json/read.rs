@@ -26,8 +26,8 @@ pub(super) fn options() -> DeserializeOptions {
     DeserializeOptions::new().deny_unknown_fields(false)
 }
 
-/// Strict options, which accept a message only if all of it is known. Most texts are accepted, so
-/// that they are tried first.
+/// Strict options, which accept a message only if all fields are known. They accept most texts and
+/// are therefore tried first.
 fn strict_options() -> DeserializeOptions {
     DeserializeOptions::new().deny_unknown_fields(true)
 }

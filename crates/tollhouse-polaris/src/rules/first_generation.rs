@@ -2,7 +2,7 @@
 //! that client libraries read: routes for calls to a service, and for calls that it makes.
 //!
 //! Conditions on a call become labels of the source: `$header.<key>`, `$query.<key>` and so on.
-//! Client libraries collect the labels of a call under the same names.
+//! Client libraries collect the labels of a call under these names.
 
 use std::collections::HashMap;
 
@@ -22,11 +22,11 @@ const RULE_ID_KEY: &str = "__routing_v2_id__";
 /// tried first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Nearness {
-    /// Matches by name.
+    /// The rule names the service.
     Named,
-    /// Matches the whole namespace.
+    /// The rule applies to all services of the namespace.
     Namespace,
-    /// Matches all services.
+    /// The rule applies to all services of all namespaces.
     Everybody,
 }
 

@@ -220,7 +220,7 @@ fn meaning(field: &FieldDescriptor) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// The value at a pointer.
+    /// Returns the value in a kind's schema at a JSON pointer.
     fn at(kind: RuleKind, pointer: &str) -> Value {
         let schema = rule_schema(kind);
         schema.pointer(pointer).unwrap_or_else(|| panic!("{pointer} is not in {schema}")).clone()

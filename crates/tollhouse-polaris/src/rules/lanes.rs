@@ -5,13 +5,13 @@ use crate::registration::hex_digest;
 use crate::wire::write::{put_message, put_text};
 use crate::wire::{Field, Fields, Value, WireError};
 
-/// `v1.LaneGroup.rules`.
+/// Field number of `v1.LaneGroup.rules`.
 const RULES: u32 = 11;
-/// `v1.LaneRule.id`.
+/// Field number of `v1.LaneRule.id`.
 const ID: u32 = 1;
-/// `v1.LaneRule.name`.
+/// Field number of `v1.LaneRule.name`.
 const NAME: u32 = 2;
-/// `v1.LaneRule.group_name`.
+/// Field number of `v1.LaneRule.group_name`.
 const GROUP_NAME: u32 = 3;
 
 /// Adds missing ids and group names to the lanes of a group; the additions come after the fields

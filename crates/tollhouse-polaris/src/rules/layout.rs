@@ -15,11 +15,11 @@ pub(super) enum Texts {
 pub(super) enum Switch {
     /// No field: the rule is always enabled.
     None,
-    /// A plain boolean for "enabled".
+    /// Field number of a plain boolean that means "enabled".
     Flag(u32),
-    /// A wrapped boolean for "enabled".
+    /// Field number of a wrapped boolean that means "enabled".
     Wrapped(u32),
-    /// A wrapped boolean for "disabled".
+    /// Field number of a wrapped boolean that means "disabled".
     WrappedOff(u32),
 }
 
@@ -43,7 +43,7 @@ pub struct Layout {
     pub(super) bad_name: Code,
     /// Code for a missing or invalid id.
     pub bad_id: Code,
-    /// Code for an unknown rule.
+    /// Result code for an unknown rule of this kind.
     pub not_found: Code,
 }
 

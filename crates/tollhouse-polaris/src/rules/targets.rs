@@ -1,7 +1,7 @@
 //! Services that a rule is for; their clients fetch it. The whole message is decoded with the
 //! generated types, which also validates it.
 
-use super::Read;
+use super::RuleTargets;
 use crate::code::Code;
 use crate::v1;
 use prost::Message;
@@ -12,7 +12,7 @@ use tollhouse_registry::{RuleKind, ServiceKey};
 const ROUTING_PRIORITY_MAX: u32 = 10;
 
 /// Decodes a rule, and returns its services and final kind.
-pub(super) fn read(kind: RuleKind, message: &[u8]) -> Result<Read, Code> {
+pub(super) fn read(kind: RuleKind, message: &[u8]) -> Result<RuleTargets, Code> {
     let mut kind = kind;
     let targets = match kind {
         RuleKind::RoutingV1 => {
@@ -61,7 +61,7 @@ pub(super) fn read(kind: RuleKind, message: &[u8]) -> Result<Read, Code> {
             vec![one_service(rule.service, rule.namespace)?]
         }
     };
-    Ok(Read { kind, targets })
+    Ok(RuleTargets { kind, targets })
 }
 
 fn decode<M: Message + Default>(message: &[u8]) -> Result<M, Code> {
@@ -74,7 +74,8 @@ fn unpack<M: Message + Default>(any: &prost_types::Any, name: &str) -> Option<Re
     (found == name).then(|| decode(&any.value))
 }
 
-/// Whether no two amounts have the same duration, because they would contradict each other.
+/// Whether all amounts have different durations; amounts with equal durations would contradict each
+/// other.
 fn has_one_amount_for_each_duration(amounts: &[v1::Amount]) -> bool {
     let durations = amounts.iter().map(|amount| amount.valid_duration.as_ref());
     let durations: HashSet<_> = durations.map(|d| d.map(|it| (it.seconds, it.nanos))).collect();

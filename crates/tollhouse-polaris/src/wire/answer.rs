@@ -1,6 +1,6 @@
 //! Common fields of all answers: code, text, and the object that they are about.
 //!
-//! `Response`, `DiscoverResponse`, `BatchWriteResponse` and `BatchQueryResponse` use the same
+//! `Response`, `DiscoverResponse`, `BatchWriteResponse` and `BatchQueryResponse` use these field
 //! numbers.
 
 use super::discover_request::Direction;
@@ -19,7 +19,7 @@ pub mod response {
     pub const RATE_LIMIT: u32 = 9;
     /// Result of a login, with its token.
     pub const LOGIN: u32 = 23;
-    /// Labels of instances.
+    /// Labels of instances (repeated).
     pub const INSTANCE_LABELS: u32 = 28;
     /// An `Any`, for kinds of objects without an own field.
     pub const DATA: u32 = 29;
@@ -28,7 +28,7 @@ pub mod response {
 
 /// Field numbers of `v1.DiscoverResponse`.
 pub mod discover {
-    /// The service as requested.
+    /// Service that the client asked about.
     pub const SERVICE: u32 = 4;
     pub const INSTANCE: u32 = 5;
     pub const ROUTING: u32 = 6;
@@ -37,7 +37,7 @@ pub mod discover {
     /// Services of a list (repeated).
     pub const SERVICES: u32 = 9;
     pub const NAMESPACES: u32 = 10;
-    /// Probes of circuit breakers.
+    /// Rules for probes that detect failed instances.
     pub const FAULT_DETECTOR: u32 = 11;
     /// The service that an alias resolves to.
     pub const ALIAS_FOR: u32 = 21;
@@ -58,9 +58,9 @@ pub mod discover {
 
 const CODE: u32 = 1;
 const INFO: u32 = 2;
-/// Field number in `v1.DiscoverResponse`.
+/// Field number of `v1.DiscoverResponse.type`.
 const TYPE: u32 = 3;
-/// Field number in `v1.DiscoverResponse`.
+/// Field number of `v1.DiscoverResponse.direction`.
 const DIRECTION: u32 = 29;
 /// Separator between the text of a code and its detail.
 const DETAIL_SEPARATOR: &str = ": ";
@@ -79,8 +79,8 @@ pub fn put_outcome_with(out: &mut Vec<u8>, code: Code, detail: &str) {
 
 /// Writes the head of a `DiscoverResponse`: outcome, requested type, direction.
 ///
-/// Clients match a response to its request by type, service and direction; a response without one
-/// of them is ignored.
+/// Clients match a response to its request by type, service and direction; they ignore a response
+/// that lacks a part.
 pub fn put_discover_head(out: &mut Vec<u8>, code: Code, kind: i32, direction: Direction) {
     put_outcome(out, code);
     put_signed(out, TYPE, i64::from(kind));

@@ -16,14 +16,14 @@ pub struct DiscoverRequest<'a> {
     pub direction: Direction,
 }
 
-/// Service of a `Discover` request.
+/// Service that a `Discover` request asks about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServiceRequest<'a> {
     /// The encoded message, to be echoed unchanged.
     pub raw: &'a [u8],
     pub name: Option<&'a str>,
     pub namespace: Option<&'a str>,
-    /// Revision that the client has.
+    /// Revision that the client knows already.
     pub revision: Option<&'a str>,
 }
 
@@ -34,12 +34,12 @@ pub struct Direction(pub i32);
 impl Direction {
     /// Rules for callers of the service.
     pub const CALLEE: Self = Self(0);
-    /// Rules of the service for its own calls.
+    /// Rules that apply to calls which the service makes.
     pub const CALLER: Self = Self(1);
 }
 
 impl<'a> DiscoverRequest<'a> {
-    /// Decodes a message.
+    /// Decodes a `DiscoverRequest` without copying its texts.
     pub fn parse(message: &'a [u8]) -> Result<Self, WireError> {
         let mut request = Self::default();
         for field in Fields::new(message) {

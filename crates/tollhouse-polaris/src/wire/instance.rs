@@ -13,7 +13,7 @@ const LAST_HEARTBEAT_LABEL: &str = "internal-lastheartbeat";
 const HEARTBEAT: u64 = 1;
 const METADATA: u32 = 14;
 
-/// Intended reader of the message.
+/// Recipient of the message, which decides about its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
     /// A client, which also looks up protocol, version and location among the labels.

@@ -18,13 +18,13 @@ pub struct InstanceRequest<'a> {
     /// Id of the virtual private cloud.
     pub vpc_id: Option<&'a str>,
     pub host: Option<&'a str>,
-    /// Port; any number, as sent.
+    /// Port as sent; any number.
     pub port: Option<u32>,
     pub protocol: Option<&'a str>,
     pub version: Option<&'a str>,
     /// Stored for clients; the registry does not use it.
     pub priority: Option<u32>,
-    /// Relative share of traffic.
+    /// Share of traffic, relative to other instances.
     pub weight: Option<u32>,
     pub health_check: Option<HealthCheckRequest>,
     /// Enables or disables the health check, regardless of `health_check`.
@@ -44,7 +44,6 @@ pub struct InstanceRequest<'a> {
     pub(crate) unknown: Vec<(u32, u32)>,
 }
 
-/// Settings of the health check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HealthCheckRequest {
     /// Type of check, as a number; only heartbeats are defined.
@@ -54,7 +53,6 @@ pub struct HealthCheckRequest {
     pub heartbeat_ttl_s: Option<Option<u32>>,
 }
 
-/// Location of an instance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LocationRequest<'a> {
     pub region: Option<&'a str>,
@@ -70,7 +68,7 @@ pub const METADATA_KEPT_MAX: usize = 256;
 const KNOWN_FIELDS_MAX: u32 = 21;
 
 impl<'a> InstanceRequest<'a> {
-    /// Decodes a message.
+    /// Decodes an `Instance` of a request without copying its texts.
     pub fn parse(raw: &'a [u8]) -> Result<Self, WireError> {
         let mut request = Self { raw, ..Self::default() };
         for field in Fields::new(raw) {
@@ -149,7 +147,8 @@ impl<'a> InstanceRequest<'a> {
         Ok(())
     }
 
-    /// Adjacent fields are stored as one range, so that a message with many of them costs little.
+    /// Records the position of an unknown field. Adjacent fields are stored as one range, so that a
+    /// message with many unknown fields costs little.
     fn keep_unknown(&mut self, field: &Field<'_>) {
         let (Ok(start), Ok(end)) = (u32::try_from(field.start), u32::try_from(field.end)) else {
             return;

@@ -20,7 +20,6 @@ pub enum WireError {
     /// The wire type is a group or undefined.
     #[error("a field has wire type {0}, which is not in use")]
     WireType(u8),
-    /// A string is not UTF-8.
     #[error("a string is not UTF-8")]
     NotUtf8,
 }
@@ -30,11 +29,9 @@ pub enum WireError {
 pub enum Value<'a> {
     /// A number, a boolean or an enum.
     Varint(u64),
-    /// Eight bytes, little-endian.
     Fixed64(u64),
     /// A string, bytes, a message or packed numbers.
     Bytes(&'a [u8]),
-    /// Four bytes, little-endian.
     Fixed32(u32),
 }
 

@@ -30,7 +30,8 @@ pub fn put_listed_service(out: &mut Vec<u8>, service: &Service) {
     put_labels(out, 3, &service.metadata);
 }
 
-/// An alias in a list of services: its name and its own labels, as a service has them.
+/// Writes an alias in a list of services: its name and the alias's labels, in the form of a
+/// service.
 pub fn put_listed_alias(out: &mut Vec<u8>, alias: &Alias) {
     put_text_value(out, 1, &alias.key.name);
     put_text_value(out, 2, &alias.key.namespace);

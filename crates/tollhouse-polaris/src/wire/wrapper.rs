@@ -14,7 +14,7 @@ pub(super) fn text(bytes: &[u8]) -> Result<&str, WireError> {
     std::str::from_utf8(bytes).map_err(|_| WireError::NotUtf8)
 }
 
-/// Decodes a `StringValue`.
+/// Decodes a `google.protobuf.StringValue`.
 pub(super) fn string<'a>(wrapper: &'a [u8], slot: &mut Option<&'a str>) -> Result<(), WireError> {
     let mut value = slot.unwrap_or("");
     for field in Fields::new(wrapper) {
@@ -40,7 +40,7 @@ pub(super) fn number(wrapper: &[u8], slot: &mut Option<u32>) -> Result<(), WireE
     Ok(())
 }
 
-/// Decodes a `BoolValue`.
+/// Decodes a `google.protobuf.BoolValue`.
 pub(super) fn boolean(wrapper: &[u8], slot: &mut Option<bool>) -> Result<(), WireError> {
     let mut value = slot.unwrap_or(false);
     for field in Fields::new(wrapper) {

@@ -3,7 +3,6 @@
 //! Functions named `put_…_value` write wrapper messages, in which empty and absent differ. The
 //! others omit default values, as proto3 does.
 
-/// Wire type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum WireType {
@@ -27,7 +26,6 @@ pub const fn field_bytes(number: u32, length: usize) -> usize {
     varint_bytes((number as u64) << 3) + varint_bytes(length as u64) + length
 }
 
-/// Writes a varint.
 #[inline]
 pub fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -106,7 +104,7 @@ pub fn put_flag(out: &mut Vec<u8>, number: u32, value: bool) {
     put_number(out, number, u64::from(value));
 }
 
-/// Writes a `StringValue`.
+/// Writes a field of type `google.protobuf.StringValue`.
 pub fn put_text_value(out: &mut Vec<u8>, number: u32, text: &str) {
     if text.is_empty() {
         return put_head(out, number, 0);
@@ -126,7 +124,7 @@ pub const fn text_value_bytes(number: u32, text: &str) -> usize {
     field_bytes(number, length)
 }
 
-/// Writes a `UInt32Value`.
+/// Writes a field of type `google.protobuf.UInt32Value`.
 pub fn put_number_value(out: &mut Vec<u8>, number: u32, value: u32) {
     if value == 0 {
         return put_head(out, number, 0);
@@ -136,7 +134,7 @@ pub fn put_number_value(out: &mut Vec<u8>, number: u32, value: u32) {
     put_varint(out, u64::from(value));
 }
 
-/// Writes a `BoolValue`.
+/// Writes a field of type `google.protobuf.BoolValue`.
 pub fn put_flag_value(out: &mut Vec<u8>, number: u32, value: bool) {
     put_number_value(out, number, u32::from(value));
 }

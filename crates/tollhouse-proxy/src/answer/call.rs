@@ -12,7 +12,7 @@ use crate::exchange::Exchange;
 use crate::grpc::Status;
 use crate::head::reason;
 
-/// Longest `grpc-message` taken from a response body, in bytes.
+/// Maximum length of a `grpc-message` taken from a response body, in bytes.
 const MESSAGE_BYTES_MAX: usize = 512;
 
 /// A response that the gateway generated itself.

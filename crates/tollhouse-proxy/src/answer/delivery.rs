@@ -1,9 +1,8 @@
 //! Delivery of a response body: framing and presence of the body are decided here alone, after
 //! plugins have run, for responses of nodes and of the gateway.
 //!
-//! A client parses a response by the method of its own request and the status that it receives, so
-//! nothing else decides whether a body follows: neither the node's status nor the method that was
-//! sent to the node.
+//! A client parses a response by the method that it sent and the status that it receives. Neither
+//! the node's status nor the method that was sent to the node decides whether a body follows.
 
 use tollhouse_http::element::Status;
 use tollhouse_http::{BodyLength, Framing, Version};

@@ -1,4 +1,4 @@
-//! Responses for errors: the one place that turns an error into status, headers and body.
+//! Responses for errors: the single place that turns an error into status, headers and body.
 
 use tollhouse_http::Framing;
 use tollhouse_model::Id;

@@ -19,11 +19,11 @@ use crate::worker::Worker;
 /// Decisions about the head of a relayed response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RelayedHead {
-    /// Framing of the body.
+    /// Framing of the body towards the client.
     pub delivery: Delivery,
     /// State of the client's connection after the response.
     pub after: After,
-    /// Treatment of the node's trailers.
+    /// Treatment of the node's trailers: passed to the client, or dropped.
     pub trailers: Trailers,
     /// Status set by plugins, if they changed it.
     pub status: Option<Status>,
@@ -64,13 +64,12 @@ pub(crate) fn write_relayed(cx: &mut Exchange<'_>, node: &[u8], decided: &Relaye
 #[derive(Debug)]
 pub(crate) struct OwnHead<'a> {
     pub status: Status,
-    /// `Content-Type`; omitted if empty.
+    /// Value of `Content-Type`; the header is omitted if this is empty.
     pub content_type: &'a str,
     /// Declared length of the body, also if no body is sent (HEAD).
     pub framing: Framing,
-    /// Value of the `Connection` header.
     pub connection: ConnectionNote,
-    /// Further header lines, which replace those of the same name.
+    /// Further header lines; they replace lines with equal names.
     pub edits: [&'a HeaderEdits; 2],
 }
 

@@ -19,7 +19,8 @@ use crate::plugins::prepared::Kind;
 use crate::plugins::response_phase::{self, HeadView, PreparedHead};
 use crate::transfer::relay::RelayError;
 
-/// Longest body that is copied behind its head, in bytes; a longer one is sent from its own buffer.
+/// Maximum length in bytes of a body that is copied behind its head; a longer one is sent from a
+/// separate buffer.
 const COPIED_BYTES_MAX: usize = 4 * 1024;
 
 /// A response that the gateway generates itself.

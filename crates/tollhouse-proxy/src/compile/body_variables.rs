@@ -10,12 +10,13 @@ use hashbrown::HashMap;
 use serde_json::Value;
 use tollhouse_model::template::Template;
 use tollhouse_model::variable::Variable;
-use tollhouse_model::{Id, Kind};
+
+use super::ObjectKey;
 
 /// Body variables, by the object that names them.
 #[derive(Debug, Default)]
 pub(super) struct BodyVariables {
-    objects: HashMap<(Kind, Id), Vec<Variable>>,
+    objects: HashMap<ObjectKey, Vec<Variable>>,
     /// All variables without duplicates; `None` after a change until they are collected again.
     all: Option<Arc<[Variable]>>,
 }
@@ -23,26 +24,26 @@ pub(super) struct BodyVariables {
 impl BodyVariables {
     /// Records the variables that an object names. A variable that is not recorded, such as one of
     /// an older version that is still in service, is looked up separately when it is needed.
-    pub(super) fn note(&mut self, key: &(Kind, Id), object: &Value) {
-        let mut named = self.objects.remove(key).unwrap_or_default();
-        let had_any = !named.is_empty();
-        named.clear();
-        collect(object, &mut named);
-        if had_any || !named.is_empty() {
+    pub(super) fn note(&mut self, key: &ObjectKey, object: &Value) {
+        let mut variables = self.objects.remove(key).unwrap_or_default();
+        let had_any = !variables.is_empty();
+        variables.clear();
+        collect(object, &mut variables);
+        if had_any || !variables.is_empty() {
             self.all = None;
         }
-        if !named.is_empty() {
-            self.objects.insert(key.clone(), named);
+        if !variables.is_empty() {
+            self.objects.insert(key.clone(), variables);
         }
     }
 
-    pub(super) fn forget(&mut self, key: &(Kind, Id)) {
+    pub(super) fn forget(&mut self, key: &ObjectKey) {
         if self.objects.remove(key).is_some() {
             self.all = None;
         }
     }
 
-    /// All variables, each once.
+    /// Variables of the request body that any object reads, without duplicates.
     pub(super) fn all(&mut self) -> Arc<[Variable]> {
         let all = self.all.get_or_insert_with(|| {
             let mut all: Vec<Variable> = Vec::new();
@@ -57,18 +58,18 @@ impl BodyVariables {
     }
 }
 
-fn collect(value: &Value, named: &mut Vec<Variable>) {
+fn collect(value: &Value, variables: &mut Vec<Variable>) {
     match value {
-        Value::String(text) => collect_text(text, named),
-        Value::Array(items) => items.iter().for_each(|item| collect(item, named)),
-        Value::Object(fields) => fields.values().for_each(|field| collect(field, named)),
+        Value::String(text) => collect_text(text, variables),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, variables)),
+        Value::Object(fields) => fields.values().for_each(|field| collect(field, variables)),
         _ => {}
     }
 }
 
 /// Collects the variables of a text, which may be a variable name, with or without `$`, or a
 /// template.
-fn collect_text(text: &str, named: &mut Vec<Variable>) {
+fn collect_text(text: &str, variables: &mut Vec<Variable>) {
     if !text.contains("post_arg") && !text.contains("graphql_") {
         return;
     }
@@ -76,8 +77,8 @@ fn collect_text(text: &str, named: &mut Vec<Variable>) {
     let template = Template::parse(text);
     let all = std::iter::once(&whole).chain(template.variables());
     for variable in all.filter(|variable| variable.reads_body()) {
-        if !named.contains(variable) {
-            named.push(variable.clone());
+        if !variables.contains(variable) {
+            variables.push(variable.clone());
         }
     }
 }
@@ -85,6 +86,7 @@ fn collect_text(text: &str, named: &mut Vec<Variable>) {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tollhouse_model::{Id, Kind};
 
     use super::*;
 
@@ -102,16 +104,16 @@ mod tests {
                 },
             }),
         );
-        let mut found: Vec<String> =
+        let mut names: Vec<String> =
             variables.all().iter().map(|variable| format!("{variable:?}")).collect();
-        found.sort();
+        names.sort();
         let expected = [
             "Named(\"graphql_name\")",
             "PostArg(\"user\")",
             "PostJson(\"a[*].b\")",
             "PostJson(\"n\")",
         ];
-        assert_eq!(found, expected);
+        assert_eq!(names, expected);
         variables.note(&key("2"), &json!({"uri": "/a", "vars": [["arg_x", "1"]]}));
         variables.forget(&key("1"));
         assert!(variables.all().is_empty());

@@ -1,7 +1,7 @@
 //! Compiles certificate objects for the host names that they list.
 //!
-//! If several objects list the same name, the object with the lowest id serves it, regardless of
-//! their order of arrival.
+//! If several objects list a name, the object with the lowest id serves it, regardless of their
+//! order of arrival.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,17 +18,16 @@ use tollhouse_net::server_tls::{
 
 use crate::snapshot::certificates::{Answer, Certificates, ClientTerms, TlsHost, is_name};
 
-/// Certificate objects of the configuration.
+/// Certificate objects of the configuration, by id and by host name.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
-    objects: HashMap<Id, Compiled>,
+    objects: HashMap<Id, CompiledCertificate>,
     /// Ids of the objects that list a name; the first of them serves it.
     owners: HashMap<String, BTreeSet<Id>>,
 }
 
-/// A compiled certificate object.
 #[derive(Debug)]
-struct Compiled {
+struct CompiledCertificate {
     /// Server names; empty if the object is disabled or holds a client certificate for connections
     /// to nodes.
     names: Vec<String>,
@@ -38,7 +37,7 @@ struct Compiled {
     not_after_unix_s: i64,
 }
 
-impl Compiled {
+impl CompiledCertificate {
     fn host(&self) -> Option<&Arc<TlsHost>> {
         self.answer.as_ref()?.host()
     }
@@ -58,7 +57,8 @@ impl Hosts {
         let ends = ends.map(|facts| facts.not_after_unix_s);
         let not_after_unix_s = ends.min().unwrap_or(i64::MAX);
         let names = if serves { ssl.snis } else { Vec::new() };
-        let compiled = Compiled { names, answer: host.map(Answer::Host), not_after_unix_s };
+        let compiled =
+            CompiledCertificate { names, answer: host.map(Answer::Host), not_after_unix_s };
         self.put(ssl.id, compiled, certificates);
         Ok(())
     }
@@ -72,17 +72,17 @@ impl Hosts {
         names: Vec<String>,
         certificates: &mut Certificates,
     ) -> bool {
-        let is_last_good = |it: &Compiled| !matches!(it.answer, Some(Answer::Nobody));
+        let is_last_good = |it: &CompiledCertificate| !matches!(it.answer, Some(Answer::Nobody));
         if self.objects.get(id).is_some_and(is_last_good) {
             return false;
         }
         let answer = Some(Answer::Nobody);
-        let compiled = Compiled { names, answer, not_after_unix_s: i64::MAX };
+        let compiled = CompiledCertificate { names, answer, not_after_unix_s: i64::MAX };
         self.put(id.clone(), compiled, certificates);
         true
     }
 
-    fn put(&mut self, id: Id, compiled: Compiled, certificates: &mut Certificates) {
+    fn put(&mut self, id: Id, compiled: CompiledCertificate, certificates: &mut Certificates) {
         self.take_out(&id, certificates);
         let names = compiled.names.clone();
         for name in &names {

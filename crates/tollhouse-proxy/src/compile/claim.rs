@@ -31,13 +31,13 @@ const FURTHER: [&str; 9] = [
 const PATHS: [&str; 2] = ["uri", "uris"];
 const HOSTS: [&str; 2] = ["host", "hosts"];
 
-/// All paths of a host.
+/// Pattern of all paths of a host.
 const ANY_PATH: &str = "/*";
 
 /// An invalid route of which a part can be read.
 #[derive(Debug)]
 pub(super) struct Claim<T> {
-    /// The route that refuses requests.
+    /// Route of the claim, which refuses all its requests.
     pub route: T,
     pub unreadable: Unreadable,
     /// Names of unreadable conditions that were ignored.
@@ -91,7 +91,7 @@ pub(super) fn route(id: &Id, value: &Value, path: &str) -> Option<Claim<Route>> 
     Some(Claim { route, unreadable: Unreadable::Route, left_out })
 }
 
-/// Claim of a stream route, by the same rules.
+/// Claim of an invalid stream route, by the rules for HTTP routes.
 pub(super) fn stream_route(id: &Id, value: &Value, path: &str) -> Option<Claim<StreamRoute>> {
     let parse = |fields: Value| StreamRoute::parse(id.clone(), &fields, path).0;
     if let Some(claim) = without_plugins(value).and_then(&parse) {
@@ -218,7 +218,7 @@ fn listed(
     (found, is_whole)
 }
 
-/// The object with an empty set of plugins; `None` if another part of it is unreadable.
+/// Returns the object with an empty set of plugins; `None` if another part is unreadable.
 fn without_plugins(value: &Value) -> Option<Value> {
     let mut bare = value.clone();
     bare.as_object_mut()?.insert("plugins".into(), json!({}));

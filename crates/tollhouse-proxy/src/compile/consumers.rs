@@ -1,8 +1,8 @@
 //! Consumers and credentials, compiled into the snapshot.
 //!
-//! One index finds a consumer by its own auth configurations and by its credential objects.
-//! Everything that belongs to a consumer is inserted and removed together, so the cost of a change
-//! is limited to that consumer.
+//! One index finds a consumer by its auth configurations and by its credential objects. All entries
+//! of a consumer are inserted and removed together, so the cost of a change is limited to that
+//! consumer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(super) struct FoundBy {
     identity: Arc<dyn std::any::Any + Send + Sync>,
 }
 
-/// Identity of an invalid credential. It reserves the key, because another consumer with the same
+/// Identity of an invalid credential. It reserves the key, because another consumer with an equal
 /// key would otherwise be taken for the intended one.
 struct Nobody;
 
@@ -158,7 +158,6 @@ impl ConsumerTable {
         self.link(username, plugins, snapshot);
     }
 
-    /// All consumers in service.
     pub(super) fn objects(&self) -> impl Iterator<Item = &model::Consumer> {
         self.consumers.values()
     }
@@ -265,14 +264,14 @@ pub(super) fn claimed_keys(value: &Value, plugins: &Plugins) -> Vec<Key> {
         // The key can be known even if another part of the configuration is invalid.
         let key =
             Value::Object([(field.to_owned(), conf.get(field)?.clone())].into_iter().collect());
-        let key = plugins.resolved(&key, (Fields::All, &Value::Null), "").ok()?;
+        let key = plugins.resolved(&key, Fields::All, &Value::Null, "").ok()?;
         let key = key.conf.get(field)?.as_str().filter(|key| !key.is_empty() && !is_off)?;
         Some(Key { plugin: plugin.name, key: key.as_bytes().into() })
     });
     keys.collect()
 }
 
-/// Identities and keys of a set's auth configurations; `None` if one of them is refused.
+/// Identities and keys of a set's auth configurations; `None` if a configuration is refused.
 pub(super) fn identities(
     set: &PluginSet,
     plugins: &Plugins,
@@ -284,7 +283,7 @@ pub(super) fn identities(
         let path = format!("{path}.plugins.{}", plugin.name);
         // All configurations are checked, so that every problem is reported at once.
         let schema = plugin.consumer_schema().unwrap_or(&Value::Null);
-        let conf = match plugins.resolved(&conf.conf, (Fields::All, schema), &path) {
+        let conf = match plugins.resolved(&conf.conf, Fields::All, schema, &path) {
             Ok(resolved) => resolved.conf,
             Err(problem) => {
                 problems.push(problem);

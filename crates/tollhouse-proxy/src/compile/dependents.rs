@@ -9,11 +9,11 @@ pub(super) struct Dependents {
     by_service: HashMap<Id, HashSet<Id>>,
     by_plugin_config: HashMap<Id, HashSet<Id>>,
     /// References of each route when it was last compiled.
-    named: HashMap<Id, Named>,
+    named: HashMap<Id, RouteReferences>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Named {
+struct RouteReferences {
     service: Option<Id>,
     plugin_config: Option<Id>,
 }
@@ -21,7 +21,7 @@ struct Named {
 impl Dependents {
     /// Records the current references of `route`.
     pub(super) fn note(&mut self, route: &Route) {
-        let named = Named {
+        let named = RouteReferences {
             service: route.service_id.clone(),
             plugin_config: route.plugin_config_id.clone(),
         };

@@ -7,14 +7,14 @@ use hashbrown::{HashMap, HashSet};
 use tollhouse_upstream::{UpstreamChange, UpstreamState};
 
 #[derive(Debug, Default)]
-pub(super) struct Driven {
+pub(super) struct DrivenUpstreams {
     states: HashMap<String, Arc<UpstreamState>>,
     /// Keys of upstreams that belong to plugins, which may vanish without a removal.
     of_plugins: HashSet<String>,
     changed: HashSet<String>,
 }
 
-impl Driven {
+impl DrivenUpstreams {
     pub(super) fn insert(&mut self, key: &str, state: Arc<UpstreamState>) {
         self.states.insert(key.to_owned(), state);
         self.changed.insert(key.to_owned());

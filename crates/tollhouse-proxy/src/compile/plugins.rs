@@ -19,12 +19,12 @@ use tollhouse_telemetry::ErrorCode;
 use tollhouse_transcode::Protos;
 
 use super::object::Object;
-use super::secrets::{self, Resolved};
+use super::secrets::{self, ResolvedConf};
 use super::upstreams::{Slots, Upstreams};
 use crate::plugins::chain::StepUpstream;
 use crate::plugins::{PluginStep, StepSet};
 
-/// Treatment of an object's plugins if one of them cannot run.
+/// Treatment of an object's plugins if a plugin cannot run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fallback {
     /// Keep all steps in service, which were good.
@@ -93,19 +93,19 @@ impl Plugins {
     /// absence would go unnoticed.
     pub(super) fn for_connections(&self, service: &Id) -> Option<StepSet> {
         let set = self.get(Kind::Service, service)?;
-        let mut kept = StepSet { steps: Vec::new(), off: set.off.clone() };
+        let mut runnable = StepSet { steps: Vec::new(), off: set.off.clone() };
         for step in &set.steps {
             let plugin = self.catalogue.get(&step.name);
             let is_kept = plugin.is_some_and(|plugin| plugin.serves_connections);
             if step.refuses_with.is_some() || is_kept {
-                kept.steps.push(Arc::clone(step));
+                runnable.steps.push(Arc::clone(step));
             } else if plugin.is_none_or(|plugin| protects(plugin.category)) {
                 let filter = step.filter.clone();
                 let refusing = PluginStep::unavailable(&step.name, "service", filter);
-                kept.steps.push(Arc::new(refusing));
+                runnable.steps.push(Arc::new(refusing));
             }
         }
-        Some(kept)
+        Some(runnable)
     }
 
     /// Whether requests are refused because a plugin, or an unreadable part of the object, is
@@ -116,7 +116,7 @@ impl Plugins {
     }
 
     /// Compiles and stores the plugins of an object.
-    pub(super) fn set(&mut self, plugins: &PluginSet, place: &mut Place<'_>) {
+    pub(super) fn set(&mut self, plugins: &PluginSet, place: &mut CompileTarget<'_>) {
         let Object { kind, id, .. } = place.object;
         let key = (kind, id.clone());
         if plugins.is_empty() {
@@ -185,12 +185,11 @@ impl Plugins {
         &mut self.protos
     }
 
-    /// Compiles one plugin.
     fn step(
         &self,
         name: &str,
         conf: &PluginConf,
-        place: &mut Place<'_>,
+        place: &mut CompileTarget<'_>,
     ) -> Result<PluginStep, Problem> {
         let Object { kind, id, path } = place.object;
         let path = format!("{path}.plugins.{name}");
@@ -210,7 +209,7 @@ impl Plugins {
             return Err(validation::not_for_connections(name, path));
         }
         let secrets = secrets::Fields::for_plugin(plugin);
-        let resolved = self.resolved(&conf.conf, (secrets, plugin.schema()), &path)?;
+        let resolved = self.resolved(&conf.conf, secrets, plugin.schema(), &path)?;
         // Secrets are resolved from here on; the configuration that other code shows keeps the
         // references.
         let scope = Scope { conf: &resolved.conf, ..scope };
@@ -245,9 +244,10 @@ impl Plugins {
     pub(super) fn resolved<'c>(
         &self,
         conf: &'c Value,
-        (fields, schema): (secrets::Fields<'_>, &Value),
+        fields: secrets::Fields<'_>,
+        schema: &Value,
         path: &str,
-    ) -> Result<Resolved<'c>, Problem> {
+    ) -> Result<ResolvedConf<'c>, Problem> {
         let source = self.services.secrets.as_deref().map(|source| source as &dyn SecretSource);
         secrets::References { source, fields, schema }.resolve(conf, path)
     }
@@ -282,8 +282,8 @@ impl Plugins {
         &'a self,
         plugins: &'a PluginSet,
     ) -> impl Iterator<Item = (&'a PluginType, &'a PluginConf)> {
-        let known = plugins.iter().filter(|(_, conf)| !conf.meta.disable);
-        known.filter_map(|(name, conf)| {
+        let enabled = plugins.iter().filter(|(_, conf)| !conf.meta.disable);
+        enabled.filter_map(|(name, conf)| {
             let plugin = self.catalogue.get(name).filter(|plugin| plugin.is_auth())?;
             Some((plugin, conf))
         })
@@ -291,7 +291,7 @@ impl Plugins {
 }
 
 /// An object whose plugins are compiled, and the places that receive the results.
-pub(super) struct Place<'a> {
+pub(super) struct CompileTarget<'a> {
     pub object: Object<'a>,
     /// Treatment of the object's plugins if one cannot run.
     pub fallback: Fallback,
@@ -302,7 +302,7 @@ pub(super) struct Place<'a> {
     pub problems: &'a mut Problems,
 }
 
-impl Place<'_> {
+impl CompileTarget<'_> {
     fn upstreams_of(
         &mut self,
         owner: &str,

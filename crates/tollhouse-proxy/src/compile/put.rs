@@ -22,10 +22,10 @@ use tollhouse_transcode::Definition;
 use super::claim;
 use super::consumers::{claimed_keys, identities};
 use super::object::Object;
-use super::plugins::{Fallback, Place, Unreadable};
+use super::plugins::{CompileTarget, Fallback, Unreadable};
 use super::secrets::Fields;
 use super::upstreams::shows;
-use super::{Compiler, Touched, keeper_without_effect};
+use super::{Compiler, TouchedObjects, keeper_without_effect};
 use crate::plugins::Chain;
 
 /// The plugin whose configuration references proto definitions.
@@ -37,7 +37,7 @@ impl Compiler {
         &mut self,
         object: Object<'_>,
         value: &Value,
-        touched: &mut Touched,
+        touched: &mut TouchedObjects,
     ) -> Problems {
         let Object { kind, id, path } = object;
         let id = id.clone();
@@ -73,7 +73,7 @@ impl Compiler {
         &mut self,
         object: Object<'_>,
         value: &Value,
-        touched: &mut Touched,
+        touched: &mut TouchedObjects,
         problems: &mut Problems,
     ) {
         let Object { kind, id, path } = object;
@@ -128,7 +128,13 @@ impl Compiler {
         }
     }
 
-    fn put_route(&mut self, id: Id, value: &Value, path: &str, touched: &mut Touched) -> Problems {
+    fn put_route(
+        &mut self,
+        id: Id,
+        value: &Value,
+        path: &str,
+        touched: &mut TouchedObjects,
+    ) -> Problems {
         let (route, mut problems) = Route::parse(id.clone(), value, path);
         let object = Object { kind: Kind::Route, id: &id, path };
         let Some(route) = route else {
@@ -149,7 +155,7 @@ impl Compiler {
         id: Id,
         value: &Value,
         path: &str,
-        touched: &mut Touched,
+        touched: &mut TouchedObjects,
     ) -> Problems {
         let (service, mut problems) = Service::parse(id.clone(), value, path);
         let Some(service) = service else { return problems };
@@ -177,7 +183,7 @@ impl Compiler {
         id: Id,
         value: &Value,
         path: &str,
-        touched: &mut Touched,
+        touched: &mut TouchedObjects,
     ) -> Problems {
         let (config, mut problems) = PluginConfig::parse(id.clone(), value, path);
         let Some(config) = config else { return problems };
@@ -196,7 +202,7 @@ impl Compiler {
         id: Id,
         value: &Value,
         path: &str,
-        touched: &mut Touched,
+        touched: &mut TouchedObjects,
     ) -> Problems {
         let (rule, mut problems) = GlobalRule::parse(id.clone(), value, path);
         let object = Object { kind: Kind::GlobalRule, id: &id, path };
@@ -219,7 +225,7 @@ impl Compiler {
         id: Id,
         value: &Value,
         path: &str,
-        touched: &mut Touched,
+        touched: &mut TouchedObjects,
     ) -> Problems {
         let (consumer, mut problems) = Consumer::parse(id.clone(), value, path);
         let object = Object { kind: Kind::Consumer, id: &id, path };
@@ -244,7 +250,7 @@ impl Compiler {
         id: Id,
         value: &Value,
         path: &str,
-        touched: &mut Touched,
+        touched: &mut TouchedObjects,
     ) -> Problems {
         let (credential, mut problems) = Credential::parse(id.clone(), value, path);
         let found = credential.and_then(|credential| {
@@ -289,7 +295,7 @@ impl Compiler {
         id: Id,
         value: &Value,
         path: &str,
-        touched: &mut Touched,
+        touched: &mut TouchedObjects,
     ) -> Problems {
         let (metadata, mut problems) = PluginMetadata::parse(id.clone(), value, path);
         let Some(metadata) = metadata else { return problems };
@@ -305,7 +311,13 @@ impl Compiler {
     }
 
     /// Compiles a proto definition. Its users keep the last good one if it does not compile.
-    fn put_proto(&mut self, id: Id, value: &Value, path: &str, touched: &mut Touched) -> Problems {
+    fn put_proto(
+        &mut self,
+        id: Id,
+        value: &Value,
+        path: &str,
+        touched: &mut TouchedObjects,
+    ) -> Problems {
         let (proto, mut problems) = Proto::parse(id, value, path);
         let Some(proto) = proto else { return problems };
         match Definition::compile(&proto.content) {
@@ -322,7 +334,13 @@ impl Compiler {
 
     /// Resolves secrets before parsing, because the text of an unresolved reference is not a valid
     /// key.
-    fn put_ssl(&mut self, id: Id, value: &Value, path: &str, touched: &mut Touched) -> Problems {
+    fn put_ssl(
+        &mut self,
+        id: Id,
+        value: &Value,
+        path: &str,
+        touched: &mut TouchedObjects,
+    ) -> Problems {
         let mut problems = Problems::new();
         if !self.set_ssl(Object { kind: Kind::Ssl, id: &id, path }, value, touched, &mut problems) {
             self.refuse_clients(Object { kind: Kind::Ssl, id: &id, path }, value, &mut problems);
@@ -335,11 +353,11 @@ impl Compiler {
         &mut self,
         object: Object<'_>,
         value: &Value,
-        touched: &mut Touched,
+        touched: &mut TouchedObjects,
         problems: &mut Problems,
     ) -> bool {
         let Object { id, path, .. } = object;
-        let resolved = match self.plugins.resolved(value, (Fields::All, &Value::Null), path) {
+        let resolved = match self.plugins.resolved(value, Fields::All, &Value::Null, path) {
             Ok(resolved) => resolved.conf,
             Err(problem) => {
                 problems.push(problem);
@@ -363,7 +381,7 @@ impl Compiler {
     }
 
     /// Refuses TLS handshakes for the names of an invalid ssl object that must not be served by
-    /// another object, unless a version of it is in service.
+    /// another object, unless an earlier version of the object is in service.
     fn refuse_clients(&mut self, object: Object<'_>, value: &Value, problems: &mut Problems) {
         let names = Ssl::names_to_keep(value);
         if names.is_empty() {
@@ -383,7 +401,7 @@ impl Compiler {
     }
 
     /// Updates every upstream that presents the client certificate of ssl object `id` to its nodes.
-    fn show_nodes(&mut self, id: &Id, pair: Option<CertificatePair>, touched: &mut Touched) {
+    fn show_nodes(&mut self, id: &Id, pair: Option<CertificatePair>, touched: &mut TouchedObjects) {
         if !self.upstreams.set_certificate(id, pair) {
             return;
         }
@@ -416,11 +434,11 @@ impl Compiler {
     ) {
         let fallback = self.fallback(object.kind, object.id);
         let (upstreams, slots) = (&mut self.upstreams, &mut self.snapshot.upstreams);
-        let mut place = Place { object, fallback, upstreams, slots, problems };
+        let mut place = CompileTarget { object, fallback, upstreams, slots, problems };
         self.plugins.set(plugins, &mut place);
     }
 
-    /// Treatment of an object's plugins if one of them cannot run.
+    /// Treatment of an object's plugins if a plugin cannot run.
     pub(super) fn fallback(&self, kind: Kind, id: &Id) -> Fallback {
         let is_in_service = match kind {
             Kind::Route => self.routes.contains_key(id),
@@ -459,7 +477,7 @@ impl Compiler {
 
     /// Recompiles every object with a plugin whose metadata changed, or that references a changed
     /// definition.
-    pub(super) fn recompile_users(&mut self, touched: &mut Touched) {
+    pub(super) fn recompile_users(&mut self, touched: &mut TouchedObjects) {
         let by_metadata = std::mem::take(&mut touched.metadata).into_iter();
         let by_metadata = by_metadata.map(|name| (name, None));
         let by_proto = std::mem::take(&mut touched.protos).into_iter();
@@ -517,7 +535,7 @@ impl Compiler {
         users.map(|(kind, id, plugins)| (kind, id, own(kind, plugins))).collect()
     }
 
-    pub(super) fn delete(&mut self, kind: Kind, id: &Id, touched: &mut Touched) {
+    pub(super) fn delete(&mut self, kind: Kind, id: &Id, touched: &mut TouchedObjects) {
         self.note_problems((kind, id.clone()), Problems::new());
         self.plugins.remove(kind, id);
         match kind {

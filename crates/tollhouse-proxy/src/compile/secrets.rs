@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use serde_json::Value;
 use tollhouse_model::Problem;
 use tollhouse_model::encryption;
-use tollhouse_model::secret::{NoAnswer, SecretSource, Unanswered, has_references, resolve_as};
+use tollhouse_model::secret::{
+    NoAnswer, SecretSource, UnresolvedReference, has_references, resolve_as,
+};
 use tollhouse_plugin::{Category, PluginType, validation};
 
 /// Fields of a configuration that hold secrets.
@@ -47,13 +49,13 @@ pub(super) struct References<'a> {
 }
 
 /// A configuration with its references resolved.
-pub(super) struct Resolved<'c> {
+pub(super) struct ResolvedConf<'c> {
     pub conf: Cow<'c, Value>,
     /// Unresolved references outside secret fields; their text stays in the configuration.
-    pub unanswered: Vec<Unanswered>,
+    pub unanswered: Vec<UnresolvedReference>,
 }
 
-impl<'c> Resolved<'c> {
+impl<'c> ResolvedConf<'c> {
     fn unchanged(conf: &'c Value) -> Self {
         Self { conf: Cow::Borrowed(conf), unanswered: Vec::new() }
     }
@@ -81,13 +83,17 @@ impl References<'_> {
     ///
     /// # Errors
     /// If a secret has no value, or a value has another type than its field expects.
-    pub(super) fn resolve<'c>(&self, conf: &'c Value, path: &str) -> Result<Resolved<'c>, Problem> {
+    pub(super) fn resolve<'c>(
+        &self,
+        conf: &'c Value,
+        path: &str,
+    ) -> Result<ResolvedConf<'c>, Problem> {
         // A plugin would take the sealed text for the secret itself.
         if let Some(field) = encryption::sealed_field(conf) {
             return Err(validation::unopened(format!("{path}.{field}")));
         }
         if !has_references(conf) {
-            return Ok(Resolved::unchanged(conf));
+            return Ok(ResolvedConf::unchanged(conf));
         }
         let mut resolved = conf.clone();
         let mut unanswered = resolve_as(&mut resolved, self.schema, self.source);
@@ -106,6 +112,6 @@ impl References<'_> {
         }
         // Outside secret fields, an empty text is a valid value.
         unanswered.retain(|one| matches!(one.answer, NoAnswer::Unknown | NoAnswer::Unlisted));
-        Ok(Resolved { conf: Cow::Owned(resolved), unanswered })
+        Ok(ResolvedConf { conf: Cow::Owned(resolved), unanswered })
     }
 }

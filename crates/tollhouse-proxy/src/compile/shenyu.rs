@@ -26,19 +26,19 @@ use crate::snapshot::{
 /// Prefix of the ids of ShenYu's routes in logs and metrics; the id of the rule follows.
 const ROUTE: &str = "shenyu";
 
-/// A changed ShenYu object.
+/// Change of an object of ShenYu.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShenyuChange {
     /// The object is new or has new content.
     Put {
         kind: Kind,
         id: String,
-        /// JSON text of the object.
+        /// Text of the object, as JSON.
         text: Arc<str>,
         /// Place in the configuration, for problem reports.
         path: String,
     },
-    /// The object was deleted.
+    /// Deletion of the object with this id.
     Delete { kind: Kind, id: String },
     /// All objects are removed; the changes that follow are the complete set.
     Clear,
@@ -144,8 +144,10 @@ impl Compiler {
             return;
         };
         let routes = routes(&chain, &before, &mut self.upstreams);
-        let targets = routes.iter().map(|(_, route)| Arc::clone(route)).collect();
-        self.snapshot.shenyu = Some(Arc::new(table(chain, comes_first, targets)));
+        let targets: Box<[_]> = routes.iter().map(|(_, route)| Arc::clone(route)).collect();
+        let entry = Arc::new(chain_route(&chain, &targets));
+        let table = ShenyuTable { chain, comes_first, entry, targets };
+        self.snapshot.shenyu = Some(Arc::new(table));
         let place = |target: &Arc<Destination>| Arc::as_ptr(target).addr();
         self.shenyu.routes = routes.into_iter().map(|it| (place(&it.0), it)).collect();
     }
@@ -206,11 +208,12 @@ fn routes(
     chain.targets().iter().map(route).collect()
 }
 
-fn table(chain: Arc<Chain>, comes_first: bool, targets: Box<[Arc<RouteEntry>]>) -> ShenyuTable {
+/// The route that runs the chain.
+fn chain_route(chain: &Arc<Chain>, targets: &[Arc<RouteEntry>]) -> RouteEntry {
     // One step and one route represent all ShenYu objects: the chain chooses a target at request
     // time, by its index in this list.
     let steps = targets.iter().map(|target| StepUpstream::Entry(Arc::clone(target))).collect();
-    let handler: SharedHandler = Arc::<Chain>::clone(&chain);
+    let handler: SharedHandler = Arc::<Chain>::clone(chain);
     let step = PluginStep {
         name: ROUTE.into(),
         refuses_with: None,
@@ -235,7 +238,7 @@ fn table(chain: Arc<Chain>, comes_first: bool, targets: Box<[Arc<RouteEntry>]>) 
     };
     let mut entry = entry(ROUTE.to_owned(), Target::None, terms);
     entry.chain = PluginChain::merge([&set]);
-    ShenyuTable { chain, comes_first, entry: Arc::new(entry), targets }
+    entry
 }
 
 /// The route to the target of one rule.

@@ -9,22 +9,21 @@ use tollhouse_model::{Id, Kind, PluginSet, Problem, Problems, Service, StreamRou
 
 use super::object::Object;
 use super::plugins::Fallback;
-use super::{Compiler, Touched, reference};
+use super::{Compiler, TouchedObjects, reference};
 use crate::l4::table::StreamEntry;
 use crate::plugins::Chain;
 use crate::snapshot::{Reference, Target};
 
-/// Parsed stream routes in service.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     listened: ListenedPorts,
-    routes: HashMap<Id, Kept>,
+    routes: HashMap<Id, StoredRoute>,
     by_service: HashMap<Id, HashSet<Id>>,
     next_place: u64,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredRoute {
     route: StreamRoute,
     /// Position in the order in which connections try routes.
     place: u64,
@@ -40,7 +39,6 @@ impl Streams {
         self.routes.contains_key(id)
     }
 
-    /// Plugins of each route.
     pub(super) fn plugins(&self) -> impl Iterator<Item = (&Id, &PluginSet)> {
         self.routes.iter().map(|(id, kept)| (id, &kept.route.plugins))
     }
@@ -58,13 +56,13 @@ impl Streams {
         if let Some(service) = &route.service_id {
             self.by_service.entry(service.clone()).or_default().insert(id.clone());
         }
-        self.routes.insert(id, Kept { route, place });
+        self.routes.insert(id, StoredRoute { route, place });
     }
 
     /// Removes a route; returns its place.
     pub(super) fn forget(&mut self, id: &Id) -> Option<u64> {
-        let kept = self.routes.remove(id)?;
-        if let Some(service) = &kept.route.service_id
+        let stored = self.routes.remove(id)?;
+        if let Some(service) = &stored.route.service_id
             && let Some(users) = self.by_service.get_mut(service)
         {
             users.remove(id);
@@ -72,14 +70,14 @@ impl Streams {
                 self.by_service.remove(service);
             }
         }
-        Some(kept.place)
+        Some(stored.place)
     }
 
     /// Moves a route to the last place.
     pub(super) fn place_last(&mut self, id: &Id) {
         let place = self.take_place();
-        if let Some(kept) = self.routes.get_mut(id) {
-            kept.place = place;
+        if let Some(stored) = self.routes.get_mut(id) {
+            stored.place = place;
         }
     }
 
@@ -89,7 +87,7 @@ impl Streams {
     }
 
     /// Routes to compile, each once: changed ones and those of changed services.
-    pub(super) fn touched_in_order(&self, touched: &Touched) -> Vec<Id> {
+    pub(super) fn touched_in_order(&self, touched: &TouchedObjects) -> Vec<Id> {
         let mut seen = HashSet::new();
         let services = touched.services.iter().filter_map(|id| self.by_service.get(id)).flatten();
         let all = touched.stream_routes.iter().chain(services);
@@ -103,7 +101,7 @@ impl Compiler {
         id: Id,
         value: &Value,
         path: &str,
-        touched: &mut Touched,
+        touched: &mut TouchedObjects,
     ) -> Problems {
         let (route, mut problems) = StreamRoute::parse(id.clone(), value, path);
         let object = Object { kind: Kind::StreamRoute, id: &id, path };
@@ -129,7 +127,7 @@ impl Compiler {
 
     /// Updates the connection table for the stream route `id` and the objects that it references.
     pub(super) fn compile_stream_route(&mut self, id: &Id) {
-        let Some(Kept { route, place }) = self.streams.routes.get(id) else {
+        let Some(StoredRoute { route, place }) = self.streams.routes.get(id) else {
             self.snapshot.streams.remove(id);
             self.upstreams.remove_stream_route(id);
             return;

@@ -77,13 +77,13 @@ impl Lookup for NoVariables {
 }
 
 /// A compiler, the last snapshot it made, and the runtime its resolver needs.
-pub(super) struct Desk {
+pub(super) struct TestCompiler {
     pub(super) compiler: Compiler,
     snapshot: Arc<Snapshot>,
     _runtime: Runtime,
 }
 
-impl Desk {
+impl TestCompiler {
     pub(super) fn new() -> Self {
         Self::with(&settings())
     }
@@ -196,7 +196,7 @@ fn inline_route(id: &str, uri: &str, port: u16) -> Change {
 
 #[test]
 fn an_empty_configuration_serves_nothing_and_counts_revisions() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     assert_eq!((desk.snapshot.revision, desk.snapshot.router.len()), (1, 0));
     assert_eq!(desk.apply([]).revision, 2);
     assert_eq!(desk.taken("h", "/"), None);
@@ -205,7 +205,7 @@ fn an_empty_configuration_serves_nothing_and_counts_revisions() {
 
 #[test]
 fn a_bad_object_is_quarantined_while_its_last_good_version_serves() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([inline_route("r", "/r", 1), put(Kind::Upstream, "u", nodes(2))]);
     let by_id = json!({"uri": "/by-id", "upstream_id": "u"});
     desk.apply([put(Kind::Route, "by-id", by_id), inline_route("other", "/o", 3)]);
@@ -227,7 +227,7 @@ fn a_bad_object_is_quarantined_while_its_last_good_version_serves() {
 
 #[test]
 fn content_that_cannot_be_read_is_a_problem_of_its_object() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([inline_route("r", "/r", 1)]);
     let value = Err(Problem::error("routes[0]", "cannot be read"));
     let path = "routes[0]".to_owned();
@@ -238,7 +238,7 @@ fn content_that_cannot_be_read_is_a_problem_of_its_object() {
 
 #[test]
 fn problems_are_cleared_by_a_good_version_and_by_deletion() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let bad = || json!({"uri": ""});
     desk.apply([put(Kind::Route, "mended", bad()), put(Kind::Route, "deleted", bad())]);
     assert_eq!(desk.problems().len(), 2);
@@ -250,7 +250,7 @@ fn problems_are_cleared_by_a_good_version_and_by_deletion() {
 
 #[test]
 fn a_problem_names_the_place_it_was_found_at() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([put(Kind::Route, "r", json!({"uri": 7, "upstream": nodes(1)}))]);
     let (_, problems) = desk.compiler.problems().next().expect("a problem");
     let first = problems.iter().next().expect("a problem");
@@ -284,7 +284,7 @@ fn inline_beats_ids_and_the_route_beats_its_service() {
             ("upstream", upstream(has(2).then(|| nodes(service_inline)))),
             ("upstream_id", upstream(has(3).then(|| json!("of-service")))),
         ]);
-        let mut desk = Desk::new();
+        let mut desk = TestCompiler::new();
         desk.apply([
             put(Kind::Route, "r", route),
             put(Kind::Service, "s", service),
@@ -307,9 +307,9 @@ fn objects_may_come_in_any_order() {
             1 => service(),
             _ => upstream(),
         };
-        let mut together = Desk::new();
+        let mut together = TestCompiler::new();
         together.apply(order.map(change));
-        let mut apart = Desk::new();
+        let mut apart = TestCompiler::new();
         for which in order {
             apart.apply([change(which)]);
         }
@@ -319,7 +319,7 @@ fn objects_may_come_in_any_order() {
 
 #[test]
 fn what_is_named_but_missing_is_told_apart_from_what_is_not_named() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([
         put(Kind::Route, "service", json!({"uri": "/s", "service_id": "gone"})),
         put(Kind::Route, "upstream", json!({"uri": "/u", "upstream_id": "gone"})),
@@ -362,7 +362,7 @@ fn what_is_named_but_missing_is_told_apart_from_what_is_not_named() {
 
 #[test]
 fn a_deleted_route_is_taken_no_more_and_can_come_back() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([inline_route("a", "/x", 1), inline_route("b", "/*", 2)]);
     assert_eq!(desk.taken("h", "/x"), Some("a".into()));
     desk.apply([delete(Kind::Route, "a"), delete(Kind::Route, "never-was")]);
@@ -373,7 +373,7 @@ fn a_deleted_route_is_taken_no_more_and_can_come_back() {
 
 #[test]
 fn in_one_batch_the_last_word_counts() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([inline_route("a", "/a", 1), delete(Kind::Route, "a")]);
     assert!(!desk.has_route("a"));
     desk.apply([inline_route("a", "/a", 1), delete(Kind::Route, "a"), inline_route("a", "/a", 2)]);
@@ -382,7 +382,7 @@ fn in_one_batch_the_last_word_counts() {
 
 #[test]
 fn a_service_lends_its_hosts_to_routes_without_any() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let of_service = |hosts: Value| json!({"upstream": nodes(1), "hosts": hosts});
     desk.apply([
         put(Kind::Service, "s", of_service(json!(["s.example"]))),
@@ -402,7 +402,7 @@ fn a_service_lends_its_hosts_to_routes_without_any() {
 
 #[test]
 fn editing_an_upstream_leaves_the_routes_that_name_it_as_they_are() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([
         put(Kind::Upstream, "u", nodes(1)),
         put(Kind::Service, "s", json!({"upstream_id": "u"})),
@@ -420,7 +420,7 @@ fn editing_an_upstream_leaves_the_routes_that_name_it_as_they_are() {
 
 #[test]
 fn editing_a_shared_object_compiles_only_the_routes_that_name_it() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([
         put(Kind::Service, "s", json!({"upstream": nodes(1)})),
         put(Kind::Service, "t", json!({"upstream": nodes(2)})),
@@ -454,7 +454,7 @@ fn editing_a_shared_object_compiles_only_the_routes_that_name_it() {
 
 #[test]
 fn a_route_that_names_another_service_depends_on_the_old_one_no_more() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([
         put(Kind::Service, "s", json!({"upstream": nodes(1)})),
         put(Kind::Service, "t", json!({"upstream": nodes(2)})),
@@ -470,7 +470,7 @@ fn a_route_that_names_another_service_depends_on_the_old_one_no_more() {
 
 #[test]
 fn an_unchanged_upstream_keeps_its_entry_and_a_changed_one_its_place() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([inline_route("r", "/", 1), put(Kind::Upstream, "u", nodes(2))]);
     let first = desk.route("r");
     let entry = |route: &RouteEntry, snapshot: &Snapshot| {
@@ -490,7 +490,7 @@ fn an_unchanged_upstream_keeps_its_entry_and_a_changed_one_its_place() {
 
 #[test]
 fn connections_are_shared_unless_something_sets_them_apart() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let mut isolated = nodes(1);
     isolated["keepalive_pool"] = json!({"size": 4, "idle_timeout": 7, "requests": 9});
     desk.apply([
@@ -512,7 +512,7 @@ fn connections_are_shared_unless_something_sets_them_apart() {
 
 #[test]
 fn a_disabled_route_is_not_matched_but_kept() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let with_status = |status: u8| json!({"uri": "/", "upstream": nodes(1), "status": status});
     desk.apply([put(Kind::Route, "r", with_status(0))]);
     assert_eq!((desk.taken("h", "/"), desk.problems()), (None, Vec::new()));
@@ -538,7 +538,7 @@ fn upgrades_pass_by_the_routes_word_or_else_its_services() {
             }
             value
         };
-        let mut desk = Desk::new();
+        let mut desk = TestCompiler::new();
         desk.apply([
             put(Kind::Route, "r", with(json!({"uri": "/", "service_id": "s"}), route)),
             put(Kind::Service, "s", with(json!({"upstream": nodes(1)}), service)),
@@ -549,7 +549,7 @@ fn upgrades_pass_by_the_routes_word_or_else_its_services() {
 
 #[test]
 fn what_asks_for_bodies_is_known_while_it_stands_somewhere() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let reader = || {
         let vars = json!([["post_arg_n", "==", "1"]]);
         json!({"uri": "/", "upstream": nodes(1), "vars": vars})
@@ -564,7 +564,7 @@ fn what_asks_for_bodies_is_known_while_it_stands_somewhere() {
 
 #[test]
 fn a_snapshot_once_taken_never_changes() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let old = desk.apply([
         put(Kind::Upstream, "u", nodes(1)),
         put(Kind::Route, "by-id", json!({"uri": "/by-id", "upstream_id": "u"})),
@@ -592,7 +592,7 @@ fn a_snapshot_once_taken_never_changes() {
 
 #[test]
 fn moves_bring_routes_into_the_order_of_the_document() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let same = |id: &str| inline_route(id, "/same", 1);
     desk.apply([same("a"), same("b"), same("c")]);
     assert_eq!(desk.taken("h", "/same"), Some("a".into()));
@@ -612,7 +612,7 @@ fn moves_bring_routes_into_the_order_of_the_document() {
 
 #[test]
 fn a_route_that_moves_and_turns_bad_still_serves() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([inline_route("a", "/", 1)]);
     desk.apply([move_route("a"), put(Kind::Route, "a", json!({"uri": 1}))]);
     assert_eq!((desk.taken("h", "/"), desk.problems().len()), (Some("a".into()), 1));
@@ -622,7 +622,7 @@ fn a_route_that_moves_and_turns_bad_still_serves() {
 
 #[test]
 fn editing_a_service_keeps_the_order_of_its_routes() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let service = |host: &str| json!({"upstream": nodes(1), "hosts": [host]});
     let ids = ["f", "a", "e", "b", "d", "c"];
     desk.apply([put(Kind::Service, "s", service("one.example"))]);

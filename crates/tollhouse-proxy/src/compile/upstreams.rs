@@ -20,7 +20,7 @@ use tollhouse_stdx::CowVec;
 use tollhouse_telemetry::object_counts::UNCOUNTED;
 use tollhouse_upstream::{UpstreamChange, UpstreamHandle, UpstreamState};
 
-use super::driven::Driven;
+use super::driven::DrivenUpstreams;
 use crate::hash_key::HashKey;
 use crate::settings::Settings;
 use crate::snapshot::{NodeHost, UpstreamEntry, UpstreamTerms};
@@ -28,7 +28,7 @@ use crate::snapshot::{NodeHost, UpstreamEntry, UpstreamTerms};
 /// Slots of the upstream objects in a snapshot.
 pub(super) type Slots = CowVec<Option<Arc<UpstreamEntry>>>;
 
-/// Upstreams of the configuration.
+/// Upstreams of the configuration, by object and by route.
 #[derive(Debug)]
 pub(super) struct Upstreams {
     resolver: Arc<Resolver>,
@@ -43,7 +43,7 @@ pub(super) struct Upstreams {
     of_plugins: HashMap<String, Weak<UpstreamEntry>>,
     /// Upstreams whose nodes change outside requests, by key. Kept separately so that publishing
     /// does not visit every upstream.
-    driven: Driven,
+    driven: DrivenUpstreams,
     pools: HashMap<PoolIdentity, u32>,
     /// Terms of the communication with nodes, shared by upstreams with equal terms.
     terms: HashMap<TermsKey, Weak<UpstreamTerms>>,
@@ -63,11 +63,12 @@ struct PoolIdentity {
     lacks_certificate: bool,
     /// A connection without verification of the node must not replace a verified one.
     node_trust: NodeTrust,
-    /// An upstream with its own `keepalive_pool` does not share its connections.
+    /// Key and pool of an upstream with a separate `keepalive_pool`, whose connections other
+    /// upstreams do not use.
     isolated: Option<(String, KeepalivePool)>,
 }
 
-/// Properties that two upstreams must share to use the same [`UpstreamTerms`].
+/// Properties that must be equal for two upstreams to use one [`UpstreamTerms`].
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TermsKey {
     /// Number of the connection pool; represents all fields of [`PoolIdentity`].
@@ -77,6 +78,20 @@ struct TermsKey {
     keepalive: KeepalivePool,
     timeouts: Timeouts,
     hash_on: Option<HashOn>,
+}
+
+/// Identity of an upstream.
+#[derive(Clone, Copy)]
+struct UpstreamIdentity<'a> {
+    key: &'a str,
+    /// Number in request counters: the slot of an object, or `UNCOUNTED`.
+    number: u32,
+}
+
+impl<'a> UpstreamIdentity<'a> {
+    const fn uncounted(key: &'a str) -> Self {
+        Self { key, number: UNCOUNTED }
+    }
 }
 
 impl Upstreams {
@@ -91,7 +106,7 @@ impl Upstreams {
             of_services: HashMap::new(),
             of_stream_routes: HashMap::new(),
             of_plugins: HashMap::new(),
-            driven: Driven::default(),
+            driven: DrivenUpstreams::default(),
             pools: HashMap::new(),
             terms: HashMap::new(),
             certificates: HashMap::new(),
@@ -153,9 +168,10 @@ impl Upstreams {
         let previous = self.objects.get(id).cloned();
         let slot = self.slot(id, slots);
         let key = format!("upstreams/{id}");
-        let entry = self.build((&key, slot), &upstream, previous.as_ref(), NodeHost::WithPort);
+        let identity = UpstreamIdentity { key: &key, number: slot };
+        let entry = self.build(identity, &upstream, previous.as_ref(), NodeHost::WithPort);
         self.objects.insert(id.clone(), Arc::clone(&entry));
-        slots.update(slot, |held| *held = Some(entry));
+        slots.update(slot, |slot| *slot = Some(entry));
     }
 
     /// Removes the object `id`; its slot stays for routes that still reference it.
@@ -163,7 +179,7 @@ impl Upstreams {
         self.objects.remove(id);
         self.driven.remove(&format!("upstreams/{id}"));
         if let Some(slot) = self.slots.get(id) {
-            slots.update(*slot, |held| *held = None);
+            slots.update(*slot, |slot| *slot = None);
         }
     }
 
@@ -171,8 +187,8 @@ impl Upstreams {
     pub(super) fn set_route(&mut self, route: &Id, upstream: &Arc<Upstream>) -> Arc<UpstreamEntry> {
         let previous = self.of_routes.get(route).cloned();
         let key = format!("routes/{route}");
-        let inline = (&*key, UNCOUNTED);
-        let entry = self.build(inline, upstream, previous.as_ref(), NodeHost::WithPort);
+        let identity = UpstreamIdentity::uncounted(&key);
+        let entry = self.build(identity, upstream, previous.as_ref(), NodeHost::WithPort);
         self.of_routes.insert(route.clone(), Arc::clone(&entry));
         entry
     }
@@ -191,7 +207,8 @@ impl Upstreams {
     ) -> Arc<UpstreamEntry> {
         let previous = self.of_stream_routes.get(route).cloned();
         let key = format!("stream_routes/{route}");
-        let entry = self.build((&key, UNCOUNTED), upstream, previous.as_ref(), NodeHost::Bare);
+        let identity = UpstreamIdentity::uncounted(&key);
+        let entry = self.build(identity, upstream, previous.as_ref(), NodeHost::Bare);
         self.of_stream_routes.insert(route.clone(), Arc::clone(&entry));
         entry
     }
@@ -207,8 +224,8 @@ impl Upstreams {
         let Some(upstream) = &service.upstream else { return self.remove_service(&service.id) };
         let previous = self.of_services.get(&service.id).cloned();
         let key = format!("services/{}", service.id);
-        let inline = (&*key, UNCOUNTED);
-        let entry = self.build(inline, upstream, previous.as_ref(), NodeHost::WithPort);
+        let identity = UpstreamIdentity::uncounted(&key);
+        let entry = self.build(identity, upstream, previous.as_ref(), NodeHost::WithPort);
         self.of_services.insert(service.id.clone(), entry);
     }
 
@@ -237,7 +254,8 @@ impl Upstreams {
     ) -> Arc<UpstreamEntry> {
         let previous = self.of_plugins.get(&key).and_then(Weak::upgrade);
         let upstream = Arc::new(upstream.clone());
-        let entry = self.build((&key, UNCOUNTED), &upstream, previous.as_ref(), node_host);
+        let identity = UpstreamIdentity::uncounted(&key);
+        let entry = self.build(identity, &upstream, previous.as_ref(), node_host);
         // Unused entries are swept whenever the map has doubled.
         if self.of_plugins.len().is_power_of_two() {
             let driven = &mut self.driven;
@@ -254,15 +272,15 @@ impl Upstreams {
         entry
     }
 
-    /// Builds an upstream under its key. `number` identifies it in request counters: the slot of an
-    /// object, or `UNCOUNTED`.
+    /// Builds an upstream under its key.
     fn build(
         &mut self,
-        (key, number): (&str, u32),
+        identity: UpstreamIdentity<'_>,
         upstream: &Arc<Upstream>,
         previous: Option<&Arc<UpstreamEntry>>,
         node_host: NodeHost,
     ) -> Arc<UpstreamEntry> {
+        let UpstreamIdentity { key, number } = identity;
         let client_pair = self.client_pair(upstream);
         let is_same =
             |it: &&Arc<UpstreamEntry>| *it.conf == **upstream && it.client_pair == client_pair;

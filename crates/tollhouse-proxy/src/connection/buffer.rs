@@ -55,19 +55,18 @@ impl Buffer {
         buffer
     }
 
-    /// Whether this is [`Self::absent`].
     #[inline]
     pub fn is_absent(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Total capacity in bytes.
+    /// Capacity of the buffer in bytes.
     #[inline]
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Bytes read and not consumed.
+    /// Bytes that were read from the socket and not consumed.
     #[inline]
     pub fn filled(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
@@ -89,7 +88,6 @@ impl Buffer {
         }
     }
 
-    /// Number of bytes in [`Self::filled`].
     #[inline]
     pub fn len(&self) -> usize {
         self.end - self.start
@@ -113,7 +111,7 @@ impl Buffer {
         self.end = (self.end + bytes).min(self.bytes.len());
     }
 
-    /// Removes `bytes` from the front.
+    /// Removes `bytes` bytes from the front.
     #[inline]
     pub fn consume(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
@@ -169,7 +167,7 @@ impl Buffer {
 }
 
 impl Drop for Buffer {
-    /// Frees a long buffer on another thread, so that the request does not wait for it.
+    /// Frees a long buffer on another thread, so that the request does not wait for that.
     #[inline]
     fn drop(&mut self) {
         if self.bytes.len() >= DISCARDED_BYTES_MIN {
@@ -180,7 +178,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Unused buffers of one core.
+/// Read buffers of one core that wait for reuse.
 #[derive(Debug, Default)]
 pub struct BufferPool {
     ordinary: RefCell<Vec<Buffer>>,

@@ -1,6 +1,7 @@
-//! Transport of an exchange's bytes: a socket, or an HTTP/2 stream behind the same interface.
+//! Transport of an exchange's bytes: a socket, or an HTTP/2 stream behind the interface of a
+//! socket.
 //!
-//! An enum instead of a trait object, because the socket variant is the hot path and costs one
+//! An enum rather than a trait object, because the socket variant is the hot path and costs one
 //! branch.
 
 use std::io::{self, IoSlice};
@@ -15,7 +16,7 @@ use crate::http2::stream::{Http2Stream, WebSocketCheck, Withdrawal};
 /// Byte transport of one side of an exchange.
 #[derive(Debug)]
 pub enum Carrier {
-    /// A plain or encrypted connection.
+    /// TCP connection, plain or encrypted.
     Socket(Stream),
     /// An HTTP/2 stream, presented as HTTP/1.1 bytes.
     Http2(Http2Stream),
@@ -71,7 +72,8 @@ impl Carrier {
     }
 
     /// Makes the connection end with a reset when it is dropped; see
-    /// [`Stream::reset_when_dropped`]. An HTTP/2 stream is reset by its connection instead.
+    /// [`Stream::reset_when_dropped`]. Has no effect on an HTTP/2 stream, which its connection
+    /// resets.
     pub fn reset_when_dropped(&self) {
         if let Self::Socket(stream) = self {
             stream.reset_when_dropped();
@@ -88,7 +90,6 @@ impl Carrier {
         }
     }
 
-    /// Shuts down the write direction.
     pub fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Socket(stream) => stream.poll_shutdown(context),

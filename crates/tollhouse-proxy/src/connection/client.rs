@@ -40,7 +40,6 @@ const ANNOUNCED_MAX: usize = 64;
 
 #[derive(Debug)]
 pub struct Client {
-    /// Addresses of both ends.
     pub peer: Rc<Peer>,
     pub link: Link,
     /// Deadline of the current wait; wakes the connection's task.
@@ -57,7 +56,7 @@ pub struct Peer {
     pub address: SocketAddr,
     /// Local address, to which the client connected.
     pub local: SocketAddr,
-    /// The client's address as text.
+    /// Address of the client as text, formatted once per connection.
     pub address_text: AddressText,
     pub local_text: AddressText,
     /// Forwarding headers about this client, cached from its last request.

@@ -32,7 +32,7 @@ pub struct TlsPeer {
     /// Host that served the name during the handshake, with the certificates that the client was
     /// offered.
     pub host: Arc<TlsHost>,
-    /// Protocol version, such as `TLSv1.3`.
+    /// TLS version as text, such as `TLSv1.3`.
     pub protocol: &'static str,
     /// Cipher suite, by its OpenSSL name.
     pub cipher: &'static str,
@@ -48,7 +48,7 @@ pub struct TlsPeer {
     subject_and_serial: OnceCell<(String, String)>,
 }
 
-/// Verification of a client certificate.
+/// Verdict on a client certificate, and the verifier that gave it.
 #[derive(Debug)]
 pub struct Checked {
     pub by: Arc<ClientVerifier>,
@@ -112,10 +112,8 @@ impl TlsPeer {
     }
 }
 
-/// Outcome of a handshake.
 #[derive(Debug)]
 pub enum Shaken {
-    /// The session is established.
     Open(TlsPeer),
     /// The handshake failed, or only served an ACME challenge.
     Failed,
@@ -123,7 +121,6 @@ pub enum Shaken {
     PlainHttp,
 }
 
-/// Protocol inside the TLS session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carries {
     /// HTTP requests; their version is agreed on by ALPN.

@@ -23,8 +23,8 @@ impl Link {
         Self { stream: stream.into(), buffer: Buffer::absent() }
     }
 
-    /// The same connection, on which the client opens TLS next. The bytes in the buffer are the
-    /// beginning of its handshake.
+    /// Returns the connection prepared for TLS, which the client opens next. The bytes in the
+    /// buffer are the start of the handshake.
     pub fn expecting_tls(mut self, buffers: &BufferPool) -> Self {
         let received = self.buffer.filled().to_vec();
         self.release_buffer(buffers);

@@ -20,7 +20,7 @@ pub(crate) struct HeldBody {
     end: Option<usize>,
     /// Body variables of the configuration; `None` without any, or if the request has no body.
     wanted: Option<Arc<[Variable]>>,
-    /// Values of `wanted`, in the same order, once the body is parsed.
+    /// Values of the variables in `wanted`, in its order, once the body is parsed.
     values: Option<Vec<Option<Vec<u8>>>>,
     /// Whether a variable was requested before the body was read.
     is_asked: Cell<bool>,
@@ -96,7 +96,6 @@ impl HeldBody {
         }
     }
 
-    /// Value of a body variable.
     pub(crate) fn value<'a>(
         &'a self,
         head: &RequestHead,

@@ -19,7 +19,7 @@ pub struct Record {
     /// Bytes sent to the client, heads included.
     pub bytes_sent: u64,
     last_failure: Option<ErrorCode>,
-    /// Nodes tried, in order.
+    /// Attempts to reach a node, in order.
     pub attempts: Vec<AttemptRecord>,
     /// Milliseconds until the node's response head had arrived.
     pub upstream_response_ms: Option<u64>,
@@ -29,7 +29,7 @@ pub struct Record {
     pub route_count: u32,
     /// Counter number of the upstream object plus one; 0 without one.
     pub upstream_count: u32,
-    /// Id of the route's service.
+    /// Id of the matched route's service.
     pub service_id: String,
     /// ShenYu's type of the request, if a ShenYu object routed it.
     pub shenyu_type: Option<ShenyuType>,

@@ -21,19 +21,19 @@ pub(crate) struct RequestState {
     pub head: RequestHead,
     /// Response head of the node; its spans index into the node's buffer.
     pub response: ResponseHead,
-    /// Head written for the node.
+    /// Request head as written for the node.
     pub out_up: Vec<u8>,
     /// Head written for the client, and chunk framing.
     pub out_down: Vec<u8>,
     /// Normalised path, if it differs from the path sent.
     pub path: Vec<u8>,
-    /// Whether `path` is used instead of the path sent.
+    /// Whether nodes receive `path` rather than the path that the client sent.
     pub path_is_rewritten: bool,
     /// `Host` in lower case, with its port.
     pub host: Vec<u8>,
     /// Length of `host` without the port.
     pub host_bytes: usize,
-    /// `Host` sent to the node.
+    /// Value of `Host` in the request to the node.
     pub host_up: Vec<u8>,
     /// Parameters captured by the route's path pattern.
     pub captures: Captures,
@@ -48,9 +48,9 @@ pub(crate) struct RequestState {
     pub call_deadline_ms: Option<u64>,
     /// The request body, if it is read whole.
     pub held_body: HeldBody,
-    /// Facts for log and metrics.
+    /// Facts about the request, for access log and metrics.
     pub record: Record,
-    /// State left by plugins.
+    /// State that plugins keep between their phases.
     pub plugins: PluginState,
 }
 

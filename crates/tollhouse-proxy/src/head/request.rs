@@ -20,9 +20,9 @@ const X_FORWARDED_PORT: FieldName<'_> = FieldName::literal("X-Forwarded-Port");
 /// Facts about the client for the forwarding headers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientFacts<'a> {
-    /// Client address after real-ip processing.
+    /// Address of the client after real-ip processing, as text.
     pub remote_address: FieldValue<'a>,
-    /// `http` or `https`.
+    /// Scheme of the request: `http` or `https`.
     pub scheme: FieldValue<'static>,
     /// Host requested by the client, without port.
     pub host: FieldValue<'a>,
@@ -43,16 +43,16 @@ pub(crate) enum Trust {
     Untrusted,
 }
 
-/// Forwarding headers of a client's last request, reused for requests to the same host.
+/// Forwarding headers of a client's last request, reused for further requests to its host.
 #[derive(Debug, Default)]
 pub struct ForwardingLines {
-    /// Host of the last request.
+    /// Host of the request for which the lines were written.
     host: Vec<u8>,
     lines: Lines,
 }
 
 impl ForwardingLines {
-    /// Longest host for which lines are cached, in bytes; equals the longest DNS name.
+    /// Maximum length in bytes of a host for which lines are cached; equals the longest DNS name.
     pub(crate) const HOST_BYTES_MAX: usize = 255;
 
     /// Whether the lines apply to a request for `host`.
@@ -61,7 +61,7 @@ impl ForwardingLines {
         self.host == host && !host.is_empty()
     }
 
-    /// Rewrites the lines for a client that sent no forwarding headers of its own.
+    /// Rewrites the lines for a client that sent no forwarding headers.
     pub(crate) fn write_anew(&mut self, client: &ClientFacts<'_>) {
         self.host.clear();
         self.host.extend_from_slice(client.host.as_bytes());
@@ -87,25 +87,24 @@ pub(crate) enum About<'a> {
 /// Parameters of a request head for a node.
 #[derive(Debug)]
 pub(crate) struct UpstreamRequest<'a> {
-    /// The client's request head.
+    /// Request head as parsed from the client.
     pub head: &'a RequestHead,
     /// Bytes that `head` was parsed from.
     pub bytes: &'a [u8],
-    /// Method sent to the node.
+    /// Method that the node receives.
     pub method: Method<'a>,
     /// Path and query sent to the node.
     pub target: OriginForm<'a>,
-    /// `Host` sent to the node.
+    /// Value of `Host` that the node receives.
     pub host: Authority<'a>,
-    /// Source of the forwarding headers.
     pub about: About<'a>,
     /// Trust in the peer's forwarding headers.
     pub trust: Trust,
     /// Header edits of plugins; only those of `X-Forwarded-For` matter here.
     pub edits: &'a HeaderEdits,
-    /// Framing of the body.
+    /// Framing of the body towards the node.
     pub framing: Framing,
-    /// Whether `Upgrade` is passed on.
+    /// Whether the node receives `Upgrade`.
     pub upgrade: bool,
 }
 
@@ -158,7 +157,7 @@ impl UpstreamRequest<'_> {
     }
 }
 
-/// Whether plugins edit `X-Forwarded-For`.
+/// Whether plugins change `X-Forwarded-For`.
 pub(crate) fn edits_chain(edits: &HeaderEdits) -> bool {
     let name = X_FORWARDED_FOR.as_bytes();
     edits.hides(name) || edits.find(name).is_some()

@@ -13,7 +13,6 @@ const SERVER: FieldName<'_> = FieldName::literal("Server");
 const CONTENT_TYPE: FieldName<'_> = FieldName::literal("Content-Type");
 const UPSTREAM_STATUS: FieldName<'_> = FieldName::literal("X-APISIX-Upstream-Status");
 
-/// `Connection` header of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionNote {
     /// No header, because HTTP/1.1 keeps the connection open by default.
@@ -47,9 +46,9 @@ impl ServerLines {
 /// Header lines that every response of this gateway carries.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerFacts<'a> {
-    /// `Date` and `Server`.
+    /// Header lines `Date` and `Server`, formatted once a second.
     pub lines: &'a ServerLines,
-    /// `Connection`.
+    /// Value of the header `Connection`.
     pub connection: ConnectionNote,
 }
 
@@ -61,20 +60,18 @@ pub(crate) struct RelayedResponse<'a> {
     pub bytes: &'a [u8],
     /// Framing of the body towards the client.
     pub framing: Framing,
-    /// Treatment of the node's trailers.
+    /// Treatment of the node's trailers: passed to the client, or dropped.
     pub trailers: Trailers,
-    /// Lines added by the gateway.
+    /// Header lines that the gateway adds.
     pub facts: ServerFacts<'a>,
-    /// `X-APISIX-Upstream-Status`, if it is shown.
+    /// Value of `X-APISIX-Upstream-Status`, if the header is sent.
     pub upstream_status: Option<FieldValue<'a>>,
     /// Status set by a plugin, if changed.
     pub status: Option<Status>,
 }
 
-/// Treatment of a node's trailers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Trailers {
-    /// Trailers are discarded.
     #[default]
     Dropped,
     /// Trailers are passed on to the client.
@@ -121,11 +118,11 @@ pub(crate) fn write_interim(out: &mut Vec<u8>, head: &ResponseHead, bytes: &[u8]
 #[derive(Debug)]
 pub(crate) struct LocalResponse<'a> {
     pub status: Status,
-    /// `Content-Type`; omitted if empty.
+    /// Value of `Content-Type`; the header is omitted if this is empty.
     pub content_type: FieldValue<'a>,
     /// Declared length of the body, also if no body is sent (HEAD).
     pub framing: Framing,
-    /// Lines added by the gateway.
+    /// Header lines that the gateway adds.
     pub facts: ServerFacts<'a>,
     /// Whether the lines that are added later have a date of their own.
     pub has_date: bool,

@@ -8,7 +8,7 @@ use tollhouse_stdx::Endpoint;
 
 pub(crate) use tollhouse_http::writer::write_decimal;
 
-/// Longest text of an IP address: IPv6 with an embedded IPv4 address.
+/// Maximum length of an IP address as text: IPv6 with an embedded IPv4 address.
 const ADDRESS_CHARS_MAX: usize = 45;
 
 /// Text of the address of a client of a Unix socket, as nginx has it.

@@ -29,9 +29,9 @@ const FLOOD: Rate = Rate { burst: 5000, per_second: 100 };
 pub(crate) enum Conduct {
     #[default]
     Usual,
-    /// Many requests are cancelled.
+    /// The client cancels many requests.
     Cancelling,
-    /// Most requests are cancelled.
+    /// The client cancels the majority of its requests.
     Flooding,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Share {
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     cancelled: Bucket,
-    /// Cancelled requests minus answered ones.
+    /// Number of cancelled requests minus the answered ones.
     unanswered: Bucket,
 }
 

@@ -3,14 +3,14 @@
 use std::io::IoSlice;
 use std::task::{Context, Poll};
 
-use super::session::{Opened, Session};
+use super::session::{OpenedStream, Session};
 use crate::connection::link::Link;
 use crate::turn::{self, TURN_BYTES};
 use crate::worker::Worker;
 
 /// State of a connection after moving bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moved {
+pub(super) enum Progress {
     /// Reading and writing are both blocked for now.
     Waiting,
     /// The session has ended and everything is written.
@@ -25,8 +25,8 @@ pub(super) fn read(
     worker: &Worker,
     session: &Session,
     link: &mut Link,
-    opened: &mut Vec<Opened>,
-) -> Moved {
+    opened: &mut Vec<OpenedStream>,
+) -> Progress {
     let now_ms = worker.clock.refresh();
     let random = || worker.random_u64();
     let mut turn = 0;
@@ -41,27 +41,27 @@ pub(super) fn read(
             turn += length;
             if received.is_err() {
                 // Pending output of the codec, such as GOAWAY, is still written.
-                return Moved::Finished;
+                return Progress::Finished;
             }
         }
         if !session.with_codec(|codec| codec.wants_input()) {
-            return Moved::Waiting;
+            return Progress::Waiting;
         }
         // Without a bound, a fast client would occupy the core.
         if turn >= TURN_BYTES {
             let _ = turn::give_way::<()>(context);
-            return Moved::Waiting;
+            return Progress::Waiting;
         }
         match link.poll_fill(context, &worker.buffers) {
             Poll::Ready(Ok(read)) if read > 0 => is_fed = false,
-            Poll::Ready(_) => return Moved::Lost,
-            Poll::Pending => return Moved::Waiting,
+            Poll::Ready(_) => return Progress::Lost,
+            Poll::Pending => return Progress::Waiting,
         }
     }
 }
 
 /// Writes pending output of the session.
-pub(super) fn write(context: &mut Context<'_>, session: &Session, link: &mut Link) -> Moved {
+pub(super) fn write(context: &mut Context<'_>, session: &Session, link: &mut Link) -> Progress {
     let stream = &mut link.stream;
     loop {
         let written =
@@ -69,14 +69,16 @@ pub(super) fn write(context: &mut Context<'_>, session: &Session, link: &mut Lin
         match written {
             Poll::Ready(Ok(0)) => break,
             Poll::Ready(Ok(_)) => session.wake_ready(),
-            Poll::Ready(Err(_)) => return Moved::Lost,
-            Poll::Pending => return Moved::Waiting,
+            Poll::Ready(Err(_)) => return Progress::Lost,
+            Poll::Pending => return Progress::Waiting,
         }
     }
     match stream.poll_flush(context) {
-        Poll::Ready(Err(_)) => Moved::Lost,
-        Poll::Pending => Moved::Waiting,
-        Poll::Ready(Ok(())) if session.with_codec(|codec| codec.is_finished()) => Moved::Finished,
-        Poll::Ready(Ok(())) => Moved::Waiting,
+        Poll::Ready(Err(_)) => Progress::Lost,
+        Poll::Pending => Progress::Waiting,
+        Poll::Ready(Ok(())) if session.with_codec(|codec| codec.is_finished()) => {
+            Progress::Finished
+        }
+        Poll::Ready(Ok(())) => Progress::Waiting,
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct DecodedHead {
     host: Vec<u8>,
     /// All `cookie` fields, joined into one (RFC 9113 §8.2.3).
     cookie: Vec<u8>,
-    /// The other header lines, each with its line end.
+    /// Header lines after the request line, each with its line end.
     lines: Vec<u8>,
     declares_length: bool,
 }
@@ -32,9 +32,9 @@ pub(super) struct DecodedHead {
 /// Kind of a request by its pseudo-header fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// An ordinary request-response exchange.
+    /// Ordinary exchange of a request and a response.
     Exchange,
-    /// A WebSocket (RFC 8441).
+    /// WebSocket handshake (RFC 8441).
     WebSocket,
     /// An extended CONNECT for another protocol.
     UnknownProtocol,
@@ -115,7 +115,7 @@ impl DecodedHead {
         self.method == b"HEAD"
     }
 
-    /// Header lines of trailers.
+    /// Header lines of the trailer section.
     pub(super) fn lines(&self) -> &[u8] {
         &self.lines
     }

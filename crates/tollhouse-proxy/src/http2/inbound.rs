@@ -20,7 +20,6 @@ pub(super) struct Room {
 /// Framing of the body in the HTTP/1.1 form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Framing {
-    /// No body follows.
     #[default]
     Nothing,
     /// Unframed: the length is in the head, or the body is a tunnel.
@@ -28,24 +27,24 @@ pub(super) enum Framing {
     Chunked,
 }
 
-/// Result of a read.
+/// Number of bytes that a read has copied, and how many of them are body data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Read {
+pub(super) struct ReadResult {
     /// Bytes written to the caller's buffer, framing included.
     pub(super) bytes: usize,
     /// Payload bytes among them, which are credited to the peer's window.
     pub(super) data: usize,
 }
 
-/// Receive half of a stream.
+/// Receive half of a stream, converted to HTTP/1.1 bytes.
 #[derive(Debug, Default)]
 pub(super) struct Inbound {
     /// Bytes to be read before further data: a head, a chunk size, the end of a chunk, or trailers.
     staged: Vec<u8>,
-    /// Bytes of `staged` already read.
+    /// Number of bytes of `staged` that were read.
     staged_read: usize,
     data: Vec<u8>,
-    /// Bytes of `data` already read.
+    /// Number of bytes of `data` that were read.
     data_read: usize,
     framing: Framing,
     /// Data bytes left in the current chunk.
@@ -54,7 +53,7 @@ pub(super) struct Inbound {
     is_ended: bool,
     /// Whether the end of the message has been staged.
     is_closed: bool,
-    /// Trailer lines.
+    /// Trailer lines, once received.
     trailers: Vec<u8>,
 }
 
@@ -79,7 +78,7 @@ impl Inbound {
         self.framing = lay(&mut self.staged);
     }
 
-    /// Unread bytes of heads.
+    /// Number of bytes of heads that are not read yet.
     pub(super) fn staged_bytes(&self) -> usize {
         self.staged.len() - self.staged_read
     }
@@ -102,8 +101,8 @@ impl Inbound {
     }
 
     /// Reads into `buffer` as much as fits; zero bytes if nothing has arrived.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Read {
-        let mut read = Read::default();
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> ReadResult {
+        let mut read = ReadResult::default();
         while read.bytes < buffer.len() {
             let room = &mut buffer[read.bytes..];
             // Staged bytes come first: a chunk-size line that was only partly read must be

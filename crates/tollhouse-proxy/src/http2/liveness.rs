@@ -3,7 +3,7 @@
 
 use super::session::Session;
 
-/// Payload of the PING frame.
+/// Payload of the PING frames that test whether a peer is alive.
 const PAYLOAD: [u8; 8] = *b"tollhous";
 /// Silence with open streams before a PING is sent, in milliseconds. gRPC servers treat more than
 /// one PING in five minutes as abuse (gRFC A8).
@@ -13,7 +13,7 @@ const ANSWER_MS: u64 = 20_000;
 /// Minimum time in milliseconds between a PING and a next one that is sent only on suspicion.
 const SUSPICION_PAUSE_MS: u64 = 10_000;
 
-/// PINGs sent to a peer.
+/// State of the PING frames sent to a peer.
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
     /// The unacknowledged PING: when it was sent, and the count of reads at that time.
@@ -21,14 +21,14 @@ pub(super) struct Liveness {
     last_asked_ms: Option<u64>,
 }
 
-/// Evidence that a peer is alive.
+/// Number and time of reads from a peer, which show that it is alive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Signs {
     /// Number of reads that returned bytes.
     pub(super) received: u64,
     /// Time of the last such read, in milliseconds.
     pub(super) received_ms: u64,
-    /// Whether streams are open.
+    /// Whether streams are open, so that the peer is expected to answer.
     pub(super) is_awaited: bool,
     /// Whether a stream timed out and nothing has been received since it was opened.
     pub(super) is_suspect: bool,
@@ -38,9 +38,9 @@ pub(super) struct Signs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     Nothing,
-    /// Send a PING.
+    /// Send a PING frame now.
     Ask,
-    /// The peer is gone.
+    /// The peer has not answered a PING and counts as gone.
     Dead,
 }
 

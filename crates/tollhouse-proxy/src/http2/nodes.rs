@@ -1,8 +1,10 @@
-//! Connections of HTTP/2 to nodes, which the requests of a core share, and how connections to nodes are opened.
+//! HTTP/2 connections to nodes, which the requests of a core share, and the opening of connections
+//! to nodes.
 //!
-//! A request takes a stream of a connection that has room for one more; where none has, another is opened, in a
-//! task of its own, and requests wait for that. A connection of HTTP/1.1 is opened in the same way, for one request.
-//! `shared.rs` has those that are open, and `driver.rs` moves a connection's bytes.
+//! A request takes a stream of a connection that has room for one more. If no connection has room,
+//! another is opened, in a separate task, and requests wait for it. A connection of HTTP/1.1 is
+//! opened in the same way, for one request. `shared.rs` has the open connections, and `driver.rs`
+//! moves a connection's bytes.
 
 mod driver;
 pub(crate) mod shared;
@@ -18,7 +20,7 @@ use tollhouse_net::{Stream, connect, proxy_protocol};
 use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::ErrorCode;
 
-use self::shared::{NodeConnection, Opening, Place};
+use self::shared::{NodeConnection, Opening, OpeningPermit};
 use super::limits;
 use super::session::Session;
 use crate::connection::link::Link;
@@ -33,7 +35,7 @@ pub(crate) enum Claim {
     /// A stream on an open connection.
     Stream(Box<UpstreamConnection>),
     /// A connection is being opened; the request waits for it.
-    Wait(Place),
+    Wait(OpeningPermit),
     /// No connection has capacity: the request opens one.
     Open,
 }
@@ -44,10 +46,9 @@ struct OpeningGuard {
     opening: Rc<Opening>,
 }
 
-/// Parameters for opening a connection.
 pub(crate) struct Dial {
     pub(crate) terms: Arc<UpstreamTerms>,
-    /// Connect timeout.
+    /// Maximum time for opening the connection.
     pub(crate) time: Duration,
 }
 
@@ -63,12 +64,12 @@ pub(crate) fn claim(worker: &Worker, terms: &UpstreamTerms, key: &PoolKey) -> Cl
     } else {
         connections.abandoned_opening(key, now_ms)
     };
-    opening.map_or(Claim::Open, |opening| Claim::Wait(Place::new(worker.handle(), opening)))
+    opening.map_or(Claim::Open, |opening| Claim::Wait(OpeningPermit::new(worker.handle(), opening)))
 }
 
 /// Opens a connection under `key` in a task of its own: those who wait for it may take their requests back, and it is
 /// there for the next. Gives the place of the first.
-pub(crate) fn begin(worker: &Worker, key: &PoolKey, dial: Dial) -> Place {
+pub(crate) fn begin(worker: &Worker, key: &PoolKey, dial: Dial) -> OpeningPermit {
     let (key, bounds, now_ms) = (key.clone(), dial.terms.keepalive, worker.clock.now_ms());
     let opening = match dial.terms.speaks_http2 {
         true => Opening::for_many(key, bounds, now_ms),
@@ -78,7 +79,7 @@ pub(crate) fn begin(worker: &Worker, key: &PoolKey, dial: Dial) -> Place {
     let guard = OpeningGuard { worker: worker.handle(), opening: Rc::clone(&opening) };
     let task = tokio::task::spawn_local(guard.run(dial));
     opening.runs_in(task.abort_handle());
-    Place::new(worker.handle(), opening)
+    OpeningPermit::new(worker.handle(), opening)
 }
 
 impl OpeningGuard {
@@ -108,7 +109,7 @@ impl OpeningGuard {
         tokio::task::spawn_local(driver::run(Rc::clone(worker), key.clone(), connection, socket));
     }
 
-    /// Hands the connection to the request that waits for it.
+    /// Hands an HTTP/1.1 connection to the request that waits for it.
     fn deliver(&self, stream: Stream) {
         let (key, metrics) = (self.opening.key.clone(), &self.worker.metrics);
         let connection = self.worker.pools.adopt(key, Link::new(stream), metrics);

@@ -1,12 +1,12 @@
 //! Parses the HTTP/1.1 message written to a stream and sends it as frames. Request heads, which
 //! open a stream, are handled by `request_head`.
 //!
-//! The bytes come from the gateway's own writers. They are parsed all the same, so that all
-//! responses are checked by the same rules.
+//! The bytes come from the gateway's own writers. They are parsed nevertheless, so that all
+//! responses pass the same checks.
 
 use std::io::{self, ErrorKind, IoSlice};
 
-use tollhouse_h2::{Connection, Field, SendError, StreamId};
+use tollhouse_h2::{Connection, EndStream, Field, SendError, StreamId};
 use tollhouse_http::{BodyLength, ChunkedDecoder, Field as Line, HeadLimits, Known, ResponseHead};
 
 use super::websocket::Handshake;
@@ -22,12 +22,12 @@ const HEADS_WAITING_BYTES_MAX: usize = 128 * 1024;
 /// End of a chunked body directly after the data of its last chunk.
 const CHUNK_END_AND_LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
 
-/// Send half of a stream.
+/// Send half of a stream, which converts HTTP/1.1 bytes to frames.
 #[derive(Debug)]
 pub(super) struct Outbound {
     step: Step,
     /// Buffered bytes of an incomplete head.
-    held: Vec<u8>,
+    partial_head: Vec<u8>,
     /// Trailer lines after the last chunk.
     trailers: Vec<u8>,
     /// Whether the request method was HEAD.
@@ -36,11 +36,11 @@ pub(super) struct Outbound {
     handshake: Option<Box<Handshake>>,
 }
 
-/// Progress of a message.
+/// Part of the message that is written next.
 #[derive(Debug)]
 enum Step {
     Head,
-    /// Number of body bytes left.
+    /// Body with this many bytes left.
     Length(u64),
     Chunked(ChunkedDecoder),
     /// END_STREAM has been sent; this many bytes of redundant chunk framing are skipped.
@@ -49,9 +49,9 @@ enum Step {
     Ended,
 }
 
-/// Result of a write.
+/// Result of a write to a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum WriteResult {
     /// Number of bytes taken.
     Some(usize),
     /// No window is available; the codec reports the stream when that changes.
@@ -63,8 +63,8 @@ pub(super) enum Written {
 impl Outbound {
     /// Creates the send half of a response.
     pub(super) fn new(is_head: bool, handshake: Option<Box<Handshake>>) -> Self {
-        let (held, trailers) = (Vec::new(), Vec::new());
-        Self { step: Step::Head, held, trailers, is_head, handshake }
+        let (partial_head, trailers) = (Vec::new(), Vec::new());
+        Self { step: Step::Head, partial_head, trailers, is_head, handshake }
     }
 
     /// Creates the send half of a request whose head has been sent.
@@ -74,7 +74,7 @@ impl Outbound {
             BodyLength::Known(bytes) => Step::Length(bytes),
             BodyLength::Chunked => Step::Chunked(ChunkedDecoder::new()),
         };
-        Self { step, held: Vec::new(), trailers: Vec::new(), is_head, handshake: None }
+        Self { step, partial_head: Vec::new(), trailers: Vec::new(), is_head, handshake: None }
     }
 
     /// Whether the request method was HEAD.
@@ -104,23 +104,25 @@ impl Outbound {
         &mut self,
         to: &mut Sender<'_>,
         parts: &[IoSlice<'_>],
-    ) -> io::Result<Written> {
+    ) -> io::Result<WriteResult> {
         let mut taken = 0;
         for (index, part) in parts.iter().enumerate() {
             let mut rest = &part[..];
             while !rest.is_empty() {
                 let next = parts.get(index + 1).map_or(&[][..], |next| next);
                 match self.take(to, rest, next)? {
-                    Written::Some(bytes) => {
+                    WriteResult::Some(bytes) => {
                         taken += bytes;
                         rest = &rest[bytes..];
                     }
-                    held_up if taken == 0 => return Ok(held_up),
-                    Written::Blocked | Written::Crowded => return Ok(Written::Some(taken)),
+                    other if taken == 0 => return Ok(other),
+                    WriteResult::Blocked | WriteResult::Crowded => {
+                        return Ok(WriteResult::Some(taken));
+                    }
                 }
             }
         }
-        Ok(Written::Some(taken))
+        Ok(WriteResult::Some(taken))
     }
 
     /// Ends the write direction of a tunnel.
@@ -129,20 +131,22 @@ impl Outbound {
     /// If the stream is closed already.
     pub(super) fn shut_down(&mut self, to: &mut Sender<'_>) -> io::Result<()> {
         if let Step::Tunnel = self.step {
-            to.data(&[], true)?;
+            to.data(&[], EndStream::Yes)?;
             self.step = Step::Ended;
         }
         Ok(())
     }
 
     /// Takes bytes from the front of `input`; `next` is the data that follows it.
-    fn take(&mut self, to: &mut Sender<'_>, input: &[u8], next: &[u8]) -> io::Result<Written> {
+    fn take(&mut self, to: &mut Sender<'_>, input: &[u8], next: &[u8]) -> io::Result<WriteResult> {
         match &mut self.step {
-            Step::Head if to.codec.output().len() > HEADS_WAITING_BYTES_MAX => Ok(Written::Crowded),
-            Step::Head => self.take_head(to, input).map(Written::Some),
+            Step::Head if to.codec.output().len() > HEADS_WAITING_BYTES_MAX => {
+                Ok(WriteResult::Crowded)
+            }
+            Step::Head => self.take_head(to, input).map(WriteResult::Some),
             Step::Length(left) => {
                 let input = &input[..input.len().min(usize::try_from(*left).unwrap_or(usize::MAX))];
-                let sent = to.data(input, input.len() as u64 == *left)?;
+                let sent = to.data(input, EndStream::from(input.len() as u64 == *left))?;
                 *left -= sent as u64;
                 if *left == 0 {
                     self.step = Step::Ended;
@@ -156,34 +160,34 @@ impl Outbound {
                 if *left == 0 {
                     self.step = Step::Ended;
                 }
-                Ok(Written::Some(bytes))
+                Ok(WriteResult::Some(bytes))
             }
-            Step::Tunnel => Ok(written(to.data(input, false)?)),
+            Step::Tunnel => Ok(written(to.data(input, EndStream::No)?)),
             Step::Ended => Err(ErrorKind::InvalidData.into()),
         }
     }
 
     /// Parses and sends the head, once it is complete.
     fn take_head(&mut self, to: &mut Sender<'_>, input: &[u8]) -> io::Result<usize> {
-        let held = self.held.len();
+        let partial_bytes = self.partial_head.len();
         let mut bytes = input;
-        if held > 0 {
-            self.held.extend_from_slice(input);
-            bytes = &self.held;
+        if partial_bytes > 0 {
+            self.partial_head.extend_from_slice(input);
+            bytes = &self.partial_head;
         }
         let head = &mut *to.head;
         head.reset();
         let method: &[u8] = if self.is_head { b"HEAD" } else { b"GET" };
         if !head.parse(bytes, &HEAD, method).map_err(invalid)? {
-            if held == 0 {
-                self.held.extend_from_slice(input);
+            if partial_bytes == 0 {
+                self.partial_head.extend_from_slice(input);
             }
             return Ok(input.len());
         }
         let head_bytes = head.head_bytes;
         self.step = send_head(to, bytes, self.handshake.as_deref())?;
-        self.held = Vec::new();
-        Ok(head_bytes - held)
+        self.partial_head = Vec::new();
+        Ok(head_bytes - partial_bytes)
     }
 
     fn take_chunks(
@@ -191,8 +195,8 @@ impl Outbound {
         to: &mut Sender<'_>,
         input: &[u8],
         next: &[u8],
-    ) -> io::Result<Written> {
-        let Step::Chunked(decoder) = &mut self.step else { return Ok(Written::Some(0)) };
+    ) -> io::Result<WriteResult> {
+        let Step::Chunked(decoder) = &mut self.step else { return Ok(WriteResult::Some(0)) };
         let is_trailer = decoder.is_in_trailers();
         let mut after = *decoder;
         let step = after.step(input).map_err(invalid)?;
@@ -206,21 +210,21 @@ impl Outbound {
                 to.end(&self.trailers)?;
                 self.step = Step::Ended;
             }
-            return Ok(Written::Some(step.consumed));
+            return Ok(WriteResult::Some(step.consumed));
         }
         // Usually the body ends directly after this data, so its last frame can carry END_STREAM.
         let behind = &input[step.consumed..];
         let is_here = !behind.is_empty();
         let behind = if is_here { behind } else { next };
         let ends = behind == CHUNK_END_AND_LAST_CHUNK && !after.is_inside_chunk();
-        let sent = to.data(data, ends)?;
+        let sent = to.data(data, ends.into())?;
         if sent == data.len() && ends {
             self.step = Step::Swallowing(behind.len());
-            return Ok(Written::Some(step.consumed));
+            return Ok(WriteResult::Some(step.consumed));
         }
         if sent == data.len() {
             *decoder = after;
-            return Ok(Written::Some(step.consumed));
+            return Ok(WriteResult::Some(step.consumed));
         }
         // Advances the decoder up to the data that was sent, framing before it included.
         let step = decoder.step(&input[..step.data.start + sent]).map_err(invalid)?;
@@ -228,7 +232,6 @@ impl Outbound {
     }
 }
 
-/// Destination of the frames.
 pub(super) struct Sender<'a> {
     pub(super) codec: &'a mut Connection,
     pub(super) stream: StreamId,
@@ -237,7 +240,7 @@ pub(super) struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    fn data(&mut self, data: &[u8], ends: bool) -> io::Result<usize> {
+    fn data(&mut self, data: &[u8], ends: EndStream) -> io::Result<usize> {
         self.codec.send_data(self.stream, data, ends).map_err(broken)
     }
 
@@ -250,7 +253,7 @@ impl Sender<'_> {
         });
         let mut lines = lines.peekable();
         if lines.peek().is_none() {
-            return self.data(&[], true).map(drop);
+            return self.data(&[], EndStream::Yes).map(drop);
         }
         self.codec.send_trailers(self.stream, lines).map_err(broken)
     }
@@ -294,7 +297,7 @@ fn send_head(to: &mut Sender<'_>, bytes: &[u8], handshake: Option<&Handshake>) -
     let fields = fields.map(|line| field(line, bytes));
     let fields = fields
         .filter(|field| !(is_upgrade && field.name.eq_ignore_ascii_case(b"sec-websocket-accept")));
-    let ends = matches!(step, Step::Ended);
+    let ends = EndStream::from(matches!(step, Step::Ended));
     match to.codec.respond(to.stream, status, fields, ends) {
         Ok(()) => Ok(step),
         // A field that HTTP/1.1 permits and HTTP/2 does not.
@@ -306,7 +309,7 @@ fn send_head(to: &mut Sender<'_>, bytes: &[u8], handshake: Option<&Handshake>) -
 /// Answers 502, because the client could not parse what was to be sent.
 #[cold]
 fn refuse(to: &mut Sender<'_>) -> io::Result<Step> {
-    to.codec.respond(to.stream, 502, [], true).map_err(broken)?;
+    to.codec.respond(to.stream, 502, [], EndStream::Yes).map_err(broken)?;
     Err(ErrorKind::InvalidData.into())
 }
 
@@ -322,8 +325,8 @@ fn field<'b>(line: &Line, bytes: &'b [u8]) -> Field<'b> {
     if is_sensitive { Field::sensitive(name, value) } else { Field::new(name, value) }
 }
 
-fn written(bytes: usize) -> Written {
-    if bytes == 0 { Written::Blocked } else { Written::Some(bytes) }
+fn written(bytes: usize) -> WriteResult {
+    if bytes == 0 { WriteResult::Blocked } else { WriteResult::Some(bytes) }
 }
 
 fn broken(_: SendError) -> io::Error {

@@ -25,7 +25,7 @@ use crate::run::accept;
 use crate::testing;
 use crate::worker::Worker;
 
-/// Longest duration of the test in real time, as a bound on hangs.
+/// Maximum duration of the test in real time, as a bound on hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A socket that records the bytes read from it.

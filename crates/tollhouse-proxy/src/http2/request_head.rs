@@ -9,9 +9,9 @@ use super::outbound::{HEAD, Outbound};
 use crate::grpc;
 
 /// A stream opened for a request.
-pub(super) struct Asked {
+pub(super) struct OpenedRequest {
     pub(super) stream: StreamId,
-    /// Send half for the body.
+    /// Send half of the stream, for the body.
     pub(super) outbound: Outbound,
     pub(super) head_bytes: usize,
 }
@@ -26,7 +26,7 @@ pub(super) fn open(
     head: &mut RequestHead,
     input: &[u8],
     is_encrypted: bool,
-) -> io::Result<Asked> {
+) -> io::Result<OpenedRequest> {
     head.reset();
     let is_whole = head.parse(input, &HEAD).map_err(|_| ErrorKind::InvalidData)?;
     if !is_whole {
@@ -52,11 +52,12 @@ pub(super) fn open(
     let trailers = is_grpc.then(|| Field::new(b"te", b"trailers"));
     let fields = fields.map(|line| field(line, input)).chain(trailers);
     let outbound = Outbound::request(head.body, method == b"HEAD");
-    let stream = codec.open(&line, fields, outbound.is_ended()).map_err(|error| match error {
-        SendError::NoStream | SendError::Closed => ErrorKind::ConnectionRefused,
-        SendError::Field(_) | SendError::OutOfOrder => ErrorKind::InvalidData,
-    })?;
-    Ok(Asked { stream, outbound, head_bytes: head.head_bytes })
+    let stream =
+        codec.open(&line, fields, outbound.is_ended().into()).map_err(|error| match error {
+            SendError::NoStream | SendError::Closed => ErrorKind::ConnectionRefused,
+            SendError::Field(_) | SendError::OutOfOrder => ErrorKind::InvalidData,
+        })?;
+    Ok(OpenedRequest { stream, outbound, head_bytes: head.head_bytes })
 }
 
 fn field<'b>(line: &Line, bytes: &'b [u8]) -> Field<'b> {

@@ -9,11 +9,11 @@ use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::ErrorCode;
 
 use super::cancellations::{Conduct, Share};
-use super::connection::{self, Moved};
+use super::connection::{self, Progress};
 use super::head::Kind;
 use super::limits;
 use super::liveness::{Liveness, Look};
-use super::session::{Opened, Session};
+use super::session::{OpenedStream, Session};
 use super::stream::Http2Stream;
 use crate::answer::error;
 use crate::connection::after::After;
@@ -66,15 +66,15 @@ pub(crate) async fn connection(worker: &Rc<Worker>, client: &mut Client) -> Afte
     })
     .await;
     count(worker, &session);
-    if moved == Moved::Finished { After::Linger } else { After::Close }
+    if moved == Progress::Finished { After::Linger } else { After::Close }
 }
 
-/// State of a served connection.
+/// Connection of a client that is being served.
 struct Serving<'a> {
     worker: &'a Rc<Worker>,
     session: &'a Rc<Session>,
     /// Streams opened by one read; reused.
-    opened: Vec<Opened>,
+    opened: Vec<OpenedStream>,
     started_ms: u64,
     /// Time since which no request is open.
     idle_since_ms: Option<u64>,
@@ -97,8 +97,8 @@ struct Report {
 }
 
 impl Serving<'_> {
-    /// Drives the connection; ready when it has ended, and never with [`Moved::Waiting`].
-    fn poll(&mut self, context: &mut Context<'_>, client: &mut Client) -> Poll<Moved> {
+    /// Drives the connection; ready when it has ended, and never with [`Progress::Waiting`].
+    fn poll(&mut self, context: &mut Context<'_>, client: &mut Client) -> Poll<Progress> {
         let (worker, session) = (self.worker, self.session);
         session.attach(context.waker());
         let read = connection::read(context, worker, session, &mut client.link, &mut self.opened);
@@ -108,24 +108,24 @@ impl Serving<'_> {
         }
         let now_ms = worker.clock.now_ms();
         self.report_cancellations(now_ms, client, 0);
-        if read == Moved::Lost {
-            return Poll::Ready(Moved::Lost);
+        if read == Progress::Lost {
+            return Poll::Ready(Progress::Lost);
         }
         // Streams run between reading and writing, so that responses that are ready leave in a
         // single write.
         session.wake_ready();
         self.look_at_deadlines(now_ms, client);
         if self.liveness.look(session, now_ms) == Look::Dead {
-            return Poll::Ready(Moved::Lost);
+            return Poll::Ready(Progress::Lost);
         }
         // Deadlines are checked before the write, so that the frames they cause (PING, GOAWAY) are
         // included.
         match connection::write(context, session, &mut client.link) {
-            Moved::Waiting => {}
+            Progress::Waiting => {}
             ended => return Poll::Ready(ended),
         }
         if self.is_over(now_ms) {
-            return Poll::Ready(Moved::Lost);
+            return Poll::Ready(Progress::Lost);
         }
         client.timer.arm(self.next_look_ms(now_ms));
         Poll::Pending
@@ -193,7 +193,6 @@ impl Serving<'_> {
         }
     }
 
-    /// Idle timeout in milliseconds.
     fn idle_ms(&self) -> u64 {
         let idle_time = self.worker.settings.limits.idle_time;
         let time = if self.worker.is_draining() { DRAIN_IDLE_TIME } else { idle_time };
@@ -223,7 +222,7 @@ impl Serving<'_> {
 }
 
 /// Serves a stream in a separate task.
-fn start(worker: &Rc<Worker>, session: &Rc<Session>, client: &Client, opened: Opened) {
+fn start(worker: &Rc<Worker>, session: &Rc<Session>, client: &Client, opened: OpenedStream) {
     let stream = Http2Stream::new(Rc::clone(session), opened.stream);
     let client = client.for_stream(worker, stream);
     // Boxed, because the runtime copies a whole task at its start and end, and this one holds a
@@ -232,7 +231,7 @@ fn start(worker: &Rc<Worker>, session: &Rc<Session>, client: &Client, opened: Op
     tokio::task::spawn_local(task);
 }
 
-async fn serve(worker: Rc<Worker>, session: Rc<Session>, mut client: Client, opened: Opened) {
+async fn serve(worker: Rc<Worker>, session: Rc<Session>, mut client: Client, opened: OpenedStream) {
     poll_fn(|context| {
         session.attach_stream(opened.stream, context.waker());
         client.timer.set_waker(context.waker());

@@ -21,7 +21,7 @@ use super::cancellations::Conduct;
 use super::head::{DecodedHead, Kind};
 use super::inbound::{Inbound, Room};
 use super::liveness::Signs;
-use super::outbound::{Outbound, Sender, Written};
+use super::outbound::{Outbound, Sender, WriteResult};
 use super::request_head;
 use super::websocket::Handshake;
 
@@ -48,7 +48,7 @@ const REFUSAL_PAUSE_MS: u64 = 1000;
 /// further requests.
 const NODE_RESETS: Rate = Rate { burst: 50, per_second: 2 };
 
-/// State of one HTTP/2 connection.
+/// State of an HTTP/2 connection, shared by its driver and its streams.
 pub(crate) struct Session {
     state: RefCell<State>,
     /// Task that moves the bytes of the connection.
@@ -70,7 +70,7 @@ pub(crate) struct Session {
 struct State {
     codec: Connection,
     /// Streams by slot.
-    streams: Vec<Option<Held>>,
+    streams: Vec<Option<StreamState>>,
     rooms: Vec<Room>,
     decoded: DecodedHead,
     /// Scratch memory for heads that are written.
@@ -78,7 +78,7 @@ struct State {
     written_request: RequestHead,
     /// Streams whose heads wait until the socket has taken pending output.
     crowded: Vec<StreamId>,
-    /// Whether the socket is unusable.
+    /// Whether the socket has failed or ended.
     is_lost: bool,
     /// Budget of resets sent to the node.
     resets: Bucket,
@@ -87,12 +87,12 @@ struct State {
 }
 
 /// State of one stream.
-struct Held {
+struct StreamState {
     stream: StreamId,
     inbound: Inbound,
     outbound: Outbound,
     task: Option<Waker>,
-    /// Whether the stream ended early.
+    /// Whether the stream ended before its message was complete.
     is_broken: bool,
     /// Whether the node did not process the request, so that it may be sent again.
     is_refused: bool,
@@ -106,7 +106,7 @@ struct Held {
 
 /// A stream opened by a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Opened {
+pub(super) struct OpenedStream {
     pub(super) stream: StreamId,
     pub(super) kind: Kind,
 }
@@ -171,9 +171,9 @@ impl Session {
     /// Registers the task that moves the bytes; called every time it runs.
     pub(super) fn attach(&self, task: &Waker) {
         self.is_woken.set(false);
-        let mut kept = self.task.borrow_mut();
-        if !kept.as_ref().is_some_and(|kept| kept.will_wake(task)) {
-            *kept = Some(task.clone());
+        let mut registered = self.task.borrow_mut();
+        if !registered.as_ref().is_some_and(|it| it.will_wake(task)) {
+            *registered = Some(task.clone());
         }
     }
 
@@ -196,7 +196,7 @@ impl Session {
         mut input: &[u8],
         now_ms: u64,
         random: &dyn Fn() -> u64,
-        opened: &mut Vec<Opened>,
+        opened: &mut Vec<OpenedStream>,
     ) -> Result<(), ConnectionError> {
         self.received_ms.set(now_ms);
         self.received.set(self.received.get() + 1);
@@ -207,49 +207,50 @@ impl Session {
             let Some(event) = codec.receive(&mut input, now_ms, decoded)? else { return Ok(()) };
             match event {
                 Event::Request { stream, ends } => {
-                    let kind = decoded.kind();
-                    let inbound = Inbound::with_room(rooms.pop().unwrap_or_default());
-                    put(streams, Held::asked((stream, inbound), kind, decoded, ends, random));
-                    opened.push(Opened { stream, kind });
+                    let room = rooms.pop().unwrap_or_default();
+                    let (inbound, outbound) = begin_request(decoded, ends, room, random);
+                    put(streams, StreamState::new(stream, inbound, outbound));
+                    opened.push(OpenedStream { stream, kind: decoded.kind() });
                 }
                 Event::Response { stream, status, ends } => {
-                    if let Some(held) = find_awaited(streams, stream) {
-                        let asked_head = held.outbound.is_head();
-                        held.inbound
+                    if let Some(entry) = find_awaited(streams, stream) {
+                        let asked_head = entry.outbound.is_head();
+                        entry
+                            .inbound
                             .begin(|out| decoded.write_response(status, ends, asked_head, out));
-                        held.inbound.push(&[], ends);
-                        held.wake();
+                        entry.inbound.push(&[], ends);
+                        entry.wake();
                     }
                 }
                 Event::Interim { stream, status } => {
-                    let Some(held) = find_awaited(streams, stream) else { continue };
-                    if held.inbound.staged_bytes() > INTERIM_BYTES_MAX {
+                    let Some(entry) = find_awaited(streams, stream) else { continue };
+                    if entry.inbound.staged_bytes() > INTERIM_BYTES_MAX {
                         codec.reset(stream, ErrorCode::ENHANCE_YOUR_CALM);
                         break_off(streams, stream);
                         continue;
                     }
-                    held.inbound.begin(|out| decoded.write_interim(status, out));
-                    held.wake();
+                    entry.inbound.begin(|out| decoded.write_interim(status, out));
+                    entry.wake();
                 }
                 Event::Data { stream, data, ends } => {
-                    let Some(held) = find(streams, stream) else { continue };
-                    if held.is_abandoned {
+                    let Some(entry) = find(streams, stream) else { continue };
+                    if entry.is_abandoned {
                         codec.consume(stream, data.len());
                         continue;
                     }
-                    if !data.is_empty() && !held.inbound.takes_data() {
+                    if !data.is_empty() && !entry.inbound.takes_data() {
                         // Data for a response that may not have a body.
                         codec.reset(stream, ErrorCode::PROTOCOL_ERROR);
                         break_off(streams, stream);
                         continue;
                     }
-                    held.inbound.push(data, ends);
-                    held.wake();
+                    entry.inbound.push(data, ends);
+                    entry.wake();
                 }
                 Event::Trailers { stream } => {
-                    if let Some(held) = find_awaited(streams, stream) {
-                        held.inbound.end(decoded.lines());
-                        held.wake();
+                    if let Some(entry) = find_awaited(streams, stream) {
+                        entry.inbound.end(decoded.lines());
+                        entry.wake();
                     }
                 }
                 Event::Reset { stream, code, cause } => {
@@ -273,14 +274,14 @@ impl Session {
         let mut state = self.state.borrow_mut();
         let State { codec, streams, crowded, .. } = &mut *state;
         while let Some(stream) = codec.next_ready() {
-            if let Some(held) = find(streams, stream) {
-                held.wake();
+            if let Some(entry) = find(streams, stream) {
+                entry.wake();
             }
         }
         if codec.output().is_empty() {
             for stream in crowded.drain(..) {
-                if let Some(held) = find(streams, stream) {
-                    held.wake();
+                if let Some(entry) = find(streams, stream) {
+                    entry.wake();
                 }
             }
         }
@@ -322,7 +323,6 @@ impl Session {
         }
     }
 
-    /// Calls `act` with the codec.
     pub(super) fn with_codec<T>(&self, act: impl FnOnce(&mut Connection) -> T) -> T {
         act(&mut self.state.borrow_mut().codec)
     }
@@ -340,7 +340,6 @@ impl Session {
         }
     }
 
-    /// Number of open streams.
     pub(super) fn open_streams(&self) -> u32 {
         self.state.borrow().codec.open_streams()
     }
@@ -351,7 +350,6 @@ impl Session {
         self.state.borrow().streams.iter().any(Option::is_some)
     }
 
-    /// Whether no stream is open.
     pub(super) fn is_idle(&self) -> bool {
         self.state.borrow().codec.open_streams() == 0
     }
@@ -372,9 +370,9 @@ impl Session {
     pub(super) fn lose(&self) {
         let mut state = self.state.borrow_mut();
         state.is_lost = true;
-        for held in state.streams.iter_mut().flatten() {
-            held.is_broken = true;
-            held.wake();
+        for entry in state.streams.iter_mut().flatten() {
+            entry.is_broken = true;
+            entry.wake();
         }
     }
 
@@ -412,29 +410,24 @@ impl Session {
         if *is_lost {
             return Err(ErrorKind::ConnectionRefused.into());
         }
-        let asked = request_head::open(codec, written_request, input, self.is_encrypted)?;
-        let held = Held {
-            stream: asked.stream,
-            inbound: Inbound::with_room(rooms.pop().unwrap_or_default()),
-            outbound: asked.outbound,
+        let request = request_head::open(codec, written_request, input, self.is_encrypted)?;
+        let inbound = Inbound::with_room(rooms.pop().unwrap_or_default());
+        let entry = StreamState {
             task: Some(task.clone()),
-            is_broken: false,
-            is_refused: false,
-            is_unbudgeted: false,
-            is_abandoned: false,
             opened_at: self.received.get(),
+            ..StreamState::new(request.stream, inbound, request.outbound)
         };
-        put(streams, held);
+        put(streams, entry);
         drop(state);
         self.wake();
-        Ok((asked.stream, asked.head_bytes))
+        Ok((request.stream, request.head_bytes))
     }
 
     /// Records that a stream exceeded the node's read timeout. If nothing at all was received since
     /// the stream was opened, a PING is sent, and no new streams are opened until it is answered.
     pub(super) fn note_silence(&self, stream: StreamId) {
         let opened_at =
-            find(&mut self.state.borrow_mut().streams, stream).map(|held| held.opened_at);
+            find(&mut self.state.borrow_mut().streams, stream).map(|entry| entry.opened_at);
         if opened_at == Some(self.received.get()) {
             self.is_suspect.set(true);
             self.wake();
@@ -443,13 +436,13 @@ impl Session {
 
     /// Whether the node reported that it did not process a broken stream.
     pub(super) fn is_refused(&self, stream: StreamId) -> bool {
-        find(&mut self.state.borrow_mut().streams, stream).is_some_and(|held| held.is_refused)
+        find(&mut self.state.borrow_mut().streams, stream).is_some_and(|entry| entry.is_refused)
     }
 
     /// Registers the task that serves a stream.
     pub(super) fn attach_stream(&self, stream: StreamId, task: &Waker) {
-        if let Some(held) = find(&mut self.state.borrow_mut().streams, stream) {
-            held.task = Some(task.clone());
+        if let Some(entry) = find(&mut self.state.borrow_mut().streams, stream) {
+            entry.task = Some(task.clone());
         }
     }
 
@@ -458,8 +451,8 @@ impl Session {
     pub(super) fn withdrawn(&self, stream: StreamId) -> Option<GatewayCode> {
         let mut state = self.state.borrow_mut();
         match find(&mut state.streams, stream) {
-            Some(held) if !held.is_broken => None,
-            Some(held) if held.is_unbudgeted => Some(GatewayCode::MemoryLimit),
+            Some(entry) if !entry.is_broken => None,
+            Some(entry) if entry.is_unbudgeted => Some(GatewayCode::MemoryLimit),
             _ if self.conduct.get() == Conduct::Flooding => None,
             _ => Some(GatewayCode::DownstreamGone),
         }
@@ -477,14 +470,14 @@ impl Session {
     /// Whether a stream is a client's request for a WebSocket (RFC 8441).
     pub(super) fn asks_websocket(&self, stream: StreamId) -> bool {
         let mut state = self.state.borrow_mut();
-        find(&mut state.streams, stream).is_some_and(|held| held.outbound.handshake().is_some())
+        find(&mut state.streams, stream).is_some_and(|entry| entry.outbound.handshake().is_some())
     }
 
     /// Whether `accept`, the node's `Sec-WebSocket-Accept`, confirms the WebSocket.
     pub(super) fn accepts_switch(&self, stream: StreamId, accept: &[u8]) -> bool {
         let mut state = self.state.borrow_mut();
-        let held = find(&mut state.streams, stream);
-        let handshake = held.and_then(|held| held.outbound.handshake());
+        let entry = find(&mut state.streams, stream);
+        let handshake = entry.and_then(|entry| entry.outbound.handshake());
         handshake.is_some_and(|handshake| handshake.is_accepted(accept))
     }
 
@@ -492,8 +485,8 @@ impl Session {
     pub(super) fn read(&self, stream: StreamId, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut state = self.state.borrow_mut();
         let State { codec, streams, .. } = &mut *state;
-        let Some(held) = find(streams, stream) else { return gone() };
-        let read = held.inbound.read(buffer);
+        let Some(entry) = find(streams, stream) else { return gone() };
+        let read = entry.inbound.read(buffer);
         if read.data > 0 {
             let waiting = codec.output().len();
             codec.consume(stream, read.data);
@@ -505,8 +498,8 @@ impl Session {
             return Poll::Ready(Ok(read.bytes));
         }
         match read.bytes {
-            0 if held.inbound.is_at_end() => Poll::Ready(Ok(0)),
-            0 if held.is_broken => gone(),
+            0 if entry.inbound.is_at_end() => Poll::Ready(Ok(0)),
+            0 if entry.is_broken => gone(),
             0 => Poll::Pending,
             bytes => Poll::Ready(Ok(bytes)),
         }
@@ -516,14 +509,14 @@ impl Session {
     pub(super) fn write(&self, stream: StreamId, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let mut state = self.state.borrow_mut();
         let State { codec, streams, written_head, crowded, is_lost, .. } = &mut *state;
-        let held = find(streams, stream).filter(|held| !*is_lost && !held.is_broken);
-        let Some(held) = held else { return gone() };
+        let entry = find(streams, stream).filter(|entry| !*is_lost && !entry.is_broken);
+        let Some(entry) = entry else { return gone() };
         let mut sender = Sender { codec, stream, head: written_head };
-        let written = held.outbound.write(&mut sender, parts);
+        let written = entry.outbound.write(&mut sender, parts);
         let written = match written {
-            Ok(Written::Some(bytes)) => Poll::Ready(Ok(bytes)),
-            Ok(Written::Blocked) => Poll::Pending,
-            Ok(Written::Crowded) => {
+            Ok(WriteResult::Some(bytes)) => Poll::Ready(Ok(bytes)),
+            Ok(WriteResult::Blocked) => Poll::Pending,
+            Ok(WriteResult::Crowded) => {
                 crowded.push(stream);
                 Poll::Pending
             }
@@ -541,16 +534,16 @@ impl Session {
     pub(super) fn shut_down(&self, stream: StreamId) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         let State { codec, streams, written_head, .. } = &mut *state;
-        let Some(held) = find(streams, stream) else { return Err(ErrorKind::BrokenPipe.into()) };
-        let outcome = held.outbound.shut_down(&mut Sender { codec, stream, head: written_head });
+        let Some(entry) = find(streams, stream) else { return Err(ErrorKind::BrokenPipe.into()) };
+        let outcome = entry.outbound.shut_down(&mut Sender { codec, stream, head: written_head });
         drop(state);
         self.wake();
         outcome
     }
 
     /// Releases a stream. A stream with an incomplete message is reset, so that the peer does not
-    /// take it for complete. If the node's budget of resets is exhausted, the stream is abandoned
-    /// instead.
+    /// take the message for complete. If the node's budget of resets is exhausted, the stream is
+    /// abandoned without a reset.
     pub(super) fn release(&self, stream: StreamId) {
         let mut state = self.state.borrow_mut();
         if state.has_no_reset_for(stream) {
@@ -560,19 +553,19 @@ impl Session {
         }
         let State { codec, streams, rooms, crowded, .. } = &mut *state;
         crowded.retain(|other| *other != stream);
-        let held = take(streams, stream);
-        if let Some(held) = &held
-            && !held.outbound.is_ended()
+        let entry = take(streams, stream);
+        if let Some(entry) = &entry
+            && !entry.outbound.is_ended()
         {
             // A cancelled tunnel is reset as its client would do it (RFC 8441 §5), and so is a
             // request.
-            let is_cancelled = codec.role() == Role::Client || held.outbound.is_tunnel();
+            let is_cancelled = codec.role() == Role::Client || entry.outbound.is_tunnel();
             let code = if is_cancelled { ErrorCode::CANCEL } else { ErrorCode::INTERNAL_ERROR };
             codec.reset(stream, code);
         }
         codec.release(stream);
         if rooms.len() < ROOMS_MAX
-            && let Some(room) = held.and_then(|held| held.inbound.into_room())
+            && let Some(room) = entry.and_then(|entry| entry.inbound.into_room())
         {
             rooms.push(room);
         }
@@ -590,16 +583,16 @@ impl State {
             && !self.is_lost
             && codec.failure().is_none()
             && codec.is_unfinished(stream)
-            && find(&mut self.streams, stream).is_some_and(|held| !held.is_broken);
+            && find(&mut self.streams, stream).is_some_and(|entry| !entry.is_broken);
         is_cancelled && !self.resets.take(NODE_RESETS, codec.now_ms())
     }
 
     /// Leaves a stream to end by itself at the node; the connection takes no further streams.
     fn abandon(&mut self, stream: StreamId) {
-        let Some(held) = find(&mut self.streams, stream) else { return };
-        held.is_abandoned = true;
-        held.task = None;
-        let unread = held.inbound.discard();
+        let Some(entry) = find(&mut self.streams, stream) else { return };
+        entry.is_abandoned = true;
+        entry.task = None;
+        let unread = entry.inbound.discard();
         self.abandoned += 1;
         self.codec.consume(stream, unread);
         self.codec.forget_waiting(stream);
@@ -610,9 +603,10 @@ impl State {
     fn release_abandoned(&mut self) {
         let Self { codec, streams, abandoned, .. } = self;
         for place in streams.iter_mut() {
-            let is_over = |held: &&mut Held| held.is_abandoned && !codec.is_unfinished(held.stream);
-            if let Some(held) = place.as_mut().filter(is_over) {
-                codec.release(held.stream);
+            let is_over =
+                |entry: &&mut StreamState| entry.is_abandoned && !codec.is_unfinished(entry.stream);
+            if let Some(entry) = place.as_mut().filter(is_over) {
+                codec.release(entry.stream);
                 *abandoned -= 1;
                 *place = None;
             }
@@ -624,28 +618,8 @@ impl State {
     }
 }
 
-impl Held {
-    /// State of a client's request, formatted as HTTP/1.1.
-    fn asked(
-        (stream, mut inbound): (StreamId, Inbound),
-        kind: Kind,
-        decoded: &DecodedHead,
-        ends: bool,
-        random: &dyn Fn() -> u64,
-    ) -> Self {
-        let mut handshake = None;
-        inbound.begin(|out| match kind {
-            Kind::Exchange => decoded.write_request(ends, out),
-            Kind::WebSocket => {
-                let asked = handshake.insert(Box::new(Handshake::new([random(), random()])));
-                decoded.write_upgrade(asked, out)
-            }
-            Kind::Connect | Kind::UnknownProtocol => decoded.write_refused(out),
-        });
-        if ends {
-            inbound.push(&[], true);
-        }
-        let outbound = Outbound::new(decoded.is_head(), handshake);
+impl StreamState {
+    fn new(stream: StreamId, inbound: Inbound, outbound: Outbound) -> Self {
         Self {
             stream,
             inbound,
@@ -666,52 +640,80 @@ impl Held {
     }
 }
 
-fn put(streams: &mut Vec<Option<Held>>, held: Held) {
-    let slot = held.stream.slot();
+/// Begins both halves of a client's request, formatted as HTTP/1.1.
+fn begin_request(
+    decoded: &DecodedHead,
+    ends: bool,
+    room: Room,
+    random: &dyn Fn() -> u64,
+) -> (Inbound, Outbound) {
+    let mut inbound = Inbound::with_room(room);
+    let mut handshake = None;
+    inbound.begin(|out| match decoded.kind() {
+        Kind::Exchange => decoded.write_request(ends, out),
+        Kind::WebSocket => {
+            let handshake = handshake.insert(Box::new(Handshake::new([random(), random()])));
+            decoded.write_upgrade(handshake, out)
+        }
+        Kind::Connect | Kind::UnknownProtocol => decoded.write_refused(out),
+    });
+    if ends {
+        inbound.push(&[], true);
+    }
+    (inbound, Outbound::new(decoded.is_head(), handshake))
+}
+
+fn put(streams: &mut Vec<Option<StreamState>>, entry: StreamState) {
+    let slot = entry.stream.slot();
     if streams.len() <= slot {
         streams.resize_with(slot + 1, || None);
     }
-    streams[slot] = Some(held);
+    streams[slot] = Some(entry);
 }
 
-fn find(streams: &mut [Option<Held>], stream: StreamId) -> Option<&mut Held> {
-    let held = streams.get_mut(stream.slot())?.as_mut();
-    held.filter(|held| held.stream == stream)
+fn find(streams: &mut [Option<StreamState>], stream: StreamId) -> Option<&mut StreamState> {
+    let entry = streams.get_mut(stream.slot())?.as_mut();
+    entry.filter(|entry| entry.stream == stream)
 }
 
 /// The stream, unless it was abandoned.
-fn find_awaited(streams: &mut [Option<Held>], stream: StreamId) -> Option<&mut Held> {
-    find(streams, stream).filter(|held| !held.is_abandoned)
+fn find_awaited(streams: &mut [Option<StreamState>], stream: StreamId) -> Option<&mut StreamState> {
+    find(streams, stream).filter(|entry| !entry.is_abandoned)
 }
 
-fn take(streams: &mut [Option<Held>], stream: StreamId) -> Option<Held> {
+fn take(streams: &mut [Option<StreamState>], stream: StreamId) -> Option<StreamState> {
     find(streams, stream)?;
     streams.get_mut(stream.slot())?.take()
 }
 
 /// Breaks the streams that the node's GOAWAY declares as not processed.
-fn refuse_beyond(streams: &mut [Option<Held>], last_stream: u32) {
-    let refused = |held: &&mut Held| held.stream.number() > last_stream;
-    for held in streams.iter_mut().flatten().filter(refused) {
-        held.is_refused = true;
-        held.is_broken = true;
-        held.wake();
+fn refuse_beyond(streams: &mut [Option<StreamState>], last_stream: u32) {
+    let refused = |entry: &&mut StreamState| entry.stream.number() > last_stream;
+    for entry in streams.iter_mut().flatten().filter(refused) {
+        entry.is_refused = true;
+        entry.is_broken = true;
+        entry.wake();
     }
 }
 
 /// Records why a stream was reset, and breaks it.
-fn note_reset(streams: &mut [Option<Held>], stream: StreamId, code: ErrorCode, cause: ResetCause) {
-    if let Some(held) = find(streams, stream) {
-        held.is_unbudgeted = cause == ResetCause::Memory;
-        held.is_refused |= code == ErrorCode::REFUSED_STREAM;
+fn note_reset(
+    streams: &mut [Option<StreamState>],
+    stream: StreamId,
+    code: ErrorCode,
+    cause: ResetCause,
+) {
+    if let Some(entry) = find(streams, stream) {
+        entry.is_unbudgeted = cause == ResetCause::Memory;
+        entry.is_refused |= code == ErrorCode::REFUSED_STREAM;
     }
     break_off(streams, stream);
 }
 
-fn break_off(streams: &mut [Option<Held>], stream: StreamId) {
-    if let Some(held) = find(streams, stream) {
-        held.is_broken = true;
-        held.wake();
+fn break_off(streams: &mut [Option<StreamState>], stream: StreamId) {
+    if let Some(entry) = find(streams, stream) {
+        entry.is_broken = true;
+        entry.wake();
     }
 }
 

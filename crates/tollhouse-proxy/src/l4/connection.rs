@@ -18,7 +18,6 @@ use crate::connection::handshake::TlsPeer;
 use crate::connection::link::Link;
 use crate::worker::Worker;
 
-/// Transport protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     Tcp,
@@ -39,7 +38,7 @@ impl Transport {
 pub(crate) struct Ends {
     /// The client: the peer, or the source address of its PROXY header.
     pub client: SocketAddr,
-    /// Remote address of the socket.
+    /// Address of the socket's other end.
     pub peer: SocketAddr,
     /// Address that the client connected to: the socket's local address, or the destination of the
     /// PROXY header.
@@ -60,13 +59,12 @@ pub(crate) enum FirstBytes {
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub started_ms: u64,
-    /// 200 once a node is connected, as in nginx; later the status of the error that ended the
+    /// Status as in nginx: 200 once a node is connected; later that of the error that ended the
     /// connection.
     pub status: u16,
     pub code: Option<ErrorCode>,
     /// Bytes from the client that were sent to the node.
     pub bytes_received: u64,
-    /// Bytes sent to the client.
     pub bytes_sent: u64,
     /// Nodes tried, each with the status of its attempt.
     pub attempts: Vec<(Endpoint, u16)>,
@@ -83,7 +81,7 @@ pub(crate) struct Connection<'w> {
     pub server_name: Option<String>,
     /// Facts from the TLS handshake, if the gateway terminates TLS.
     pub tls: Option<TlsPeer>,
-    /// Matched route.
+    /// Stream route that the connection matched.
     pub entry: Option<Arc<StreamEntry>>,
     pub edits: RequestEdits,
     pub memory: Memory,

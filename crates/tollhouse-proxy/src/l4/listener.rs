@@ -7,7 +7,7 @@ use tollhouse_net::proxy_protocol::Version;
 /// A listening socket of a core.
 #[derive(Debug)]
 pub struct StreamListener {
-    /// The socket, in non-blocking mode.
+    /// Listening socket, in non-blocking mode.
     pub socket: StreamSocket,
     pub options: StreamOptions,
 }
@@ -19,10 +19,9 @@ pub enum StreamSocket {
     Udp(UdpSocket),
 }
 
-/// Options of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamOptions {
-    /// Treatment of TLS.
+    /// Treatment of TLS: not expected, passed through, or terminated.
     pub tls: StreamTls,
     /// Expectation of a PROXY protocol header at the start of connections.
     pub header_in: HeaderIn,
@@ -46,7 +45,6 @@ pub enum StreamTls {
 /// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderIn {
-    /// Connections begin without a header.
     Absent,
     /// Connections without a header are refused.
     Required,
@@ -55,16 +53,14 @@ pub enum HeaderIn {
 /// PROXY protocol header sent to nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderOut {
-    /// No header.
     Absent,
     /// Version 1, a line of text.
     V1,
-    /// Version 2, binary.
     V2,
 }
 
 impl HeaderOut {
-    /// Version for TCP connections.
+    /// PROXY protocol version for TCP connections.
     pub(super) fn for_stream(self) -> Option<Version> {
         match self {
             Self::Absent => None,

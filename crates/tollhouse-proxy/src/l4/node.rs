@@ -11,7 +11,7 @@ use tollhouse_telemetry::ErrorCode;
 use tollhouse_upstream::{Outcome, Pick, PickRequest, Picked, Tried, WhenUnresolved};
 
 use super::connection::Connection;
-use super::plugins::Chosen;
+use super::plugins::UpstreamChoice;
 use super::table::StreamEntry;
 use crate::plugins::chain::StepUpstream;
 use crate::snapshot::{Reference, Snapshot, Target, UpstreamEntry};
@@ -26,7 +26,7 @@ const CONNECTED_STATUS: u16 = 200;
 pub(super) fn upstream(
     snapshot: &Snapshot,
     entry: &StreamEntry,
-    chosen: &Chosen,
+    chosen: &UpstreamChoice,
 ) -> Result<Arc<UpstreamEntry>, ErrorCode> {
     if matches!(entry.service, Reference::Missing) {
         return Err(ErrorCode::ServiceNotFound);
@@ -36,10 +36,10 @@ pub(super) fn upstream(
         found.ok_or(ErrorCode::UpstreamNotFound)
     };
     match chosen {
-        Chosen::Of(StepUpstream::Inline(upstream)) => return Ok(Arc::clone(upstream)),
-        Chosen::Of(StepUpstream::Slot(slot, _)) => return in_slot(*slot),
+        UpstreamChoice::Of(StepUpstream::Inline(upstream)) => return Ok(Arc::clone(upstream)),
+        UpstreamChoice::Of(StepUpstream::Slot(slot, _)) => return in_slot(*slot),
         // Entries of routes are used only for requests.
-        Chosen::Of(StepUpstream::Route | StepUpstream::Entry(_)) | Chosen::Own => {}
+        UpstreamChoice::Of(StepUpstream::Route | StepUpstream::Entry(_)) | UpstreamChoice::Own => {}
     }
     match &entry.target {
         Target::Inline(upstream) => Ok(Arc::clone(upstream)),
@@ -51,7 +51,6 @@ pub(super) fn upstream(
 /// Evidence of a node's health from opening a socket to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// The node accepted the connection.
     Alive,
     /// No evidence, because nothing was sent to the node yet.
     None,

@@ -23,8 +23,8 @@ impl OpenPorts {
     /// Returns a handle of the port's socket, which is bound on first use.
     pub(super) fn listen(&self, port: u16) -> io::Result<StdListener> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = open.get(&port) {
-            return known.try_clone();
+        if let Some(port_state) = open.get(&port) {
+            return port_state.try_clone();
         }
         let listener = StdListener::bind(SocketAddr::new(self.address, port))?;
         listener.set_nonblocking(true)?;
@@ -34,7 +34,7 @@ impl OpenPorts {
         Ok(handle)
     }
 
-    /// Closes the sockets of ports that are not in `wanted`; each core closes its own handles.
+    /// Closes the sockets of ports that are not in `wanted`; each core closes the handles it holds.
     pub(super) fn keep(&self, wanted: &[u16]) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|port, _| wanted.contains(port));

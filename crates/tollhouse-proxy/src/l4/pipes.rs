@@ -48,7 +48,7 @@ impl Pipe {
     }
 }
 
-/// Pipes of one core.
+/// Kernel pipes of one core that wait for reuse.
 #[derive(Debug, Default)]
 pub(crate) struct PipePool {
     free: RefCell<Vec<Pipe>>,

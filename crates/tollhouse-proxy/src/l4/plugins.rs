@@ -149,7 +149,7 @@ impl From<ErrorCode> for Refusal {
 }
 
 /// Upstream chosen by a plugin.
-pub(super) enum Chosen {
+pub(super) enum UpstreamChoice {
     /// The upstream of the stream route.
     Own,
     Of(StepUpstream),
@@ -163,8 +163,8 @@ pub(super) async fn access(
     connection: &mut Connection<'_>,
     entry: &StreamEntry,
     snapshot: &Snapshot,
-) -> Result<Chosen, Refusal> {
-    let mut chosen = Chosen::Own;
+) -> Result<UpstreamChoice, Refusal> {
+    let mut chosen = UpstreamChoice::Own;
     if entry.chain.is_empty() {
         return Ok(chosen);
     }
@@ -194,7 +194,7 @@ pub(super) async fn access(
             if let Some(index) = cx.edits().upstream.take()
                 && let Some(upstream) = step.upstreams.get(index)
             {
-                chosen = Chosen::Of(upstream.clone());
+                chosen = UpstreamChoice::Of(upstream.clone());
             }
         }
     }

@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-use tollhouse_net::proxy_protocol::{self, Said};
+use tollhouse_net::proxy_protocol::{self, ProxyHeader};
 use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::ErrorCode;
 
@@ -16,7 +16,7 @@ use crate::worker::Worker;
 
 /// Addresses from a PROXY protocol header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Proxied {
+pub(crate) struct ProxiedAddresses {
     pub client: SocketAddr,
     /// Address that the client connected to.
     pub local: SocketAddr,
@@ -26,12 +26,12 @@ pub(crate) struct Proxied {
 /// header stay in the link's buffer.
 ///
 /// # Errors
-/// If the peer is not trusted, or its header is missing, incomplete, invalid or late.
+/// If the peer is not trusted, or the header is missing, incomplete, invalid or late.
 pub(crate) async fn read(
     worker: &Worker,
     link: &mut Link,
     peer: SocketAddr,
-) -> Result<Option<Proxied>, ErrorCode> {
+) -> Result<Option<ProxiedAddresses>, ErrorCode> {
     if !is_trusted(worker, peer) {
         return Err(ErrorCode::ProxyHeaderRefused);
     }
@@ -51,9 +51,9 @@ pub(crate) async fn read(
     let header = header.await?;
     link.buffer.consume(header.length);
     Ok(match header.said {
-        Said::Nothing => None,
-        Said::Proxied { source, destination } => {
-            Some(Proxied { client: source, local: destination })
+        ProxyHeader::Nothing => None,
+        ProxyHeader::Proxied { source, destination } => {
+            Some(ProxiedAddresses { client: source, local: destination })
         }
     })
 }

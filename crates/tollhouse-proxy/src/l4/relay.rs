@@ -22,12 +22,11 @@ use crate::connection::link::Link;
 use crate::turn::{self, TURN_BYTES};
 use crate::worker::Worker;
 
-/// Timeouts of a relay.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     /// Maximum time without a byte in either direction.
     pub idle: Duration,
-    /// The same, after one direction has ended.
+    /// Maximum time without a byte after one direction has ended.
     pub half_closed: Duration,
 }
 
@@ -76,12 +75,15 @@ fn note(worker: &Worker, connection: &mut Connection<'_>, up: &Flow<'_>, down: &
 }
 
 /// Error code for the side that broke, if any.
-fn failure(up: &Poll<Result<(), Broken>>, down: &Poll<Result<(), Broken>>) -> Option<ErrorCode> {
+fn failure(
+    up: &Poll<Result<(), FailedSide>>,
+    down: &Poll<Result<(), FailedSide>>,
+) -> Option<ErrorCode> {
     match (up, down) {
-        (Poll::Ready(Err(Broken::Sender)), _) | (_, Poll::Ready(Err(Broken::Receiver))) => {
+        (Poll::Ready(Err(FailedSide::Sender)), _) | (_, Poll::Ready(Err(FailedSide::Receiver))) => {
             Some(ErrorCode::DownstreamGone)
         }
-        (Poll::Ready(Err(Broken::Receiver)), _) | (_, Poll::Ready(Err(Broken::Sender))) => {
+        (Poll::Ready(Err(FailedSide::Receiver)), _) | (_, Poll::Ready(Err(FailedSide::Sender))) => {
             Some(ErrorCode::UpstreamReset)
         }
         _ => None,
@@ -90,7 +92,7 @@ fn failure(up: &Poll<Result<(), Broken>>, down: &Poll<Result<(), Broken>>) -> Op
 
 /// Failed socket of a relay direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Broken {
+enum FailedSide {
     Sender,
     Receiver,
 }
@@ -132,15 +134,15 @@ impl<'w> Flow<'w> {
         from: &mut Link,
         to: &mut Carrier,
         means: Means<'_>,
-    ) -> Poll<Result<(), Broken>> {
+    ) -> Poll<Result<(), FailedSide>> {
         // Without a bound, a fast sender would occupy the core.
         let turn_end = self.bytes + TURN_BYTES as u64;
         while !self.is_ended {
-            ready!(self.poll_write(context, from, to)).map_err(|_| Broken::Receiver)?;
+            ready!(self.poll_write(context, from, to)).map_err(|_| FailedSide::Receiver)?;
             if self.is_ending {
                 // Closing a plain socket also signals the end, and saves a system call.
                 if !(means.is_last && is_plain_socket(to)) {
-                    ready!(to.poll_shutdown(context)).map_err(|_| Broken::Receiver)?;
+                    ready!(to.poll_shutdown(context)).map_err(|_| FailedSide::Receiver)?;
                 }
                 self.is_ended = true;
                 self.give_pipe();
@@ -150,12 +152,12 @@ impl<'w> Flow<'w> {
                 return turn::give_way(context);
             }
             let read = ready!(self.poll_read(context, from, to, means.buffers));
-            self.is_ending = read.map_err(|_| Broken::Sender)? == 0;
+            self.is_ending = read.map_err(|_| FailedSide::Sender)? == 0;
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Sends everything received so far.
+    /// Writes the received bytes, until none are left or the receiver accepts no more.
     fn poll_write(
         &mut self,
         context: &mut Context<'_>,

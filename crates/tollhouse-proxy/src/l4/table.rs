@@ -14,13 +14,12 @@ use tollhouse_stdx::CowMap;
 use crate::plugins::Chain;
 use crate::snapshot::{Reference, Target};
 
-/// A compiled stream route.
+/// Stream route with its upstream and plugins, ready for use.
 #[derive(Debug)]
 pub struct StreamEntry {
-    /// The route as configured.
     pub route: StreamRoute,
     pub service: Reference<Arc<Service>>,
-    /// Upstream of its connections.
+    /// Upstream of the route's connections.
     pub target: Target,
     /// Plugins of the route, in the order in which they run.
     pub chain: Chain,
@@ -30,7 +29,7 @@ pub struct StreamEntry {
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'a> {
     pub client: IpAddr,
-    /// Local address of the socket.
+    /// Gateway's address of the connection.
     pub local: SocketAddr,
     /// Server name (SNI) of the client's TLS hello, in lower case.
     pub server_name: Option<&'a str>,
@@ -39,7 +38,7 @@ pub struct Arrival<'a> {
 /// Stream routes by name or port.
 #[derive(Debug, Clone, Default)]
 pub struct StreamTable {
-    buckets: CowMap<Bucket, Arc<[Placed]>>,
+    buckets: CowMap<Bucket, Arc<[PositionedRoute]>>,
     /// Bucket of each route, for its removal.
     homes: CowMap<Id, Bucket>,
 }
@@ -57,7 +56,7 @@ enum Bucket {
 
 /// A route with its position in the order of the configuration.
 #[derive(Debug, Clone)]
-struct Placed {
+struct PositionedRoute {
     place: u64,
     entry: Arc<StreamEntry>,
 }
@@ -67,14 +66,13 @@ impl StreamTable {
         self.homes.is_empty()
     }
 
-    /// Inserts or replaces a route.
     pub(crate) fn insert(&mut self, place: u64, entry: Arc<StreamEntry>) {
         let id = entry.route.id.clone();
         self.remove(&id);
         let bucket = Bucket::from_route(&entry.route);
         let mut routes = self.buckets.get(&bucket).map_or_else(Vec::new, |routes| routes.to_vec());
         let at = routes.partition_point(|other| other.place < place);
-        routes.insert(at, Placed { place, entry });
+        routes.insert(at, PositionedRoute { place, entry });
         self.buckets.insert(bucket.clone(), routes.into());
         self.homes.insert(id, bucket);
     }
@@ -82,7 +80,7 @@ impl StreamTable {
     pub(crate) fn remove(&mut self, id: &Id) {
         let Some(bucket) = self.homes.remove(id) else { return };
         let Some(routes) = self.buckets.get(&bucket) else { return };
-        let left: Vec<Placed> =
+        let left: Vec<PositionedRoute> =
             routes.iter().filter(|other| other.entry.route.id != *id).cloned().collect();
         if left.is_empty() {
             self.buckets.remove(&bucket);
@@ -91,7 +89,7 @@ impl StreamTable {
         }
     }
 
-    /// Route of a connection.
+    /// Finds the route that a connection matches; routes with a server name come first.
     pub fn find(&self, arrival: &Arrival<'_>) -> Option<&Arc<StreamEntry>> {
         let by_name = arrival.server_name.and_then(|name| self.find_by_name(name, arrival));
         by_name.or_else(|| self.find_by_port(arrival))
@@ -117,7 +115,7 @@ impl StreamTable {
         found.map(|placed| &placed.entry)
     }
 
-    fn first(&self, bucket: &Bucket, arrival: &Arrival<'_>) -> Option<&Placed> {
+    fn first(&self, bucket: &Bucket, arrival: &Arrival<'_>) -> Option<&PositionedRoute> {
         let routes = self.buckets.get(bucket)?;
         routes.iter().find(|placed| takes(&placed.entry.route, arrival))
     }

@@ -44,16 +44,16 @@ pub(crate) fn start(
 }
 
 /// Counts an open connection until its task ends.
-struct Open<'w>(&'w Worker);
+struct OpenCount<'w>(&'w Worker);
 
-impl<'w> Open<'w> {
+impl<'w> OpenCount<'w> {
     fn new(worker: &'w Worker) -> Self {
         worker.metrics.stream_connections_open.increment();
         Self(worker)
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for OpenCount<'_> {
     fn drop(&mut self) {
         self.0.metrics.stream_connections_open.decrement();
     }
@@ -62,7 +62,7 @@ impl Drop for Open<'_> {
 async fn serve(mut entry: Entry, options: StreamOptions, stream: TcpStream, peer: SocketAddr) {
     entry.enter().await;
     let worker = Rc::clone(entry.worker());
-    let _open = Open::new(&worker);
+    let _open = OpenCount::new(&worker);
     let local = stream.local_addr().unwrap_or(peer);
     let ends = Ends { client: peer, peer, local, listener: local };
     let first = FirstBytes::Link(Link::new(Stream::from(stream)));

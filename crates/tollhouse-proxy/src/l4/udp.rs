@@ -36,11 +36,11 @@ use crate::snapshot::{Snapshot, UpstreamEntry};
 use crate::turn;
 use crate::worker::{Phase, Worker};
 
-mod place;
 pub(crate) mod sessions;
+mod slot;
 
-use place::Place;
 use sessions::{DATAGRAM_BYTES_MAX, Session, SessionKey};
+use slot::{NodeSocket, SessionSlot};
 
 /// Datagrams that a listener forwards before it yields to other tasks.
 const DATAGRAMS_PER_TURN: usize = 64;
@@ -64,13 +64,16 @@ struct Listener {
     options: StreamOptions,
 }
 
+/// Socket of a listener, with the listener's number and options.
+pub(crate) struct Source {
+    pub(crate) socket: std::net::UdpSocket,
+    pub(crate) number: usize,
+    pub(crate) options: StreamOptions,
+}
+
 /// Forwards datagrams until the drain begins. Sessions continue as long as their nodes respond.
-pub(crate) async fn run(
-    worker: Rc<Worker>,
-    socket: std::net::UdpSocket,
-    (number, options): (usize, StreamOptions),
-    mut phase: watch::Receiver<Phase>,
-) {
+pub(crate) async fn run(worker: Rc<Worker>, source: Source, mut phase: watch::Receiver<Phase>) {
+    let Source { socket, number, options } = source;
     let bound = UdpSocket::from_std(socket).and_then(|it| it.local_addr().map(|at| (it, at)));
     let (socket, local) = match bound {
         Ok(bound) => bound,
@@ -175,7 +178,7 @@ impl Listener {
             worker.metrics.stream_failed.increment(ErrorCode::RouteNotFound);
             return Err(DatagramDrop::Refused);
         };
-        let place = Place::take(worker, key, datagram.len())?;
+        let place = SessionSlot::take(worker, key, datagram.len())?;
         let first = FirstBytes::Datagram(datagram.into());
         tokio::task::spawn_local(serve(Rc::clone(self), place, first, route));
         Ok(())
@@ -185,7 +188,7 @@ impl Listener {
 /// Serves a session until it ends.
 async fn serve(
     listener: Rc<Listener>,
-    mut place: Place,
+    mut place: SessionSlot,
     first: FirstBytes,
     route: Arc<StreamEntry>,
 ) {
@@ -234,14 +237,15 @@ async fn relay(
     // Released, because a session may last for days.
     let nothing = FirstBytes::Datagram(Box::default());
     if let FirstBytes::Datagram(first) = std::mem::replace(&mut connection.first, nothing) {
-        session.open(connection.worker, &first, (Rc::clone(&socket), header));
+        let node = NodeSocket { socket: Rc::clone(&socket), header };
+        session.open(connection.worker, &first, node);
     }
-    let answers = Answers { listener, session, socket: &socket, upstream: &upstream, picked };
+    let answers = NodeResponses { listener, session, socket: &socket, upstream: &upstream, picked };
     answers.pass_all(connection).await.map_err(Refusal::from)
 }
 
 /// Datagrams from the node of a session.
-struct Answers<'s> {
+struct NodeResponses<'s> {
     listener: &'s Listener,
     session: &'s Session,
     socket: &'s UdpSocket,
@@ -249,7 +253,7 @@ struct Answers<'s> {
     picked: Picked<'s>,
 }
 
-impl Answers<'_> {
+impl NodeResponses<'_> {
     /// Forwards responses until no datagram has passed in either direction for the idle timeout.
     async fn pass_all(&self, connection: &mut Connection<'_>) -> Result<(), ErrorCode> {
         let idle_time = connection.worker.settings.streams.udp_idle_time;

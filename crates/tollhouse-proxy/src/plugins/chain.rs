@@ -12,7 +12,7 @@ use tollhouse_telemetry::ErrorCode;
 use crate::snapshot::RouteEntry;
 use crate::snapshot::upstream::UpstreamEntry;
 
-/// A configured plugin.
+/// Plugin with its conf, as it runs for requests.
 #[derive(Debug)]
 pub struct PluginStep {
     pub name: Box<str>,
@@ -30,7 +30,6 @@ pub struct PluginStep {
     pub filter: Option<Expr>,
     /// Body that replaces that of the plugin's responses with status 400 or above.
     pub error_response: Option<Value>,
-    /// Whether the plugin authenticates consumers.
     pub is_auth: bool,
     /// Whether the node must receive the path that the plugin has judged.
     pub judges_path: bool,
@@ -43,7 +42,6 @@ pub struct PluginStep {
 /// An upstream that a plugin may choose.
 #[derive(Debug, Clone)]
 pub enum StepUpstream {
-    /// The upstream of the route.
     Route,
     /// An upstream in the plugin's configuration.
     Inline(Arc<UpstreamEntry>),
@@ -69,7 +67,6 @@ impl PluginStep {
     }
 }
 
-/// Plugins of one object.
 #[derive(Debug, Clone, Default)]
 pub struct StepSet {
     /// Enabled plugins, in the order of their names.
@@ -86,7 +83,6 @@ pub struct Chain(Option<Box<Links>>);
 #[derive(Debug, Clone)]
 struct Links {
     steps: Box<[Arc<PluginStep>]>,
-    /// Names of disabled plugins.
     off: Vec<Box<str>>,
     /// Phases in which any plugin takes part.
     phases: Phases,
@@ -123,7 +119,7 @@ impl Chain {
         Self(Some(Box::new(Links { steps, off, phases, filters_read_body, judges_path })))
     }
 
-    /// Merges sets of equal rank: a plugin that one of them disables still runs for another.
+    /// Merges sets of equal rank: a plugin that one set disables still runs if another set has it.
     pub fn merge_equals<'a>(sets: impl IntoIterator<Item = &'a StepSet>) -> Self {
         let running =
             sets.into_iter().map(|set| StepSet { steps: set.steps.clone(), off: Vec::new() });
@@ -135,7 +131,6 @@ impl Chain {
         self.0.is_none()
     }
 
-    /// Whether no plugin runs.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.as_ref().is_none_or(|links| links.steps.is_empty())
@@ -146,7 +141,6 @@ impl Chain {
         self.0.as_ref().map_or(&[], |links| &links.steps)
     }
 
-    /// Names of disabled plugins.
     #[inline]
     pub(super) fn off(&self) -> &[Box<str>] {
         self.0.as_ref().map_or(&[], |links| &links.off)

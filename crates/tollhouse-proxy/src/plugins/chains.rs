@@ -162,8 +162,8 @@ impl<'s> Chains<'s> {
         verdict
     }
 
-    /// Adds the plugins of the consumer and its group. They replace the route's plugins of the same
-    /// name, as in APISIX.
+    /// Adds the plugins of the consumer and its group. They replace the route's plugins with equal
+    /// names, as in APISIX.
     pub(crate) fn join(&mut self, consumer: Option<&'s Chain>, group: Option<&'s Chain>) {
         let mut above: SmallVec<[&Chain; 2]> = SmallVec::new();
         for chain in [consumer, group, self.route].into_iter().flatten() {

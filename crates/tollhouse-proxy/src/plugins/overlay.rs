@@ -10,12 +10,11 @@ use tollhouse_plugin::exchange::join_line;
 use tollhouse_plugin::{Codings, HeaderEdits};
 use tollhouse_stdx::header_name::is_same_folded;
 
-/// Direction of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// To a node.
+    /// Head of a request to a node.
     Request,
-    /// To a client.
+    /// Head of a response to a client.
     Response,
 }
 
@@ -86,8 +85,8 @@ fn drop_lines(out: &mut Vec<u8>, drops: impl Fn(&[u8]) -> bool) {
     out.truncate(write);
 }
 
-/// Whether lines of that name belong to the gateway. Called for every line; the length decides in
-/// most cases.
+/// Whether only the gateway writes lines called `name`. Called for every line; the length decides
+/// in most cases.
 #[inline]
 fn is_own(name: &[u8], side: Side) -> bool {
     let first = name.first().map_or(0, |first| first | 0x20);

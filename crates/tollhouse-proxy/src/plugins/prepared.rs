@@ -12,7 +12,7 @@ const BODY_KEPT_BYTES_MAX: usize = 64 * 1024;
 
 /// A response of the gateway's own, ready to be sent.
 #[derive(Debug, Default)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedResponse {
     pub status: u16,
     pub headers: HeaderEdits,
     pub kind: Kind,
@@ -21,7 +21,7 @@ pub(crate) struct Prepared {
     pub place: Place,
 }
 
-/// Place of a response body.
+/// Place of the bytes of a response body.
 #[derive(Debug, Default)]
 pub(crate) enum Place {
     /// In the `body` of the prepared response.
@@ -33,7 +33,6 @@ pub(crate) enum Place {
     LeftOut(Option<u64>),
 }
 
-/// Kind of a response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Kind {
     /// Only a status was given; an error gets the gateway's page.
@@ -43,7 +42,7 @@ pub(crate) enum Kind {
     Text,
 }
 
-impl Prepared {
+impl PreparedResponse {
     /// Clears the response and keeps its memory.
     pub(crate) fn clear(&mut self) {
         self.status = 0;
@@ -63,7 +62,6 @@ impl Prepared {
         self.set_text(text);
     }
 
-    /// The body to be sent.
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.place {
             Place::Own => &self.body,
@@ -137,7 +135,7 @@ mod tests {
     #[test]
     fn a_shared_body_is_sent_from_where_it_lies_and_let_go_afterwards() {
         let cached = Bytes::from(vec![b'x'; 100_000]);
-        let mut prepared = Prepared::default();
+        let mut prepared = PreparedResponse::default();
         let answer = Answer { body: AnswerBody::Shared(cached.clone()), ..Answer::status(200) };
         prepared.fill(&answer, None);
         drop(answer);

@@ -7,15 +7,14 @@ use tollhouse_telemetry::ErrorCode;
 
 use super::chain::{PluginStep, StepUpstream};
 use super::chains::Chains;
-use super::prepared::Prepared;
+use super::prepared::PreparedResponse;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
 use crate::snapshot::Snapshot;
 
-/// Longest body that is read for the filters of plugins, in bytes.
+/// Maximum length in bytes of a body that is read for the filters of plugins.
 const FILTERED_BODY_BYTES_MAX: u64 = 64 << 20;
 
-/// Outcome of the request phases.
 pub(crate) enum Verdict<'s> {
     /// The request goes to a node: of the upstream that a plugin chose, or of the route's.
     Forward(Option<&'s StepUpstream>),
@@ -50,7 +49,7 @@ pub(crate) async fn run<'s>(
 struct Loan<'x, 'e> {
     exchange: &'x mut Exchange<'e>,
     memory: ManuallyDrop<Memory>,
-    prepared: ManuallyDrop<Prepared>,
+    prepared: ManuallyDrop<PreparedResponse>,
 }
 
 impl<'x, 'e> Loan<'x, 'e> {
@@ -76,7 +75,7 @@ impl Drop for Loan<'_, '_> {
 /// A request that runs through the phases.
 struct Phasing<'r, 's> {
     cx: RequestContext<'r>,
-    prepared: &'r mut Prepared,
+    prepared: &'r mut PreparedResponse,
     upstream: Option<&'s StepUpstream>,
 }
 

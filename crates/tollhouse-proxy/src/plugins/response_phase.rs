@@ -10,12 +10,10 @@ use super::chains::Chains;
 use super::state::put_back;
 use crate::exchange::Exchange;
 
-/// Response head that plugins see.
 #[derive(Clone, Copy)]
 pub(crate) enum HeadView<'a> {
     /// The node's head in the exchange's state, with the bytes that it was parsed from.
     OfNode(&'a [u8]),
-    /// Any other head.
     Other(&'a dyn ResponseHead),
 }
 

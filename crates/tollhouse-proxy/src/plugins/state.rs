@@ -3,7 +3,7 @@
 use tollhouse_plugin::{BodyFilter, Effect, HeaderEdits, Memory, RequestEdits};
 use tollhouse_telemetry::ErrorCode;
 
-use super::prepared::Prepared;
+use super::prepared::PreparedResponse;
 
 /// Filters of a response body, in order.
 pub(crate) type Filters = Vec<(Effect, Box<dyn BodyFilter>)>;
@@ -13,11 +13,8 @@ pub(crate) type Filters = Vec<(Effect, Box<dyn BodyFilter>)>;
 pub(crate) struct PluginState {
     /// Whether the request has plugins; otherwise the other fields are unused.
     pub(crate) is_active: bool,
-    /// Edits of the request.
     pub(crate) edits: RequestEdits,
-    /// Edits of the response headers.
     pub(crate) response_edits: HeaderEdits,
-    /// Filters of the response body.
     pub(crate) filters: Filters,
     /// Values that plugins store for later phases.
     pub(crate) memory: Memory,
@@ -31,7 +28,7 @@ pub(crate) struct PluginState {
     /// Counter number of the consumer plus one; 0 without a consumer.
     pub(crate) consumer_count: u32,
     /// Response of a plugin.
-    pub(crate) prepared: Prepared,
+    pub(crate) prepared: PreparedResponse,
 }
 
 /// Puts back a value taken with `mem::take`. The empty value in its place is forgotten without a

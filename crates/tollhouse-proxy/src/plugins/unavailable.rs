@@ -10,7 +10,8 @@ use tollhouse_telemetry::ErrorCode;
 
 use super::chain::{PluginStep, StepUpstream};
 
-/// Runs before all other steps of its object, because none of them may answer in its place.
+/// Maximum priority. The step runs before all other steps of its object, so that no other step
+/// answers first.
 const PRIORITY: i64 = i64::MAX;
 
 impl PluginStep {

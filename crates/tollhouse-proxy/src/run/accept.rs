@@ -21,7 +21,7 @@ use crate::connection::link::Link;
 use crate::connection::serve;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
-use crate::l4::proxy_header::{self, Proxied};
+use crate::l4::proxy_header::{self, ProxiedAddresses};
 use crate::stages::account;
 use crate::transfer::pump::RequestPump;
 use crate::worker::{Phase, REFUSED_OPEN_MAX, Transport, Worker};
@@ -117,7 +117,7 @@ async fn proxied(mut entry: Entry, stream: TcpStream, peer: SocketAddr, transpor
     let local = stream.local_addr().unwrap_or(peer);
     let mut link = Link::new(Stream::from(stream));
     let ends = match proxy_header::read(&worker, &mut link, peer).await {
-        Ok(None) => Proxied { client: peer, local },
+        Ok(None) => ProxiedAddresses { client: peer, local },
         Ok(Some(proxied)) => proxied,
         Err(code) => {
             link.release_buffer(&worker.buffers);
@@ -197,7 +197,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Counts an accepted connection.
+    /// Counts an accepted connection until the entry is dropped.
     pub(crate) fn begin(worker: &Rc<Worker>) -> Self {
         worker.metrics.downstream_connections_accepted.increment();
         worker.metrics.downstream_connections_open.increment();

@@ -28,7 +28,7 @@ pub(super) async fn tick(worker: Rc<Worker>) {
     .await;
 }
 
-/// Interval of the housekeeping.
+/// Interval between two runs of the housekeeping.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Once a second: trims idle pools and counts, refreshes the snapshot, and flushes the log.

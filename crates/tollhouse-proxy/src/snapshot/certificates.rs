@@ -10,7 +10,7 @@ use tollhouse_model::variable::Lookup;
 use tollhouse_net::server_tls::{ClientVerifier, HostTerms};
 use tollhouse_stdx::CowMap;
 
-/// TLS hosts by server name.
+/// TLS hosts by the server name that clients request.
 #[derive(Debug, Clone, Default)]
 pub struct Certificates {
     /// Hosts by name; a wildcard name `*.example.com` has the key `.example.com`.
@@ -23,7 +23,7 @@ pub struct Certificates {
 /// Treatment of handshakes for a server name.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// A valid host.
+    /// Host with valid certificates.
     Host(Arc<TlsHost>),
     /// Handshakes are refused, also if a wildcard host matches: the object for the name requests
     /// client certificates and is invalid.
@@ -47,9 +47,9 @@ impl Answer {
 /// A TLS host, compiled from an ssl object.
 #[derive(Debug)]
 pub struct TlsHost {
-    /// Id of the ssl object.
+    /// Id of the ssl object that lists the host.
     pub id: Id,
-    /// TLS terms of its handshakes.
+    /// TLS terms of the host's handshakes.
     pub terms: HostTerms,
     /// Names and expiry of each certificate.
     pub certificates: Vec<CertificateFacts>,
@@ -60,15 +60,15 @@ pub struct TlsHost {
 }
 
 impl TlsHost {
-    /// Whether every certificate of the host covers `host`, given in lower case. All of them must,
-    /// because the client chooses which one it sees.
+    /// Whether every certificate of the host covers `host`, given in lower case. Every certificate
+    /// must, because the client chooses which one it sees.
     pub(crate) fn covers(&self, host: &str) -> bool {
         !self.certificates.is_empty()
             && self.certificates.iter().all(|certificate| certificate.covers(host))
     }
 }
 
-/// Verification of client certificates.
+/// Verifier of client certificates, and the requests that need none.
 #[derive(Debug)]
 pub struct ClientTerms {
     pub verifier: Arc<ClientVerifier>,
@@ -85,28 +85,28 @@ impl ClientTerms {
 
 /// Place of a name in [`Certificates`].
 #[derive(Debug, PartialEq, Eq)]
-enum Place<'a> {
+enum NameSlot<'a> {
     Key(&'a str),
     Any,
     /// A name that a client cannot send.
     Nothing,
 }
 
-impl<'a> Place<'a> {
+impl<'a> NameSlot<'a> {
     fn new(name: &'a str) -> Self {
         match name.strip_prefix('*') {
-            Some("") => Place::Any,
-            Some(rest) if rest.starts_with('.') => Place::Key(rest),
+            Some("") => NameSlot::Any,
+            Some(rest) if rest.starts_with('.') => NameSlot::Key(rest),
             // A name that begins with a dot would collide with the key of a wildcard.
-            None if !name.starts_with('.') => Place::Key(name),
-            Some(_) | None => Place::Nothing,
+            None if !name.starts_with('.') => NameSlot::Key(name),
+            Some(_) | None => NameSlot::Nothing,
         }
     }
 }
 
 /// Whether a client can ask for a configured name: a whole name, `*.` before a rest, or `*`.
 pub(crate) fn is_name(name: &str) -> bool {
-    Place::new(name) != Place::Nothing && !name.ends_with('.')
+    NameSlot::new(name) != NameSlot::Nothing && !name.ends_with('.')
 }
 
 impl Certificates {
@@ -147,11 +147,11 @@ impl Certificates {
             usize::from(answer.as_ref().is_some_and(Answer::asks_clients))
         };
         let asking = asks(&answer);
-        let before = match (Place::new(name), answer) {
-            (Place::Any, answer) => std::mem::replace(&mut self.any, answer),
-            (Place::Key(key), Some(answer)) => self.hosts.insert(key.into(), answer),
-            (Place::Key(key), None) => self.hosts.remove(key),
-            (Place::Nothing, _) => return,
+        let before = match (NameSlot::new(name), answer) {
+            (NameSlot::Any, answer) => std::mem::replace(&mut self.any, answer),
+            (NameSlot::Key(key), Some(answer)) => self.hosts.insert(key.into(), answer),
+            (NameSlot::Key(key), None) => self.hosts.remove(key),
+            (NameSlot::Nothing, _) => return,
         };
         self.asking = self.asking + asking - asks(&before);
     }

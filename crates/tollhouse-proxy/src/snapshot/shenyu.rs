@@ -12,7 +12,7 @@ use super::RouteEntry;
 
 #[derive(Debug)]
 pub struct ShenyuTable {
-    /// ShenYu's plugins.
+    /// Chain of ShenYu's plugins, which all its requests pass.
     pub chain: Arc<Chain>,
     /// Whether the table is consulted before the router.
     pub comes_first: bool,
@@ -22,7 +22,7 @@ pub struct ShenyuTable {
     pub targets: Box<[Arc<RouteEntry>]>,
 }
 
-/// Terms of a ShenYu route.
+/// Settings of a route made from ShenYu's objects.
 #[derive(Debug, Clone, Copy)]
 pub struct ShenyuTerms {
     /// Statuses of the gateway's own responses.
@@ -31,7 +31,7 @@ pub struct ShenyuTerms {
     pub counted_as: ShenyuType,
     /// Retry policy after a failed attempt.
     pub again: Again,
-    /// Attempts after the first.
+    /// Number of attempts after the first.
     pub retries: u32,
     /// Timeout of an attempt, until its response begins.
     pub timeout: Duration,

@@ -21,7 +21,6 @@ pub struct UpstreamEntry {
     pub terms: Arc<UpstreamTerms>,
     /// Number of the upstream in request counters.
     pub number: u32,
-    /// The upstream as configured.
     pub conf: Arc<Upstream>,
     /// Client certificate for nodes that request one.
     pub client_pair: Option<Arc<CertificatePair>>,
@@ -33,7 +32,7 @@ const _: () = assert!(std::mem::offset_of!(UpstreamEntry, conf) <= 64);
 /// Terms of the communication with nodes, shared by upstreams with equal terms.
 #[derive(Debug)]
 pub struct UpstreamTerms {
-    /// Number of the connection pool; upstreams with the same number share connections.
+    /// Number of the connection pool; upstreams with equal numbers share connections.
     pub pool: u32,
     /// Whether requests are sent over HTTP/2.
     pub speaks_http2: bool,
@@ -43,13 +42,12 @@ pub struct UpstreamTerms {
     pub proxy_protocol: Option<ProxyHeader>,
     /// Choice of the `Host` sent to the node.
     pub pass_host: PassHost,
-    /// Limits of the keep-alive pool.
     pub keepalive: KeepalivePool,
-    /// TLS connector, for encrypted schemes.
+    /// TLS connector for nodes; `None` for unencrypted schemes.
     pub connector: Option<Connector>,
-    /// Input of consistent hashing.
+    /// Part of the request that consistent hashing uses.
     pub hash_key: Option<HashKey>,
-    /// Timeouts, with defaults filled in.
+    /// Timeouts, with defaults for those not configured.
     pub timeouts: Timeouts,
 }
 

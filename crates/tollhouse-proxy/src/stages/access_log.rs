@@ -1,6 +1,7 @@
 //! Access log line of a finished request.
 //!
-//! Lines are formatted on the core into its own buffer. Without a log, the cost is one branch.
+//! Lines are formatted on the core into a buffer of that core. Without a log, the cost is one
+//! branch.
 
 use smallvec::SmallVec;
 use tollhouse_http::Known;
@@ -32,7 +33,7 @@ fn write(log: &CoreLog, cx: &Exchange<'_>) {
     let record = &cx.state.record;
     // Formats without attempts skip their texts, which cost the most.
     if !log.shows_attempts() || record.attempts.is_empty() {
-        return log.write(&Served { cx, sent_uri: &cx.sent_uri(), attempts: &[] });
+        return log.write(&LogSource { cx, sent_uri: &cx.sent_uri(), attempts: &[] });
     }
     // One buffer holds all addresses, so that a line costs one allocation.
     let mut texts = Vec::with_capacity(record.attempts.len() * ADDRESS_CHARS);
@@ -42,19 +43,19 @@ fn write(log: &CoreLog, cx: &Exchange<'_>) {
         ends.push(texts.len());
     }
     let attempts = attempts(&record.attempts, record.upstream_response_ms, &texts, &ends);
-    log.write(&Served { cx, sent_uri: &cx.sent_uri(), attempts: &attempts });
+    log.write(&LogSource { cx, sent_uri: &cx.sent_uri(), attempts: &attempts });
 }
 
 /// A served request as the source of its log line.
-struct Served<'a, 'e> {
+struct LogSource<'a, 'e> {
     cx: &'a Exchange<'e>,
-    /// Path and query as sent.
+    /// Path and query as the client sent them.
     sent_uri: &'a [u8],
     /// Nodes tried; empty if the format does not show them.
     attempts: &'a [Attempt<'a>],
 }
 
-impl Served<'_, '_> {
+impl LogSource<'_, '_> {
     #[inline]
     fn field(&self, known: Known) -> Value<'_> {
         let value = self.cx.state.head.fields.first(known).unwrap_or_default();
@@ -78,7 +79,7 @@ impl Served<'_, '_> {
     }
 }
 
-impl Source for Served<'_, '_> {
+impl Source for LogSource<'_, '_> {
     #[inline]
     fn unix_ms(&self) -> u64 {
         self.cx.worker.clock.unix_ms()

@@ -1,6 +1,7 @@
 //! Last stage of every request: counters and the access log.
 
 use tollhouse_telemetry::labels::ShenyuType;
+use tollhouse_telemetry::object_counts::RequestOutcome;
 use tollhouse_telemetry::{ConnectionRefusal, ErrorCode, StatusClass};
 
 use super::access_log;
@@ -75,16 +76,19 @@ fn count(cx: &Exchange<'_>, head: Head) {
     let duration_ms = worker.clock.now_ms().saturating_sub(record.started_ms);
     metrics.request_duration.observe_us(duration_ms * 1000);
     metrics.latencies().observe_ms(duration_ms);
-    let has_failed = record.code.is_some() || record.status >= 500;
+    let outcome = match record.code.is_some() || record.status >= 500 {
+        true => RequestOutcome::Failed,
+        false => RequestOutcome::Succeeded,
+    };
     // Numbers are stored plus one, so that 0 means none without making the record larger.
     if let Some(number) = record.route_count.checked_sub(1) {
-        metrics.routes().count(number, has_failed);
+        metrics.routes().count(number, outcome);
     }
     if let Some(number) = record.upstream_count.checked_sub(1) {
-        metrics.upstreams().count(number, has_failed);
+        metrics.upstreams().count(number, outcome);
     }
     if let Some(number) = cx.state.plugins.consumer_count.checked_sub(1) {
-        metrics.consumers().count(number, has_failed);
+        metrics.consumers().count(number, outcome);
     }
     recent::keep(cx, head, duration_ms);
     if let Some(upstream_ms) = record.upstream_response_ms {

@@ -172,7 +172,7 @@ impl Drop for Awaited<'_> {
     }
 }
 
-/// Passes an interim (1xx) response on, except 100, because the gateway has sent its own.
+/// Passes an interim (1xx) response on. A 100 is dropped, because the gateway has sent one already.
 async fn pass_interim(
     cx: &mut Exchange<'_>,
     connection: &mut UpstreamConnection,
@@ -316,7 +316,7 @@ impl HeadReader<'_> {
 }
 
 /// Error for a stream that ended or failed before a whole head. A request that is not idempotent is
-/// not retried elsewhere once any of it was sent (RFC 9110 §9.2.2).
+/// not retried elsewhere once a part was sent (RFC 9110 §9.2.2).
 #[cold]
 fn broken(link: &Link, state: &RequestState, body: &RequestPump) -> AttemptError {
     if link.stream.is_refused() {

@@ -40,9 +40,9 @@ fn is_reached(peer: &TlsPeer, host: &str, snapshot: &Snapshot) -> bool {
     peer.host.covers(host) || (!peer.is_named && is_nobodys(peer, host, snapshot))
 }
 
-/// Whether no other certificate covers the host. A client without SNI has no other way to request
-/// an address or a name without a certificate; a host with its own certificate must be requested by
-/// name.
+/// Whether no other certificate covers the host. A client without SNI can request an address or a
+/// name without a certificate in no other way; a host with a separate certificate must be requested
+/// by name.
 fn is_nobodys(peer: &TlsPeer, host: &str, snapshot: &Snapshot) -> bool {
     let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
     is_address || snapshot.certificates.find(host).is_none_or(|other| other.id == peer.host.id)

@@ -26,9 +26,8 @@ use crate::transfer::trailers::TrailerLines;
 use crate::transfer::{Sides, Waiting};
 use crate::worker::pools::UpstreamConnection;
 
-/// Progress of a response.
+/// State of the client's connection after the response, or after a switch of protocols.
 pub(crate) enum Delivered {
-    /// The response has been sent.
     Answered(After),
     /// The node has agreed to switch protocols; the client has not been told yet.
     Switched(Switched),
@@ -132,10 +131,10 @@ fn decide(cx: &mut Exchange<'_>, answer: &Answer) -> RelayedHead {
     }
 }
 
-/// Why a response is incomplete.
+/// Reason why a response is incomplete.
 struct Broken {
     code: ErrorCode,
-    /// Whether any part of it has been sent to the client.
+    /// Whether a part of the response has been sent to the client.
     has_begun: bool,
     /// Whether everything received from the node has been sent.
     is_between_pieces: bool,
@@ -202,7 +201,7 @@ struct Relaying<'a, R> {
     moved: u64,
     /// Whether one side of the request's path is closed.
     send_failed: bool,
-    /// Read timeout of the node.
+    /// Maximum time between two reads from the node.
     read_time: Duration,
 }
 

@@ -75,7 +75,7 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
     }
 }
 
-/// Pause before a retry on the same node; `number` counts retries from 0.
+/// Waits before a retry on the same node; `number` counts retries from 0.
 #[cold]
 async fn pause(cx: &Exchange<'_>, way: Way<'_>, number: u32) {
     if let Some(terms) = &way.route.terms().shenyu {

@@ -7,7 +7,7 @@ use tollhouse_telemetry::ErrorCode;
 use crate::error::GatewayError;
 use crate::exchange::Exchange;
 
-/// Checks the declared length of the body and the part of it that arrived with the head.
+/// Checks the declared length of the body and the bytes that arrived with the head.
 ///
 /// # Errors
 /// If the body is longer than allowed or its framing is invalid.

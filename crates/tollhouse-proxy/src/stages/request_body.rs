@@ -133,7 +133,7 @@ pub(crate) async fn examine<T: Send + 'static>(
 struct Sizes {
     /// Size with the whole body, if its length is known.
     size: Option<usize>,
-    /// Maximum size.
+    /// Maximum size of the body in bytes.
     size_max: usize,
 }
 

@@ -13,11 +13,10 @@ use crate::exchange::state::RequestState;
 use crate::snapshot::upstream::UpstreamEntry;
 use crate::snapshot::{Reference, RouteEntry, ShenyuTable, Snapshot, Target};
 
-/// Outcome of routing.
 pub(crate) enum Next<'s> {
     /// Send the request to a node.
     Node(Way<'s>),
-    /// Send the prepared response.
+    /// Send the response that a plugin or an error has prepared.
     Answer,
 }
 
@@ -25,7 +24,7 @@ pub(crate) enum Next<'s> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way<'s> {
     pub route: &'s RouteEntry,
-    /// Upstream that provides the node.
+    /// Upstream from which the node is picked.
     pub upstream: &'s UpstreamEntry,
 }
 
@@ -87,7 +86,8 @@ pub(crate) fn find<'s>(
     Some(found.value)
 }
 
-/// Route of a request that ShenYu objects take: directly to nodes, or through the plugin chain.
+/// Returns the route of a request that ShenYu's objects handle: directly to nodes, or through the
+/// plugin chain.
 #[inline(never)]
 fn in_shenyu<'s>(cx: &mut Exchange<'_>, shenyu: &'s ShenyuTable) -> &'s Arc<RouteEntry> {
     cx.state.matched = (0, None);

@@ -20,7 +20,7 @@ use crate::worker::pools::UpstreamConnection;
 pub(crate) struct Switched {
     /// Connection to the node; its response head is consumed.
     pub connection: Box<UpstreamConnection>,
-    /// Longest time without a byte in either direction.
+    /// Maximum time without a byte in either direction.
     pub idle_time: Duration,
 }
 

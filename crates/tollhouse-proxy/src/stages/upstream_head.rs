@@ -155,8 +155,8 @@ fn framing(state: &RequestState) -> Framing {
     }
 }
 
-/// `Host` for the node; `None` if it is ambiguous. It is also left in `buffer`, because the TLS
-/// handshake uses the same name.
+/// Returns the value of `Host` for the node; `None` if it is ambiguous. The value also stays in
+/// `buffer`, because the TLS handshake uses it as server name.
 #[inline]
 fn node_authority<'a>(
     cx: &'a Exchange<'_>,
@@ -184,7 +184,7 @@ fn node_authority<'a>(
     Authority::parse(buffer)
 }
 
-/// The node's host, with its port if required.
+/// Returns the node's host. A port other than the scheme's default is included.
 fn node_host<'a>(
     way: Way<'_>,
     picked: &'a Picked<'_>,
@@ -196,7 +196,10 @@ fn node_host<'a>(
         Scheme::Https | Scheme::Grpcs | Scheme::Tls => 443,
     };
     let names_port = way.upstream.terms.node_host == NodeHost::WithPort;
-    let authority = node.authority(names_port && node.port() != default_port)?;
+    let authority = match names_port && node.port() != default_port {
+        true => node.authority_with_port()?,
+        false => node.authority()?,
+    };
     buffer.extend_from_slice(authority.as_bytes());
     Some(authority)
 }

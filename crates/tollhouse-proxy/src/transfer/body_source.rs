@@ -3,10 +3,10 @@
 
 use tollhouse_http::{BodyLength, ChunkedDecoder};
 
-/// Receive state of a body.
+/// Framing of a body that is being received, with its progress.
 #[derive(Debug)]
 pub(crate) enum BodySource {
-    /// This many bytes are left.
+    /// Number of bytes that are left.
     Remaining(u64),
     /// Chunks up to the last one.
     Chunked(ChunkedDecoder),

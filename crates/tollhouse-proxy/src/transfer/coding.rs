@@ -52,7 +52,8 @@ impl Piece {
         self.end.is_empty()
     }
 
-    /// Counts `written` bytes of framing and of `data` left; returns how many of them are data.
+    /// Counts `written` bytes of framing and of the `data` bytes left; returns how many of the
+    /// written bytes are data.
     #[inline]
     pub(crate) fn count_sent(&mut self, written: usize, data: usize) -> usize {
         let of_size = written.min(self.size.as_bytes().len());

@@ -26,7 +26,7 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// client's.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lead<'a> {
-    /// Head written for the node.
+    /// Request head as written for the node.
     pub head: &'a [u8],
     /// Body set by a plugin; empty if the client's is sent.
     pub body: &'a [u8],
@@ -54,7 +54,6 @@ pub(crate) enum PumpError {
     DownstreamGone,
     /// The body is not valid chunked coding.
     BadBody,
-    /// The body exceeds the limit.
     BodyTooLarge,
     /// A gRPC message exceeds the limit.
     MessageTooLarge,
@@ -81,7 +80,7 @@ impl From<PumpError> for GatewayError {
     }
 }
 
-/// Send state of a request.
+/// Progress of sending a request.
 #[derive(Debug)]
 pub(crate) struct RequestPump {
     /// Bytes of the lead (head and replacement body) that are sent.
@@ -210,8 +209,8 @@ impl RequestPump {
         self.data_received > self.body_bytes_max
     }
 
-    /// Sends a chunked body without chunks, because all of it has been received and its length is
-    /// known.
+    /// Sends a chunked body without chunks, because the whole body has been received and its length
+    /// is known.
     pub(crate) fn send_plainly(&mut self) {
         debug_assert!(
             self.is_received() && !self.has_sent(),

@@ -22,14 +22,13 @@ use crate::connection::link::Link;
 use crate::grpc::MessageMeter;
 use crate::turn::{self, TURN_BYTES};
 
-/// Longest piece of a body that is copied behind its head, in bytes; beyond about this size, the
-/// copy costs more than a second I/O vector.
+/// Maximum length of a piece of a body that is copied behind its head, in bytes; beyond about this
+/// size, the copy costs more than a second I/O vector.
 const JOIN_BYTES_MAX: usize = 4 * 1024;
 
 /// Why a response could not be relayed completely; its head may have been sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RelayError {
-    /// The client left.
     DownstreamGone,
     /// The node's stream ended or failed within the body.
     UpstreamTruncated,
@@ -41,7 +40,6 @@ pub(crate) enum RelayError {
     MemoryLimit,
     /// A plugin must read the body and cannot.
     AnswerUnreadable,
-    /// A body filter panicked.
     FilterPanicked,
 }
 
@@ -55,7 +53,7 @@ impl From<FilterFailure> for RelayError {
 }
 
 impl RelayError {
-    /// Error code for the log.
+    /// Error code that the log shows for the request.
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             RelayError::DownstreamGone => ErrorCode::DownstreamGone,
@@ -85,7 +83,7 @@ pub(crate) trait BodyRelay {
     fn progress(&self) -> &Progress;
 }
 
-/// Progress of a response.
+/// Progress of relaying a response body.
 #[derive(Debug)]
 pub(crate) struct Progress {
     /// Bytes written to the client, head and framing included.
@@ -124,7 +122,7 @@ pub(crate) struct ResponseRelay {
     owes_last_chunk: bool,
     /// Framing of the data being sent.
     piece: Piece,
-    /// Trailer lines of the node, if the client asked for them.
+    /// Trailer lines of the node; `None` if the client did not ask for trailers.
     trailers: Option<Box<TrailerLines>>,
     /// Check of message lengths, if they are limited.
     pub meter: Option<Box<MessageMeter>>,

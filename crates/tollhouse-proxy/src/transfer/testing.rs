@@ -10,7 +10,8 @@ use tollhouse_net::Stream;
 use crate::connection::buffer::BufferPool;
 use crate::connection::link::Link;
 
-/// Longest duration of a socket test; far beyond what one needs, so that a hang fails with a name.
+/// Maximum duration of a socket test; far beyond the time needed, so that a hang fails with the
+/// name of the test.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a test on a separate runtime.
@@ -89,7 +90,6 @@ impl Far {
         read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
-    /// Shuts down the write direction.
     pub(super) async fn finish(&mut self) {
         self.0.shutdown().await.expect("the connection is open");
     }

@@ -23,7 +23,7 @@ impl TrailerLines {
         self.section.extend_from_slice(part);
     }
 
-    /// Lines received so far.
+    /// Buffer of the trailer lines received so far.
     pub(crate) fn section(&mut self) -> &mut Vec<u8> {
         &mut self.section
     }

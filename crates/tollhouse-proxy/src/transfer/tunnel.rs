@@ -18,7 +18,6 @@ struct Flow {
     ended: bool,
 }
 
-/// Both directions of a tunnel.
 #[derive(Debug, Default)]
 pub(crate) struct Tunnel {
     up: Flow,
@@ -31,8 +30,8 @@ impl Tunnel {
         (self.up.bytes, self.down.bytes)
     }
 
-    /// Relays what is available. Ready once both directions have ended, each by its own end of
-    /// stream, so that a half-closed connection still delivers.
+    /// Relays the available bytes. Ready once both directions have ended, each with a separate end
+    /// of stream, so that a half-closed connection still delivers.
     ///
     /// # Errors
     /// The first failure of either side, which ends both.

@@ -47,7 +47,7 @@ impl Failures {
         self.cause.replace(Some((node, cause.to_string())));
     }
 
-    /// Logs a failed handshake.
+    /// Logs a failed handshake, limited in rate.
     #[cold]
     pub(crate) fn report_handshake(&self, client: SocketAddr, error: &HandshakeError) {
         let HandshakeError { failure, cause } = error;
@@ -62,7 +62,7 @@ impl Failures {
         tracing::warn!(%client, code, cause, suppressed = unreported, "a TLS handshake failed");
     }
 
-    /// Logs a failed request.
+    /// Logs a failed request, limited in rate per error code.
     #[cold]
     pub(crate) fn report(&self, code: ErrorCode, record: &Record) {
         let place = ErrorCode::ALL.iter().position(|known| *known == code).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::task::Waker;
 use hashbrown::HashMap;
 use tokio::sync::Notify;
 
-/// Open connections of one core.
+/// Number of open connections of one core, in total and per client address.
 #[derive(Debug)]
 pub(crate) struct OpenConnections {
     /// Number of connections, including those whose task has not begun.
@@ -34,7 +34,6 @@ impl OpenConnections {
         }
     }
 
-    /// Number of open connections.
     pub(crate) fn len(&self) -> usize {
         self.count.get()
     }
@@ -55,7 +54,7 @@ impl OpenConnections {
         *count <= self.per_address_max
     }
 
-    /// Undoes [`Self::admit`].
+    /// Undoes [`Self::admit`] when a connection ends.
     pub(crate) fn leave(&self, address: IpAddr) {
         let mut per_address = self.per_address.borrow_mut();
         if let Some(count) = per_address.get_mut(&address) {

@@ -99,11 +99,11 @@ impl Hash for PoolKey {
     }
 }
 
-/// A connection to a node.
+/// Connection to a node, kept between requests.
 #[derive(Debug)]
 pub struct UpstreamConnection {
     pub link: Link,
-    /// Requests sent over the connection.
+    /// Number of requests sent over the connection.
     pub requests: u32,
     /// Stack that the connection returns to; `None` while it is idle there, and if it is not pooled.
     stack: Option<Rc<Stack>>,
@@ -145,7 +145,7 @@ impl Drop for UpstreamConnection {
 #[derive(Debug)]
 struct Stack {
     key: PoolKey,
-    /// Estimated memory of each connection.
+    /// Estimated memory of one connection in bytes.
     connection_bytes: usize,
     idle: RefCell<Vec<Idle>>,
     /// Whether the pools find the stack by its key. Empty stacks are removed from time to time.
@@ -178,7 +178,6 @@ struct Idle {
 
 type Stacks = HashMap<PoolKey, Rc<Stack>, foldhash::fast::RandomState>;
 
-/// Idle connections of one core.
 #[derive(Debug)]
 pub struct Pools {
     stacks: RefCell<Stacks>,
@@ -331,7 +330,6 @@ impl Pools {
         true
     }
 
-    /// Closes all idle connections.
     pub fn clear(&self) {
         self.retain(|_| false);
     }
@@ -341,7 +339,6 @@ impl Pools {
         self.found_dead.take()
     }
 
-    /// Number of idle connections.
     pub fn len(&self) -> usize {
         self.stacks.borrow().values().map(|stack| stack.idle.borrow().len()).sum()
     }
@@ -351,7 +348,6 @@ impl Pools {
     }
 }
 
-/// Removes stacks without connections.
 fn remove_empty(stacks: &mut Stacks) {
     stacks.retain(|_, stack| {
         stack.is_listed.set(!stack.is_empty());

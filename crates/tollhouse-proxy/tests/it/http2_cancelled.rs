@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tollhouse_h2::{Connection, ErrorCode, Event, Field, Limits, Rate};
+use tollhouse_h2::{Connection, EndStream, ErrorCode, Event, Field, Limits, Rate};
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::Metrics;
 
@@ -74,11 +74,11 @@ async fn strict_connection(mut stream: TcpStream, number: usize, seen: Rc<RefCel
                 Ok(None) => break,
                 Ok(Some(Event::Request { stream, .. })) => {
                     let fields = [Field::new(b"content-type", b"application/grpc")];
-                    codec.respond(stream, 200, fields, false).expect("an open stream");
+                    codec.respond(stream, 200, fields, EndStream::No).expect("an open stream");
                 }
                 Ok(Some(Event::Data { stream, data, .. })) => {
                     codec.consume(stream, data.len());
-                    let _ = codec.send_data(stream, data, false);
+                    let _ = codec.send_data(stream, data, EndStream::No);
                 }
                 Ok(Some(Event::Reset { stream, .. })) => codec.release(stream),
                 Ok(Some(_)) => {}

@@ -15,12 +15,11 @@ pub(crate) const DIGESTS: &str = "/digests/";
 /// Key whose commits request a comparison.
 pub(crate) const CALL: &str = "/digests/call";
 
-/// Checksum of a node's state.
+/// Checksum over a node's state, to detect nodes that differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Digest {
     /// Revision of the commit that requested the comparison.
     pub(crate) call: u64,
-    /// Checksum over all objects.
     pub(crate) sum: u64,
 }
 
@@ -42,7 +41,7 @@ impl Digest {
     }
 }
 
-/// Newest checksum of each member.
+/// Newest checksum that each member has reported.
 #[derive(Debug, Default)]
 pub(crate) struct Digests {
     told: HashMap<NodeId, Digest>,
@@ -50,7 +49,7 @@ pub(crate) struct Digests {
 
 impl Digests {
     /// Stores the checksum of a node. Returns whether the node `own` must read everything again;
-    /// false until all members have answered the same request.
+    /// false until all members have answered the latest request for checksums.
     pub(crate) fn differs(
         &mut self,
         node: NodeId,

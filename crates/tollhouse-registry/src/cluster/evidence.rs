@@ -13,10 +13,10 @@ use super::NodeId;
 use super::rounds::Round;
 
 #[derive(Debug, Default)]
-pub(crate) struct Evidence(Mutex<Seen>);
+pub(crate) struct Evidence(Mutex<EvidenceState>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct EvidenceState {
     /// Id of this node, whose own heartbeats are always known.
     own: Option<NodeId>,
     members: HashMap<NodeId, Member>,
@@ -25,7 +25,7 @@ struct Seen {
 
 #[derive(Debug)]
 struct Member {
-    /// Number of its newest round.
+    /// Number of the member's newest round.
     number: Option<u64>,
     /// Time when the newest complete round was seen; initially the time of joining. The next field
     /// is that of the round before, initially 0.
@@ -53,7 +53,6 @@ impl Evidence {
         self.lock().own
     }
 
-    /// Adds a member.
     pub(crate) fn join(&self, node: NodeId, now_ms: u64) {
         let member = Member { number: None, newest_ms: now_ms, previous_ms: 0, has_left: false };
         let mut seen = self.lock();
@@ -112,7 +111,7 @@ impl Evidence {
         std::mem::take(&mut self.lock().losses)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, EvidenceState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

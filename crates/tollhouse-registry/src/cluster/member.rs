@@ -1,5 +1,5 @@
-//! Membership: rows of the store under leases. A node is a member while it renews its lease. All
-//! nodes see a membership end at the same place in the order of commits.
+//! Membership: rows of the store under leases. A node is a member while it renews its lease. For
+//! all nodes, a membership ends at one place in the order of commits.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_store::{Entry, Store, StoreError, Transaction};
@@ -13,14 +13,13 @@ pub(crate) const MEMBERS: &str = "/members/";
 /// Prefix of the keys that hold the newest round of each node, when no faster channel exists.
 pub(crate) const BEATS: &str = "/beats/";
 
-/// Stored value of a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MemberRow {
     pub(crate) name: Box<str>,
 }
 
-/// Makes this node a member and removes a member of the same name, which is a killed process; with
-/// `has_predecessor` that member stays.
+/// Makes this node a member. Removes an existing member with this node's name, which is a killed
+/// process; with `has_predecessor` that member stays.
 pub(crate) async fn join(
     store: &dyn Store,
     options: &ClusterOptions,

@@ -2,7 +2,7 @@
 //!
 //! Encoding: version, flags, number (8 bytes, little endian), then ids, each with a length of two
 //! bytes before it. A large round is split into parts. The last part is marked *whole*: it
-//! completes what was cut at the same time.
+//! completes the ids that were cut at one time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,16 +17,16 @@ const HEAD_BYTES: usize = 10;
 /// Size after which a round is split: a fraction of what one row of a database's log may take.
 pub(crate) const ROUND_BYTES_MAX: usize = 256 * 1024;
 
-/// A decoded round.
+/// Round as decoded from another node's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Round<'a> {
     /// Sequence number of the node's rounds.
     pub(crate) number: u64,
-    /// Whether the round completes what was cut at the same time.
+    /// Whether the round completes the ids that were cut at one time.
     pub(crate) is_whole: bool,
     /// Whether the node accepts no further heartbeats.
     pub(crate) is_last: bool,
-    /// Ids in encoded form.
+    /// Instance ids, still encoded.
     pub(crate) ids: &'a [u8],
 }
 
@@ -71,8 +71,17 @@ pub(crate) fn encode(pulses: &[Arc<Pulse>]) -> Vec<Vec<u8>> {
     rounds
 }
 
+/// Head of a round; see [`Round`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RoundHead {
+    pub(crate) number: u64,
+    pub(crate) is_whole: bool,
+    pub(crate) is_last: bool,
+}
+
 /// Writes the head of an encoded round.
-pub(crate) fn mark(round: &mut [u8], number: u64, is_whole: bool, is_last: bool) {
+pub(crate) fn mark(round: &mut [u8], head: RoundHead) {
+    let RoundHead { number, is_whole, is_last } = head;
     let flags = if is_whole { WHOLE } else { 0 } | if is_last { LAST } else { 0 };
     if let Some(head) = round.first_chunk_mut::<HEAD_BYTES>() {
         head[0] = VERSION;
@@ -84,9 +93,9 @@ pub(crate) fn mark(round: &mut [u8], number: u64, is_whole: bool, is_last: bool)
 /// Instances heard of since the last round was cut, each once, so that the list is bounded by the
 /// registered instances.
 #[derive(Debug, Default)]
-pub(crate) struct Heard(Mutex<Vec<Arc<Pulse>>>);
+pub(crate) struct HeardInstances(Mutex<Vec<Arc<Pulse>>>);
 
-impl Heard {
+impl HeardInstances {
     pub(crate) fn note(&self, pulse: &Arc<Pulse>) {
         if pulse.enter_round() {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(pulse));
@@ -123,7 +132,8 @@ mod tests {
             let whole = rounds.len() - 1;
             let mut ids = Vec::new();
             for (place, round) in rounds.iter_mut().enumerate() {
-                mark(round, place as u64 + 9, place == whole, false);
+                let number = place as u64 + 9;
+                mark(round, RoundHead { number, is_whole: place == whole, is_last: false });
                 assert!(round.len() <= ROUND_BYTES_MAX + HEAD_BYTES);
                 let round = Round::parse(round).expect("it is whole");
                 assert_eq!((round.number, round.is_whole), (place as u64 + 9, place == whole));
@@ -139,7 +149,7 @@ mod tests {
             assert_eq!(Round::parse(bytes), None);
         }
         let mut round = encode(&pulses(2)).remove(0);
-        mark(&mut round, 1, true, true);
+        mark(&mut round, RoundHead { number: 1, is_whole: true, is_last: true });
         for length in HEAD_BYTES..round.len() {
             let read = Round::parse(&round[..length]).expect("its head is there").ids().count();
             assert_eq!(read, usize::from(length >= HEAD_BYTES + 42));
@@ -148,7 +158,7 @@ mod tests {
 
     #[test]
     fn each_is_in_a_round_once_and_in_the_next_one_if_heard_again() {
-        let heard = Heard::default();
+        let heard = HeardInstances::default();
         let one = Pulse::new("one".into(), 0);
         heard.note(&one);
         heard.note(&one);

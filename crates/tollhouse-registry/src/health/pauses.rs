@@ -27,7 +27,7 @@ pub(crate) struct Pauses {
 
 #[derive(Debug, Clone, Copy)]
 struct Pause {
-    /// Last look before the pause.
+    /// Time of the last check before the pause, in milliseconds.
     looked_at_ms: u64,
     /// Time at which the next look was due.
     due_at_ms: u64,

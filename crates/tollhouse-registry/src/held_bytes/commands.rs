@@ -8,9 +8,9 @@ use crate::command::{
 use crate::instance::{Location, Metadata};
 use crate::key::ServiceKey;
 
-use super::{HeldBytes, instance_texts_bytes, key_bytes, list_bytes, metadata_bytes};
+use super::{MemorySize, instance_texts_bytes, key_bytes, list_bytes, metadata_bytes};
 
-impl HeldBytes for Command {
+impl MemorySize for Command {
     fn held_bytes(&self) -> usize {
         // The match has no wildcard arm, because a new command that is not counted here would evade
         // the bound on queued commands.
@@ -52,7 +52,7 @@ impl HeldBytes for Command {
     }
 }
 
-impl HeldBytes for NewInstance {
+impl MemorySize for NewInstance {
     fn held_bytes(&self) -> usize {
         let names = self.id.len() + self.service.len() + self.namespace.len();
         size_of::<Self>()
@@ -62,7 +62,7 @@ impl HeldBytes for NewInstance {
     }
 }
 
-impl HeldBytes for InstanceChange {
+impl MemorySize for InstanceChange {
     fn held_bytes(&self) -> usize {
         let texts = [&self.protocol, &self.version, &self.logic_set];
         let texts: usize =
@@ -74,7 +74,7 @@ impl HeldBytes for InstanceChange {
     }
 }
 
-impl HeldBytes for NamespaceChange {
+impl MemorySize for NamespaceChange {
     fn held_bytes(&self) -> usize {
         let texts = texts([&self.comment, &self.owners, &self.token]);
         size_of::<Self>()
@@ -84,7 +84,7 @@ impl HeldBytes for NamespaceChange {
     }
 }
 
-impl HeldBytes for ServiceChange {
+impl MemorySize for ServiceChange {
     fn held_bytes(&self) -> usize {
         let token = texts([&self.token]);
         size_of::<Self>()
@@ -94,7 +94,7 @@ impl HeldBytes for ServiceChange {
     }
 }
 
-impl HeldBytes for DetailsChange {
+impl MemorySize for DetailsChange {
     fn held_bytes(&self) -> usize {
         let [first, second, third] = &self.cmdb_mod;
         let written = texts([
@@ -112,7 +112,7 @@ impl HeldBytes for DetailsChange {
     }
 }
 
-impl HeldBytes for NewRule {
+impl MemorySize for NewRule {
     fn held_bytes(&self) -> usize {
         let targets: usize =
             self.targets.iter().map(|key| size_of::<ServiceKey>() + key_bytes(key)).sum();
@@ -121,7 +121,7 @@ impl HeldBytes for NewRule {
     }
 }
 
-impl HeldBytes for NewContract {
+impl MemorySize for NewContract {
     fn held_bytes(&self) -> usize {
         let Self { id, service, kind, protocol, version, over: _, body } = self;
         let texts = [id.len(), kind.len(), protocol.len(), version.len(), body.len()];

@@ -8,19 +8,19 @@ use crate::rule::Rule;
 use crate::service::Service;
 use crate::transfer::Object;
 
-use super::{HeldBytes, PAIR_BYTES, instance_texts_bytes, key_bytes, list_bytes, metadata_bytes};
+use super::{MemorySize, PAIR_BYTES, instance_texts_bytes, key_bytes, list_bytes, metadata_bytes};
 
 /// Overhead of an object without its texts: tables, pulse, versions in use.
 const OBJECT_BYTES: usize = 768;
 
-impl HeldBytes for Instance {
+impl MemorySize for Instance {
     fn held_bytes(&self) -> usize {
         // Twice: the instance itself and its cached encoding.
         OBJECT_BYTES + self.id.len() + 2 * instance_texts_bytes!(self)
     }
 }
 
-impl HeldBytes for Service {
+impl MemorySize for Service {
     fn held_bytes(&self) -> usize {
         let details = &self.details;
         let [first, second, third] = &details.cmdb_mod;
@@ -42,14 +42,14 @@ impl HeldBytes for Service {
     }
 }
 
-impl HeldBytes for Namespace {
+impl MemorySize for Namespace {
     fn held_bytes(&self) -> usize {
         let texts = self.name.len() + self.comment.len() + self.owners.len() + self.token.len();
         OBJECT_BYTES + texts + metadata_bytes(&self.metadata) + list_bytes(&self.export_to)
     }
 }
 
-impl HeldBytes for Alias {
+impl MemorySize for Alias {
     fn held_bytes(&self) -> usize {
         let names = key_bytes(&self.key) + key_bytes(&self.target);
         let texts = names + self.comment.len() + self.owners.len();
@@ -57,7 +57,7 @@ impl HeldBytes for Alias {
     }
 }
 
-impl HeldBytes for Rule {
+impl MemorySize for Rule {
     fn held_bytes(&self) -> usize {
         let targets = self.targets.iter().map(|key| 2 * PAIR_BYTES + key_bytes(key));
         // Names are counted twice because an index holds them too.
@@ -66,14 +66,14 @@ impl HeldBytes for Rule {
     }
 }
 
-impl HeldBytes for Contract {
+impl MemorySize for Contract {
     fn held_bytes(&self) -> usize {
         let texts = self.kind.len() + self.protocol.len() + self.version.len();
         OBJECT_BYTES + self.id.len() + texts + key_bytes(&self.service) + self.body.len()
     }
 }
 
-impl HeldBytes for Object {
+impl MemorySize for Object {
     fn held_bytes(&self) -> usize {
         match self {
             Self::Namespace(namespace) => namespace.held_bytes(),
@@ -86,7 +86,7 @@ impl HeldBytes for Object {
     }
 }
 
-impl HeldBytes for StoredInstance {
+impl MemorySize for StoredInstance {
     fn held_bytes(&self) -> usize {
         let names = self.id.len() + key_bytes(&self.service);
         OBJECT_BYTES + names + instance_texts_bytes!(self)

@@ -10,13 +10,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tollhouse_store::{Revision, StoreError};
 
-use super::group::Applied;
+use super::group::AppliedCommand;
 use super::health_owner::HealthOwner;
-use super::log::{Folded, Log, LogEvent};
+use super::log::{CommitEffects, Log, LogEvent};
 use crate::registry::Shared;
 use crate::state::State;
 
-/// Longest wait for a commit to come back in the log, equal to other timeouts of the store. Without
+/// Maximum wait for a commit to come back in the log, equal to other timeouts of the store. Without
 /// it, a database that hangs after its answer would block all calls of this node.
 const READ_BACK_MAX: Duration = Duration::from_secs(3);
 
@@ -31,7 +31,6 @@ impl Applier {
         Self { shared, log }
     }
 
-    /// Returns the published version.
     pub(super) fn current(&self) -> Arc<State> {
         self.shared.state.load_full()
     }
@@ -74,7 +73,7 @@ impl Applier {
     pub(super) async fn take_in(&mut self, event: LogEvent, health: &mut HealthOwner) {
         let mut draft = self.draft();
         let Some(log) = &mut self.log else { return };
-        let mut folded = Folded::default();
+        let mut folded = CommitEffects::default();
         let mut next = Some(event);
         while let Some(event) = next {
             match event {
@@ -149,7 +148,7 @@ impl Applier {
     }
 
     /// Counts the outcome of a command and answers its caller. Must follow publication.
-    pub(super) fn answer(&self, applied: Applied) {
+    pub(super) fn answer(&self, applied: AppliedCommand) {
         let counter = match &applied.outcome {
             Ok(_) => &self.shared.statistics.commands,
             Err(_) => &self.shared.statistics.refused,

@@ -30,18 +30,18 @@ pub struct CleanUp {
 pub(super) struct Cleaner {
     what: CleanUp,
     due_at_ms: u64,
-    services: Unneeded<ServiceKey>,
-    namespaces: Unneeded<Arc<str>>,
-    contracts: Unneeded<Arc<str>>,
+    services: IdleObjects<ServiceKey>,
+    namespaces: IdleObjects<Arc<str>>,
+    contracts: IdleObjects<Arc<str>>,
 }
 
 /// Unused objects, and since when each is unused. An object that is used again is dropped.
 #[derive(Debug)]
-struct Unneeded<K> {
+struct IdleObjects<K> {
     since_ms: HashMap<K, u64>,
 }
 
-impl<K: Eq + Hash + Clone> Unneeded<K> {
+impl<K: Eq + Hash + Clone> IdleObjects<K> {
     fn new() -> Self {
         Self { since_ms: HashMap::new() }
     }
@@ -64,7 +64,8 @@ impl<K: Eq + Hash + Clone> Unneeded<K> {
 impl Cleaner {
     pub(super) fn new(what: CleanUp, now_ms: u64) -> Self {
         let due_at_ms = now_ms + milliseconds(CLEAN_UP_INTERVAL);
-        let (services, namespaces, contracts) = (Unneeded::new(), Unneeded::new(), Unneeded::new());
+        let (services, namespaces, contracts) =
+            (IdleObjects::new(), IdleObjects::new(), IdleObjects::new());
         Self { what, due_at_ms, services, namespaces, contracts }
     }
 

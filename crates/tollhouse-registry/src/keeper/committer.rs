@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tollhouse_store::{Committed, ErrorKind, Store, StoreError, Transaction};
 
 use super::applier::Applier;
-use super::group::{Applied, Group};
+use super::group::{AppliedCommand, Group};
 use super::health_owner::HealthOwner;
 use crate::clock::milliseconds;
 use crate::journal::Journal;
@@ -40,7 +40,7 @@ const PROBE_BYTES: usize = 64 * 1024;
 /// Cause for which the store refused a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
-    /// The disk is full.
+    /// The store's disk is full.
     NoRoom,
     /// The store does not accept the contents of the group.
     Contents,
@@ -73,7 +73,8 @@ impl Committer {
             Some(_) => (Journal::guarded(), false),
             None => (Journal::default(), true),
         };
-        Group::new(applier.draft(), journal, self.shared.clock.now_ms(), is_alone)
+        let group = Group::new(applier.draft(), journal, self.shared.clock.now_ms());
+        Group { is_current: is_alone, ..group }
     }
 
     /// Commits a group, publishes it and answers its callers.
@@ -106,7 +107,7 @@ impl Committer {
     /// outcomes may depend on the refused ones.
     async fn commit_again(
         &mut self,
-        commands: Vec<Applied>,
+        commands: Vec<AppliedCommand>,
         applier: &mut Applier,
         health: &mut HealthOwner,
     ) {
@@ -118,10 +119,10 @@ impl Committer {
     }
 
     /// Applies commands again in a new group on top of the published version.
-    fn group_again(&self, commands: Vec<Applied>, applier: &Applier) -> Group {
+    fn group_again(&self, commands: Vec<AppliedCommand>, applier: &Applier) -> Group {
         let mut group = self.new_group(applier);
         group.is_current = true;
-        for Applied { command, waiter, .. } in commands {
+        for AppliedCommand { command, waiter, .. } in commands {
             group.apply(command, waiter);
         }
         group
@@ -135,7 +136,7 @@ impl Committer {
         tries_max: u32,
         applier: &mut Applier,
         health: &mut HealthOwner,
-    ) -> Result<(), (StoreError, Vec<Applied>)> {
+    ) -> Result<(), (StoreError, Vec<AppliedCommand>)> {
         let mut tries = 1;
         loop {
             let again = match self.try_commit(group, applier, health).await {
@@ -161,7 +162,7 @@ impl Committer {
         group: Group,
         applier: &mut Applier,
         health: &mut HealthOwner,
-    ) -> Result<Vec<Applied>, (StoreError, Vec<Applied>)> {
+    ) -> Result<Vec<AppliedCommand>, (StoreError, Vec<AppliedCommand>)> {
         let Group { mut state, journal, now_ms, applied, events, is_current } = group;
         if journal.is_empty() {
             assert!(events.is_empty(), "whatever is done to an instance is written down");
@@ -263,7 +264,7 @@ fn is_overtaken(error: &StoreError) -> bool {
     matches!(error, StoreError::Conflict { .. } | StoreError::Outdated { .. })
 }
 
-fn refuse(commands: Vec<Applied>, error: &StoreError, applier: &Applier) {
+fn refuse(commands: Vec<AppliedCommand>, error: &StoreError, applier: &Applier) {
     for mut applied in commands {
         applied.outcome = applied.outcome.and_then(|_| Err(Refusal::Store(error.clone())));
         applier.answer(applied);

@@ -18,26 +18,26 @@ pub(super) struct Group {
     pub(super) state: State,
     pub(super) journal: Journal,
     pub(super) now_ms: u64,
-    pub(super) applied: Vec<Applied>,
+    pub(super) applied: Vec<AppliedCommand>,
     pub(super) events: Vec<InstanceEvent>,
     /// Whether the state includes all commits that any node had made when the commands came.
     pub(super) is_current: bool,
 }
 
 /// A command with its outcome, kept so that it can be applied again in another group.
-pub(super) struct Applied {
+pub(super) struct AppliedCommand {
     pub(super) command: Command,
     pub(super) outcome: Result<Outcome, Refusal>,
-    /// Whether the command changes anything.
+    /// Whether the command changes any object.
     pub(super) has_written: bool,
     /// `None` for commands of the keeper itself, such as deletions by the cleaner.
     pub(super) waiter: Option<Waiter>,
 }
 
 impl Group {
-    pub(super) fn new(state: State, journal: Journal, now_ms: u64, is_current: bool) -> Self {
+    pub(super) fn new(state: State, journal: Journal, now_ms: u64) -> Self {
         let (applied, events) = (Vec::new(), Vec::new());
-        Self { state, journal, now_ms, applied, events, is_current }
+        Self { state, journal, now_ms, applied, events, is_current: false }
     }
 
     /// Whether the group should be committed before further commands join it.
@@ -52,6 +52,6 @@ impl Group {
             Change { now_ms: self.now_ms, journal: &mut self.journal, events: &mut self.events };
         let outcome = self.state.apply(command.clone(), &mut change);
         let has_written = self.journal.bytes() > bytes_before;
-        self.applied.push(Applied { command, outcome, has_written, waiter });
+        self.applied.push(AppliedCommand { command, outcome, has_written, waiter });
     }
 }

@@ -20,13 +20,13 @@ use crate::limits::{LOOK_INTERVAL, PAUSE_MIN};
 use crate::membership::Membership;
 use crate::registry::Shared;
 use crate::state::State;
-use crate::timeline::Happening;
-use unsaved::Unsaved;
+use crate::timeline::EventKind;
+use unsaved::SaveQueue;
 
 pub(super) struct HealthOwner {
     shared: Arc<Shared>,
     health: Health,
-    unsaved: Unsaved,
+    unsaved: SaveQueue,
     /// Latest time of the next look, by the runtime's clock.
     look_due: Instant,
 }
@@ -40,7 +40,7 @@ impl HealthOwner {
         Self {
             shared,
             health,
-            unsaved: Unsaved::default(),
+            unsaved: SaveQueue::default(),
             look_due: Instant::now() + LOOK_INTERVAL,
         }
     }
@@ -162,8 +162,8 @@ impl HealthOwner {
         for transition in &transitions {
             self.count(transition);
             let happening = match transition {
-                Transition::Expired(_) => Happening::Expired,
-                Transition::Recovered(_) => Happening::Recovered,
+                Transition::Expired(_) => EventKind::Expired,
+                Transition::Recovered(_) => EventKind::Recovered,
             };
             self.shared.timeline.note(happening, transition.instance(), now_ms);
             self.unsaved.push(&transition.instance().id, now_ms);

@@ -13,7 +13,7 @@ use tollhouse_store::{
 };
 
 use super::reading;
-use super::session::{self, OwnDigest, OwnIdentity};
+use super::session::{self, LocalMember, OwnDigest, OwnIdentity};
 use crate::cluster::Cluster;
 use crate::cluster::NodeId;
 use crate::cluster::digest::{CALL, DIGESTS, Digest, Digests};
@@ -24,7 +24,7 @@ use crate::membership::Membership;
 use crate::registry::Shared;
 use crate::state::State;
 
-/// Longest wait before a failed reload is repeated.
+/// Maximum wait before a failed reload is repeated.
 const RELOAD_WAIT_MAX: Duration = Duration::from_secs(2);
 
 pub(super) struct Log {
@@ -35,18 +35,27 @@ pub(super) struct Log {
     watch: Watch,
     /// Bound on the memory of the state, in bytes.
     memory_max: usize,
-    /// Members and their names.
+    /// Names of the members, by node.
     members: HashMap<NodeId, Box<str>>,
-    /// Checksums of the members' states.
+    /// Checksums that the members have reported.
     digests: Digests,
     /// Time of the next reload; set if commits were missed.
     reload_at: Option<Instant>,
     backoff: Backoff,
 }
 
+/// Options of the state that is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StateOptions {
+    /// Differs between processes.
+    pub(super) salt: u64,
+    /// Bound of the objects' memory, in bytes.
+    pub(super) memory_max: usize,
+}
+
 /// Event that the applier must handle.
 pub(super) enum LogEvent {
-    /// Changes of one commit.
+    /// Changes of one commit, in their order.
     Commit(Vec<Event>),
     /// An event without effect on the registry.
     Nothing,
@@ -54,9 +63,9 @@ pub(super) enum LogEvent {
     Reload,
 }
 
-/// Combined effects of commits.
+/// Effects of several commits, combined.
 #[derive(Default)]
-pub(super) struct Folded {
+pub(super) struct CommitEffects {
     /// Effects on instances.
     pub(super) events: Vec<InstanceEvent>,
     /// Whether members have joined or left.
@@ -67,10 +76,11 @@ impl Log {
     /// Reads the state and follows the store from there.
     pub(super) async fn open(
         store: Arc<dyn Store>,
-        (cluster, identity, digest): (Arc<Cluster>, OwnIdentity, OwnDigest),
-        (salt, memory_max): (u64, usize),
+        member: LocalMember,
+        StateOptions { salt, memory_max }: StateOptions,
         now_ms: u64,
     ) -> Result<(Self, State), StoreError> {
+        let LocalMember { cluster, identity, digest } = member;
         let watch = store.watch("", Revision::ZERO);
         let mut log = Self {
             store,
@@ -90,7 +100,8 @@ impl Log {
         Ok((log, state))
     }
 
-    /// Stores the built-in namespaces if they are missing, so that all nodes have the same.
+    /// Stores the built-in namespaces if they are missing, so that all nodes use one version of
+    /// them.
     async fn write_built_in(&mut self, state: &State) -> Result<(), StoreError> {
         for view in state.namespaces().filter(|view| view.namespace.is_built_in()) {
             let mut journal = Journal::guarded();
@@ -106,12 +117,12 @@ impl Log {
     }
 
     /// Reads the store into an empty state, then applies what was committed meanwhile.
-    async fn read(&mut self, state: &mut State, now_ms: u64) -> Result<Folded, StoreError> {
+    async fn read(&mut self, state: &mut State, now_ms: u64) -> Result<CommitEffects, StoreError> {
         check_proof(&*self.store, &self.cluster).await?;
         let since = self.store.revision().await?;
         self.watch = self.store.watch("", since);
         reading::read_back(&*self.store, state, now_ms, Some(since)).await?;
-        let mut folded = Folded { has_new_members: true, ..Folded::default() };
+        let mut folded = CommitEffects { has_new_members: true, ..CommitEffects::default() };
         self.read_members(now_ms).await?;
         for entry in self.store.list(BEATS).await?.entries {
             self.note_round(&entry, now_ms);
@@ -249,7 +260,7 @@ impl Log {
         shared: &Shared,
         state: &mut State,
         events: &[Event],
-        folded: &mut Folded,
+        folded: &mut CommitEffects,
     ) {
         let now_ms = shared.clock.now_ms();
         for event in events {

@@ -9,7 +9,7 @@ use crate::cluster::member::{BEATS, MEMBERS};
 use crate::state::State;
 use crate::state::load::{LOADED, Unreadable};
 
-/// Entries per page: some megabytes.
+/// Number of entries per page: some megabytes.
 const PAGE_ENTRIES: usize = 4_096;
 
 /// Loads all entries of a store. In a shared registry, entries newer than `since` are read again as

@@ -15,12 +15,12 @@ use tollhouse_store::{Store, StoreError, Transaction};
 
 use crate::cluster::digest::{CALL, DIGESTS, Digest};
 use crate::cluster::member::{self, BEATS};
-use crate::cluster::rounds::{self, Round};
+use crate::cluster::rounds::{self, Round, RoundHead};
 use crate::cluster::{BeatChannel, Cluster, ClusterOptions, Identity, NodeId};
 use crate::limits::{DIGEST_INTERVAL, MEMBER_LEASE, MEMBER_RENEWAL, ROUND_INTERVAL, ROUND_WAIT};
 use crate::registry::Shared;
 
-/// Longest wait between retries, because the other nodes wait for this node's rounds.
+/// Maximum wait between retries, because the other nodes wait for this node's rounds.
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// Time for which a failed channel is not used.
@@ -31,6 +31,14 @@ pub(super) type OwnIdentity = Arc<watch::Sender<Option<Identity>>>;
 
 /// Newest checksum of this node's state.
 pub(super) type OwnDigest = Arc<watch::Sender<Option<Digest>>>;
+
+/// This node as a member of its cluster.
+#[derive(Clone)]
+pub(super) struct LocalMember {
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) identity: OwnIdentity,
+    pub(super) digest: OwnDigest,
+}
 
 pub(super) struct Session {
     cluster: Arc<Cluster>,
@@ -44,7 +52,7 @@ pub(super) struct Session {
     pending: Mutex<VecDeque<Part>>,
 }
 
-/// A part of a round.
+/// Part of a round, as it is sent in one message.
 struct Part {
     bytes: Vec<u8>,
     is_whole: bool,
@@ -52,11 +60,8 @@ struct Part {
 }
 
 impl Session {
-    pub(super) fn new(
-        (cluster, identity, digest): (Arc<Cluster>, OwnIdentity, OwnDigest),
-        shared: Arc<Shared>,
-        store: Arc<dyn Store>,
-    ) -> Self {
+    pub(super) fn new(member: LocalMember, shared: Arc<Shared>, store: Arc<dyn Store>) -> Self {
+        let LocalMember { cluster, identity, digest } = member;
         let (number, pending) = (AtomicU64::new(0), Mutex::default());
         Self { cluster, identity, digest, shared, store, number, pending }
     }
@@ -130,7 +135,7 @@ impl Session {
         loop {
             let cut_at = Instant::now();
             if self.cluster.is_awaited() || !self.cluster.heard.is_empty() {
-                self.cut(false);
+                self.cut();
             }
             // One at a time and in order, because other nodes take a gap in the numbers for a lost
             // round.
@@ -173,22 +178,36 @@ impl Session {
         }
     }
 
-    /// Cuts a round, unless earlier parts are still pending; the last round is always cut.
-    fn cut(&self, is_last: bool) {
+    /// Cuts a round, unless earlier parts are still pending.
+    fn cut(&self) {
         let mut pending = self.pending();
         // While nothing can be sent, heartbeats are collected in `heard`.
-        if !pending.is_empty() && !is_last {
-            return;
+        if pending.is_empty() {
+            pending.extend(self.parts());
         }
-        let parts = rounds::encode(&self.cluster.heard.cut());
-        let count = parts.len();
-        pending.extend(parts.into_iter().enumerate().map(|(place, bytes)| {
-            let is_whole = place + 1 == count;
-            Part { bytes, is_whole, is_last: is_last && is_whole }
-        }));
     }
 
-    /// Sends the first pending part. A repeated part has the same number.
+    /// Cuts the last round, behind the pending parts.
+    fn cut_last(&self) {
+        let mut pending = self.pending();
+        pending.extend(self.parts());
+        if let Some(part) = pending.back_mut() {
+            part.is_last = true;
+        }
+    }
+
+    /// Takes out the heartbeats heard of until now; at least one part.
+    fn parts(&self) -> impl Iterator<Item = Part> {
+        let parts = rounds::encode(&self.cluster.heard.cut());
+        let count = parts.len();
+        parts.into_iter().enumerate().map(move |(index, bytes)| Part {
+            bytes,
+            is_whole: index + 1 == count,
+            is_last: false,
+        })
+    }
+
+    /// Sends the first pending part. A repeated part keeps its number.
     async fn send_first(&self, channel: Option<&dyn BeatChannel>) -> Result<(), String> {
         let number = self.number.load(Ordering::Relaxed) + 1;
         let round = {
@@ -196,7 +215,8 @@ impl Session {
             let Some(Part { bytes, is_whole, is_last }) = pending.front_mut() else {
                 return Ok(());
             };
-            rounds::mark(bytes, number, *is_whole, *is_last);
+            let head = RoundHead { number, is_whole: *is_whole, is_last: *is_last };
+            rounds::mark(bytes, head);
             bytes.clone()
         };
         let Some(Identity { node, lease }) = *self.identity.borrow() else {
@@ -274,7 +294,7 @@ impl Session {
 
     /// Sends a last round, then ends the membership.
     async fn leave(&self) {
-        self.cut(true);
+        self.cut_last();
         while !self.pending().is_empty() {
             if let Err(reason) = self.send_first(None).await {
                 tracing::warn!(%reason, "the last round of heartbeats could not be sent");

@@ -14,15 +14,14 @@ use crate::state::State;
 use super::queue::RequestQueue;
 use super::unregistered::UnregisteredHeartbeats;
 
-/// Outcome of a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeartbeatOutcome {
-    /// The instance is registered.
+    /// The instance is registered, and the heartbeat counts.
     Recorded,
     /// The instance is not registered, but may be about to be. Its client is told only after a few
     /// further heartbeats.
     Tolerated,
-    /// The instance is not registered.
+    /// The instance is not registered, and the client must register it.
     Unknown,
     /// The id is not a valid instance id.
     BadId,

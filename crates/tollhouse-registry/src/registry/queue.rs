@@ -9,11 +9,11 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::command::{Command, Outcome};
-use crate::held_bytes::HeldBytes;
+use crate::held_bytes::MemorySize;
 use crate::limits::{COMMANDS_QUEUED_BYTES_MAX, COMMANDS_QUEUED_MAX};
 use crate::refusal::Refusal;
 
-/// Request to the keeper.
+/// Request to the task that changes the registry.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// A command, and the caller that waits for its outcome.

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::alias::Alias;
 use crate::check;
 use crate::command::{AliasChange, Outcome};
-use crate::held_bytes::{HeldBytes, Share};
+use crate::held_bytes::{MemoryClass, MemorySize};
 use crate::journal::{Before, Record};
 use crate::key::ServiceKey;
 use crate::limits::SERVICES_MAX;
 use crate::refusal::{Noun, Refusal};
 
 use super::namespaces::replace;
-use super::{Change, PlacedAlias, State};
+use super::{AliasSlot, Change, State};
 
 impl State {
     pub(super) fn create_alias(
@@ -43,8 +43,8 @@ impl State {
         what: AliasChange,
         change: &mut Change<'_>,
     ) -> Result<Outcome, Refusal> {
-        let known = self.alias(key.borrowed()).ok_or(Refusal::NotFound(Noun::Alias))?;
-        let before = Arc::clone(known);
+        let current = self.alias(key.borrowed()).ok_or(Refusal::NotFound(Noun::Alias))?;
+        let before = Arc::clone(current);
         let mut alias = Alias::clone(&before);
         replace(&mut alias.target, what.target);
         replace(&mut alias.comment, what.comment);
@@ -69,8 +69,8 @@ impl State {
     ) -> Result<Record, Refusal> {
         alias.modified_at = change.now_seconds();
         alias.revision = self.next_revision();
-        let before = before.map_or(0, HeldBytes::held_bytes);
-        self.held.check(Share::Registrations, before, alias.held_bytes())?;
+        let before = before.map_or(0, MemorySize::held_bytes);
+        self.held.check(MemoryClass::Registrations, before, alias.held_bytes())?;
         Record::alias(alias)
     }
 
@@ -89,24 +89,24 @@ impl State {
 
     pub(super) fn place_alias(&mut self, alias: Alias) -> Arc<Alias> {
         let alias = Arc::new(alias);
-        self.held.replace(Share::Registrations, 0, alias.held_bytes());
-        let known = self.aliases.get(&alias.key).cloned();
-        let before = known.as_ref().map(|known| known.alias.revision).unwrap_or_default();
+        self.held.replace(MemoryClass::Registrations, 0, alias.held_bytes());
+        let current = self.aliases.get(&alias.key).cloned();
+        let before = current.as_ref().map(|current| current.alias.revision).unwrap_or_default();
         self.aliases_revision = self.aliases_revision.without(before).with(alias.revision);
         let place = self.count(&alias.key.namespace, |namespace| {
             let rest = namespace.aliases_revision.without(before);
             namespace.aliases_revision = rest.with(alias.revision);
-            match &known {
-                Some(known) => {
-                    namespace.aliases.set(known.place, Arc::clone(&alias));
-                    known.place
+            match &current {
+                Some(current) => {
+                    namespace.aliases.set(current.place, Arc::clone(&alias));
+                    current.place
                 }
                 None => namespace.aliases.push(Arc::clone(&alias)),
             }
         });
         let counted = self.alias_counts.get(&alias.target).copied().unwrap_or_default();
         self.alias_counts.insert(alias.target.clone(), counted + 1);
-        let placed = PlacedAlias { alias: Arc::clone(&alias), place: place.unwrap_or_default() };
+        let placed = AliasSlot { alias: Arc::clone(&alias), place: place.unwrap_or_default() };
         if let Some(before) = self.aliases.insert(alias.key.clone(), placed) {
             self.uncount_alias(&before.alias);
         }
@@ -114,7 +114,7 @@ impl State {
     }
 
     fn uncount_alias(&mut self, alias: &Alias) {
-        self.held.replace(Share::Registrations, alias.held_bytes(), 0);
+        self.held.replace(MemoryClass::Registrations, alias.held_bytes(), 0);
         match self.alias_counts.get(&alias.target) {
             Some(2..) => drop(self.alias_counts.update(&alias.target, |count| *count -= 1)),
             _ => drop(self.alias_counts.remove(&alias.target)),
@@ -132,7 +132,7 @@ impl State {
     }
 
     pub(super) fn remove_alias(&mut self, key: &ServiceKey) -> Option<Arc<Alias>> {
-        let PlacedAlias { alias, place } = self.aliases.remove(key)?;
+        let AliasSlot { alias, place } = self.aliases.remove(key)?;
         self.aliases_revision = self.aliases_revision.without(alias.revision);
         let moved = self.count(&key.namespace, |namespace| {
             namespace.aliases_revision = namespace.aliases_revision.without(alias.revision);
@@ -140,7 +140,7 @@ impl State {
         });
         // The last of the list has taken the free place.
         if let Some(moved) = moved.flatten() {
-            self.aliases.update(&moved.key, |known| known.place = place);
+            self.aliases.update(&moved.key, |current| current.place = place);
         }
         self.uncount_alias(&alias);
         Some(alias)

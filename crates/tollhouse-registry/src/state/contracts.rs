@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::check;
 use crate::command::{NewContract, Outcome};
 use crate::contract::Contract;
-use crate::held_bytes::{HeldBytes, Share};
+use crate::held_bytes::{MemoryClass, MemorySize};
 use crate::journal::Record;
 use crate::limits::{BODY_BYTES_MAX, CONTRACTS_MAX};
 use crate::refusal::{Noun, Refusal};
@@ -22,16 +22,16 @@ impl State {
         if new.body.len() > BODY_BYTES_MAX {
             return Err(Refusal::Parameter("the contract is too large"));
         }
-        let known = self.contracts.get(&new.id).cloned();
-        let revision = known.as_ref().map(|known| known.revision);
+        let current = self.contracts.get(&new.id).cloned();
+        let revision = current.as_ref().map(|current| current.revision);
         if new.over.is_some() && new.over != revision {
             return Err(Refusal::Conflict);
         }
         // Clients report their contract at every start; equal contents need no commit.
-        if let Some(known) = known.as_ref().filter(|known| known.body == new.body) {
-            return Ok(Outcome::Contract(Arc::clone(known)));
+        if let Some(current) = current.as_ref().filter(|current| current.body == new.body) {
+            return Ok(Outcome::Contract(Arc::clone(current)));
         }
-        if known.is_none() && self.contracts.len() >= CONTRACTS_MAX {
+        if current.is_none() && self.contracts.len() >= CONTRACTS_MAX {
             return Err(Refusal::Full { what: "service contracts", max: CONTRACTS_MAX });
         }
         let now = change.now_seconds();
@@ -41,14 +41,14 @@ impl State {
             kind: new.kind,
             protocol: new.protocol,
             version: new.version,
-            created_at: known.as_ref().map_or(now, |known| known.created_at),
+            created_at: current.as_ref().map_or(now, |current| current.created_at),
             modified_at: now,
             revision: self.next_revision(),
             body: new.body,
         });
-        let before = known.as_ref().map_or(0, |known| known.held_bytes());
-        self.held.check(Share::Contracts, before, contract.held_bytes())?;
-        change.journal.put(Record::contract(&contract)?, known.as_ref().into());
+        let before = current.as_ref().map_or(0, |current| current.held_bytes());
+        self.held.check(MemoryClass::Contracts, before, contract.held_bytes())?;
+        change.journal.put(Record::contract(&contract)?, current.as_ref().into());
         self.place_contract(Arc::clone(&contract));
         Ok(Outcome::Contract(contract))
     }
@@ -57,7 +57,7 @@ impl State {
         let after = contract.held_bytes();
         let before = self.contracts.insert(Arc::clone(&contract.id), contract);
         let before = before.map_or(0, |before| before.held_bytes());
-        self.held.replace(Share::Contracts, before, after);
+        self.held.replace(MemoryClass::Contracts, before, after);
     }
 
     pub(super) fn delete_contract(
@@ -72,7 +72,7 @@ impl State {
 
     pub(super) fn remove_contract(&mut self, id: &str) -> Option<Arc<Contract>> {
         let removed = self.contracts.remove(id)?;
-        self.held.replace(Share::Contracts, removed.held_bytes(), 0);
+        self.held.replace(MemoryClass::Contracts, removed.held_bytes(), 0);
         Some(removed)
     }
 }

@@ -7,7 +7,7 @@ use crate::check;
 use crate::command::{InstanceChange, NewInstance, Outcome};
 use crate::encoded::Encoded;
 use crate::event::InstanceEvent;
-use crate::held_bytes::{HeldBytes, Share};
+use crate::held_bytes::{MemoryClass, MemorySize};
 use crate::instance::Instance;
 use crate::journal::{Before, Record};
 use crate::key::ServiceKey;
@@ -17,7 +17,7 @@ use crate::refusal::{Noun, Refusal};
 use crate::view::{Counts, ServiceView};
 
 use super::namespaces::replace;
-use super::{Change, Placed, State};
+use super::{Change, InstanceSlot, State};
 
 impl State {
     pub(super) fn register(
@@ -27,8 +27,8 @@ impl State {
     ) -> Result<Outcome, Refusal> {
         check::instance(&new)?;
         let key = ServiceKey::new(&new.namespace, &new.service);
-        let known = self.instances.get(&*new.id).map(|placed| Arc::clone(&placed.instance));
-        if known.is_none() && self.instances.len() >= INSTANCES_MAX {
+        let current = self.instances.get(&*new.id).map(|placed| Arc::clone(&placed.instance));
+        if current.is_none() && self.instances.len() >= INSTANCES_MAX {
             return Err(Refusal::Full { what: "instances", max: INSTANCES_MAX });
         }
         if self.aliases.contains_key(&key) {
@@ -36,12 +36,12 @@ impl State {
         }
         // Keys are shared, so that instances do not hold copies of the names.
         let key = self.services.get(&key).map_or(key, |view| view.service.key.clone());
-        let instance = self.new_instance(new, key, known.as_deref(), change.now_ms);
-        let record = self.record_instance(&instance, known.as_deref())?;
+        let instance = self.new_instance(new, key, current.as_deref(), change.now_ms);
+        let record = self.record_instance(&instance, current.as_deref())?;
         self.ensure_service(&instance.service, change)?;
-        change.journal.put(record, known.as_ref().into());
+        change.journal.put(record, current.as_ref().into());
         let instance = self.put_instance(instance);
-        change.events.push(InstanceEvent::Registered(Arc::clone(&instance), known));
+        change.events.push(InstanceEvent::Registered(Arc::clone(&instance), current));
         Ok(Outcome::Instance(instance))
     }
 
@@ -51,8 +51,8 @@ impl State {
         instance: &Instance,
         before: Option<&Instance>,
     ) -> Result<Record, Refusal> {
-        let before = before.map_or(0, HeldBytes::held_bytes);
-        self.held.check(Share::Registrations, before, instance.held_bytes())?;
+        let before = before.map_or(0, MemorySize::held_bytes);
+        self.held.check(MemoryClass::Registrations, before, instance.held_bytes())?;
         Record::instance(instance)
     }
 
@@ -60,18 +60,18 @@ impl State {
         &mut self,
         new: NewInstance,
         service: ServiceKey,
-        known: Option<&Instance>,
+        current: Option<&Instance>,
         now_ms: u64,
     ) -> Instance {
         // The pulse is reused, because other threads and the timer wheel hold it across versions.
-        let pulse = match known {
-            Some(known) => Arc::clone(&known.pulse),
+        let pulse = match current {
+            Some(current) => Arc::clone(&current.pulse),
             None => Pulse::new(Arc::clone(&new.id), now_ms),
         };
         let healthy = new.healthy.unwrap_or(true);
         let ttl_seconds = new.ttl_seconds.map(check::ttl_seconds);
         // An operator's isolation survives a client that registers at every start.
-        let kept_isolated = known.is_some_and(|known| known.isolated);
+        let kept_isolated = current.is_some_and(|current| current.isolated);
         let weight = new.weight.and_then(|weight| u16::try_from(weight).ok());
         Instance {
             id: Arc::clone(pulse.id()),
@@ -101,25 +101,25 @@ impl State {
     /// Stores a new or changed instance, and moves it if its service has changed.
     pub(super) fn put_instance(&mut self, instance: Instance) -> Arc<Instance> {
         let instance = Arc::new(instance);
-        let known = self.instances.get(&instance.id).cloned();
-        let before = known.as_ref().map_or(0, |known| known.instance.held_bytes());
-        self.held.replace(Share::Registrations, before, instance.held_bytes());
-        let slot = match known {
-            Some(known) if known.instance.service == instance.service => {
+        let current = self.instances.get(&instance.id).cloned();
+        let before = current.as_ref().map_or(0, |current| current.instance.held_bytes());
+        self.held.replace(MemoryClass::Registrations, before, instance.held_bytes());
+        let slot = match current {
+            Some(current) if current.instance.service == instance.service => {
                 self.change_view(&instance.service, |view| {
-                    view.replace(known.slot, Arc::clone(&instance));
-                    known.slot
+                    view.replace(current.slot, Arc::clone(&instance));
+                    current.slot
                 })
             }
-            Some(known) => {
-                self.take_out(&known);
+            Some(current) => {
+                self.take_out(&current);
                 self.change_view(&instance.service, |view| view.push(Arc::clone(&instance)))
             }
             None => self.change_view(&instance.service, |view| view.push(Arc::clone(&instance))),
         };
         debug_assert!(slot.is_some(), "a service is there before its instances");
         let Some(slot) = slot else { return instance };
-        let placed = Placed { instance: Arc::clone(&instance), slot };
+        let placed = InstanceSlot { instance: Arc::clone(&instance), slot };
         self.instances.insert(Arc::clone(&instance.id), placed);
         instance
     }
@@ -145,7 +145,7 @@ impl State {
     }
 
     /// Removes an instance from its view. The last instance of the view moves into the free slot.
-    fn take_out(&mut self, placed: &Placed) {
+    fn take_out(&mut self, placed: &InstanceSlot) {
         let key = &placed.instance.service;
         let moved = self.change_view(key, |view| view.remove(placed.slot)).flatten();
         if let Some(moved) = moved {
@@ -167,7 +167,7 @@ impl State {
     pub(super) fn remove_instance(&mut self, id: &str) -> Option<Arc<Instance>> {
         let placed = self.instances.remove(id)?;
         self.take_out(&placed);
-        self.held.replace(Share::Registrations, placed.instance.held_bytes(), 0);
+        self.held.replace(MemoryClass::Registrations, placed.instance.held_bytes(), 0);
         Some(placed.instance)
     }
 
@@ -207,7 +207,7 @@ impl State {
         id: &str,
         what: InstanceChange,
         change: &Change<'_>,
-    ) -> Result<Option<Changed>, Refusal> {
+    ) -> Result<Option<InstanceUpdate>, Refusal> {
         let before = self.instance(id).ok_or(Refusal::NotFound(Noun::Instance))?;
         let before = Arc::clone(before);
         let mut instance = Instance::clone(&before);
@@ -221,11 +221,11 @@ impl State {
         instance.modified_at = change.now_seconds();
         instance.revision = self.next_revision();
         let record = self.record_instance(&instance, Some(&before))?;
-        Ok(Some(Changed { before, instance, record }))
+        Ok(Some(InstanceUpdate { before, instance, record }))
     }
 
-    fn put_changed(&mut self, changed: Changed, change: &mut Change<'_>) -> Arc<Instance> {
-        let Changed { before, instance, record } = changed;
+    fn put_changed(&mut self, changed: InstanceUpdate, change: &mut Change<'_>) -> Arc<Instance> {
+        let InstanceUpdate { before, instance, record } = changed;
         change.journal.put(record, Before::Present);
         let instance = self.put_instance(instance);
         change.events.push(InstanceEvent::Changed(Arc::clone(&instance), before));
@@ -256,7 +256,7 @@ impl State {
 }
 
 /// A change of an instance, ready to be stored.
-struct Changed {
+struct InstanceUpdate {
     before: Arc<Instance>,
     instance: Instance,
     record: Record,

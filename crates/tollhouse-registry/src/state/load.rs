@@ -79,7 +79,7 @@ impl State {
             return self.take_in_instance(read(entry)?, now_ms).map(Some);
         } else if key.starts_with(RULES) {
             let rule: Rule = read(entry)?;
-            self.remove_rule(&(rule.kind, Arc::clone(&rule.id)));
+            self.remove_rule(rule.kind, Arc::clone(&rule.id));
             self.place_rule(rule);
         } else if key.starts_with(CONTRACTS) {
             self.place_contract(Arc::new(read(entry)?));
@@ -94,9 +94,9 @@ impl State {
         stored: StoredInstance,
         now_ms: u64,
     ) -> Result<InstanceEvent, String> {
-        let known = self.instance(stored.id()).cloned();
-        let pulse = match &known {
-            Some(known) => Arc::clone(&known.pulse),
+        let current = self.instance(stored.id()).cloned();
+        let pulse = match &current {
+            Some(current) => Arc::clone(&current.pulse),
             None => match self.pulses.get(stored.id()) {
                 Some(kept) => Arc::clone(kept),
                 None => Pulse::new(Arc::clone(stored.id()), now_ms),
@@ -106,11 +106,11 @@ impl State {
         let view = self.services.get(&instance.service).ok_or("its service is missing")?;
         instance.service = view.service.key.clone();
         let instance = self.put_instance(instance);
-        Ok(match known {
-            Some(known) if !is_heard_of(&instance, &known) => {
-                InstanceEvent::Changed(instance, known)
+        Ok(match current {
+            Some(current) if !is_heard_of(&instance, &current) => {
+                InstanceEvent::Changed(instance, current)
             }
-            known => InstanceEvent::Registered(instance, known),
+            current => InstanceEvent::Registered(instance, current),
         })
     }
 
@@ -130,7 +130,7 @@ impl State {
         } else if let Some((kind, id)) = key.strip_prefix(RULES).and_then(|key| key.split_once('/'))
             && let Some(kind) = RuleKind::ALL.into_iter().find(|it| it.name() == kind)
         {
-            self.remove_rule(&(kind, id.into()));
+            self.remove_rule(kind, id.into());
         }
         None
     }
@@ -146,8 +146,8 @@ impl State {
 
 /// Whether an instance was registered again or has recovered, rather than been changed by an
 /// operator.
-fn is_heard_of(instance: &Instance, known: &Instance) -> bool {
-    instance.created_at != known.created_at || (instance.healthy && !known.healthy)
+fn is_heard_of(instance: &Instance, current: &Instance) -> bool {
+    instance.created_at != current.created_at || (instance.healthy && !current.healthy)
 }
 
 fn is_loaded(key: &str) -> bool {

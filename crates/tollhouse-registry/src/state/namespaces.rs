@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::check;
 use crate::chunked::Chunked;
 use crate::command::{NamespaceChange, Outcome};
-use crate::held_bytes::{HeldBytes, Share};
+use crate::held_bytes::{MemoryClass, MemorySize};
 use crate::instance::Metadata;
 use crate::journal::{Before, Record};
 use crate::limits::NAMESPACES_MAX;
@@ -18,7 +18,7 @@ use crate::view::{Counts, NamespaceView};
 use super::{Change, State};
 
 impl State {
-    /// Adds the built-in namespaces.
+    /// Adds the built-in namespaces `default` and the system's own.
     pub(super) fn add_built_in(&mut self) {
         for name in [DEFAULT, SYSTEM] {
             let namespace = self.new_namespace(&name.into(), 0);
@@ -43,19 +43,20 @@ impl State {
     /// Stores a new or changed namespace; its services and counts stay.
     pub(super) fn put_namespace(&mut self, namespace: Namespace) -> Arc<Namespace> {
         let namespace = Arc::new(namespace);
-        let known = self.namespaces.get(&namespace.name);
-        let before = known.map_or(0, |view| view.namespace.held_bytes());
-        self.held.replace(Share::Registrations, before, namespace.held_bytes());
-        let revision_before = known.map(|view| view.namespace.revision).unwrap_or_default();
+        let current = self.namespaces.get(&namespace.name);
+        let before = current.map_or(0, |view| view.namespace.held_bytes());
+        self.held.replace(MemoryClass::Registrations, before, namespace.held_bytes());
+        let revision_before = current.map(|view| view.namespace.revision).unwrap_or_default();
         self.namespaces_revision =
             self.namespaces_revision.without(revision_before).with(namespace.revision);
         let view = NamespaceView {
             namespace: Arc::clone(&namespace),
-            services_revision: known.map_or_else(Revision::default, |view| view.services_revision),
-            aliases_revision: known.map_or_else(Revision::default, |view| view.aliases_revision),
-            services: known.map_or_else(Chunked::new, |view| view.services.clone()),
-            aliases: known.map_or_else(Chunked::new, |view| view.aliases.clone()),
-            counts: known.map_or_else(Counts::default, |view| view.counts),
+            services_revision: current
+                .map_or_else(Revision::default, |view| view.services_revision),
+            aliases_revision: current.map_or_else(Revision::default, |view| view.aliases_revision),
+            services: current.map_or_else(Chunked::new, |view| view.services.clone()),
+            aliases: current.map_or_else(Chunked::new, |view| view.aliases.clone()),
+            counts: current.map_or_else(Counts::default, |view| view.counts),
         };
         self.namespaces.insert(Arc::clone(&namespace.name), Arc::new(view));
         namespace
@@ -110,7 +111,7 @@ impl State {
         }
         let mut namespace = self.new_namespace(name, change.now_seconds());
         set(&mut namespace, what);
-        self.held.check(Share::Registrations, 0, namespace.held_bytes())?;
+        self.held.check(MemoryClass::Registrations, 0, namespace.held_bytes())?;
         change.journal.put(Record::namespace(&namespace)?, Before::Absent);
         Ok(self.put_namespace(namespace))
     }
@@ -131,7 +132,7 @@ impl State {
         }
         namespace.modified_at = change.now_seconds();
         namespace.revision = self.next_revision();
-        self.held.check(Share::Registrations, before.held_bytes(), namespace.held_bytes())?;
+        self.held.check(MemoryClass::Registrations, before.held_bytes(), namespace.held_bytes())?;
         change.journal.put(Record::namespace(&namespace)?, Before::Present);
         Ok(Outcome::Namespace(self.put_namespace(namespace)))
     }
@@ -155,10 +156,10 @@ impl State {
         Ok(Outcome::Deleted)
     }
 
-    /// Removes an empty namespace.
+    /// Removes a namespace that has no services.
     pub(super) fn remove_namespace(&mut self, name: &str) {
         let Some(view) = self.namespaces.remove(name) else { return };
-        self.held.replace(Share::Registrations, view.namespace.held_bytes(), 0);
+        self.held.replace(MemoryClass::Registrations, view.namespace.held_bytes(), 0);
         self.namespaces_revision = self.namespaces_revision.without(view.namespace.revision);
     }
 }

@@ -7,7 +7,7 @@ use tollhouse_stdx::CowMap;
 use crate::check;
 use crate::command::{NewRule, Outcome};
 use crate::encoded::Encoded;
-use crate::held_bytes::{HeldBytes, Share};
+use crate::held_bytes::{MemoryClass, MemorySize};
 use crate::journal::Record;
 use crate::key::{ServiceKey, ServiceRef};
 use crate::limits::{BODY_BYTES_MAX, INSTANCE_ID_CHARS_MAX, NAMESPACE_CHARS_MAX, RULES_MAX};
@@ -19,7 +19,7 @@ use crate::view::RuleSet;
 use super::{Change, State};
 
 /// Rules of one target, by id.
-pub(super) type Linked = CowMap<Arc<str>, Arc<Rule>>;
+pub(super) type TargetRules = CowMap<Arc<str>, Arc<Rule>>;
 
 /// Wildcard name that matches every name.
 const ANY: &str = "*";
@@ -131,8 +131,8 @@ impl State {
             body: new.body,
             encoded: Encoded::default(),
         };
-        let held_before = before.map_or(0, HeldBytes::held_bytes);
-        self.held.check(Share::Rules, held_before, rule.held_bytes())?;
+        let held_before = before.map_or(0, MemorySize::held_bytes);
+        self.held.check(MemoryClass::Rules, held_before, rule.held_bytes())?;
         change.journal.put(Record::rule(&rule)?, before.into());
         if let Some(before) = before {
             self.unlink_rule(before);
@@ -140,13 +140,14 @@ impl State {
         Ok(Outcome::Rule(self.place_rule(rule)))
     }
 
-    pub(super) fn enable_rule(
+    pub(super) fn set_rule_enabled(
         &mut self,
-        key: (RuleKind, Arc<str>),
+        kind: RuleKind,
+        id: Arc<str>,
         enabled: bool,
         change: &mut Change<'_>,
     ) -> Result<Outcome, Refusal> {
-        let before = self.rules.get(&key).ok_or(Refusal::NotFound(Noun::Rule(key.0)))?;
+        let before = self.rules.get(&(kind, id)).ok_or(Refusal::NotFound(Noun::Rule(kind)))?;
         let before = Arc::clone(before);
         if before.enabled == enabled {
             return Err(Refusal::NoChange);
@@ -169,10 +170,11 @@ impl State {
         let rule = Arc::new(rule);
         for target in &rule.targets {
             let key = (rule.kind, target.clone());
-            let add =
-                |rules: &mut Linked| drop(rules.insert(Arc::clone(&rule.id), Arc::clone(&rule)));
+            let add = |rules: &mut TargetRules| {
+                drop(rules.insert(Arc::clone(&rule.id), Arc::clone(&rule)))
+            };
             if self.targets.update(&key, add).is_none() {
-                let mut rules = Linked::new();
+                let mut rules = TargetRules::new();
                 add(&mut rules);
                 self.targets.insert(key, rules);
             }
@@ -180,13 +182,13 @@ impl State {
         if let Some(key) = name_key(rule.kind, &rule.namespace, &rule.name) {
             self.rule_names.insert((rule.kind, key), Arc::clone(&rule.id));
         }
-        self.held.replace(Share::Rules, 0, rule.held_bytes());
+        self.held.replace(MemoryClass::Rules, 0, rule.held_bytes());
         self.rules.insert((rule.kind, Arc::clone(&rule.id)), Arc::clone(&rule));
         rule
     }
 
     fn unlink_rule(&mut self, rule: &Rule) {
-        self.held.replace(Share::Rules, rule.held_bytes(), 0);
+        self.held.replace(MemoryClass::Rules, rule.held_bytes(), 0);
         // Transferred rules may share a name; the index then holds the one stored last.
         if let Some(key) = name_key(rule.kind, &rule.namespace, &rule.name) {
             let key = (rule.kind, key);
@@ -196,7 +198,7 @@ impl State {
         }
         for target in &rule.targets {
             let key = (rule.kind, target.clone());
-            let remove = |rules: &mut Linked| {
+            let remove = |rules: &mut TargetRules| {
                 rules.remove(&rule.id);
                 rules.is_empty()
             };
@@ -212,13 +214,13 @@ impl State {
         id: &Arc<str>,
         change: &mut Change<'_>,
     ) -> Result<Outcome, Refusal> {
-        self.remove_rule(&(kind, Arc::clone(id))).ok_or(Refusal::NotFound(Noun::Rule(kind)))?;
+        self.remove_rule(kind, Arc::clone(id)).ok_or(Refusal::NotFound(Noun::Rule(kind)))?;
         change.journal.delete_rule(kind, id);
         Ok(Outcome::Deleted)
     }
 
-    pub(super) fn remove_rule(&mut self, key: &(RuleKind, Arc<str>)) -> Option<Arc<Rule>> {
-        let rule = self.rules.remove(key)?;
+    pub(super) fn remove_rule(&mut self, kind: RuleKind, id: Arc<str>) -> Option<Arc<Rule>> {
+        let rule = self.rules.remove(&(kind, id))?;
         self.unlink_rule(&rule);
         Some(rule)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::check;
 use crate::command::{DetailsChange, Outcome, ServiceChange};
-use crate::held_bytes::{HeldBytes, Share};
+use crate::held_bytes::{MemoryClass, MemorySize};
 use crate::instance::Metadata;
 use crate::journal::{Before, Record};
 use crate::key::ServiceKey;
@@ -71,7 +71,7 @@ impl State {
         };
         set(&mut service, what);
         // All checks come before the namespace is created, so that a refusal changes nothing.
-        self.held.check(Share::Registrations, 0, service.held_bytes())?;
+        self.held.check(MemoryClass::Registrations, 0, service.held_bytes())?;
         let record = Record::service(&service)?;
         self.ensure_namespace(&key.namespace, change)?;
         change.journal.require_no_alias(key.borrowed());
@@ -86,7 +86,7 @@ impl State {
         let known = self.services.get(&key).cloned();
         let before = known.as_ref().map(|view| view.service.revision).unwrap_or_default();
         let held_before = known.as_ref().map_or(0, |view| view.service.held_bytes());
-        self.held.replace(Share::Registrations, held_before, service.held_bytes());
+        self.held.replace(MemoryClass::Registrations, held_before, service.held_bytes());
         self.services_revision = self.services_revision.without(before).with(service.revision);
         // Sums are updated incrementally, so that the cost does not depend on the size of the
         // namespace.
@@ -129,7 +129,7 @@ impl State {
         }
         service.modified_at = change.now_seconds();
         service.revision = self.next_revision();
-        self.held.check(Share::Registrations, before.held_bytes(), service.held_bytes())?;
+        self.held.check(MemoryClass::Registrations, before.held_bytes(), service.held_bytes())?;
         change.journal.put(Record::service(&service)?, Before::Present);
         Ok(Outcome::Service(self.put_service(service)))
     }
@@ -153,11 +153,10 @@ impl State {
         Ok(Outcome::Deleted)
     }
 
-    /// Removes a service without instances.
     pub(super) fn remove_service(&mut self, key: &ServiceKey) {
         let Some(view) = self.services.get(key) else { return };
         let (revision, place) = (view.service.revision, view.place);
-        self.held.replace(Share::Registrations, view.service.held_bytes(), 0);
+        self.held.replace(MemoryClass::Registrations, view.service.held_bytes(), 0);
         self.services_revision = self.services_revision.without(revision);
         self.services.remove(key);
         let moved = self.count(&key.namespace, |namespace| {

@@ -8,7 +8,7 @@ use crate::alias::Alias;
 use crate::command::Outcome;
 use crate::contract::Contract;
 use crate::event::InstanceEvent;
-use crate::held_bytes::{HeldBytes, Share};
+use crate::held_bytes::{MemoryClass, MemorySize};
 use crate::instance::{Instance, StoredInstance};
 use crate::journal::{Journal, Record};
 use crate::limits::{
@@ -64,16 +64,16 @@ impl State {
         mut namespace: Namespace,
         change: &mut Change<'_>,
     ) -> Result<Effect, Refusal> {
-        let known = self.namespace(&namespace.name).map(|view| Arc::clone(&view.namespace));
-        check_room("namespaces", known.is_some(), self.namespaces.len(), NAMESPACES_MAX)?;
-        let own = known.as_ref().map(|known| known.revision);
-        refuse_alike(known.as_deref(), &namespace, |it| &mut it.revision)?;
-        namespace.revision = self.settled(namespace.revision, own);
-        let before = known.as_ref().map_or(0, |known| known.held_bytes());
-        self.held.check(Share::Registrations, before, namespace.held_bytes())?;
-        change.journal.put(Record::namespace(&namespace)?, known.as_ref().into());
+        let current = self.namespace(&namespace.name).map(|view| Arc::clone(&view.namespace));
+        check_room("namespaces", current.as_ref(), self.namespaces.len(), NAMESPACES_MAX)?;
+        let own = current.as_ref().map(|current| current.revision);
+        refuse_alike(current.as_deref(), &namespace, |it| &mut it.revision)?;
+        namespace.revision = self.transfer_revision(namespace.revision, own);
+        let before = current.as_ref().map_or(0, |current| current.held_bytes());
+        self.held.check(MemoryClass::Registrations, before, namespace.held_bytes())?;
+        change.journal.put(Record::namespace(&namespace)?, current.as_ref().into());
         self.put_namespace(namespace);
-        Ok(effect(known.is_some()))
+        Ok(effect(current.as_ref()))
     }
 
     fn take_service(
@@ -84,19 +84,19 @@ impl State {
         if self.aliases.contains_key(&service.key) {
             return Err(Refusal::IsAlias);
         }
-        let known = self.services.get(&service.key).map(|view| Arc::clone(&view.service));
-        check_room("services", known.is_some(), self.services.len(), SERVICES_MAX)?;
-        let own = known.as_ref().map(|known| known.revision);
-        refuse_alike(known.as_deref(), &service, |it| &mut it.revision)?;
-        service.revision = self.settled(service.revision, own);
-        let before = known.as_ref().map_or(0, |known| known.held_bytes());
-        self.held.check(Share::Registrations, before, service.held_bytes())?;
+        let current = self.services.get(&service.key).map(|view| Arc::clone(&view.service));
+        check_room("services", current.as_ref(), self.services.len(), SERVICES_MAX)?;
+        let own = current.as_ref().map(|current| current.revision);
+        refuse_alike(current.as_deref(), &service, |it| &mut it.revision)?;
+        service.revision = self.transfer_revision(service.revision, own);
+        let before = current.as_ref().map_or(0, |current| current.held_bytes());
+        self.held.check(MemoryClass::Registrations, before, service.held_bytes())?;
         let record = Record::service(&service)?;
         self.ensure_namespace(&service.key.namespace, change)?;
         change.journal.require_no_alias(service.key.borrowed());
-        change.journal.put(record, known.as_ref().into());
+        change.journal.put(record, current.as_ref().into());
         self.put_service(service);
-        Ok(effect(known.is_some()))
+        Ok(effect(current.as_ref()))
     }
 
     fn take_alias(&mut self, mut alias: Alias, change: &mut Change<'_>) -> Result<Effect, Refusal> {
@@ -104,20 +104,20 @@ impl State {
         if self.services.contains_key(&alias.key) {
             return Err(Refusal::Exists);
         }
-        let known = self.alias(alias.key.borrowed()).map(Arc::clone);
-        check_room("aliases", known.is_some(), self.aliases.len(), SERVICES_MAX)?;
-        let own = known.as_ref().map(|known| known.revision);
-        refuse_alike(known.as_deref(), &alias, |it| &mut it.revision)?;
-        alias.revision = self.settled(alias.revision, own);
-        let before = known.as_ref().map_or(0, |known| known.held_bytes());
-        self.held.check(Share::Registrations, before, alias.held_bytes())?;
+        let current = self.alias(alias.key.borrowed()).map(Arc::clone);
+        check_room("aliases", current.as_ref(), self.aliases.len(), SERVICES_MAX)?;
+        let own = current.as_ref().map(|current| current.revision);
+        refuse_alike(current.as_deref(), &alias, |it| &mut it.revision)?;
+        alias.revision = self.transfer_revision(alias.revision, own);
+        let before = current.as_ref().map_or(0, |current| current.held_bytes());
+        self.held.check(MemoryClass::Registrations, before, alias.held_bytes())?;
         let record = Record::alias(&alias)?;
         self.ensure_namespace(&alias.key.namespace, change)?;
         change.journal.require_service(alias.target.borrowed());
         change.journal.require_no_service(alias.key.borrowed());
-        change.journal.put(record, known.as_ref().into());
+        change.journal.put(record, current.as_ref().into());
         self.place_alias(alias);
-        Ok(effect(known.is_some()))
+        Ok(effect(current.as_ref()))
     }
 
     fn take_instance(
@@ -130,51 +130,51 @@ impl State {
         if self.aliases.contains_key(&stored.service) {
             return Err(Refusal::IsAlias);
         }
-        let known = self.instance(&stored.id).cloned();
-        check_room("instances", known.is_some(), self.instances.len(), INSTANCES_MAX)?;
-        if let Some(known) = &known {
-            keep_health(&mut stored, known);
-            refuse_alike(Some(&StoredInstance::from_instance(known)), &stored, |it| {
+        let current = self.instance(&stored.id).cloned();
+        check_room("instances", current.as_ref(), self.instances.len(), INSTANCES_MAX)?;
+        if let Some(current) = &current {
+            keep_health(&mut stored, current);
+            refuse_alike(Some(&StoredInstance::from_instance(current)), &stored, |it| {
                 &mut it.revision
             })?;
         }
-        let own = known.as_ref().map(|known| known.revision);
-        stored.revision = self.settled(stored.revision, own);
+        let own = current.as_ref().map(|current| current.revision);
+        stored.revision = self.transfer_revision(stored.revision, own);
         // The pulse is reused, because other threads and the timer wheel hold it across versions.
-        let pulse = match &known {
-            Some(known) => Arc::clone(&known.pulse),
+        let pulse = match &current {
+            Some(current) => Arc::clone(&current.pulse),
             None => Pulse::new(Arc::clone(&stored.id), change.now_ms),
         };
         let mut instance = stored.with_pulse(pulse);
         if let Some(view) = self.services.get(&instance.service) {
             instance.service = view.service.key.clone();
         }
-        let record = self.record_instance(&instance, known.as_deref())?;
+        let record = self.record_instance(&instance, current.as_deref())?;
         self.ensure_service(&instance.service, change)?;
-        change.journal.put(record, known.as_ref().into());
+        change.journal.put(record, current.as_ref().into());
         let instance = self.put_instance(instance);
-        let is_known = known.is_some();
-        change.events.push(match known {
-            Some(known) => InstanceEvent::Changed(instance, known),
+        let effect = effect(current.as_ref());
+        change.events.push(match current {
+            Some(current) => InstanceEvent::Changed(instance, current),
             None => InstanceEvent::Registered(instance, None),
         });
-        Ok(effect(is_known))
+        Ok(effect)
     }
 
     fn take_rule(&mut self, mut rule: Rule, change: &mut Change<'_>) -> Result<Effect, Refusal> {
         check_rule(&to_new_rule(&rule))?;
-        let key = (rule.kind, Arc::clone(&rule.id));
-        let known = self.rules.get(&key).map(Arc::clone);
-        check_room("rules", known.is_some(), self.rules.len(), RULES_MAX)?;
-        let own = known.as_ref().map(|known| known.revision);
-        refuse_alike(known.as_deref(), &rule, |it| &mut it.revision)?;
-        rule.revision = self.settled(rule.revision, own);
-        let before = known.as_ref().map_or(0, |known| known.held_bytes());
-        self.held.check(Share::Rules, before, rule.held_bytes())?;
-        change.journal.put(Record::rule(&rule)?, known.as_ref().into());
-        self.remove_rule(&key);
+        let (kind, id) = (rule.kind, Arc::clone(&rule.id));
+        let current = self.rules.get(&(kind, Arc::clone(&id))).map(Arc::clone);
+        check_room("rules", current.as_ref(), self.rules.len(), RULES_MAX)?;
+        let own = current.as_ref().map(|current| current.revision);
+        refuse_alike(current.as_deref(), &rule, |it| &mut it.revision)?;
+        rule.revision = self.transfer_revision(rule.revision, own);
+        let before = current.as_ref().map_or(0, |current| current.held_bytes());
+        self.held.check(MemoryClass::Rules, before, rule.held_bytes())?;
+        change.journal.put(Record::rule(&rule)?, current.as_ref().into());
+        self.remove_rule(kind, id);
         self.place_rule(rule);
-        Ok(effect(known.is_some()))
+        Ok(effect(current.as_ref()))
     }
 
     fn take_contract(
@@ -182,21 +182,21 @@ impl State {
         mut contract: Contract,
         change: &mut Change<'_>,
     ) -> Result<Effect, Refusal> {
-        let known = self.contracts.get(&contract.id).map(Arc::clone);
-        check_room("service contracts", known.is_some(), self.contracts.len(), CONTRACTS_MAX)?;
-        let own = known.as_ref().map(|known| known.revision);
-        refuse_alike(known.as_deref(), &contract, |it| &mut it.revision)?;
-        contract.revision = self.settled(contract.revision, own);
-        let before = known.as_ref().map_or(0, |known| known.held_bytes());
-        self.held.check(Share::Contracts, before, contract.held_bytes())?;
-        change.journal.put(Record::contract(&contract)?, known.as_ref().into());
+        let current = self.contracts.get(&contract.id).map(Arc::clone);
+        check_room("service contracts", current.as_ref(), self.contracts.len(), CONTRACTS_MAX)?;
+        let own = current.as_ref().map(|current| current.revision);
+        refuse_alike(current.as_deref(), &contract, |it| &mut it.revision)?;
+        contract.revision = self.transfer_revision(contract.revision, own);
+        let before = current.as_ref().map_or(0, |current| current.held_bytes());
+        self.held.check(MemoryClass::Contracts, before, contract.held_bytes())?;
+        change.journal.put(Record::contract(&contract)?, current.as_ref().into());
         self.place_contract(Arc::new(contract));
-        Ok(effect(known.is_some()))
+        Ok(effect(current.as_ref()))
     }
 
     /// Returns the revision for a transferred object: its own, or a new one if it has none or if it
     /// equals that of the replaced object, because clients take equal revisions for equal contents.
-    fn settled(&mut self, revision: Revision, replaced: Option<Revision>) -> Revision {
+    fn transfer_revision(&mut self, revision: Revision, replaced: Option<Revision>) -> Revision {
         if revision == Revision::default() || replaced == Some(revision) {
             self.next_revision()
         } else {
@@ -207,31 +207,37 @@ impl State {
 
 /// Keeps the health known here of an instance that sends heartbeats here, because it is newer than
 /// what another registry has seen.
-fn keep_health(stored: &mut StoredInstance, known: &Instance) {
-    if stored.ttl_seconds.is_some() && known.ttl_seconds.is_some() {
-        stored.healthy = known.healthy;
-        stored.expired_after_beat = known.expired_after_beat;
-        stored.modified_at = known.modified_at;
+fn keep_health(stored: &mut StoredInstance, current: &Instance) {
+    if stored.ttl_seconds.is_some() && current.ttl_seconds.is_some() {
+        stored.healthy = current.healthy;
+        stored.expired_after_beat = current.expired_after_beat;
+        stored.modified_at = current.modified_at;
     }
 }
 
-fn effect(is_known: bool) -> Effect {
-    if is_known { Effect::Changed } else { Effect::Created }
+fn effect<T>(before: Option<&T>) -> Effect {
+    if before.is_some() { Effect::Changed } else { Effect::Created }
 }
 
-fn check_room(what: &'static str, is_known: bool, count: usize, max: usize) -> Result<(), Refusal> {
-    if is_known || count < max { Ok(()) } else { Err(Refusal::Full { what, max }) }
+/// Refuses a further object beyond `max`; one that replaces `before` needs no room.
+fn check_room<T>(
+    what: &'static str,
+    before: Option<&T>,
+    count: usize,
+    max: usize,
+) -> Result<(), Refusal> {
+    if before.is_some() || count < max { Ok(()) } else { Err(Refusal::Full { what, max }) }
 }
 
 /// Refuses an object that differs from the stored one at most in the revision.
 fn refuse_alike<T: Clone + serde::Serialize>(
-    known: Option<&T>,
+    current: Option<&T>,
     new: &T,
     revision: impl Fn(&mut T) -> &mut Revision,
 ) -> Result<(), Refusal> {
-    let Some(known) = known else { return Ok(()) };
-    let (mut known, mut new) = (known.clone(), new.clone());
-    *revision(&mut known) = Revision::default();
+    let Some(current) = current else { return Ok(()) };
+    let (mut current, mut new) = (current.clone(), new.clone());
+    *revision(&mut current) = Revision::default();
     *revision(&mut new) = Revision::default();
-    if is_alike(&known, &new) { Err(Refusal::NoChange) } else { Ok(()) }
+    if is_alike(&current, &new) { Err(Refusal::NoChange) } else { Ok(()) }
 }

@@ -25,7 +25,7 @@ pub(super) fn export(admin: &ShenyuAdmin, call: &Call) -> Response {
 }
 
 /// Answers `POST /configs/import`: a form with a `file` and, optionally, the `namespace` that all
-/// objects go into. Without `namespace` each object keeps its own.
+/// objects go into. Without `namespace` objects keep the namespace in the file.
 pub(super) async fn import(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     let file = call.file.clone();
     let file = file.ok_or_else(|| Refusal::invalid("file", "expected the zip of an export"))?;

@@ -27,10 +27,10 @@ pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) 
         (&Method::GET, "discovery", ["typeEnums"]) => success("success", json!([LOCAL])),
         (&Method::GET, "discovery", []) => find_discovery(admin, call),
         (&Method::POST, "discovery-upstream", [] | ["batch"]) => {
-            put_upstreams(admin, call, None, Put::Add).await
+            put_upstreams(admin, call, None, PutMode::Add).await
         }
         (&Method::PUT, "discovery-upstream", [handler]) => {
-            put_upstreams(admin, call, Some((*handler).to_owned()), Put::Replace).await
+            put_upstreams(admin, call, Some((*handler).to_owned()), PutMode::Replace).await
         }
         (&Method::DELETE, "discovery-upstream", ["batch"]) => remove_upstreams(admin, call).await,
         (_, "discovery-upstream", _) => Err(no_such_path()),
@@ -79,7 +79,7 @@ async fn put_proxy_selector(admin: &ShenyuAdmin, call: &Call, id: Option<String>
             let made = resource.make_row(draft, &id, &body, before.as_deref())?;
             draft.put(Table::ProxySelector, &id, made);
             if let Some(list) = &list {
-                write_upstreams(draft, &id, list, Put::Replace)?;
+                write_upstreams(draft, &id, list, PutMode::Replace)?;
             }
             success(message, Value::Null)
         })
@@ -87,7 +87,7 @@ async fn put_proxy_selector(admin: &ShenyuAdmin, call: &Call, id: Option<String>
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Put {
+enum PutMode {
     Add,
     Replace,
 }
@@ -113,7 +113,7 @@ async fn put_upstreams(
     admin: &ShenyuAdmin,
     call: &Call,
     handler: Option<String>,
-    put: Put,
+    put: PutMode,
 ) -> Outcome {
     let list = upstreams(&call.body)?;
     let named = list.first().and_then(|it| {
@@ -123,8 +123,8 @@ async fn put_upstreams(
         .or(named)
         .ok_or_else(|| Refusal::invalid("discoveryHandlerId", "must not be null"))?;
     let message = match put {
-        Put::Add => "create success",
-        Put::Replace => "",
+        PutMode::Add => "create success",
+        PutMode::Replace => "",
     };
     admin
         .book
@@ -140,7 +140,7 @@ fn write_upstreams(
     draft: &mut Draft<'_>,
     selector: &str,
     list: &[Row],
-    put: Put,
+    put: PutMode,
 ) -> Result<(), Refusal> {
     let row =
         draft.get(Table::Selector, selector).or_else(|| draft.get(Table::ProxySelector, selector));
@@ -157,8 +157,8 @@ fn write_upstreams(
         made.insert(member.to_owned(), value);
     }
     let mut all: Vec<Value> = match put {
-        Put::Replace => Vec::new(),
-        Put::Add => {
+        PutMode::Replace => Vec::new(),
+        PutMode::Add => {
             made.get("upstreamDataList").and_then(Value::as_array).cloned().unwrap_or_default()
         }
     };
@@ -217,7 +217,7 @@ async fn bind(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     admin
         .book
         .write(move |draft| {
-            write_upstreams(draft, &selector, &list, Put::Replace)?;
+            write_upstreams(draft, &selector, &list, PutMode::Replace)?;
             success("create success", Value::Null)
         })
         .await

@@ -63,9 +63,9 @@ pub(super) async fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) 
         (&Method::GET, "tag", ["name", name]) => {
             let tables = admin.book.read();
             let named = |row: &Row| row::text(row, "name").is_some_and(|it| it.contains(name));
-            let found = tables.rows(Table::Tag).filter(|(_, row)| named(row));
-            let found: Vec<Value> = found.map(|(_, row)| tag_view(&tables, row)).collect();
-            success("detail success", found)
+            let list = tables.rows(Table::Tag).filter(|(_, row)| named(row));
+            let list: Vec<Value> = list.map(|(_, row)| tag_view(&tables, row)).collect();
+            success("detail success", list)
         }
         (&Method::POST, "tag", []) => put(admin, Table::Tag, None, call).await,
         (&Method::PUT, "tag", ["id", id]) => put(admin, Table::Tag, Some(id), call).await,
@@ -112,8 +112,8 @@ fn tags(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     let tables = admin.book.read();
     let name = call.argument("name").unwrap_or_default();
     let named = |row: &Row| row::text(row, "name").is_some_and(|it| it.contains(&name));
-    let found = tables.rows(Table::Tag).map(|(_, row)| row).filter(|row| named(row)).collect();
-    success("query success", page(call).cut(found, |row| tag_view(&tables, row)))
+    let list = tables.rows(Table::Tag).map(|(_, row)| row).filter(|row| named(row)).collect();
+    success("query success", page(call).cut(list, |row| tag_view(&tables, row)))
 }
 
 fn children(admin: &ShenyuAdmin, parent: &str, message: &'static str) -> Outcome {
@@ -140,16 +140,16 @@ fn api_view(tables: &Tables, row: &Row) -> Value {
 
 fn apis(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     let tables = admin.book.read();
-    let asked = |name: &str| call.argument(name);
-    let (path, state, tag) = (asked("apiPath"), asked("state"), asked("tagId"));
+    let argument = |name: &str| call.argument(name);
+    let (path, state, tag) = (argument("apiPath"), argument("state"), argument("tagId"));
     let is_meant = |row: &Row| {
         path.as_ref().is_none_or(|path| {
             row::text(row, "apiPath").is_some_and(|known| known.contains(path.as_str()))
         }) && state.as_ref().is_none_or(|state| row::text(row, "state").as_ref() == Some(state))
             && tag.as_ref().is_none_or(|tag| tag_ids(row).contains(tag))
     };
-    let found = tables.rows(Table::Api).map(|(_, row)| row).filter(|row| is_meant(row)).collect();
-    success("query success", page(call).cut(found, |row| api_view(&tables, row)))
+    let list = tables.rows(Table::Api).map(|(_, row)| row).filter(|row| is_meant(row)).collect();
+    success("query success", page(call).cut(list, |row| api_view(&tables, row)))
 }
 
 /// Returns the menu of the console's test page: gateway addresses, and interfaces grouped by
@@ -289,7 +289,7 @@ pub(crate) async fn register(admin: &ShenyuAdmin, body: &Row) -> Outcome {
         .await
 }
 
-/// Returns the id of the tag with that name, creating the tag if it is missing.
+/// Returns the id of the tag called `name`, creating the tag if it is missing.
 fn tag_named(draft: &mut Draft<'_>, name: &str) -> Result<String, Refusal> {
     let named = Name {
         table: Table::Tag,

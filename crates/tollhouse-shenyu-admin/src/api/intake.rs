@@ -29,13 +29,14 @@ const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 ///
 /// If the body is too long, too slow or malformed, or if the budget is exhausted.
 pub(super) async fn read(
-    (memory, bytes_max): (&Arc<MemoryBudget>, usize),
+    memory: &Arc<MemoryBudget>,
+    bytes_max: usize,
     arguments: Arguments,
     request: Request,
 ) -> Result<Call, Refusal> {
     let (head, body) = request.into_parts();
-    let mut held = None;
-    let body = collect(body, bytes_max, memory, &mut held);
+    let mut reservation = None;
+    let body = collect(body, bytes_max, memory, &mut reservation);
     let body = tokio::time::timeout(BODY_TIME_MAX, body).await;
     let body = body.map_err(|_| Refusal::error("the body did not arrive in time"))??;
     let kind =
@@ -47,17 +48,17 @@ pub(super) async fn read(
         form(&String::from_utf8_lossy(&body))
     } else if let Some(boundary) = boundary(kind) {
         // A part that is not a file is copied as text, so its bytes count twice.
-        grow(&mut held, body.len() as u64)?;
+        grow(&mut reservation, body.len() as u64)?;
         let parts = parts(&body, boundary)?;
         file = parts.file;
         Value::Object(parts.members)
     } else {
-        grow(&mut held, (values_at_most(&body) as u64).saturating_mul(VALUE_BYTES))?;
+        grow(&mut reservation, (values_at_most(&body) as u64).saturating_mul(VALUE_BYTES))?;
         serde_json::from_slice(&body).map_err(|error| {
             Refusal::error(format!("Request error! invalid argument [body: {error}]"))
         })?
     };
-    Ok(Call { method: head.method, arguments, body, file, _held: held })
+    Ok(Call { method: head.method, arguments, body, file, _reservation: reservation })
 }
 
 /// Reads the body and charges its bytes to the budget as they arrive.
@@ -65,7 +66,7 @@ async fn collect(
     body: Body,
     bytes_max: usize,
     memory: &Arc<MemoryBudget>,
-    held: &mut Option<Reservation>,
+    reservation: &mut Option<Reservation>,
 ) -> Result<Bytes, Refusal> {
     let mut body = Limited::new(body, bytes_max);
     let mut whole = BytesMut::new();
@@ -74,9 +75,9 @@ async fn collect(
             Refusal::error(format!("the body cannot be read, or has more than {bytes_max} bytes"))
         })?;
         let Ok(piece) = frame.into_data() else { continue };
-        match held {
-            None => *held = Some(memory.take(piece.len() as u64).ok_or_else(no_memory)?),
-            Some(_) => grow(held, piece.len() as u64)?,
+        match reservation {
+            None => *reservation = Some(memory.take(piece.len() as u64).ok_or_else(no_memory)?),
+            Some(_) => grow(reservation, piece.len() as u64)?,
         }
         whole.extend_from_slice(&piece);
     }
@@ -84,10 +85,10 @@ async fn collect(
 }
 
 /// Enlarges the reservation for values that are built from a body.
-fn grow(held: &mut Option<Reservation>, bytes: u64) -> Result<(), Refusal> {
-    let Some(held) = held else { return Ok(()) };
-    let more = held.bytes().saturating_add(bytes);
-    if held.resize(more) { Ok(()) } else { Err(no_memory()) }
+fn grow(reservation: &mut Option<Reservation>, bytes: u64) -> Result<(), Refusal> {
+    let Some(reservation) = reservation else { return Ok(()) };
+    let more = reservation.bytes().saturating_add(bytes);
+    if reservation.resize(more) { Ok(()) } else { Err(no_memory()) }
 }
 
 fn no_memory() -> Refusal {
@@ -108,12 +109,10 @@ fn boundary(kind: &str) -> Option<&str> {
     parameters.find_map(|it| it.strip_prefix("boundary=")).map(|it| it.trim_matches('"'))
 }
 
-/// Content of a multipart form.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Parts {
     /// Parts by name. A file is represented by a short text, which shows that a file was sent.
     members: Row,
-    /// Content of the part `file`.
     file: Option<Bytes>,
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
 use super::special;
-use crate::admin::{Caller, ShenyuAdmin};
+use crate::admin::{Session, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
 use crate::call::{Call, no_such_path};
 use crate::clock;
@@ -82,11 +82,12 @@ fn is_verb(segment: &str) -> bool {
 
 /// Answers a call to a resource; `rest` is its path below the resource.
 pub(super) async fn answer(
-    (admin, caller): (&ShenyuAdmin, &Caller),
+    session: Session<'_>,
     resource: &'static Resource,
     rest: &[&str],
     call: &Call,
 ) -> Outcome {
+    let admin = session.admin;
     let Some(action) = find_action(&call.method, rest) else {
         let methods = [Method::GET, Method::POST, Method::PUT, Method::DELETE];
         let supported = methods.iter().filter(|method| find_action(method, rest).is_some());
@@ -99,21 +100,21 @@ pub(super) async fn answer(
         return Err(Refusal::method(call.method.as_str(), &supported));
     };
     match action {
-        Action::Page => Ok(list((admin, caller), resource, call, Shape::Pager)),
-        Action::Search => Ok(list((admin, caller), resource, call, Shape::Search)),
-        Action::All => all((admin, caller), resource, call),
+        Action::Page => Ok(list(session, resource, call, Shape::Pager)),
+        Action::Search => Ok(list(session, resource, call, Shape::Search)),
+        Action::All => all(session, resource, call),
         Action::One(id) => {
             let id = id.map(str::to_owned).or_else(|| call.argument("id"));
             let id = id.ok_or_else(|| Refusal::missing(&["id"]))?;
-            one((admin, caller), resource, &id)
+            one(session, resource, &id)
         }
-        Action::Create => create((admin, caller), resource, call.object()?.clone()).await,
+        Action::Create => create(session, resource, call.object()?.clone()).await,
         Action::Update(id) => update(admin, resource, id.to_owned(), call.object()?.clone()).await,
         Action::CreateOrUpdate => {
             let body = call.object()?.clone();
             match row::filled(&body, "id") {
                 Some(id) => update(admin, resource, id, body).await,
-                None => create((admin, caller), resource, body).await,
+                None => create(session, resource, body).await,
             }
         }
         Action::Remove(Some(id)) => remove(admin, resource, vec![id.to_owned()]).await,
@@ -130,7 +131,7 @@ pub(super) fn ids(body: &Value) -> Result<Vec<String>, Refusal> {
 
 /// Returns the matching rows that the caller may see, by `sort`, then oldest first.
 fn rows(
-    (admin, caller): (&ShenyuAdmin, &Caller),
+    Session { admin, caller }: Session<'_>,
     resource: &Resource,
     argument: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<Arc<Row>> {
@@ -144,7 +145,7 @@ fn rows(
 }
 
 fn list(
-    (admin, caller): (&ShenyuAdmin, &Caller),
+    session: Session<'_>,
     resource: &Resource,
     call: &Call,
     shape: Shape,
@@ -158,11 +159,11 @@ fn list(
     };
     let number = |names: [&str; 2]| names.iter().find_map(|name| call.argument(name)?.parse().ok());
     let page = PageRequest::new(number(["currentPage", "pageNum"]), number(["pageSize", "size"]));
-    let mut rows = rows((admin, caller), resource, &argument);
+    let mut rows = rows(session, resource, &argument);
     if let Some(condition) = condition {
         rows.retain(|row| is_searched(row, condition));
     }
-    let tables = admin.book.read();
+    let tables = session.admin.book.read();
     let data = page.shaped(shape, rows, |row| resource.view_row(&tables, &row));
     crate::answer::Success { message: "query success", data }
 }
@@ -170,9 +171,9 @@ fn list(
 /// Whether a row matches the conditions that only search calls have: enabled or not, owned by given
 /// plugins or selectors, and not excluded by id.
 fn is_searched(row: &Row, condition: &Row) -> bool {
-    let asked = |name: &str| condition.get(name).map(row::texts).filter(|asked| !asked.is_empty());
-    let is_in = |member: &str, asked: &[String]| {
-        row::text(row, member).is_some_and(|value| asked.contains(&value))
+    let wanted = |name: &str| condition.get(name).map(row::texts).filter(|ids| !ids.is_empty());
+    let is_in = |member: &str, ids: &[String]| {
+        row::text(row, member).is_some_and(|value| ids.contains(&value))
     };
     let owners = [("plugins", "pluginId"), ("plugin", "pluginId"), ("selectors", "selectorId")];
     let is_switched = match row::flag(condition, "switchStatus") {
@@ -180,18 +181,18 @@ fn is_searched(row: &Row, condition: &Row) -> bool {
         None => true,
     };
     is_switched
-        && owners.iter().all(|(name, member)| asked(name).is_none_or(|asked| is_in(member, &asked)))
-        && !asked("excluded").is_some_and(|asked| is_in("id", &asked))
+        && owners.iter().all(|(name, member)| wanted(name).is_none_or(|ids| is_in(member, &ids)))
+        && !wanted("excluded").is_some_and(|ids| is_in("id", &ids))
 }
 
-fn all((admin, caller): (&ShenyuAdmin, &Caller), resource: &Resource, call: &Call) -> Outcome {
-    let rows = rows((admin, caller), resource, &|name| call.argument(name));
-    let tables = admin.book.read();
+fn all(session: Session<'_>, resource: &Resource, call: &Call) -> Outcome {
+    let rows = rows(session, resource, &|name| call.argument(name));
+    let tables = session.admin.book.read();
     let data: Vec<Value> = rows.iter().map(|row| resource.view_row(&tables, row)).collect();
     success("query success", data)
 }
 
-fn one((admin, caller): (&ShenyuAdmin, &Caller), resource: &Resource, id: &str) -> Outcome {
+fn one(Session { admin, caller }: Session<'_>, resource: &Resource, id: &str) -> Outcome {
     let tables = admin.book.read();
     let missing = || Refusal::not_existed(resource.words.missing);
     if !caller.rights.may_see(resource.table, id) {
@@ -217,7 +218,7 @@ const fn second_id(table: Table) -> Option<&'static str> {
 }
 
 async fn create(
-    (admin, caller): (&ShenyuAdmin, &Caller),
+    Session { admin, caller }: Session<'_>,
     resource: &'static Resource,
     body: Row,
 ) -> Outcome {
@@ -236,7 +237,7 @@ async fn create(
                 fill_namespace(draft, &crate::tables::namespace(&made))?;
             }
             if let Some(owner) = &owner {
-                rights::permit(draft, owner, (resource.table, &id));
+                rights::permit(draft, owner, resource.table, &id);
             }
             let data = resource.report.data(Some(&id), || Value::Object(made.clone()));
             draft.put(resource.table, &key, made);
@@ -312,14 +313,14 @@ async fn remove(admin: &ShenyuAdmin, resource: &'static Resource, ids: Vec<Strin
     admin
         .book
         .write(move |draft| {
-            let found: BTreeMap<String, Arc<Row>> =
+            let rows: BTreeMap<String, Arc<Row>> =
                 ids.iter().filter_map(|id| find(draft, resource.table, id)).collect();
-            if found.is_empty() {
+            if rows.is_empty() {
                 return Err(Refusal::not_existed(resource.words.missing));
             }
-            found.keys().try_for_each(|key| check_removal(resource.table, key))?;
-            let count = found.len();
-            remove_with_dependents(draft, resource.table, &found);
+            rows.keys().try_for_each(|key| check_removal(resource.table, key))?;
+            let count = rows.len();
+            remove_with_dependents(draft, resource.table, &rows);
             let data = match resource.table {
                 Table::Plugin | Table::ProxySelector => Value::Null,
                 Table::Namespace => "delete success".into(),
@@ -404,15 +405,15 @@ async fn switch(
         .write(move |draft| {
             let missing = || Refusal::not_existed(resource.words.missing);
             for id in &ids {
-                let found = match &wanted {
+                let instance = match &wanted {
                     Some(wanted) if resource.table == Table::Plugin => {
                         find_instance(draft, id, wanted)
                     }
                     _ => None,
                 };
                 // Scripts from before ShenYu 2.7 know no namespaces and name only the plugin.
-                let found = found.or_else(|| find(draft, resource.table, id));
-                let (key, row) = found.ok_or_else(missing)?;
+                let stored = instance.or_else(|| find(draft, resource.table, id));
+                let (key, row) = stored.ok_or_else(missing)?;
                 let mut row = (*row).clone();
                 row.insert(member.to_owned(), flag.into());
                 row.insert("dateUpdated".to_owned(), draft.now.clone().into());

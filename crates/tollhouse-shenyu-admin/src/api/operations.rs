@@ -46,8 +46,8 @@ pub(super) fn answer(admin: &ShenyuAdmin, segments: &[&str], call: &Call) -> Opt
         (&Method::POST, ["operation-record", "log", "list", "search"]) => {
             let keyword = call.body.get("condition").and_then(Value::as_object);
             let keyword = keyword.and_then(|it| crate::row::filled(it, "keyword"));
-            let found = records::search(&admin.book.read(), &keyword.unwrap_or_default());
-            paged(call, segments, found)
+            let rows = records::search(&admin.book.read(), &keyword.unwrap_or_default());
+            paged(call, segments, rows)
         }
         (&Method::GET, ["selector", _, "ai-proxy-apikey", ..]) => paged(call, segments, Vec::new()),
         (_, ["selector", _, "ai-proxy-apikey", ..]) => {

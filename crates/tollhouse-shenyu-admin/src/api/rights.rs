@@ -4,7 +4,7 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::objects::ids;
-use crate::admin::{Caller, ShenyuAdmin};
+use crate::admin::{Caller, Session, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
 use crate::call::{Call, no_such_path};
 use crate::clock;
@@ -16,8 +16,7 @@ use crate::table::Table;
 
 /// Answers the calls about rights. Returns `None` for every other path.
 pub(super) async fn answer(
-    admin: &ShenyuAdmin,
-    caller: &Caller,
+    Session { admin, caller }: Session<'_>,
     segments: &[&str],
     call: &Call,
 ) -> Option<Outcome> {
@@ -50,12 +49,12 @@ pub(super) async fn answer(
 fn permissions(admin: &ShenyuAdmin, caller: &Caller) -> Outcome {
     let entries = entries(&admin.book.read());
     let button = |entry: &Entry| json!({"perms": entry.permission, "description": entry.title, "icon": entry.icon});
-    let held: Vec<Value> = caller.rights.held(&entries).map(button).collect();
+    let permitted: Vec<Value> = caller.rights.permitted_buttons(&entries).map(button).collect();
     let all: Vec<Value> = entries.iter().filter(|entry| entry.is_button()).map(button).collect();
     let is_shown = |entry: &Entry| !entry.is_button() && caller.rights.shows(&entries, entry);
     let menu = tree(&entries, "", &is_shown);
     let name = row::text(&caller.user, "userName");
-    let data = json!({"menu": menu, "currentAuth": held, "allAuth": all, "userName": name});
+    let data = json!({"menu": menu, "currentAuth": permitted, "allAuth": all, "userName": name});
     success("get menu and permission success", data)
 }
 
@@ -175,11 +174,11 @@ fn one_role(admin: &ShenyuAdmin, id: &str) -> Outcome {
     let role = role.ok_or_else(|| Refusal::not_existed("role is not existed"))?;
     let entries = entries(&tables);
     let ids: Vec<&str> = entries.iter().map(|entry| entry.id.as_str()).collect();
-    let held = role.row.get("currentPermissionIds").cloned().unwrap_or_else(|| json!([]));
+    let permissions = role.row.get("currentPermissionIds").cloned().unwrap_or_else(|| json!([]));
     let all = json!({"treeList": tree(&entries, "", &|_| true), "permissionIds": ids});
     success(
         "detail success",
-        json!({"rolePermissionList": held, "sysRole": *role.row, "allPermissionInfo": all}),
+        json!({"rolePermissionList": permissions, "sysRole": *role.row, "allPermissionInfo": all}),
     )
 }
 
@@ -193,8 +192,8 @@ fn data_permissions(admin: &ShenyuAdmin, what: &str, call: &Call) -> Outcome {
     let tables = admin.book.read();
     let is_meant = |row: &Row| wanted.is_none() || row::text(row, parent) == wanted;
     let is_named = |row: &Row| {
-        let found = row::text(row, "name").unwrap_or_default();
-        name.as_ref().is_none_or(|name| found.contains(name))
+        let stored_name = row::text(row, "name").unwrap_or_default();
+        name.as_ref().is_none_or(|name| stored_name.contains(name))
     };
     let seen: std::collections::BTreeSet<String> = tables
         .rows(Table::DataPermission)
@@ -256,8 +255,8 @@ async fn change_data_permission(
             }
             for (table, id) in &rows {
                 match change {
-                    Change::Permit => permit(draft, &user, (*table, id)),
-                    Change::Forbid => forbid(draft, &user, (*table, id)),
+                    Change::Permit => permit(draft, &user, *table, id),
+                    Change::Forbid => forbid(draft, &user, *table, id),
                 }
             }
             match change {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::{Value, json};
 use tollhouse_shenyu::Kind;
-use tollhouse_shenyu::matching::PLUGIN_ORDER;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
+use tollhouse_shenyu_gateway::{Row as PluginRow, rows};
 
 use super::objects::find;
 use crate::admin::ShenyuAdmin;
@@ -97,8 +97,10 @@ const RPC_TYPES: &[&str] = &["http", "dubbo", "sofa", "tars", "springCloud", "gr
 
 /// Lists ShenYu's plugins with their order in the chain, including those that have no row.
 fn plugin_values() -> Vec<Value> {
-    let value = |(name, order): &(&str, i64)| json!({"code": order, "name": name, "support": true});
-    PLUGIN_ORDER.iter().map(value).collect()
+    let mut plugins: Vec<&PluginRow> = rows().collect();
+    plugins.sort_by_key(|plugin| (plugin.role.order, plugin.name));
+    let value = |it: &PluginRow| json!({"code": it.role.order, "name": it.name, "support": true});
+    plugins.into_iter().map(value).collect()
 }
 
 fn enumerations() -> Value {
@@ -212,8 +214,8 @@ pub(super) fn instantiate_plugin(
     Ok(())
 }
 
-/// Creates an application with a random key and secret. If the body names an app key, replaces the
-/// paths and parameters of that application instead.
+/// Creates an application with a random key and secret. If the body names the key of an existing
+/// application, replaces the paths and parameters of that application.
 async fn apply(admin: &ShenyuAdmin, call: &Call) -> Outcome {
     let mut body = call.object()?.clone();
     let paths = body.get("pathList").map(row::texts).unwrap_or_default();
@@ -299,8 +301,8 @@ async fn change_app(
     admin
         .book
         .write(move |draft| {
-            let found = find(draft, Table::AppAuth, &id);
-            let (key, app) = found.ok_or_else(|| Refusal::not_found("app key not existed"))?;
+            let stored = find(draft, Table::AppAuth, &id);
+            let (key, app) = stored.ok_or_else(|| Refusal::not_found("app key not existed"))?;
             let mut app = (*app).clone();
             change(&mut app);
             app.insert("dateUpdated".to_owned(), draft.now.clone().into());

@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::Value;
 
-use crate::admin::{Caller, ShenyuAdmin};
+use crate::admin::{Caller, Session, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
 use crate::call::{Call, no_such_path};
 use crate::clock;
@@ -13,15 +13,15 @@ use crate::table::Table;
 
 /// Answers the calls about users. Returns `None` for every other path.
 pub(super) async fn answer(
-    admin: &ShenyuAdmin,
-    caller: &Caller,
+    session: Session<'_>,
     segments: &[&str],
     call: &Call,
 ) -> Option<Outcome> {
+    let Session { admin, caller } = session;
     match (&call.method, segments) {
         (&Method::POST, ["dashboardUser"]) => Some(write(admin, clock::new_id(), call).await),
         (&Method::PUT, ["dashboardUser", "modify-password", id]) => {
-            Some(modify_password((admin, caller), id, call).await)
+            Some(modify_password(session, id, call).await)
         }
         (&Method::PUT, ["dashboardUser", id]) => Some(write(admin, (*id).to_owned(), call).await),
         (&Method::GET, ["dashboardUser", "check", "password"]) => {
@@ -61,10 +61,12 @@ fn one(admin: &ShenyuAdmin, id: &str) -> Outcome {
     let tables = admin.book.read();
     let user = tables.get(Table::User, id);
     let user = user.ok_or_else(|| Refusal::error("user info is empty"))?;
-    let held = user.row.get("roles").map(row::texts).unwrap_or_default();
+    let role_ids = user.row.get("roles").map(row::texts).unwrap_or_default();
     let roles = || tables.rows(Table::Role).map(|(id, role)| (id, Value::Object((**role).clone())));
-    let mine: Vec<Value> =
-        roles().filter(|(id, _)| held.iter().any(|it| it == id)).map(|(_, role)| role).collect();
+    let mine: Vec<Value> = roles()
+        .filter(|(id, _)| role_ids.iter().any(|it| it == id))
+        .map(|(_, role)| role)
+        .collect();
     let all: Vec<Value> = roles().map(|(_, role)| role).collect();
     let mut view = (*user.row).clone();
     view.insert("password".to_owned(), "".into());
@@ -77,8 +79,8 @@ fn one(admin: &ShenyuAdmin, id: &str) -> Outcome {
 /// Consoles then ask for a new one.
 async fn check_password(admin: &ShenyuAdmin, caller: &Caller) -> Outcome {
     const KNOWN: &str = "123456";
-    let kept = row::text(&caller.user, "password").unwrap_or_default();
-    if admin.is_right(KNOWN.to_owned(), kept).await? {
+    let hash = row::text(&caller.user, "password").unwrap_or_default();
+    if admin.is_right(KNOWN.to_owned(), hash).await? {
         return Err(Refusal::error(
             "the password is still the default one of ShenYu's admin; choose another",
         ));
@@ -86,11 +88,8 @@ async fn check_password(admin: &ShenyuAdmin, caller: &Caller) -> Outcome {
     success("success", Value::Null)
 }
 
-async fn modify_password(
-    (admin, caller): (&ShenyuAdmin, &Caller),
-    id: &str,
-    call: &Call,
-) -> Outcome {
+async fn modify_password(session: Session<'_>, id: &str, call: &Call) -> Outcome {
+    let Session { admin, caller } = session;
     let body = call.object()?;
     if row::text(&caller.user, "id").as_deref() != Some(id) {
         return Err(Refusal::error("can't modify other user password"));
@@ -103,7 +102,7 @@ async fn modify_password(
     if !admin.is_right(old, row::text(&user, "password").unwrap_or_default()).await? {
         return Err(Refusal::error("the old password is not right"));
     }
-    let kept = admin.keep_password(new).await?;
+    let hash = admin.keep_password(new).await?;
     let id = id.to_owned();
     admin
         .book
@@ -113,7 +112,7 @@ async fn modify_password(
             let user = draft.get(Table::User, &id);
             let mut user =
                 (*user.ok_or_else(|| Refusal::not_existed("user is not found"))?).clone();
-            user.insert("password".to_owned(), Value::from(kept.clone()));
+            user.insert("password".to_owned(), Value::from(hash.clone()));
             user.insert("dateUpdated".to_owned(), draft.now.clone().into());
             draft.put(Table::User, &id, user);
             success("update success", 1)

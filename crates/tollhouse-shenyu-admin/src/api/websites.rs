@@ -13,9 +13,9 @@ use crate::admin::ShenyuAdmin;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ToThisMachine;
 
-/// Returns the refusal of a call made for a website. A website can resolve its own name to loopback
-/// and call as if this were its server (DNS rebinding), and a browser lets it open WebSockets to
-/// any address.
+/// Returns the refusal of a call made for a website. A website can resolve its host name to
+/// loopback and call as if this were its server (DNS rebinding), and a browser lets it open
+/// WebSockets to any address.
 pub(super) fn refuse(admin: &ShenyuAdmin, request: &Request) -> Option<Response> {
     // A header that is not text becomes `..`, which is never a name of this machine.
     let text =

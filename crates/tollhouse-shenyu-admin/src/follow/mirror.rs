@@ -20,7 +20,6 @@ type Objects = BTreeMap<(Kind, String), Bytes>;
 pub(super) struct Mirror {
     stored: Objects,
     wanted: Objects,
-    /// Limits of the destination store.
     limits: Limits,
 }
 
@@ -113,7 +112,7 @@ impl Mirror {
     }
 
     /// Removes the objects of the plugins that `read` mentions, before `read` replaces them. Admins
-    /// send the same message to refresh a single plugin as to refresh all, so objects of other
+    /// send one kind of message to refresh a single plugin and to refresh all, so objects of other
     /// plugins stay. Plugins themselves stay too.
     fn forget_plugins(&mut self, kind: Kind, read: &[(String, Row, Bytes)]) {
         let plugin = |object: &Row| row::filled(object, "pluginName");

@@ -33,7 +33,7 @@ const POLL_INTERVAL_MIN: Duration = Duration::from_millis(100);
 const UNSERVED_GROUP: &str = "AI_PROXY_API_KEY";
 
 /// Latest checksum and time of each group by name, as sent by the admin.
-type Known = BTreeMap<String, String>;
+type GroupChecksums = BTreeMap<String, String>;
 
 /// Content of a group in a fetch answer.
 #[derive(Debug, Deserialize)]
@@ -47,7 +47,7 @@ struct Group<'a> {
     data: Option<Vec<&'a RawValue>>,
 }
 
-/// ShenYu's wrapper of answers.
+/// JSON object in which ShenYu wraps every answer.
 #[derive(Debug, Deserialize)]
 struct Wrapper<'a> {
     code: i64,
@@ -88,21 +88,21 @@ pub(super) async fn follow(
     replica: &mut Replica<'_>,
 ) -> Result<(), FollowError> {
     let mut client = Client::connect(address, following).await?;
-    let mut known = Known::new();
+    let mut checksums = GroupChecksums::new();
     let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.group()).collect();
-    client.fetch(&names, &mut known, replica).await?;
+    client.fetch(&names, &mut checksums, replica).await?;
     // Older admins lack this group and do not require it.
-    match client.fetch(&[UNSERVED_GROUP], &mut known, replica).await {
+    match client.fetch(&[UNSERVED_GROUP], &mut checksums, replica).await {
         Ok(()) | Err(FollowError::Answer(_)) => {}
         Err(error) => return Err(error),
     }
     replica.commit().await?;
     loop {
         let next = Instant::now() + POLL_INTERVAL_MIN;
-        let changed = client.listen(&known).await?;
+        let changed = client.listen(&checksums).await?;
         if !changed.is_empty() {
             let names: Vec<&str> = changed.iter().map(String::as_str).collect();
-            client.fetch(&names, &mut known, replica).await?;
+            client.fetch(&names, &mut checksums, replica).await?;
             replica.commit().await?;
         }
         sleep_until(next).await;
@@ -137,7 +137,7 @@ impl<'a> Client<'a> {
     async fn fetch(
         &mut self,
         names: &[&str],
-        known: &mut Known,
+        checksums: &mut GroupChecksums,
         replica: &mut Replica<'_>,
     ) -> Result<(), FollowError> {
         let keys: Vec<String> = names.iter().map(|name| format!("groupKeys={name}")).collect();
@@ -150,22 +150,22 @@ impl<'a> Client<'a> {
             if let Some(kind) = mirror::kind(&name) {
                 replica.mirror.take(kind, Event::Myself, &group.data.unwrap_or_default());
             }
-            known.insert(name, sum);
+            checksums.insert(name, sum);
         }
         Ok(())
     }
 
     /// Waits until groups change and returns their names; empty when the admin's hold time ends
     /// without a change.
-    async fn listen(&mut self, known: &Known) -> Result<Vec<String>, FollowError> {
+    async fn listen(&mut self, checksums: &GroupChecksums) -> Result<Vec<String>, FollowError> {
         let mut form = format!("namespaceId={}", self.namespace);
-        for (name, sum) in known {
+        for (name, sum) in checksums {
             form.push_str(&format!("&{name}={}", encode(sum)));
         }
         let (status, body) = self.ask("POST", "/configs/listener", form, POLL_TIME_MAX).await?;
         let names: Vec<String> = read(status, &body)?;
         // Drops groups of later ShenYu releases, which were not polled for.
-        Ok(names.into_iter().filter(|name| known.contains_key(name)).collect())
+        Ok(names.into_iter().filter(|name| checksums.contains_key(name)).collect())
     }
 
     async fn ask(

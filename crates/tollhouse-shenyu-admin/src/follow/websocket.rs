@@ -24,14 +24,14 @@ use super::{
 /// Interval of pings to the admin, as in ShenYu's gateways.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Longest silence of the admin, pongs included, before the session ends.
+/// Maximum time without a message of the admin, pongs included; then the session ends.
 const SILENCE_MAX: Duration = Duration::from_secs(35);
 
-/// Longest gap between two groups of the initial state. Older admins have fewer groups, and no
-/// message marks the last one.
+/// Maximum gap between two groups of the initial state; after it the state counts as complete.
+/// Older admins have fewer groups, and no message marks the last one.
 const NEXT_GROUP_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Message of the admin.
+/// Message of the admin, with the objects of one group still as JSON text.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope<'a> {
@@ -104,7 +104,7 @@ pub(super) async fn follow(
     }
 }
 
-/// Progress of the initial state.
+/// Groups of the initial state received so far.
 #[derive(Debug, Default)]
 struct State {
     groups: BTreeSet<Kind>,

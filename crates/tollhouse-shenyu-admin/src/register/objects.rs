@@ -20,12 +20,12 @@ const WEIGHT: i64 = 50;
 /// Default warm-up time of a node, in milliseconds: practically none.
 const WARM_UP_MS: i64 = 10;
 
-/// Identity of a registered service.
+/// Facts that identify a registered service.
 struct Service {
     /// Plugin that proxies to the service.
     plugin: &'static str,
     rpc_type: String,
-    /// Begins with a slash.
+    /// Path prefix of the service, with a leading slash.
     context_path: String,
     app_name: String,
 }
@@ -122,9 +122,14 @@ pub(super) fn put_method(draft: &mut Draft<'_>, row: &Row, namespace: &str) -> R
     let path = if path.starts_with('/') { path } else { format!("/{path}") };
     let selector = ensure_selector(draft, &service, service.plugin, namespace)?;
     let name = row::filled(row, "ruleName").unwrap_or_else(|| path.clone());
-    let rule = Rule { selector: &selector, plugin: service.plugin, namespace, name: &name };
-    let (operator, pattern) = rule_condition(&path);
-    ensure_rule(draft, &rule, (operator, &pattern), &default_handle(service.plugin));
+    let rule = Rule {
+        selector: &selector,
+        plugin: service.plugin,
+        namespace,
+        name: &name,
+        condition: Condition::from_path(&path),
+    };
+    ensure_rule(draft, &rule, &default_handle(service.plugin));
     if service.is_http() {
         let selector = ensure_selector(draft, &service, "contextPath", namespace)?;
         let prefixed = row::flag(row, "addPrefixed").unwrap_or(false);
@@ -134,17 +139,20 @@ pub(super) fn put_method(draft: &mut Draft<'_>, row: &Row, namespace: &str) -> R
             plugin: "contextPath",
             namespace,
             name: &service.context_path,
+            condition: Condition {
+                operator: "startsWith",
+                value: format!("{}/", service.context_path),
+            },
         };
-        let below = format!("{}/", service.context_path);
-        ensure_rule(draft, &rule, ("startsWith", &below), &handle);
+        ensure_rule(draft, &rule, &handle);
     }
     // Requests do not reveal that they belong to Spring Cloud, so one metadata covers all paths
     // below the context path.
     if service.plugin == "springCloud" {
         let below = format!("{}/**", service.context_path);
-        put_metadata(draft, &service, row, (&below, namespace));
+        put_metadata(draft, &service, row, metadata_name(&below, namespace));
     } else if !service.is_http() || row::flag(row, "registerMetaData") == Some(true) {
-        put_metadata(draft, &service, row, (&path, namespace));
+        put_metadata(draft, &service, row, metadata_name(&path, namespace));
     }
     Ok(())
 }
@@ -158,20 +166,29 @@ fn with_variables(path: &str) -> String {
     text
 }
 
-/// Chooses the operator of a rule's condition by the shape of its path. A path with a variable
-/// matches every path from there on.
-fn rule_condition(path: &str) -> (&'static str, String) {
-    let path = match path.find("/{") {
-        Some(at) => format!("{}/**", &path[..at]),
-        None => path.to_owned(),
-    };
-    let operator = match () {
-        () if path.ends_with("/**") => "pathPattern",
-        () if path.ends_with('/') => "startsWith",
-        () if path.contains('*') => "match",
-        () => "=",
-    };
-    (operator, path)
+/// Condition of a rule on the path of a request.
+#[derive(Debug, PartialEq, Eq)]
+struct Condition {
+    operator: &'static str,
+    value: String,
+}
+
+impl Condition {
+    /// Chooses the operator by the shape of the path. A path with a variable matches every path
+    /// from there on.
+    fn from_path(path: &str) -> Self {
+        let value = match path.find("/{") {
+            Some(at) => format!("{}/**", &path[..at]),
+            None => path.to_owned(),
+        };
+        let operator = match () {
+            () if value.ends_with("/**") => "pathPattern",
+            () if value.ends_with('/') => "startsWith",
+            () if value.contains('*') => "match",
+            () => "=",
+        };
+        Self { operator, value }
+    }
 }
 
 fn default_handle(plugin: &str) -> Value {
@@ -213,8 +230,8 @@ fn ensure_selector(
     }
     let by_name =
         Name { table: Table::Plugin, parent: String::new(), name: plugin.to_owned(), ..name };
-    let found = draft.find(&by_name);
-    let (plugin_id, _) = found.ok_or_else(|| {
+    let plugin_row = draft.find(&by_name);
+    let (plugin_id, _) = plugin_row.ok_or_else(|| {
         Refusal::error(format!(
             "the plugin {plugin} is not in the namespace {namespace}; add it there first"
         ))
@@ -242,14 +259,11 @@ struct Rule<'a> {
     plugin: &'a str,
     namespace: &'a str,
     name: &'a str,
+    condition: Condition,
 }
 
-fn ensure_rule(
-    draft: &mut Draft<'_>,
-    rule: &Rule<'_>,
-    (operator, value): (&str, &str),
-    handle: &Value,
-) {
+fn ensure_rule(draft: &mut Draft<'_>, rule: &Rule<'_>, handle: &Value) {
+    let Condition { operator, value } = &rule.condition;
     let name = Name {
         table: Table::Rule,
         namespace: rule.namespace.to_owned(),
@@ -270,19 +284,18 @@ fn ensure_rule(
     draft.put(Table::Rule, &id, made);
 }
 
-fn put_metadata(
-    draft: &mut Draft<'_>,
-    service: &Service,
-    row: &Row,
-    (path, namespace): (&str, &str),
-) {
-    let name = Name {
+fn metadata_name(path: &str, namespace: &str) -> Name {
+    Name {
         table: Table::Metadata,
         namespace: namespace.to_owned(),
         parent: String::new(),
         name: path.to_owned(),
-    };
+    }
+}
+
+fn put_metadata(draft: &mut Draft<'_>, service: &Service, row: &Row, name: Name) {
     let before = draft.find(&name);
+    let Name { name: path, namespace, .. } = name;
     let id = before.as_ref().map_or_else(clock::new_id, |(id, _)| id.clone());
     let mut made = json!({
         "id": id, "appName": service.app_name, "contextPath": service.context_path, "path": path,
@@ -323,8 +336,8 @@ pub(super) fn put_address(
     let protocol = protocol(row, &service);
     let mut nodes = nodes(draft, &selector);
     let count = nodes.len();
-    let known = nodes.iter_mut().find(|node| row::text(node, "url").as_ref() == Some(&url));
-    match known {
+    let node = nodes.iter_mut().find(|node| row::text(node, "url").as_ref() == Some(&url));
+    match node {
         Some(node) if row::number(node, "status") == Some(0) => return Ok(()),
         Some(node) => {
             node.insert("status".to_owned(), 0.into());
@@ -425,11 +438,8 @@ mod tests {
             ("/order/path/%7Bid%7D/name", "pathPattern", "/order/path/**"),
         ];
         for (path, operator, value) in cases {
-            assert_eq!(
-                rule_condition(&with_variables(path)),
-                (operator, value.to_owned()),
-                "{path}"
-            );
+            let condition = Condition::from_path(&with_variables(path));
+            assert_eq!(condition, Condition { operator, value: value.to_owned() }, "{path}");
         }
     }
 }

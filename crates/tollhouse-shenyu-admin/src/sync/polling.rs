@@ -12,7 +12,7 @@ use crate::answer::{Outcome, Refusal, success};
 use crate::call::Call;
 use crate::instances::Reporter;
 use crate::limits::POLL_TIME;
-use crate::sync::places::Peer;
+use crate::sync::permits::Peer;
 
 /// Answers `GET /configs/fetch` with the requested groups.
 pub(crate) fn fetch(admin: &ShenyuAdmin, call: &Call) -> Response {
@@ -30,7 +30,7 @@ pub(crate) fn fetch(admin: &ShenyuAdmin, call: &Call) -> Response {
 /// Answers `POST /configs/listener` with the names of the groups that differ from the gateway's.
 /// Holds the request while none differs, for [`POLL_TIME`] at most.
 pub(crate) async fn listen(admin: &ShenyuAdmin, call: &Call, report: Report) -> Response {
-    let Some(_place) = admin.places.known() else {
+    let Some(_permit) = admin.follower_permits.authenticated() else {
         return Refusal::error("too many gateways follow; end one first").into_response();
     };
     let namespace = namespace_of_gateway(call);

@@ -20,7 +20,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 
-use super::places::{Peer, Place};
+use super::permits::{FollowerPermit, Peer};
 use super::{group, synced};
 use crate::admin::ShenyuAdmin;
 use crate::answer::Refusal;
@@ -28,7 +28,7 @@ use crate::instances::Reporter;
 use crate::limits::{
     GATEWAY_MESSAGE_BYTES_MAX, GATEWAY_PING_INTERVAL, GATEWAY_SILENCE_MAX, STALL_MAX,
 };
-use crate::tables::{Written, namespace};
+use crate::tables::{RowChange, namespace};
 use crate::writer::Change;
 
 /// Header with the token of a gateway (ShenYu since 2.7.2).
@@ -51,9 +51,12 @@ pub(crate) fn accept(admin: &ShenyuAdmin, mut request: Request) -> Response {
         return Refusal::token().into_response();
     }
     let peer = request.extensions().get::<Peer>().copied();
-    let place =
-        if admin.asks_followers() { admin.places.known() } else { admin.places.stranger(peer) };
-    let Some(place) = place else {
+    let permit = if admin.asks_followers() {
+        admin.follower_permits.authenticated()
+    } else {
+        admin.follower_permits.anonymous(peer)
+    };
+    let Some(permit) = permit else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
@@ -63,7 +66,7 @@ pub(crate) fn accept(admin: &ShenyuAdmin, mut request: Request) -> Response {
     let namespace = wanted.filter(|it| !it.is_empty()).unwrap_or(DEFAULT_NAMESPACE).to_owned();
     let reporter = Reporter::new(peer, request.headers(), "ClientPort", namespace);
     // The task owns the connection. It ends when the connection or the store is closed.
-    tokio::spawn(follow(admin.clone(), reporter, upgrade, place));
+    tokio::spawn(follow(admin.clone(), reporter, upgrade, permit));
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = answer.headers_mut();
@@ -95,7 +98,12 @@ fn has_origin_of_page(headers: &HeaderMap) -> bool {
         && headers.get("sec-fetch-site").is_none_or(|site| site != "same-origin")
 }
 
-async fn follow(admin: ShenyuAdmin, reporter: Reporter, upgrade: OnUpgrade, _place: Place) {
+async fn follow(
+    admin: ShenyuAdmin,
+    reporter: Reporter,
+    upgrade: OnUpgrade,
+    _permit: FollowerPermit,
+) {
     let Ok(stream) = upgrade.await else { return };
     let mut gateway = Gateway::over(admin, reporter, TokioIo::new(stream)).await;
     let mut ending = gateway.admin.ending.subscribe();
@@ -117,7 +125,6 @@ struct Gateway<S> {
     has_asked: bool,
 }
 
-/// Why a gateway's connection ended.
 #[derive(Debug)]
 enum End {
     Stalled,
@@ -231,7 +238,7 @@ fn reported(text: &str) -> Option<String> {
 
 /// Converts a commit to messages. Consecutive rows of one group with the same event share a
 /// message.
-fn messages(rows: &[Written], wanted: &str) -> Vec<Value> {
+fn messages(rows: &[RowChange], wanted: &str) -> Vec<Value> {
     let mut messages: Vec<(Kind, &str, Vec<Value>)> = Vec::new();
     for written in rows {
         let Some(kind) = written.table.kind() else { continue };

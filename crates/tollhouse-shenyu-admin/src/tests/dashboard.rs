@@ -261,6 +261,10 @@ async fn a_new_admin_has_the_fields_of_its_plugins_forms() {
     let divide = divide.expect("a plugin");
     assert_eq!(divide["pluginRelId"], divide["id"]);
     assert!(divide["pluginHandleList"].is_array(), "{divide}");
+    for (plugin, name) in [(9, "hystrix"), (23, "modifyResponse")] {
+        let built_in = get(&fixture, &format!("/plugin-handle/all/{plugin}/2")).await;
+        assert_eq!(built_in, json!([]), "{name} has a form of the console's own");
+    }
     let config = get(&fixture, "/plugin-handle/all/33/3").await;
     assert!(config.as_array().unwrap().iter().any(|it| it["field"] == "topic"), "{config}");
 }

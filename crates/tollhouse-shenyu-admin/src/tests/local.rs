@@ -3,11 +3,13 @@
 use serde_json::{Value, json};
 
 use super::Fixture;
+use crate::LocalRequest;
 
 impl Fixture {
     async fn local(&self, method: &str, path: &str, query: &str, body: &Value) -> (u16, String) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        self.admin.call_local((method, path, query), body.as_bytes(), None).await
+        let request = LocalRequest { method, path, query, body: body.as_bytes(), namespace: None };
+        self.admin.call_local(request).await
     }
 
     async fn get_local(&self, path: &str, query: &str) -> Value {
@@ -183,8 +185,9 @@ async fn hostile_calls_are_refused_and_nothing_is_written() {
         ("GET", "/shenyu/plugin/saveOrUpdate", String::new(), 405),
     ];
     for (method, path, body, expected) in cases {
-        let (status, text) =
-            fixture.admin.call_local((method, path, ""), body.as_bytes(), None).await;
+        let body = body.as_bytes();
+        let request = LocalRequest { method, path, query: "", body, namespace: None };
+        let (status, text) = fixture.admin.call_local(request).await;
         assert_eq!(status, expected, "{method} {path} {text}");
         let answer: Value = serde_json::from_str(&text).expect("it is JSON");
         assert!(answer["message"].is_string(), "{text}");
@@ -196,12 +199,14 @@ async fn hostile_calls_are_refused_and_nothing_is_written() {
 async fn what_is_another_namespaces_stays_there() {
     let fixture = Fixture::bare().await;
     let selector = json!({"id": "1", "pluginName": "divide"}).to_string();
-    let put = ("POST", "/shenyu/plugin/selector/saveOrUpdate", "");
-    let (status, _) = fixture.admin.call_local(put, selector.as_bytes(), Some("other")).await;
-    assert_eq!(status, 200);
-    assert_eq!(fixture.admin.call_local(put, selector.as_bytes(), None).await.0, 400);
-    let all = ("GET", "/shenyu/cleanAll", "");
-    assert_eq!(fixture.admin.call_local(all, b"", None).await.0, 200);
+    let request =
+        |method, path, body| LocalRequest { method, path, query: "", body, namespace: None };
+    let put = request("POST", "/shenyu/plugin/selector/saveOrUpdate", selector.as_bytes());
+    let other = LocalRequest { namespace: Some("other"), ..put };
+    assert_eq!(fixture.admin.call_local(other).await.0, 200);
+    assert_eq!(fixture.admin.call_local(put).await.0, 400);
+    let all = request("GET", "/shenyu/cleanAll", b"");
+    assert_eq!(fixture.admin.call_local(all).await.0, 200);
     assert_eq!(fixture.store.list("/shenyu/selector/").await.expect("it answers").entries.len(), 1);
 }
 

@@ -4,12 +4,12 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::Fixture;
-use crate::operator::{Asked, Operator, Recorded};
+use crate::operator::{ChangeRecord, Operator, OperatorRequest};
 
 /// The newest record, with what it says was changed.
-fn newest(fixture: &Fixture) -> (Recorded, Value) {
-    let id = fixture.admin.recorded().remove(0).id;
-    fixture.admin.recorded_in_full(&id).expect("it is kept")
+fn newest(fixture: &Fixture) -> (ChangeRecord, Value) {
+    let id = fixture.admin.change_records().remove(0).id;
+    fixture.admin.change_record_in_full(&id).expect("it is kept")
 }
 
 async fn ask(
@@ -20,8 +20,8 @@ async fn ask(
 ) -> (u16, Value) {
     let operator = Operator { name: "night shift".to_owned(), sees_secrets };
     let segments: Vec<&str> = path.split('/').collect();
-    let asked = Asked { method, segments: &segments, arguments: Vec::new(), body };
-    fixture.admin.call_as(&operator, asked).await
+    let request = OperatorRequest { method, segments: &segments, arguments: Vec::new(), body };
+    fixture.admin.call_as(&operator, request).await
 }
 
 fn selector(handle: &str) -> Value {

@@ -67,8 +67,13 @@ async fn operators_and_the_local_interface_are_answered_once_their_change_serves
     let plugin =
         json!({"name": "divide", "enabled": true, "role": "Proxy", "sort": 200}).to_string();
     let local = || {
-        let asked = ("POST", "/shenyu/plugin/saveOrUpdate", "");
-        fixture.admin.call_local(asked, plugin.as_bytes(), None)
+        fixture.admin.call_local(crate::LocalRequest {
+            method: "POST",
+            path: "/shenyu/plugin/saveOrUpdate",
+            query: "",
+            body: plugin.as_bytes(),
+            namespace: None,
+        })
     };
     let served = async |write: &mut (dyn Future<Output = Value> + Unpin)| {
         let early = tokio::time::timeout(Duration::from_secs(1), &mut *write).await;

@@ -20,10 +20,9 @@ use crate::row::{self, Row};
 use crate::table::Table;
 use crate::tables::{Name, namespace};
 
-/// Longest id in bytes that is accepted; ShenYu's have 19 or 36.
+/// Maximum length of an accepted id in bytes; ShenYu's have 19 or 36.
 const ID_BYTES_MAX: usize = 128;
 
-/// Parsed objects of an export.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
     /// Files with their index in [`CONTENTS`]: the rows, or why they cannot be read.
@@ -127,12 +126,12 @@ struct Intake<'a, 'b> {
     nodes: HashMap<String, Vec<Row>>,
 }
 
-type Taken = Result<(), String>;
+type ImportResult = Result<(), String>;
 
-/// Type, code and name.
+/// Type, code and name of a dictionary entry, which identify it.
 type DictionaryName = (String, String, String);
 
-/// Type and value.
+/// Type and value of a dictionary entry.
 type DictionaryValue = (String, String);
 
 /// Existing dictionary entries. Their ids differ between ShenYu's releases, so they are matched by
@@ -165,8 +164,9 @@ impl Dictionary {
         Some(((kind.clone(), code, text("dictName")), (kind, text("dictValue"))))
     }
 
-    /// Returns the id for an entry: that of an existing entry with the same name or, failing that,
-    /// the same value; otherwise a new one. Returns `None` if the entry has no type or code.
+    /// Returns the id for an entry. An existing entry with the same name keeps its id; failing
+    /// that, one with the same value; otherwise the id is new. Returns `None` if the entry has no
+    /// type or code.
     fn claim(&mut self, row: &Row, new_id: impl FnOnce() -> String) -> Option<String> {
         let (name, value) = Self::keys(row)?;
         let same = || self.values.get(&value).filter(|id| !self.claimed.contains(*id));
@@ -191,7 +191,7 @@ impl<'a, 'b> Intake<'a, 'b> {
         }
     }
 
-    fn put(&mut self, content: &Content, row: &Row) -> Taken {
+    fn put(&mut self, content: &Content, row: &Row) -> ImportResult {
         let Some(resource) = Resource::find(content.resource) else { return self.add_nodes(row) };
         let mut body = row.clone();
         let target = self.wanted.map_or_else(|| namespace(row), str::to_owned);
@@ -228,7 +228,7 @@ impl<'a, 'b> Intake<'a, 'b> {
         new_id(Table::Selector).or_else(|| new_id(Table::ProxySelector)).cloned().unwrap_or(id)
     }
 
-    fn write(&mut self, resource: &Resource, key: &str, id: &str, body: &Row) -> Taken {
+    fn write(&mut self, resource: &Resource, key: &str, id: &str, body: &Row) -> ImportResult {
         // Given a previous row, even an empty one, `make_row` does not insist on the required
         // members of forms.
         let before = self.draft.get(resource.table, key);
@@ -242,7 +242,7 @@ impl<'a, 'b> Intake<'a, 'b> {
         Ok(())
     }
 
-    fn put_plain(&mut self, resource: &Resource, body: Row, target: &str) -> Taken {
+    fn put_plain(&mut self, resource: &Resource, body: Row, target: &str) -> ImportResult {
         let id = self.id(resource.table, &body, target);
         self.write(resource, &id, &id, &body)
     }
@@ -258,12 +258,12 @@ impl<'a, 'b> Intake<'a, 'b> {
             parent: String::new(),
             name: name.to_owned(),
         };
-        let found = self.draft.find(&wanted).map(|(id, _)| id);
-        self.plugin_ids.insert(key, found.clone());
-        found
+        let stored_id = self.draft.find(&wanted).map(|(id, _)| id);
+        self.plugin_ids.insert(key, stored_id.clone());
+        stored_id
     }
 
-    fn put_plugin(&mut self, resource: &Resource, mut body: Row, target: &str) -> Taken {
+    fn put_plugin(&mut self, resource: &Resource, mut body: Row, target: &str) -> ImportResult {
         let name = row::filled(&body, "name").ok_or("it has no name")?;
         for member in ["id", "pluginId"] {
             if let Some(id) = row::filled(&body, member) {
@@ -297,7 +297,7 @@ impl<'a, 'b> Intake<'a, 'b> {
         Ok(())
     }
 
-    fn put_selector(&mut self, resource: &Resource, mut body: Row, target: &str) -> Taken {
+    fn put_selector(&mut self, resource: &Resource, mut body: Row, target: &str) -> ImportResult {
         row::filled(&body, "name").ok_or("it has no name")?;
         rename(&mut body, "conditionList", "selectorConditions");
         let plugin = row::filled(&body, "pluginId");
@@ -329,7 +329,7 @@ impl<'a, 'b> Intake<'a, 'b> {
         Ok(())
     }
 
-    fn put_rule(&mut self, resource: &Resource, mut body: Row, target: &str) -> Taken {
+    fn put_rule(&mut self, resource: &Resource, mut body: Row, target: &str) -> ImportResult {
         row::filled(&body, "name").ok_or("it has no name")?;
         rename(&mut body, "conditionDataList", "ruleConditions");
         let selector = row::filled(&body, "selectorId").ok_or("it has no selector")?;
@@ -342,7 +342,7 @@ impl<'a, 'b> Intake<'a, 'b> {
         self.write(resource, &id, &id, &body)
     }
 
-    fn put_app_auth(&mut self, resource: &Resource, mut body: Row, target: &str) -> Taken {
+    fn put_app_auth(&mut self, resource: &Resource, mut body: Row, target: &str) -> ImportResult {
         rename(&mut body, "paramDataList", "authParamList");
         rename(&mut body, "pathDataList", "authPathList");
         let key = row::filled(&body, "appKey").ok_or("it has no appKey")?;
@@ -361,7 +361,7 @@ impl<'a, 'b> Intake<'a, 'b> {
         self.write(resource, &key, &id, &body)
     }
 
-    fn put_dictionary(&mut self, resource: &Resource, body: Row) -> Taken {
+    fn put_dictionary(&mut self, resource: &Resource, body: Row) -> ImportResult {
         let dictionary = self.dictionary.get_or_insert_with(|| Dictionary::new(self.draft));
         let id = dictionary.claim(&body, || {
             let own = row::filled(&body, "id").filter(|id| id.len() <= ID_BYTES_MAX);
@@ -388,7 +388,7 @@ impl<'a, 'b> Intake<'a, 'b> {
 
     /// Imports a single node with its discovery handler, or all nodes of a selector in the form
     /// that gateways get.
-    fn add_nodes(&mut self, row: &Row) -> Taken {
+    fn add_nodes(&mut self, row: &Row) -> ImportResult {
         if row.contains_key("upstreamDataList") {
             let selector = row::filled(row, "selectorId").ok_or("it has no selector")?;
             let selector = self.owner_id(selector);
@@ -408,7 +408,7 @@ impl<'a, 'b> Intake<'a, 'b> {
         self.add_node(selector, row.clone())
     }
 
-    fn add_node(&mut self, selector: String, node: Row) -> Taken {
+    fn add_node(&mut self, selector: String, node: Row) -> ImportResult {
         let owner = self.draft.get(Table::Selector, &selector);
         if owner.or_else(|| self.draft.get(Table::ProxySelector, &selector)).is_none() {
             return Err("no selector of the export has its discovery handler".to_owned());
@@ -448,7 +448,7 @@ impl<'a, 'b> Intake<'a, 'b> {
     }
 }
 
-/// Renames a member to its name in forms, unless the row already has a member of that name.
+/// Renames the member `from` to `to`, its name in forms, unless the row already has a member `to`.
 fn rename(row: &mut Row, from: &str, to: &str) {
     if let Some(value) = row.remove(from) {
         row.entry(to).or_insert(value);

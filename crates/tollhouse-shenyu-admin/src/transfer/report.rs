@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-/// Most problems listed per file; the rest are counted. An archive may contain millions of invalid
-/// objects.
+/// Maximum number of problems listed per file; the rest are counted. An archive may contain
+/// millions of invalid objects.
 const PROBLEMS_MAX: usize = 100;
 
 /// Outcome for the objects of one file.
@@ -29,7 +29,6 @@ impl Part {
     }
 }
 
-/// Outcome of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Outcome of each file, in import order.

@@ -157,6 +157,10 @@ fn a_cryptor_rule_that_cannot_be_used_refuses_in_shenyus_words_before_a_node_is_
         assert!(answer.contains("Cryptor request plugin's [fieldNames]"), "{answer}");
     }
     assert!(cryptor("cryptorRequest", &decrypt).send(&get("/a")).answer.is_none(), "no body");
+    let several = json!({"strategyName": "rsa", "fieldNames": "card,code", "way": "decrypt",
+        "decryptKey": private});
+    let answer = cryptor("cryptorRequest", &several).answer(&get("/a"));
+    assert!(answer.contains("Cryptor request plugin's [fieldNames]"), "{answer}");
 }
 
 #[test]

@@ -4,12 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tollhouse_plugin::{Answer, LocalFuture, RequestContext};
-use tollhouse_shenyu::limiter::redis::{RedisServers, ScriptCall};
-use tollhouse_shenyu::oauth2::OAuth2Client;
-use tollhouse_shenyu::record_store::RecordPlace;
 use tollhouse_stdx::MemoryBudget;
 
 use crate::engines::{CallError, CallResult, EngineError, Engines, Logins, RecordSink, Scripts};
+use crate::{OAuth2Client, RecordPlace, RedisServers, ScriptCall};
 
 /// See the module.
 #[derive(Debug, Default)]

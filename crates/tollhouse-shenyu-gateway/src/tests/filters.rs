@@ -74,7 +74,9 @@ fn objects_are_shown_below_actuator_where_asked_for_without_their_secrets() {
         assert_eq!(answer.status, 200, "{path}");
         serde_json::from_str(&answer.body).expect("JSON")
     };
-    assert_eq!(page("/actuator/plugins")[0]["divide"], 200);
+    let plugins = page("/actuator/plugins");
+    assert_eq!(plugins[0]["org.apache.shenyu.plugin.divide.DividePlugin"], 200);
+    assert_eq!(plugins[0]["org.apache.shenyu.plugin.key.auth.KeyAuthPlugin"], 150);
     assert_eq!(page("/actuator/pluginData")[0]["keyAuth"]["enabled"], true);
     assert_eq!(page("/actuator/selectorData")[0]["divide"][0]["id"], "divide-2");
     let rules = page("/actuator/ruleData");

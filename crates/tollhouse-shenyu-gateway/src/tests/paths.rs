@@ -118,3 +118,18 @@ fn a_rewrite_that_cannot_be_used_passes_and_says_why() {
         "{effect:?}"
     );
 }
+
+#[test]
+fn a_response_rule_that_cannot_be_used_passes_and_says_why() {
+    let rule = json!({"statusCode": 99});
+    let desk = Desk::new().plugin("modifyResponse", None);
+    let desk = desk.rule("modifyResponse", "/", &Value::Null, &rule).divide("/");
+    let (chain, _) = desk.sources.compile(&desk.terms);
+    let course = chain.expect("divide is on").explain(&FakeExchange::parse(&get("/a"), 0));
+    let effects: Vec<&Effect> = course.steps.iter().map(|step| &step.effect).collect();
+    assert!(
+        matches!(effects[..], [Effect::Ends, Effect::Broken(why)] if why.contains("`statusCode`")),
+        "{effects:?}"
+    );
+    assert!(matches!(course.end, CourseEnd::Node { .. }), "{:?}", course.end);
+}

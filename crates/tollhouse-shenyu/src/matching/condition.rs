@@ -38,18 +38,15 @@ pub enum ConditionError {
     /// The value to compare with is missing.
     #[error("`paramValue` is missing")]
     Value,
-    /// The path pattern is invalid.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// The regular expression is invalid.
     #[error("the regular expression cannot be compiled: {0}")]
     Expression(#[from] ExpressionError),
-    /// The time is malformed.
     #[error("invalid time `{0}`: expected `yyyy-MM-dd HH:mm:ss`")]
     Time(String),
 }
 
-/// Conditions of one object.
+/// Compiled conditions of an object, with their combination.
 #[derive(Debug)]
 pub(super) struct Conditions {
     mode: MatchMode,
@@ -191,7 +188,7 @@ fn is_blank(text: &str) -> bool {
 impl Condition {
     fn compile(source: &model::Condition) -> Result<Self, ConditionError> {
         let parameter = Parameter::compile(source)?;
-        let test = Test::compile(source, matches!(parameter, Parameter::Uri))?;
+        let test = Test::compile(source, &parameter)?;
         Ok(Self { parameter, test })
     }
 
@@ -263,7 +260,8 @@ impl Parameter {
 }
 
 impl Test {
-    fn compile(source: &model::Condition, is_path: bool) -> Result<Self, ConditionError> {
+    fn compile(source: &model::Condition, parameter: &Parameter) -> Result<Self, ConditionError> {
+        let is_path = matches!(parameter, Parameter::Uri);
         let value = source.param_value.as_deref().map(str::trim).ok_or(ConditionError::Value);
         let text = || value.clone().map(Box::from);
         let time = |order| {

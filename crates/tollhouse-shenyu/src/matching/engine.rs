@@ -5,9 +5,9 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::condition::Conditions;
-use super::order::{DEFAULT_ORDER, built_in_order, protects};
-use super::ranked::{Competitor, Ranked, Takes, Unclear, Winner};
+use super::ranked::{Competitor, Ranked, Takes, Winner};
 use super::request::Request;
+use super::role::{OnFault, Roles};
 use super::rpc_type::MetadataTable;
 use crate::key::Kind;
 use crate::model::{Metadata, Plugin, Rule, Selector, SelectorType};
@@ -18,16 +18,16 @@ pub struct Objects<'a> {
     pub plugins: &'a [Arc<Plugin>],
     pub selectors: &'a [Arc<Selector>],
     pub rules: &'a [Arc<Rule>],
-    /// Metadata of methods.
+    /// Metadata of registered methods.
     pub metadata: &'a [Arc<Metadata>],
+    /// Roles of the plugins.
+    pub roles: Roles,
 }
 
 /// Problem of one object. The other objects stay in service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Kind of the object.
     pub kind: Kind,
-    /// Id of the object.
     pub id: String,
     /// Description with the position of the faulty condition.
     pub reason: String,
@@ -36,7 +36,7 @@ pub struct Problem {
 /// Compiled plugins of one namespace.
 #[derive(Debug)]
 pub struct Engine {
-    /// Plugins in chain order.
+    /// Plugins in the order in which requests pass them.
     plugins: Box<[PluginEntry]>,
     pub(super) metadata: MetadataTable,
 }
@@ -45,7 +45,7 @@ pub struct Engine {
 pub(super) struct PluginEntry {
     pub(super) plugin: Arc<Plugin>,
     order: i64,
-    unclear: Unclear,
+    on_fault: OnFault,
     pub(super) selectors: Arc<Ranked<SelectorEntry>>,
 }
 
@@ -64,24 +64,20 @@ pub(super) struct SelectorEntry {
 pub enum Outcome<'a> {
     /// The plugin does not exist or is disabled.
     Off,
-    /// No selector matches.
     NoSelector,
     /// A selector matches, but none of its rules does.
     NoRule(&'a Selector),
     /// A selector and a rule match.
     Serves {
         selector: &'a Selector,
-        /// Rule to apply.
         rule: RuleChoice<'a>,
-        /// Ranks of selector and rule.
+        /// Ranks of the chosen selector and rule.
         ranks: Ranks,
     },
     /// An object of a protecting plugin that might match cannot be evaluated. The request must not
     /// pass.
     Unavailable {
-        /// Kind of the faulty object.
         kind: Kind,
-        /// Id of the faulty object.
         id: &'a str,
     },
 }
@@ -95,12 +91,10 @@ pub struct Ranks {
     pub rule: u32,
 }
 
-/// Rule that a plugin applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleChoice<'a> {
     /// The selector is not `continued`, so ShenYu's default values apply (`default_rule`).
     Default,
-    /// A matching rule.
     Rule(&'a Rule),
 }
 
@@ -112,8 +106,9 @@ impl Engine {
     }
 
     /// Compiles all objects as [`Self::build`], reusing the compiled parts of `before` for
-    /// unchanged objects. An object is unchanged if its `Arc` points to the same allocation. Costs
-    /// the compilation of changed objects and a look-up for each of the others.
+    /// unchanged objects. An object is unchanged if its `Arc` points to the allocation of the
+    /// previous compilation. Costs the compilation of changed objects and a look-up for each of the
+    /// others.
     pub fn rebuild(objects: Objects<'_>, before: Option<&Self>) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let known = Known::from_engine(before);
@@ -140,13 +135,10 @@ impl Engine {
                 });
                 let competitors = competitors.collect();
                 let ranked_before = before.and_then(|before| before.entry(&plugin.name));
-                let order = plugin.sort.or_else(|| built_in_order(&plugin.name));
+                let role = (objects.roles.0)(&plugin.name);
                 PluginEntry {
-                    order: order.unwrap_or(DEFAULT_ORDER),
-                    unclear: match protects(&plugin.name) {
-                        true => Unclear::Reported,
-                        false => Unclear::Skipped,
-                    },
+                    order: plugin.sort.unwrap_or(role.order),
+                    on_fault: role.on_fault,
                     selectors: Ranked::renew(
                         competitors,
                         ranked_before.map(|before| &before.selectors),
@@ -189,7 +181,7 @@ impl Engine {
         let Some(entry) = self.plugins.get(place).filter(|entry| entry.plugin.enabled) else {
             return Outcome::Off;
         };
-        let (rank, chosen) = match entry.selectors.best(request, entry.unclear) {
+        let (rank, chosen) = match entry.selectors.best(request, entry.on_fault) {
             Winner::Nobody => return Outcome::NoSelector,
             Winner::Unclear((_, chosen)) => {
                 return Outcome::Unavailable { kind: Kind::Selector, id: &chosen.selector.id };
@@ -206,7 +198,7 @@ impl Engine {
                 let last = chosen.last_rule.and_then(|last| Some((last, chosen.rules.get(last)?)));
                 last.map_or(Winner::Nobody, Winner::Found)
             }
-            SelectorType::Custom => chosen.rules.best(request, entry.unclear),
+            SelectorType::Custom => chosen.rules.best(request, entry.on_fault),
         };
         match rule {
             Winner::Nobody => Outcome::NoRule(selector),

@@ -24,13 +24,12 @@ pub struct Candidate {
     /// Number of conditions if all must hold, otherwise 0.
     pub score: usize,
     pub sort: i64,
-    /// Outcome for this object.
+    /// Outcome of the choice for this object.
     pub standing: Standing,
     /// Condition that did not hold or could not be evaluated.
     pub condition: Option<Condition>,
 }
 
-/// Description of a candidate.
 struct Row<'a> {
     id: &'a str,
     name: &'a str,
@@ -38,16 +37,14 @@ struct Row<'a> {
     is_winner: bool,
 }
 
-/// Outcome for a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// The object was chosen.
     Won,
     /// The object matches, but a better one was chosen.
     Outranked,
     /// The condition with this index did not hold; `None` if the object has no conditions.
     Failed(Option<usize>),
-    /// The conditions cannot be evaluated.
+    /// A condition of the object cannot be evaluated.
     Unclear,
 }
 

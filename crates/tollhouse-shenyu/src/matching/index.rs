@@ -21,15 +21,15 @@ struct Paths {
     prefixes: Prefixes,
 }
 
-/// Sorted set of path prefixes.
+/// Path prefixes, sorted for binary search.
 #[derive(Debug, Default)]
 struct Prefixes {
-    /// Common start of all prefixes.
+    /// Start that all prefixes have in common.
     common: Box<str>,
     /// The eight bytes after the common start of each prefix, as a number. Comparing numbers costs
     /// a tenth of comparing texts, and a search among thousands takes a dozen comparisons.
     keys: Box<[u64]>,
-    /// Prefixes in text order.
+    /// Prefixes in the order of their texts.
     list: Box<[Prefix]>,
 }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::condition::{Conditions, Holds};
 use super::index::Index;
 use super::request::Request;
+use super::role::OnFault;
 
-/// Object with its compiled conditions.
+/// Object that competes with others for requests, with its compiled conditions.
 #[derive(Debug)]
 pub(super) struct Competitor<T> {
     pub(super) value: T,
@@ -16,7 +17,6 @@ pub(super) struct Competitor<T> {
     pub(super) sort: i64,
 }
 
-/// Requests that an object matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     All,
@@ -44,7 +44,7 @@ pub(super) struct Ranked<T> {
     index: Index,
 }
 
-/// Outcome of the choice.
+/// Object that a request gets, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Winner<T> {
     Nobody,
@@ -53,17 +53,8 @@ pub(super) enum Winner<T> {
     Found(T),
 }
 
-/// Treatment of an object that cannot be evaluated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unclear {
-    /// The object matches nothing.
-    Skipped,
-    /// The caller is told, because the plugin protects and must refuse.
-    Reported,
-}
-
 impl<T> Ranked<T> {
-    /// Ranks the candidates. Returns `before` if it holds the same objects in the same order.
+    /// Ranks the candidates. Returns `before` if it holds these objects in this order.
     pub(super) fn renew(
         mut competitors: Vec<Arc<Competitor<T>>>,
         before: Option<&Arc<Self>>,
@@ -94,7 +85,7 @@ impl<T> Ranked<T> {
         self.competitors.iter()
     }
 
-    /// As [`Index::whole_paths`].
+    /// Returns the texts of [`Index::whole_paths`].
     pub(super) fn whole_paths(&self) -> impl Iterator<Item = &str> {
         self.index.whole_paths()
     }
@@ -112,7 +103,7 @@ impl<T> Ranked<T> {
 
     /// Chooses the best candidate for a request, with its rank.
     #[inline]
-    pub(super) fn best(&self, request: &dyn Request, unclear: Unclear) -> Winner<(u32, &T)> {
+    pub(super) fn best(&self, request: &dyn Request, on_fault: OnFault) -> Winner<(u32, &T)> {
         let (mut found, mut doubtful) = (u32::MAX, u32::MAX);
         self.index.visit(request.path(), |ranks| {
             for &rank in ranks {
@@ -134,7 +125,7 @@ impl<T> Ranked<T> {
         });
         let value = |rank: u32| Some((rank, self.get(rank)?));
         match (value(found), value(doubtful)) {
-            (_, Some(value)) if doubtful < found && unclear == Unclear::Reported => {
+            (_, Some(value)) if doubtful < found && on_fault == OnFault::Refuse => {
                 Winner::Unclear(value)
             }
             (Some(value), _) => Winner::Found(value),

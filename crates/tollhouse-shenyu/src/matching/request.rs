@@ -7,7 +7,7 @@ pub trait Request {
     /// Path, still percent-encoded; after a rewrite, the new path.
     fn path(&self) -> &str;
     fn method(&self) -> &str;
-    /// Requested host without port.
+    /// Host that the client requests, without the port.
     fn domain(&self) -> &str;
     /// Address of the client; `host` conditions test it too.
     fn client_ip(&self) -> &str;
@@ -15,7 +15,7 @@ pub trait Request {
     fn header(&self, name: &str) -> Option<Cow<'_, str>>;
     /// First value of a query parameter.
     fn query(&self, name: &str) -> Option<Cow<'_, str>>;
-    /// First value of a cookie.
+    /// First value of the cookie called `name`.
     fn cookie(&self, name: &str) -> Option<Cow<'_, str>>;
     /// Facts that the gateway has gathered: `contextPath`, `path`, `method`, `rpcType`, `module`,
     /// `httpMethod`, `appKey`. `post` conditions test these; they do not concern the body.
@@ -30,7 +30,7 @@ pub struct CivilTime {
     pub year: u16,
     /// Month, 1 to 12.
     pub month: u8,
-    /// Day, 1 to 31.
+    /// Day of the month, from 1.
     pub day: u8,
     /// Hour, 0 to 23.
     pub hour: u8,

@@ -14,23 +14,16 @@ use crate::pattern::{Anchor, AntPattern};
 /// Protocol between gateway and service. Each proxy plugin serves one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RpcType {
-    /// `http`
     Http,
-    /// `dubbo`
     Dubbo,
-    /// `sofa`
     Sofa,
-    /// `tars`
     Tars,
-    /// `websocket`
     WebSocket,
-    /// `springCloud`
     SpringCloud,
-    /// `grpc`
     Grpc,
-    /// `motan` (2.6)
+    /// `motan`, only in ShenYu 2.6.
     Motan,
-    /// `brpc` (2.6)
+    /// `brpc`, only in ShenYu 2.6.
     Brpc,
 }
 

@@ -99,8 +99,18 @@ fn engine(selectors: &[Selector], rules: &[Rule]) -> (Engine, Vec<Problem>) {
         selectors: &selectors,
         rules: &rules,
         metadata: &[],
+        roles: ROLES,
     })
 }
+
+/// Roles of the plugins in these tests.
+const ROLES: Roles = Roles(|plugin| match plugin {
+    "divide" => Role { order: 200, on_fault: OnFault::Skip },
+    "rewrite" => Role { order: 90, on_fault: OnFault::Skip },
+    "sign" => Role { order: 20, on_fault: OnFault::Refuse },
+    "waf" => Role { order: 50, on_fault: OnFault::Refuse },
+    _ => Role::UNKNOWN,
+});
 
 /// Ids of the selector and the rule, with what became of the others in words.
 fn chosen(engine: &Engine, plugin: &str, request: &Asked) -> String {
@@ -312,7 +322,8 @@ fn the_chain_is_in_built_in_order_where_rows_have_no_sort() {
     let sorted = Plugin { sort: Some(5), ..plugin("rewrite") };
     let off = Plugin { enabled: false, ..plugin("jwt") };
     let plugins = shared(&[plugin("divide"), plugin("waf"), sorted, off, plugin("sign")]);
-    let (engine, _) = Engine::build(Objects { plugins: &plugins, ..Objects::default() });
+    let (engine, _) =
+        Engine::build(Objects { plugins: &plugins, roles: ROLES, ..Objects::default() });
     let names: Vec<&str> = engine.chain().map(|plugin| &*plugin.name).collect();
     assert_eq!(names, ["rewrite", "sign", "waf", "divide"]);
 }
@@ -499,7 +510,7 @@ fn what_has_not_changed_is_not_compiled_again_and_what_has_is() {
         selectors: &'a [Arc<Selector>],
         rules: &'a [Arc<Rule>],
     ) -> Objects<'a> {
-        Objects { plugins, selectors, rules, metadata: &[] }
+        Objects { plugins, selectors, rules, metadata: &[], roles: ROLES }
     }
     let (first, problems) = Engine::build(objects(&plugins, &selectors, &rules));
     assert_eq!(problems.len(), 1);
@@ -576,7 +587,7 @@ proptest! {
             Selector { match_mode: *mode, sort: *sort, continued: false, ..one }
         }).collect();
         let (plugins, selectors) = (shared(&[plugin("divide")]), shared(&selectors));
-        let objects = |selectors| Objects { plugins: &plugins, selectors, ..Objects::default() };
+        let objects = |selectors| Objects { plugins: &plugins, selectors, roles: ROLES, ..Objects::default() };
         // What was compiled for some of them goes on in the engine of all.
         let (before, _) = Engine::build(objects(&selectors[selectors.len() / 2..]));
         let (engine, _) = Engine::rebuild(objects(&selectors), Some(&before));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lenient;
 
-/// ShenYu's `AppAuthData`.
+/// Application that may sign requests (ShenYu's `AppAuthData`).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AppAuth {
@@ -29,7 +29,7 @@ pub struct AppAuth {
     /// Paths that the application may request.
     #[serde(deserialize_with = "lenient::or_default")]
     pub path_data_list: Vec<AuthPath>,
-    /// Namespace (2.7).
+    /// Id of the namespace, since ShenYu 2.7.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<String>,
 }
@@ -38,9 +38,9 @@ pub struct AppAuth {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuthParameter {
-    /// Module: a context path.
+    /// Module, named by its context path.
     pub app_name: Option<String>,
-    /// Value of the header.
+    /// Value of the header `appParam`.
     pub app_param: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct AuthParameter {
 pub struct AuthPath {
     /// Name of the application as consoles show it.
     pub app_name: Option<String>,
-    /// Ant pattern of the path.
+    /// Ant pattern of paths that the application may request.
     #[serde(deserialize_with = "lenient::or_default")]
     pub path: String,
     /// Whether the entry applies. It grants access, so the default is false.
@@ -72,7 +72,7 @@ impl Default for AppAuth {
     }
 }
 
-/// Omits the secret.
+/// Shows the application without its secret.
 impl fmt::Debug for AppAuth {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lenient;
 
-/// ShenYu's `ConditionData`.
+/// Condition of a selector or rule (ShenYu's `ConditionData`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
@@ -18,17 +18,16 @@ pub struct Condition {
     /// Name of the header, parameter, cookie or field.
     #[serde(deserialize_with = "lenient::text")]
     pub param_name: Option<String>,
-    /// Value to compare with.
     #[serde(deserialize_with = "lenient::text")]
     pub param_value: Option<String>,
 }
 
-/// Combination of an object's conditions.
+/// Number of an object's conditions that must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchMode {
     /// All must hold; also the meaning of unknown codes.
     And,
-    /// At least one must hold.
+    /// At least one condition must hold.
     Or,
 }
 

@@ -9,42 +9,40 @@ use crate::lenient;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DiscoveryUpstreams {
-    /// Name of the plugin.
     #[serde(deserialize_with = "lenient::or_default")]
     pub plugin_name: String,
     /// Id of the selector, which also identifies the object.
     #[serde(deserialize_with = "lenient::or_default")]
     pub selector_id: String,
-    /// Name of the selector.
     pub selector_name: Option<String>,
-    /// Id of the discovery handler.
+    /// Id of the discovery handler that finds the nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discovery_handler_id: Option<String>,
-    /// Namespace (2.7).
+    /// Id of the namespace, since ShenYu 2.7.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<String>,
-    /// Upstreams of the selector.
+    /// Nodes of the selector.
     #[serde(deserialize_with = "lenient::or_default")]
     pub upstream_data_list: Vec<DiscoveryUpstream>,
 }
 
-/// ShenYu's `DiscoveryUpstreamData`.
+/// Node that discovery found (ShenYu's `DiscoveryUpstreamData`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DiscoveryUpstream {
-    /// Id of the upstream.
+    /// Id of the row in ShenYu's admin.
     pub id: Option<String>,
-    /// Id of the discovery handler.
+    /// Id of the discovery handler that found the node.
     pub discovery_handler_id: Option<String>,
     /// Protocol prefix: `http://`, `https://`, `ws://` and others.
     pub protocol: Option<String>,
-    /// Host and port.
+    /// Host and port of the node.
     #[serde(deserialize_with = "lenient::or_default")]
     pub url: String,
     /// Status: 0 is healthy, 1 is offline.
     #[serde(deserialize_with = "lenient::or_zero")]
     pub status: i64,
-    /// Relative share of requests.
+    /// Share of requests, relative to other nodes.
     #[serde(deserialize_with = "lenient::hint")]
     pub weight: Option<i64>,
     /// JSON text with `warmup` (in ms), `gray`, `healthCheckEnabled` and `upstreamHost`.
@@ -59,7 +57,7 @@ pub struct DiscoveryUpstream {
     /// Time of the last change, in the format of `date_created`.
     #[serde(deserialize_with = "lenient::text", skip_serializing_if = "Option::is_none")]
     pub date_updated: Option<String>,
-    /// Namespace (2.7).
+    /// Id of the namespace, since ShenYu 2.7.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<String>,
 }

@@ -4,16 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::lenient;
 
-/// ShenYu's `MetaData`.
+/// Description of a registered method (ShenYu's `MetaData`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
-    /// Id of the metadata.
     #[serde(deserialize_with = "lenient::or_default")]
     pub id: String,
     /// Application that registered the method.
     pub app_name: Option<String>,
-    /// Context path of the application.
     pub context_path: Option<String>,
     /// Path of the method, an Ant pattern.
     #[serde(deserialize_with = "lenient::or_default")]
@@ -21,18 +19,17 @@ pub struct Metadata {
     /// RPC type: `http`, `dubbo`, `grpc` and others.
     #[serde(deserialize_with = "lenient::or_default")]
     pub rpc_type: String,
-    /// Service or Java interface.
+    /// Service name or Java interface of the method.
     pub service_name: Option<String>,
-    /// Name of the method.
     pub method_name: Option<String>,
-    /// Parameter types, comma-separated.
+    /// Types of the parameters, separated by commas.
     pub parameter_types: Option<String>,
-    /// JSON text with protocol-specific settings.
+    /// Settings of the protocol, as JSON text.
     pub rpc_ext: Option<String>,
     /// Whether the metadata is in use.
     #[serde(deserialize_with = "lenient::or_true")]
     pub enabled: bool,
-    /// Namespace (2.7).
+    /// Id of the namespace, since ShenYu 2.7.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<String>,
 }

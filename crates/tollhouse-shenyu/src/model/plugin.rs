@@ -4,21 +4,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::lenient;
 
-/// ShenYu's `PluginData`.
+/// Plugin with its global configuration (ShenYu's `PluginData`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Plugin {
-    /// Id of the plugin.
     #[serde(deserialize_with = "lenient::or_default")]
     pub id: String,
     /// Name by which selectors and rules refer to the plugin.
     #[serde(deserialize_with = "lenient::or_default")]
     pub name: String,
-    /// JSON text of the configuration.
+    /// Configuration of the plugin as JSON text.
     pub config: Option<String>,
-    /// Category in consoles.
+    /// Category under which consoles list the plugin.
     pub role: Option<String>,
-    /// Whether the plugin is enabled.
     #[serde(deserialize_with = "lenient::or_true")]
     pub enabled: bool,
     /// Order in the chain, ascending; the built-in order if absent.
@@ -27,7 +25,7 @@ pub struct Plugin {
     /// Uploaded archive of Java classes. Only Java gateways can run it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin_jar: Option<String>,
-    /// Namespace (2.7).
+    /// Id of the namespace, since ShenYu 2.7.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<String>,
 }

@@ -5,29 +5,24 @@ use serde::{Deserialize, Serialize};
 use super::{Condition, MatchMode};
 use crate::lenient;
 
-/// ShenYu's `RuleData`.
+/// Rule of a plugin below a selector (ShenYu's `RuleData`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rule {
-    /// Id of the rule.
     #[serde(deserialize_with = "lenient::or_default")]
     pub id: String,
-    /// Name of the rule.
     #[serde(deserialize_with = "lenient::or_default")]
     pub name: String,
-    /// Name of the plugin.
     #[serde(deserialize_with = "lenient::or_default")]
     pub plugin_name: String,
-    /// Id of the selector.
     #[serde(deserialize_with = "lenient::or_default")]
     pub selector_id: String,
-    /// Code of [`Self::mode`].
+    /// Code of the combination of conditions; see [`Self::mode`].
     #[serde(deserialize_with = "lenient::or_zero")]
     pub match_mode: i64,
-    /// Order among rules with the same number of conditions, ascending.
+    /// Order among rules with equal numbers of conditions, ascending.
     #[serde(deserialize_with = "lenient::or_zero")]
     pub sort: i64,
-    /// Whether the rule is enabled.
     #[serde(deserialize_with = "lenient::or_true")]
     pub enabled: bool,
     /// Whether matches are logged; spelled `loged` in JSON.
@@ -35,7 +30,6 @@ pub struct Rule {
     pub logged: bool,
     /// JSON text with the plugin's settings.
     pub handle: Option<String>,
-    /// Conditions of the rule.
     #[serde(deserialize_with = "lenient::or_default")]
     pub condition_data_list: Vec<Condition>,
     /// Conditions before the last edit; not used for matching.
@@ -44,13 +38,13 @@ pub struct Rule {
     /// Whether paths contain variables, in which case ShenYu does not cache matches.
     #[serde(deserialize_with = "lenient::or_false")]
     pub match_restful: bool,
-    /// Namespace (2.7).
+    /// Id of the namespace, since ShenYu 2.7.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<String>,
 }
 
 impl Rule {
-    /// Returns how the conditions combine.
+    /// Returns whether all conditions must hold, or any.
     pub const fn mode(&self) -> MatchMode {
         MatchMode::from_code(self.match_mode)
     }

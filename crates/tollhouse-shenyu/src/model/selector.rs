@@ -5,31 +5,26 @@ use serde::{Deserialize, Serialize};
 use super::{Condition, MatchMode};
 use crate::lenient;
 
-/// ShenYu's `SelectorData`.
+/// Selector of a plugin (ShenYu's `SelectorData`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Selector {
-    /// Id of the selector.
     #[serde(deserialize_with = "lenient::or_default")]
     pub id: String,
-    /// Id of the plugin.
     pub plugin_id: Option<String>,
-    /// Name of the plugin.
     #[serde(deserialize_with = "lenient::or_default")]
     pub plugin_name: String,
-    /// Name of the selector.
     #[serde(deserialize_with = "lenient::or_default")]
     pub name: String,
-    /// Code of [`Self::mode`].
+    /// Code of the combination of conditions; see [`Self::mode`].
     #[serde(deserialize_with = "lenient::or_zero")]
     pub match_mode: i64,
-    /// Code of [`Self::selector_type`].
+    /// Code of the scope; see [`Self::selector_type`].
     #[serde(rename = "type", deserialize_with = "lenient::integer")]
     pub type_code: Option<i64>,
-    /// Order among selectors with the same number of conditions, ascending.
+    /// Order among selectors with equal numbers of conditions, ascending.
     #[serde(deserialize_with = "lenient::or_zero")]
     pub sort: i64,
-    /// Whether the selector is enabled.
     #[serde(deserialize_with = "lenient::or_true")]
     pub enabled: bool,
     /// Whether matches are logged. The admin's REST interface calls this member `loged`.
@@ -40,7 +35,6 @@ pub struct Selector {
     pub continued: bool,
     /// JSON text with the plugin's settings.
     pub handle: Option<String>,
-    /// Conditions of the selector.
     #[serde(deserialize_with = "lenient::or_default")]
     pub condition_list: Vec<Condition>,
     /// Conditions before the last edit, by which admins find the replaced ones; not used for
@@ -50,22 +44,22 @@ pub struct Selector {
     /// Whether paths contain variables, in which case ShenYu does not cache matches.
     #[serde(deserialize_with = "lenient::or_false")]
     pub match_restful: bool,
-    /// Namespace (2.7).
+    /// Id of the namespace, since ShenYu 2.7.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<String>,
 }
 
-/// Scope of a selector.
+/// Requests that a selector applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelectorType {
-    /// Matches every request.
+    /// The selector applies to every request.
     Full,
     /// Matches requests that satisfy the conditions; without conditions, none.
     Custom,
 }
 
 impl Selector {
-    /// Returns how the conditions combine.
+    /// Returns whether all conditions must hold, or any.
     pub const fn mode(&self) -> MatchMode {
         MatchMode::from_code(self.match_mode)
     }

@@ -18,7 +18,7 @@ enum Token {
     Segment(Segment),
     /// Segment written as `*`. Only this token matches the empty end of `/a/`.
     Star,
-    /// `**`
+    /// Wildcard `**`: any number of segments.
     Segments,
 }
 

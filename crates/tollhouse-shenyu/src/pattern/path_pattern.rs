@@ -9,7 +9,7 @@ use super::{Anchor, PATTERN_BYTES_MAX, PatternError};
 #[derive(Debug, Clone)]
 pub struct PathPattern {
     elements: Box<[Element]>,
-    /// Whether further segments may follow.
+    /// Whether paths may have further segments after the pattern.
     takes_rest: bool,
     /// Whether the last segment is `*`, which also matches an empty segment.
     ends_in_star: bool,

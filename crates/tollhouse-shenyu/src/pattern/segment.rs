@@ -5,12 +5,10 @@ use regex::Regex;
 use super::PatternError;
 use crate::expression;
 
-/// Compiled segment.
+/// Pattern of one path segment.
 #[derive(Debug, Clone)]
 pub(super) enum Segment {
-    /// Matches this text.
     Literal(Box<str>),
-    /// Matches any text.
     Any,
     /// Text with the wildcards `?` and `*`.
     Glob(Box<[Glob]>),
@@ -29,7 +27,7 @@ pub(super) enum Glob {
 /// Element of a segment as written.
 enum Piece<'a> {
     Glob(Glob),
-    /// `{name:regex}`
+    /// Variable with a regular expression: `{name:regex}`.
     Expression(&'a str),
 }
 

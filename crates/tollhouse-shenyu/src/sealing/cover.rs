@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-/// Replacement for a secret.
+/// Text shown in place of a secret.
 pub const COVER: &str = "******";
 
 /// Names of secret members in lower case, in addition to those that contain one of [`PARTS`].
@@ -21,7 +21,7 @@ const NAMES: &[&str] = &[
     "privatekey",
 ];
 
-/// Parts of names of secret members. ShenYu misspells one of them.
+/// Parts of the names of secret members. `secrect` is a misspelling in ShenYu.
 const PARTS: &[&str] = &["password", "secret", "secrect", "credential"];
 
 /// Deepest nesting of JSON texts within JSON strings that is searched.
@@ -52,7 +52,7 @@ pub fn cover(settings: &str) -> Option<String> {
     Some(value.to_string())
 }
 
-/// Restores masked settings: each [`COVER`] becomes the value at the same place in `known`. Returns
+/// Restores masked settings: each [`COVER`] becomes the value at its place in `known`. Returns
 /// `None` if there is no [`COVER`].
 pub fn uncover(written: &str, known: &str) -> Option<String> {
     if written.trim() == COVER {
@@ -180,7 +180,7 @@ fn cover_value(value: &mut Value, depth: u8) {
     }
 }
 
-/// Parses JSON inside a string.
+/// Parses JSON that is the value of a string member.
 fn inner(text: &str, depth: u8) -> Option<Value> {
     let is_json = depth > 0 && text.trim_start().starts_with(['{', '[']);
     is_json.then(|| serde_json::from_str(text).ok()).flatten()

@@ -10,7 +10,7 @@ use crate::lease::LeaseId;
 use crate::transaction::{Committed, Condition, Operation, Transaction};
 use bytes::Bytes;
 
-/// Entries by key.
+/// Table of entries that a transaction reads and writes.
 pub trait Table {
     /// Returns the entry of a key.
     ///
@@ -34,14 +34,13 @@ pub trait Table {
     fn remove_prefix(&mut self, prefix: &str) -> Result<Vec<Box<str>>, StoreError>;
 }
 
-/// Result of an applied transaction.
 #[derive(Debug)]
-pub struct Applied {
+pub struct ApplyOutcome {
     /// The answer for the caller.
     pub committed: Committed,
     /// The event for watchers; `None` if nothing changed, in which case no revision was created.
     pub changes: Option<Changes>,
-    /// Keys put under leases.
+    /// Keys that the transaction put under a lease.
     pub leased: Vec<(Box<str>, LeaseId)>,
 }
 
@@ -50,12 +49,12 @@ pub struct Terms<'a> {
     /// Expiry time of a lease, in milliseconds of Unix time; [`StoreError::Fenced`] if the lease
     /// has ended.
     pub expiry_ms: &'a dyn Fn(LeaseId) -> Result<u64, StoreError>,
-    /// Revision of the previous commit.
+    /// Revision of the commit before this one.
     pub newest: Revision,
 }
 
 /// Applies a transaction. After an error other than a failed condition, the table may contain a
-/// part of it.
+/// part of the transaction.
 ///
 /// # Errors
 /// If a condition does not hold, a lease has ended, or the table fails.
@@ -63,7 +62,7 @@ pub fn apply(
     table: &mut impl Table,
     transaction: Transaction,
     terms: &Terms<'_>,
-) -> Result<Applied, StoreError> {
+) -> Result<ApplyOutcome, StoreError> {
     check_conditions(table, &transaction.conditions, terms)?;
     let newest = terms.newest;
     let mut step = Step {
@@ -83,7 +82,7 @@ pub fn apply(
     let committed =
         Committed { revision: if has_changed { revision } else { newest }, previous, removed };
     let changes = has_changed.then_some(Changes { revision, events });
-    Ok(Applied { committed, changes, leased })
+    Ok(ApplyOutcome { committed, changes, leased })
 }
 
 fn check_conditions(

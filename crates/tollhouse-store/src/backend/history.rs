@@ -9,7 +9,7 @@ use crate::entry::Revision;
 use crate::error::StoreError;
 use crate::future::BoxFuture;
 use crate::limits::{HISTORY_BYTES_MAX, HISTORY_COMMITS_MAX};
-use crate::options::HistoryKept;
+use crate::options::HistoryExtent;
 use crate::watch::{Lost, Watch, WatchEvent, WatchSource};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,7 @@ struct Ring {
     bytes: usize,
     /// The newest revision that was dropped; all later commits are kept.
     dropped: Revision,
-    /// The newest revision.
+    /// Revision of the newest commit.
     newest: Revision,
     /// Number of restarts. Watches from before a restart are lost, because the commits they read
     /// may not exist any more.
@@ -42,12 +42,12 @@ struct Ring {
 impl History {
     /// Creates the history of a store opened at this revision.
     #[must_use]
-    pub fn new(newest: Revision, kept: HistoryKept) -> Self {
+    pub fn new(newest: Revision, kept: HistoryExtent) -> Self {
         match kept {
-            HistoryKept::ForWatchers => {
+            HistoryExtent::ForWatchers => {
                 Self::bounded(newest, HISTORY_COMMITS_MAX, HISTORY_BYTES_MAX)
             }
-            HistoryKept::Nothing => Self::bounded(newest, 0, 0),
+            HistoryExtent::Nothing => Self::bounded(newest, 0, 0),
         }
     }
 
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_history_that_keeps_nothing_knows_its_end_all_the_same() {
-        let history = Arc::new(History::new(Revision(5), HistoryKept::Nothing));
+        let history = Arc::new(History::new(Revision(5), HistoryExtent::Nothing));
         let watch = history.watch("", Revision(5));
         history.publish(changes(6, 1_000_000));
         let ring = history.lock();

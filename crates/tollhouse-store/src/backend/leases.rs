@@ -1,7 +1,7 @@
-//! The leases of a store in this process.
+//! Leases of a store in this process.
 //!
-//! They exist in memory only, because their holders are in the same process and end with it.
-//! Entries under a lease are stored with their expiry time, so they expire after a restart too.
+//! They exist in memory only, because their holders are in this process and end with it. Entries
+//! under a lease are stored with their expiry time, so they expire after a restart too.
 
 use crate::changes::Changes;
 use crate::clock::expiry_after;
@@ -14,13 +14,13 @@ use std::time::Duration;
 /// Leases, and the keys under each.
 #[derive(Default)]
 pub(super) struct Leases {
-    held: BTreeMap<LeaseId, Held>,
+    leases: BTreeMap<LeaseId, LeaseEntry>,
     /// The lease under which a key was put.
     by_key: HashMap<Box<str>, LeaseId>,
     newest: u64,
 }
 
-struct Held {
+struct LeaseEntry {
     ttl: Duration,
     expires_at_ms: u64,
     keys: BTreeSet<Box<str>>,
@@ -28,10 +28,10 @@ struct Held {
 
 impl Leases {
     pub(super) fn grant(&mut self, ttl: Duration, now_ms: u64) -> Result<LeaseId, StoreError> {
-        if self.held.len() == LEASES_MAX {
+        if self.leases.len() == LEASES_MAX {
             self.drop_ended(now_ms);
         }
-        let actual = self.held.len() + 1;
+        let actual = self.leases.len() + 1;
         if actual > LEASES_MAX {
             let what = "the number of leases";
             return Err(StoreError::TooLarge { what, actual, max: LEASES_MAX });
@@ -39,7 +39,7 @@ impl Leases {
         self.newest += 1;
         let lease = LeaseId(self.newest);
         let expires_at_ms = expiry_after(now_ms, ttl);
-        self.held.insert(lease, Held { ttl, expires_at_ms, keys: BTreeSet::new() });
+        self.leases.insert(lease, LeaseEntry { ttl, expires_at_ms, keys: BTreeSet::new() });
         Ok(lease)
     }
 
@@ -49,8 +49,8 @@ impl Leases {
     ///
     /// If the lease has ended.
     pub(super) fn expiry_ms(&self, lease: LeaseId, now_ms: u64) -> Result<u64, StoreError> {
-        let held = self.held.get(&lease).filter(|held| held.expires_at_ms > now_ms);
-        held.map(|held| held.expires_at_ms).ok_or(StoreError::Fenced { lease })
+        let entry = self.leases.get(&lease).filter(|entry| entry.expires_at_ms > now_ms);
+        entry.map(|entry| entry.expires_at_ms).ok_or(StoreError::Fenced { lease })
     }
 
     /// Returns the new expiry time of a lease that is renewed now, and the keys under it.
@@ -64,22 +64,22 @@ impl Leases {
         now_ms: u64,
     ) -> Result<(u64, Vec<Box<str>>), StoreError> {
         self.expiry_ms(lease, now_ms)?;
-        let held = self.held.get(&lease).ok_or(StoreError::Fenced { lease })?;
-        Ok((expiry_after(now_ms, held.ttl), held.keys.iter().cloned().collect()))
+        let entry = self.leases.get(&lease).ok_or(StoreError::Fenced { lease })?;
+        Ok((expiry_after(now_ms, entry.ttl), entry.keys.iter().cloned().collect()))
     }
 
     pub(super) fn renew(&mut self, lease: LeaseId, expires_at_ms: u64) {
-        if let Some(held) = self.held.get_mut(&lease) {
-            held.expires_at_ms = expires_at_ms;
+        if let Some(entry) = self.leases.get_mut(&lease) {
+            entry.expires_at_ms = expires_at_ms;
         }
     }
 
     pub(super) fn keys(&self, lease: LeaseId) -> Vec<Box<str>> {
-        self.held.get(&lease).map_or_else(Vec::new, |held| held.keys.iter().cloned().collect())
+        self.leases.get(&lease).map_or_else(Vec::new, |entry| entry.keys.iter().cloned().collect())
     }
 
     pub(super) fn revoke(&mut self, lease: LeaseId) {
-        for key in self.held.remove(&lease).into_iter().flat_map(|held| held.keys) {
+        for key in self.leases.remove(&lease).into_iter().flat_map(|entry| entry.keys) {
             self.by_key.remove(&key);
         }
     }
@@ -87,19 +87,19 @@ impl Leases {
     /// Updates the keys under leases after a commit.
     pub(super) fn follow(&mut self, changes: &Changes, leased: Vec<(Box<str>, LeaseId)>) {
         // Most stores have no leases.
-        if self.held.is_empty() {
+        if self.leases.is_empty() {
             return;
         }
         for event in &changes.events {
             if let Some(lease) = self.by_key.remove(event.key())
-                && let Some(held) = self.held.get_mut(&lease)
+                && let Some(entry) = self.leases.get_mut(&lease)
             {
-                held.keys.remove(event.key());
+                entry.keys.remove(event.key());
             }
         }
         for (key, lease) in leased {
-            if let Some(held) = self.held.get_mut(&lease) {
-                held.keys.insert(key.clone());
+            if let Some(entry) = self.leases.get_mut(&lease) {
+                entry.keys.insert(key.clone());
                 self.by_key.insert(key, lease);
             }
         }
@@ -107,9 +107,13 @@ impl Leases {
 
     /// Removes leases that have ended; entries under them expire separately.
     fn drop_ended(&mut self, now_ms: u64) {
-        let is_over = |held: &Held| held.expires_at_ms <= now_ms;
-        let over: Vec<LeaseId> =
-            self.held.iter().filter(|(_, held)| is_over(held)).map(|(lease, _)| *lease).collect();
+        let is_over = |entry: &LeaseEntry| entry.expires_at_ms <= now_ms;
+        let over: Vec<LeaseId> = self
+            .leases
+            .iter()
+            .filter(|(_, entry)| is_over(entry))
+            .map(|(lease, _)| *lease)
+            .collect();
         over.into_iter().for_each(|lease| self.revoke(lease));
     }
 }

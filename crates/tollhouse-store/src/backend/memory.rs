@@ -3,7 +3,7 @@
 //! Commits happen immediately, under a lock held only for the commit. One thread waits for entries
 //! to expire. The size is bounded only by the entries that are put.
 
-use super::apply::{Applied, Table, Terms, apply, removal};
+use super::apply::{ApplyOutcome, Table, Terms, apply, removal};
 use super::history::History;
 use super::leases::Leases;
 use crate::clock::Clock;
@@ -174,7 +174,7 @@ impl Shared {
         let terms = Terms { expiry_ms: &expiry_ms, newest: state.revision };
         let applied = apply(state, transaction, &terms);
         state.leases = leases;
-        let Applied { committed, changes, leased } = applied?;
+        let ApplyOutcome { committed, changes, leased } = applied?;
         if let Some(changes) = changes {
             state.leases.follow(&changes, leased);
             state.revision = changes.revision;
@@ -199,7 +199,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes all expired entries.
+    /// Removes the entries whose expiry time has passed, and commits that.
     fn expire(&self, state: &mut State) {
         loop {
             let now_ms = self.clock.now_ms();

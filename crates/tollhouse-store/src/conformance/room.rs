@@ -6,7 +6,8 @@ use crate::transaction::Transaction;
 /// Entries removed while the store is full; more than fit into the remaining space.
 pub const REMOVALS: usize = 100;
 
-/// Most small entries that a full engine may still accept, because some files have free pages.
+/// Maximum number of small entries that a full engine may still accept, because some files have
+/// free pages.
 const LAST_PUTS_MAX: usize = 10_000;
 
 /// Fills a store, by `fill` and by further entries, and then removes entries. The store only has

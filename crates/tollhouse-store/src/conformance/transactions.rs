@@ -74,8 +74,8 @@ async fn a_failed_condition_changes_nothing(fixture: Fixture) {
     assert!(fixture.commit(held).await.revision > first);
 }
 
-/// Two callers check different keys, and each undoes what the other has checked: one of them is
-/// refused.
+/// Two callers check different keys, and each undoes what the other has checked: the store must
+/// refuse one transaction.
 async fn a_guard_that_changed_refuses(fixture: Fixture) {
     let seen = fixture.put("upstream", "1").await;
     let refer = put("route", "1").when_exists("upstream").put("guard", "1");

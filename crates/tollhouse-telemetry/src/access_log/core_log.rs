@@ -19,7 +19,8 @@ use crate::catalogue::ProcessMetrics;
 /// hand-over and of the system call are negligible, and the disk receives large writes.
 pub const BUFFER_BYTES: usize = 32 * 1024;
 
-/// Most buffers of one core, including the one being filled. Bounds memory while the disk is slow.
+/// Maximum number of buffers of one core, including the one being filled. Bounds memory while the
+/// disk is slow.
 pub const BUFFERS_A_CORE: usize = 16;
 
 /// Space in a new buffer beyond [`BUFFER_BYTES`] for the line that exceeds it.
@@ -157,7 +158,7 @@ pub(super) fn emptied(mut buffer: Vec<u8>) -> Vec<u8> {
     buffer
 }
 
-/// Formatted times of one second.
+/// Texts of one second's time, formatted once for all its lines.
 pub(super) struct Times {
     unix_seconds: u64,
     pub(super) local: [u8; LOG_DATE_BYTES],

@@ -8,33 +8,32 @@
 use super::variable::{Source, Value, Variable};
 use crate::codes::ErrorCode;
 
-/// A finished request.
+/// Facts about a finished request, from which a line is formatted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Entry<'a> {
     /// End of the request, in milliseconds since 1970.
     pub unix_ms: u64,
     /// Time from the first byte of the request to the last byte of the response.
     pub request_time_ms: u64,
-    /// Status of the response.
     pub status: u16,
     /// Error code if the gateway failed the request.
     pub error_code: Option<ErrorCode>,
-    /// The client's address as text.
+    /// Address of the client as text.
     pub remote_addr: &'a [u8],
     pub remote_port: u16,
-    /// Local address of the connection.
+    /// Gateway's address of the client's connection.
     pub server_addr: &'a [u8],
-    /// Local port of the connection.
+    /// Gateway's port of the client's connection.
     pub server_port: u16,
     /// Number of the connection, counted from the start of the process.
     pub connection: u64,
     /// Number of this request on its connection, from one.
     pub connection_requests: u64,
-    /// `http` or `https`.
+    /// Scheme of the request: `http` or `https`.
     pub scheme: &'a str,
     /// Version of TLS, such as `TLSv1.3`.
     pub ssl_protocol: &'a str,
-    /// Name of the cipher suite.
+    /// Name of the TLS cipher suite.
     pub ssl_cipher: &'a str,
     /// Server name (SNI) of the TLS handshake.
     pub ssl_server_name: &'a str,
@@ -42,19 +41,18 @@ pub struct Entry<'a> {
     pub ssl_session_reused: &'a str,
     /// Result of verifying the client certificate: `NONE`, `SUCCESS`, or `FAILED` with the reason.
     pub ssl_client_verify: &'a str,
-    /// Subject of the client certificate.
+    /// Distinguished name of the client certificate's subject.
     pub ssl_client_s_dn: &'a str,
     /// Serial number of the client certificate.
     pub ssl_client_serial: &'a str,
-    /// Method as sent.
     pub method: &'a [u8],
-    /// Path and query as sent.
+    /// Path and query as the client sent them.
     pub request_target: &'a [u8],
-    /// Protocol, such as `HTTP/1.1`.
+    /// HTTP version, such as `HTTP/1.1`.
     pub protocol: &'static str,
-    /// Host used for routing.
+    /// Host by which the request was routed.
     pub host: &'a [u8],
-    /// The Host header as sent.
+    /// Value of the header `Host` as sent.
     pub http_host: &'a [u8],
     pub http_referer: &'a [u8],
     pub http_user_agent: &'a [u8],
@@ -63,13 +61,13 @@ pub struct Entry<'a> {
     pub request_length: u64,
     /// Bytes of the response, head and body.
     pub bytes_sent: u64,
-    /// Bytes of the response body.
+    /// Number of bytes of the response body.
     pub body_bytes_sent: u64,
     /// Every attempt to reach a node, in order.
     pub attempts: &'a [Attempt<'a>],
-    /// Scheme towards the node.
+    /// Scheme of the request to the node.
     pub upstream_scheme: &'a str,
-    /// Host header towards the node.
+    /// Value of `Host` in the request to the node.
     pub upstream_host: &'a [u8],
     /// Path and query towards the node.
     pub upstream_uri: &'a [u8],

@@ -37,8 +37,8 @@ pub const JSON_FIELDS: &[Variable] = &[
     Variable::ConsumerName,
 ];
 
-/// Longest format string, in bytes. Formats in use are several times shorter; the limit bounds the
-/// literal text of a line.
+/// Maximum length of a format string in bytes. Formats in use are several times shorter; the limit
+/// bounds the literal text of a line.
 pub const FORMAT_BYTES_MAX: usize = 4_096;
 
 /// Escaping of text from outside in a format string.
@@ -50,7 +50,6 @@ pub enum Escape {
     Json,
 }
 
-/// Why a format is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FormatError {
     /// A dollar sign without a name, or a brace that is not closed.
@@ -59,9 +58,9 @@ pub enum FormatError {
     /// The name of the variable is unknown.
     #[error("unknown variable ${name}{}", did_you_mean(*suggestion))]
     UnknownVariable {
-        /// Name as written.
+        /// Name as written in the format.
         name: String,
-        /// The most similar known name.
+        /// Known name that resembles it most.
         suggestion: Option<&'static str>,
     },
     /// A line break or another control character in the literal text.
@@ -76,7 +75,7 @@ fn did_you_mean(suggestion: Option<&str>) -> String {
     suggestion.map_or_else(String::new, |name| format!("; did you mean ${name}?"))
 }
 
-/// A compiled format.
+/// Format of log lines, compiled from its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     pieces: Vec<Piece>,
@@ -94,7 +93,7 @@ enum Piece {
 
 const SHORT_BYTES: usize = 8;
 
-/// Style of values.
+/// Form of values in a line: escaped text, or JSON values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
     /// Plain text, with the given escaping.
@@ -117,7 +116,7 @@ impl Layout {
         }
     }
 
-    /// The [`COMBINED`] format.
+    /// Returns the layout of the format [`COMBINED`].
     pub fn combined() -> Self {
         Self::template(COMBINED, Escape::Default).expect("a test compiles the combined format")
     }
@@ -266,7 +265,7 @@ fn write_json(value: Value<'_>, times: &Times, line: &mut Vec<u8>) {
     }
 }
 
-/// Placeholder for an absent value.
+/// Text in place of an absent value.
 fn nothing(escape: Escape) -> &'static str {
     match escape {
         Escape::Default => "-",

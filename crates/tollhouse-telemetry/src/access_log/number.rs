@@ -3,7 +3,7 @@
 /// Digits of the largest 64-bit number.
 const DIGITS_MAX: usize = 20;
 
-/// Appends `value` in decimal.
+/// Appends `value` in decimal digits.
 #[inline]
 pub(crate) fn push_number(mut value: u64, line: &mut Vec<u8>) {
     let digit = |value: u64| b'0' + (value % 10) as u8;

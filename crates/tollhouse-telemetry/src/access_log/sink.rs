@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Destination of the writer thread.
+/// Output of the writer thread: a file, standard output, or a test.
 pub trait Sink: Send {
     /// Writes some of `bytes` and returns their number.
     ///
@@ -20,7 +20,7 @@ pub trait Sink: Send {
     fn reopen(&mut self) -> io::Result<()>;
 }
 
-/// Parsed `access_log.path`.
+/// Output that `access_log.path` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// The standard output, written as `-`.
@@ -30,7 +30,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Parses `-` or a path.
+    /// Parses a path; `-` is standard output.
     pub fn parse(text: &str) -> Self {
         if text == "-" { Self::Stdout } else { Self::File(PathBuf::from(text)) }
     }

@@ -25,7 +25,7 @@ macro_rules! variables {
                 }
             }
 
-            /// Description in one sentence.
+            /// Description of the variable in one sentence, for the manual.
             pub fn help(self) -> &'static str {
                 match self {
                     $(Self::$variant => $help,)*
@@ -125,9 +125,9 @@ pub enum Value<'a> {
     Own(&'a [u8]),
     /// A known number, which may be zero.
     Number(u64),
-    /// Milliseconds, written as seconds.
+    /// Time in milliseconds, written in seconds.
     Seconds(u64),
-    /// A value per attempt.
+    /// Values of all attempts, in order.
     Attempts(&'a [Attempt<'a>], for<'b> fn(&Attempt<'b>) -> Value<'b>),
     /// Method, target and version. Absent if the method is empty.
     Request {
@@ -135,14 +135,14 @@ pub enum Value<'a> {
         method: &'a [u8],
         /// Target as sent, to be escaped.
         target: &'a [u8],
-        /// Protocol, which needs no escaping.
+        /// HTTP version, which needs no escaping.
         protocol: &'static str,
     },
     /// End of the request, in the format of `combined`.
     TimeLocal,
     /// End of the request, in ISO 8601.
     TimeIso8601,
-    /// An unknown number or time.
+    /// Number or time that is unknown.
     Nothing,
 }
 

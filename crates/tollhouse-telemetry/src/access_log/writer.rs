@@ -17,14 +17,13 @@ use crate::catalogue::ProcessMetrics;
 /// buffer, but logging must resume soon after the operator has made room.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Message to the writer thread.
 pub(super) enum Command {
     Lines(Batch),
     /// Wakes the thread to read [`Control`].
     Wake,
 }
 
-/// A buffer of complete lines.
+/// Buffer of complete lines, which returns to its core after writing.
 pub(super) struct Batch {
     pub(super) bytes: Vec<u8>,
     pub(super) lines: u64,
@@ -149,7 +148,6 @@ impl Writer {
         tracing::info!(lines_dropped = dropped, "access log can be written again");
     }
 
-    /// Whether the last write failed.
     #[cfg(test)]
     pub(super) fn is_failing(&self) -> bool {
         self.episode.is_some()

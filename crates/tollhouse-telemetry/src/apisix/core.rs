@@ -26,7 +26,7 @@ struct Entry {
     series: [Arc<Series>; Family::COUNT],
 }
 
-/// The tables of one core.
+/// Label sets and counts of one core.
 pub(super) struct CoreSeries {
     owner: Weak<Traffic>,
     fresh: Sender<Arc<Series>>,
@@ -71,12 +71,12 @@ impl CoreSeries {
         std::ptr::eq(self.owner.as_ptr(), owner)
     }
 
-    /// Whether the owner still exists.
+    /// Whether the [`Traffic`] that collects these counts still exists.
     pub(super) fn is_wanted(&self) -> bool {
         self.owner.strong_count() > 0
     }
 
-    /// Counts one request.
+    /// Counts one request under its labels.
     #[inline]
     pub(super) fn count(&mut self, traffic: &Traffic, hidden: &Hidden, served: &Served<'_>) {
         write_key(&mut self.key, hidden, served);

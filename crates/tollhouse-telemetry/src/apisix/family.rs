@@ -1,13 +1,13 @@
 //! The metrics with request labels: their names, and their labels in order.
 
-/// A metric with request labels.
+/// Metric of APISIX whose labels describe requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// `http_status`: number of requests.
+    /// Metric `http_status`: number of requests.
     Status,
-    /// `http_latency`: milliseconds.
+    /// Metric `http_latency`: durations in milliseconds.
     Latency,
-    /// `bandwidth`: bytes.
+    /// Metric `bandwidth`: number of bytes.
     Bandwidth,
 }
 
@@ -15,12 +15,11 @@ impl Family {
     pub const COUNT: usize = 3;
     pub const ALL: [Family; Family::COUNT] = [Family::Status, Family::Latency, Family::Bandwidth];
 
-    /// Index in [`ALL`](Self::ALL).
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// Name without the prefix.
+    /// Name of the metric without the configured prefix.
     pub fn name(self) -> &'static str {
         match self {
             Family::Status => "http_status",
@@ -33,7 +32,7 @@ impl Family {
         Self::ALL.into_iter().find(|family| family.name() == name)
     }
 
-    /// Help text of APISIX.
+    /// Help text of the metric, as in APISIX.
     pub(super) fn help(self) -> &'static str {
         match self {
             Family::Status => "HTTP status codes per service in APISIX",
@@ -42,7 +41,7 @@ impl Family {
         }
     }
 
-    /// `counter` or `histogram`.
+    /// Type of the metric: `counter` or `histogram`.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Family::Status | Family::Bandwidth => "counter",
@@ -87,7 +86,7 @@ macro_rules! label_names {
         impl LabelName {
             pub const ALL: &'static [LabelName] = &[$(LabelName::$variant),*];
 
-            /// Name on the page.
+            /// Name of the label on the page.
             pub fn text(self) -> &'static str {
                 match self {
                     $(LabelName::$variant => $text,)*
@@ -100,23 +99,22 @@ macro_rules! label_names {
 label_names! {
     /// Id or name of the route.
     Route = "route",
-    /// The path pattern that matched.
+    /// Path pattern that the request matched.
     MatchedUri = "matched_uri",
-    /// The host pattern that matched.
+    /// Host pattern that the request matched.
     MatchedHost = "matched_host",
     /// Id or name of the service.
     Service = "service",
-    /// Name of the consumer.
     Consumer = "consumer",
     /// Address of the last node tried.
     Node = "node",
     /// Kind of request; always `traditional_http`, because only requests to language models differ.
     RequestType = "request_type",
-    /// Requested language model; always empty.
+    /// Language model that was requested; always empty.
     RequestLlmModel = "request_llm_model",
     /// Language model that answered; always empty.
     LlmModel = "llm_model",
-    /// Origin of the response.
+    /// Origin of the response: gateway, or node.
     ResponseSource = "response_source",
 }
 
@@ -167,7 +165,6 @@ impl Hidden {
         Self { sets, everywhere }
     }
 
-    /// Hidden labels of `family`.
     pub(super) fn hidden_in(&self, family: Family) -> LabelSet {
         self.sets[family.index()]
     }

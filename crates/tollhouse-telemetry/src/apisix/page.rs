@@ -17,7 +17,7 @@ const PIECE_BYTES: usize = 256 * 1024;
 pub struct Page {
     traffic: Arc<Traffic>,
     process: ProcessLines,
-    /// Values of the label `le`.
+    /// Upper bounds of the buckets, as values of the label `le`.
     bounds: Vec<String>,
     /// Number of label sets of each metric when the page was started.
     ends: [usize; Family::COUNT],
@@ -25,10 +25,10 @@ pub struct Page {
     at: Position,
 }
 
-/// Next part of the page.
+/// Position in the page from which the next piece is rendered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
-    /// The part with this index.
+    /// Start of the part with this index.
     Part(usize),
     /// Label sets of a part, starting with the second index.
     Within(usize, usize),
@@ -174,7 +174,6 @@ impl Page {
 impl Iterator for Page {
     type Item = Vec<u8>;
 
-    /// Returns the next piece.
     fn next(&mut self) -> Option<Vec<u8>> {
         if self.at == Position::Part(PARTS.len()) {
             return None;

@@ -7,18 +7,17 @@ use super::series::push_escaped;
 /// Values of the metrics that are not about requests.
 #[derive(Debug, Clone, Default)]
 pub struct ProcessFacts<'a> {
-    /// Host name of the machine.
+    /// Host name of this machine.
     pub hostname: &'a str,
-    /// APISIX version reported to clients.
+    /// Version of APISIX that clients are told.
     pub version: &'a str,
-    /// Whether the configuration store answers.
     pub is_store_reachable: bool,
     /// Revision of the last change of each kind of object: `routes`, `services`, ….
     pub modify_indexes: Vec<(String, u64)>,
     /// Number of requests of all kinds.
     pub requests: u64,
     pub connections: Connections,
-    /// Nodes with active health checks.
+    /// Nodes that have active health checks.
     pub nodes: Vec<NodeStatus>,
     /// Queues of plugins that send in batches.
     pub batches: Vec<BatchQueue>,
@@ -27,17 +26,17 @@ pub struct ProcessFacts<'a> {
 /// Client connections, in the categories of nginx.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// Accepted since the start.
+    /// Number of connections accepted since the start.
     pub accepted: u64,
     /// Accepted and served since the start.
     pub handled: u64,
-    /// Open now.
+    /// Number of connections open now.
     pub active: u64,
     /// Open and reading a request's head.
     pub reading: u64,
-    /// Open with an active request.
+    /// Number of open connections with an active request.
     pub writing: u64,
-    /// Open without a request.
+    /// Number of open connections without a request.
     pub waiting: u64,
 }
 
@@ -48,18 +47,17 @@ pub struct NodeStatus {
     pub name: String,
     pub ip: String,
     pub port: u16,
-    /// Whether the node receives requests.
     pub is_healthy: bool,
 }
 
-/// Queue of a batching plugin.
+/// Queue of a plugin that delivers entries in batches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchQueue {
     /// Name of the queue, such as `http logger`.
     pub name: String,
     /// Id of the route that configures the plugin.
     pub route_id: String,
-    /// Local address of the connection.
+    /// Gateway's address of the connection whose request filled the queue.
     pub server_addr: String,
     /// Number of entries in the queue.
     pub entries: u64,

@@ -9,22 +9,18 @@ use super::LABEL_BYTES_MAX;
 use super::family::{Family, Hidden, LabelName};
 use super::settings::Settings;
 
-/// Measurements of one request.
+/// Labels and measurements of one request.
 #[derive(Debug, Clone, Copy)]
 pub struct Served<'a> {
-    /// Status sent.
+    /// Status that the client received.
     pub code: u16,
-    /// Origin of the response.
     pub source: ResponseSource,
-    /// Label values of the request.
     pub values: Values<'a>,
     /// Time from the first byte of the request to the last byte of the response.
     pub request_ms: u64,
     /// Share of the node in it; `None` if no node was asked.
     pub upstream_ms: Option<u64>,
-    /// Bytes received from the client.
     pub ingress_bytes: u64,
-    /// Bytes sent to the client.
     pub egress_bytes: u64,
     /// Current time, in seconds since 1970.
     pub now_s: u64,
@@ -35,21 +31,21 @@ pub struct Served<'a> {
 pub struct Values<'a> {
     /// Id or name of the route.
     pub route: &'a [u8],
-    /// The path pattern that matched.
+    /// Path pattern that the request matched.
     pub matched_uri: &'a [u8],
-    /// The host pattern that matched.
+    /// Host pattern that the request matched.
     pub matched_host: &'a [u8],
     /// Id or name of the service.
     pub service: &'a [u8],
-    /// Name of the consumer.
+    /// Name of the authenticated consumer; empty without one.
     pub consumer: &'a [u8],
     /// Address of the last node tried.
     pub node: &'a [u8],
-    /// Values of [`Settings::variables`].
+    /// Values of the variables in [`Settings::variables`], in that order.
     pub extra: &'a [Cow<'a, [u8]>],
 }
 
-/// Origin of a response.
+/// Origin of a response: gateway, proxy, or node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseSource {
     /// The gateway or one of its plugins.
@@ -206,7 +202,6 @@ pub(super) fn labels_of(
     text
 }
 
-/// Appends `,name="value"` with escaping.
 fn push_label(text: &mut String, name: &str, value: &[u8]) {
     if !text.is_empty() {
         text.push(',');

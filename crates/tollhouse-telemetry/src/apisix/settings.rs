@@ -3,7 +3,7 @@
 use super::family::Family;
 use super::{BUCKETS_MAX, EXTRA_LABELS_MAX};
 
-/// Default prefix of metric names.
+/// Prefix of metric names by default, as in APISIX.
 pub const DEFAULT_PREFIX: &str = "apisix_";
 
 /// Default upper bounds of the latency buckets.
@@ -15,17 +15,17 @@ pub const DEFAULT_BUCKETS_MS: [f64; 15] = [
 /// Prefix, buckets and labels of the metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Prefix of every name.
+    /// Prefix of the names of all metrics.
     pub prefix: String,
     buckets_ms: Vec<f64>,
     families: [FamilySettings; Family::COUNT],
     variables: Vec<String>,
 }
 
-/// Settings of one metric.
+/// Extra labels and expiry of one metric.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FamilySettings {
-    /// Labels after the built-in ones.
+    /// Extra labels, which follow the built-in ones.
     pub extra_labels: Vec<ExtraLabel>,
     /// Seconds without a count after which a label set is removed from the page; 0 disables expiry.
     pub expire_s: u64,
@@ -34,9 +34,8 @@ pub struct FamilySettings {
 /// A label whose value is a variable of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtraLabel {
-    /// Name of the label.
     pub name: String,
-    /// The variable, without `$`.
+    /// Name of the variable whose value the label has, without `$`.
     pub variable: String,
 }
 

@@ -18,21 +18,21 @@ use super::series::{Series, Served};
 use super::settings::Settings;
 use crate::counters::SharedCounter;
 
-/// Request counts with APISIX's names.
+/// Request counts of all cores, for the page with APISIX's metric names.
 #[derive(Debug)]
 pub struct Traffic {
     pub(super) settings: Arc<Settings>,
     /// Number of requests counted under `other`.
     pub(super) folded: SharedCounter,
     fresh: Sender<Arc<Series>>,
-    collected: Mutex<Collected>,
+    collected: Mutex<SeriesCollector>,
     /// Connection counters by stream route; users hold a clone of the counter.
     connections: Mutex<BTreeMap<Box<str>, Arc<SharedCounter>>>,
 }
 
 /// Label sets received from the cores.
 #[derive(Debug)]
-struct Collected {
+struct SeriesCollector {
     /// New label sets. Bounded by the limit per core, because each label set of a core is sent
     /// once.
     fresh: Receiver<Arc<Series>>,
@@ -58,7 +58,7 @@ thread_local! {
 impl Traffic {
     pub fn new(settings: Settings) -> Self {
         let (fresh, receiver) = channel();
-        let collected = Collected { fresh: receiver, groups: Default::default() };
+        let collected = SeriesCollector { fresh: receiver, groups: Default::default() };
         Self {
             settings: Arc::new(settings),
             folded: SharedCounter::default(),

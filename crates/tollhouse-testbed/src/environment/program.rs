@@ -36,7 +36,6 @@ pub(super) fn first_line(command: &[&str]) -> Option<String> {
     [output.stdout, output.stderr].iter().find_map(|bytes| line(&String::from_utf8_lossy(bytes)))
 }
 
-/// Returns the first non-empty line.
 fn line(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     Some(line.chars().take(LINE_CHARS_MAX).collect())

@@ -27,7 +27,7 @@ pub struct GatewayBuilder {
 #[derive(Debug)]
 pub struct Failure {
     pub code: Option<i32>,
-    /// Output of both streams.
+    /// Output of the process on both streams.
     pub text: String,
 }
 
@@ -69,13 +69,11 @@ impl GatewayBuilder {
         self.set("listen.https", "127.0.0.1:0")
     }
 
-    /// Adds a command-line argument.
     pub fn flag(mut self, flag: &str) -> Self {
         self.flags.push(flag.to_owned());
         self
     }
 
-    /// Sets an environment variable.
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
@@ -91,13 +89,13 @@ impl GatewayBuilder {
         self.set("listen.registry_grpc", "127.0.0.1:0").set("listen.registry_http", "127.0.0.1:0")
     }
 
-    /// Sets the resources, as JSON.
+    /// Sets the declarative document, written as JSON.
     pub fn resources(self, resources: &Value) -> Self {
         self.folder.replace_resources(&resources.to_string());
         self
     }
 
-    /// Sets the resources, as YAML.
+    /// Sets the declarative document, written as YAML.
     pub fn yaml(mut self, text: &str) -> Self {
         self.folder.ending = "yaml";
         self.folder.replace_resources(text);

@@ -24,7 +24,7 @@ impl Gateway {
         self.control("/v1/configuration")
     }
 
-    /// Returns the revision in service.
+    /// Returns the revision in service, as the control API reports it.
     pub fn revision(&self) -> u64 {
         self.configuration()["revision"].as_u64().expect("revisions are numbers")
     }

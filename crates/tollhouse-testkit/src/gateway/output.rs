@@ -39,7 +39,6 @@ impl Output {
         });
     }
 
-    /// Returns all output so far.
     pub fn text(&self) -> String {
         self.lock().lines.join("\n")
     }

@@ -12,7 +12,6 @@ use crate::wire::Wire;
 /// Connection that an origin has accepted.
 #[derive(Debug)]
 pub struct Connection {
-    /// Socket with its read buffer.
     pub wire: Wire,
     /// Number of connections that the origin accepted before this one.
     pub number: usize,

@@ -25,7 +25,7 @@ pub(crate) struct HashTable {
     eligible: Box<[u64]>,
 }
 
-/// Point on the ring.
+/// Point of a node on the hash ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Point {
     hash: u32,

@@ -36,7 +36,7 @@ impl Ewma {
         faded(self.0.load(Ordering::Relaxed), now_ms).map_or(0.0, |(value, fading)| value * fading)
     }
 
-    /// Adds a sample.
+    /// Adds a response time to the moving average.
     pub(crate) fn observe(&self, response_time: Duration, now_ms: u64) {
         let sample = response_time.as_secs_f32();
         let update = |bits| {
@@ -51,7 +51,7 @@ impl Ewma {
     }
 }
 
-/// Stored value, and the fraction of it that is left.
+/// Returns the stored average, and the fraction of it that remains at `now_ms`.
 fn faded(bits: u64, now_ms: u64) -> Option<(f32, f32)> {
     if bits == UNMEASURED {
         return None;
@@ -65,7 +65,6 @@ fn faded(bits: u64, now_ms: u64) -> Option<(f32, f32)> {
     Some((f32::from_bits((bits >> 32) as u32), (-(age_ms as f32) / DECAY_MS).exp()))
 }
 
-/// Members of one group.
 #[derive(Debug)]
 pub(crate) struct EwmaTable(Box<[u32]>);
 

@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use super::{Choice, Member, Needs, PolicyTable, below};
 use crate::node::Node;
 
-/// Members of one group.
 #[derive(Debug)]
 pub(crate) struct LeastConnectionsTable(Box<[Member]>);
 

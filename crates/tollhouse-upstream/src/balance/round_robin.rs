@@ -19,7 +19,7 @@ pub(crate) const SCHEDULE_SLOTS_MAX: u64 = 16_384;
 /// Round-robin state of the members of one group.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    turns: Turns,
+    turns: TurnTable,
     /// Position in the schedule; only increases. Shared with narrowed schedules, so that a change
     /// of health does not restart the round.
     cursor: Arc<AtomicUsize>,
@@ -27,7 +27,7 @@ pub(crate) struct Schedule {
 
 /// Turns of the members, by cursor position.
 #[derive(Debug)]
-enum Turns {
+enum TurnTable {
     /// Slots, one per unit of weight.
     Slots(Box<[u32]>),
     Strides(Strides),
@@ -52,8 +52,8 @@ impl Schedule {
     #[inline]
     fn pick_untried(&self, tried: &Tried) -> Option<u32> {
         let slots = match &self.turns {
-            Turns::Slots(slots) => slots,
-            Turns::Strides(strides) => return self.pick_in_strides(strides, tried),
+            TurnTable::Slots(slots) => slots,
+            TurnTable::Strides(strides) => return self.pick_in_strides(strides, tried),
         };
         let count = slots.len();
         if count == 0 {
@@ -93,15 +93,15 @@ impl Schedule {
 /// weight has been tried.
 const STEPS_MAX: usize = 16;
 
-fn turns(members: &[Member]) -> Turns {
+fn turns(members: &[Member]) -> TurnTable {
     let divisor = common_divisor(members);
     let reduce = |member: &Member| Member { weight: member.weight / divisor, ..*member };
     let members: Vec<Member> = members.iter().map(reduce).collect();
     let total: u64 = members.iter().map(|member| u64::from(member.weight)).sum();
     if total <= SCHEDULE_SLOTS_MAX {
-        Turns::Slots(slots(&members))
+        TurnTable::Slots(slots(&members))
     } else {
-        Turns::Strides(Strides::new(&members))
+        TurnTable::Strides(Strides::new(&members))
     }
 }
 
@@ -160,8 +160,8 @@ mod tests {
     #[test]
     fn a_schedule_is_small_whatever_the_weights() {
         let of_each = |weights: &[u32]| match Schedule::new(&members(weights), &[]).turns {
-            Turns::Slots(slots) => slots.len(),
-            Turns::Strides(strides) => strides.members().count(),
+            TurnTable::Slots(slots) => slots.len(),
+            TurnTable::Strides(strides) => strides.members().count(),
         };
         let hundreds = vec![100; 10_000];
         let mut mixed = hundreds.clone();

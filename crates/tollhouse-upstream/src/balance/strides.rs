@@ -7,9 +7,9 @@
 
 use super::Member;
 
-/// Longest line: the product of two positions fits into 64 bits, with room for one unit for each
-/// member whose weight would be rounded to 0. Greater sums are scaled down, which does not change
-/// shares noticeably.
+/// Maximum sum of weights on the line: the product of two positions fits into 64 bits, with room
+/// for one unit for each member whose weight would be rounded to 0. Greater sums are scaled down,
+/// which does not change shares noticeably.
 const LENGTH_MAX: u64 = 1 << 31;
 
 /// Golden section, in parts of 2^32.
@@ -51,7 +51,6 @@ impl Strides {
         self.owners[owner]
     }
 
-    /// All members, in their order.
     pub(crate) fn members(&self) -> impl Iterator<Item = u32> {
         self.owners.iter().copied()
     }

@@ -12,7 +12,6 @@ pub(crate) struct HealthCell(AtomicU64);
 /// Effect of a signal on whether the node serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shift {
-    /// The state stays the same.
     None,
     /// The node started or stopped serving.
     Flipped,

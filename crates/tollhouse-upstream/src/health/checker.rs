@@ -15,12 +15,12 @@ use tollhouse_stdx::random::Random;
 
 use super::probe::{Probe, ProbeOutcome, Prober, host_text};
 use super::state::Signal;
-use crate::node::{Located, Node};
+use crate::node::{Node, NodeAddress};
 use crate::node_set::NodeSet;
 use crate::pick::NodeIndex;
 use crate::state::UpstreamState;
 
-/// Longest delay until a change of the nodes or of their health affects the schedule.
+/// Maximum delay until a change of the nodes or of their health affects the schedule.
 const ATTENTION: Duration = Duration::from_secs(1);
 
 /// Shortest interval, so that a configuration cannot cause a busy loop.
@@ -38,7 +38,7 @@ pub(crate) struct Checker {
     pub(crate) random: Random,
 }
 
-/// A node and its schedule.
+/// Node of the set, with its pending or next probe.
 struct Seat {
     node: SeatName,
     index: NodeIndex,
@@ -60,14 +60,14 @@ enum Probing {
 }
 
 /// A completed probe.
-struct Done {
+struct ProbeResult {
     set: Arc<NodeSet>,
     index: NodeIndex,
     name: SeatName,
     outcome: ProbeOutcome,
 }
 
-/// Schedule of a node set.
+/// Probe schedule for the nodes of one set.
 #[derive(Default)]
 struct Seats {
     set: Option<Arc<NodeSet>>,
@@ -79,7 +79,7 @@ struct Seats {
 impl Checker {
     pub(crate) async fn run(mut self) {
         let mut seats = Seats::default();
-        let mut probes: JoinSet<Done> = JoinSet::new();
+        let mut probes: JoinSet<ProbeResult> = JoinSet::new();
         loop {
             let upstream = self.upstream.load_full();
             self.follow(&mut seats, upstream.node_set());
@@ -98,7 +98,7 @@ impl Checker {
         }
     }
 
-    /// Adopts the current nodes.
+    /// Replaces the schedule if the node set has changed; remaining nodes keep their times.
     fn follow(&mut self, seats: &mut Seats, set: Option<Arc<NodeSet>>) {
         let revision = |set: &Option<Arc<NodeSet>>| set.as_ref().map(|set| set.revision());
         if revision(&seats.set) == revision(&set) {
@@ -128,7 +128,7 @@ impl Checker {
     fn start_due(
         &mut self,
         seats: &mut Seats,
-        probes: &mut JoinSet<Done>,
+        probes: &mut JoinSet<ProbeResult>,
         upstream: &UpstreamState,
     ) -> Instant {
         let now = Instant::now();
@@ -163,7 +163,7 @@ impl Checker {
                     Some(probe) => prober.probe(probe).await,
                     None => ProbeOutcome::Failed,
                 };
-                Done { set, index, name, outcome }
+                ProbeResult { set, index, name, outcome }
             });
         }
         wake
@@ -175,13 +175,13 @@ impl Checker {
         &self,
         upstream: &UpstreamState,
         node: &Node,
-        located: Located,
+        located: NodeAddress,
     ) -> Option<Option<Probe>> {
         let active = &self.checks.active;
         let address = match located {
-            Located::At(address) => address,
-            Located::Pending => return None,
-            Located::Failed => return Some(None),
+            NodeAddress::At(address) => address,
+            NodeAddress::Pending => return None,
+            NodeAddress::Failed => return Some(None),
         };
         let address = active.port.map_or(address, |port| address.at_port(port));
         let named = active.host.as_deref().or(node.domain()).or(upstream.probe_host());
@@ -191,7 +191,7 @@ impl Checker {
         Some(Some(Probe { address, host, checks, authorities, proxy_protocol }))
     }
 
-    fn record(&self, seats: &mut Seats, done: Done) {
+    fn record(&self, seats: &mut Seats, done: ProbeResult) {
         if let Some(seat) = seats.seats.iter_mut().find(|seat| seat.node == done.name) {
             seat.probing = Probing::No;
         }

@@ -25,14 +25,11 @@ const STATUS_LINE_BYTES_MAX: usize = 512;
 /// Timeout if the configuration says 0, which would fail every node; equals the schema's default.
 const TIMEOUT_WHEN_ZERO: Duration = Duration::from_secs(1);
 
-/// A probe to be made.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// Address that is probed.
     pub address: Endpoint,
-    /// `Host` and SNI.
+    /// Value of `Host` and server name of TLS.
     pub host: String,
-    /// Configuration of the checks.
     pub checks: Arc<Checks>,
     /// Authorities (PEM) that verify the node's certificate; `None` means the system's.
     pub authorities: Option<Arc<str>>,
@@ -40,21 +37,18 @@ pub struct Probe {
     pub proxy_protocol: Option<ProxyHeader>,
 }
 
-/// Outcome of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeOutcome {
-    /// A tcp probe was connected.
+    /// The TCP connection was established; result of a probe of type `tcp`.
     Connected,
     /// An http or https probe was answered with this status; for gRPC, the HTTP status equivalent
     /// to the response.
     Answered(u16),
     /// The connection was refused or broken, TLS failed, or the response was not HTTP.
     Failed,
-    /// The timeout passed.
     TimedOut,
 }
 
-/// A pending probe.
 pub type Probing = Pin<Box<dyn Future<Output = ProbeOutcome> + Send>>;
 
 /// Performs probes: over sockets, or by a script in tests.
@@ -63,7 +57,6 @@ pub trait Prober: Send + Sync + 'static {
     fn probe(self: Arc<Self>, probe: Probe) -> Probing;
 }
 
-/// Performs probes over sockets.
 #[derive(Default)]
 pub struct SocketProber {
     /// Created at the first https probe that verifies certificates, because reading the system's
@@ -192,7 +185,7 @@ fn header_line(line: &str) -> Option<(FieldName<'_>, FieldValue<'_>)> {
     Some((FieldName::parse(name.trim_end().as_bytes())?, FieldValue::parse(value.as_bytes())?))
 }
 
-/// Whether the probe writes lines of that name itself.
+/// Whether the probe writes this header itself, so that configured lines for it are ignored.
 fn is_own(name: &[u8]) -> bool {
     matches!(
         Known::from_name(name),

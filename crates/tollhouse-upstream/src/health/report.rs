@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::state::{Counters, Status};
 use crate::balance;
-use crate::node::{Located, Node};
+use crate::node::{NodeAddress, Node};
 use crate::state::UpstreamState;
 use tollhouse_model::upstream::CheckKind;
 
@@ -19,21 +19,19 @@ pub struct HealthReport {
     /// Kind of check: `http`, `https`, `tcp`, `grpc` or `grpcs`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// Nodes in their configured order.
     pub nodes: Vec<NodeHealth>,
 }
 
-/// Health of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeHealth {
     /// Address of the node; its host while the name has no address.
     pub ip: String,
-    /// Probed port.
+    /// Port that is probed.
     pub port: u16,
-    /// Host as configured.
+    /// Host name or address as configured.
     pub hostname: String,
     pub status: Status,
-    /// Consecutive signals of each kind.
+    /// Number of consecutive signals of each kind.
     pub counter: Counters,
 }
 
@@ -58,8 +56,8 @@ impl HealthReport {
 impl NodeHealth {
     fn new(node: &Node, probed_port: Option<u16>) -> Self {
         let ip = match node.locate(balance::FIRST) {
-            Located::At(address) => address.ip().map(|ip| ip.to_string()),
-            Located::Pending | Located::Failed => None,
+            NodeAddress::At(address) => address.ip().map(|ip| ip.to_string()),
+            NodeAddress::Pending | NodeAddress::Failed => None,
         };
         let health = node.health();
         Self {

@@ -1,6 +1,6 @@
 //! Health of one node as a value: four states, four counters, and their transitions.
 //!
-//! Free of time and IO. Active and passive checks share the counters, each with its own thresholds.
+//! Free of time and IO. Active and passive checks share the counters but have separate thresholds.
 
 use serde::Serialize;
 use tollhouse_model::upstream::Thresholds;
@@ -9,14 +9,14 @@ use tollhouse_model::upstream::Thresholds;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Serving, without recent failures.
+    /// The node receives requests and has no recent failures.
     #[default]
     Healthy,
-    /// Serving, with some failures.
+    /// The node receives requests but has some recent failures.
     MostlyHealthy,
-    /// Not serving, with some successes.
+    /// The node receives no requests but has some recent successes.
     MostlyUnhealthy,
-    /// Not serving.
+    /// The node receives no requests.
     Unhealthy,
 }
 
@@ -31,11 +31,9 @@ impl Status {
 pub enum Signal {
     /// A healthy status, or a connection for tcp checks.
     Success,
-    /// An unhealthy status.
+    /// Response with a status that counts as unhealthy.
     HttpFailure,
-    /// A refused or broken connection.
     TcpFailure,
-    /// A timeout.
     TimeoutFailure,
 }
 
@@ -59,13 +57,13 @@ impl Signal {
     }
 }
 
-/// Consecutive signals of each kind.
+/// Number of consecutive signals of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 pub struct Counters {
     pub success: u8,
-    /// Unhealthy statuses.
+    /// Number of consecutive responses with an unhealthy status.
     pub http_failure: u8,
-    /// Refused or broken connections.
+    /// Number of consecutive refused or broken connections.
     pub tcp_failure: u8,
     pub timeout_failure: u8,
 }

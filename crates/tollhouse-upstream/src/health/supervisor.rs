@@ -23,7 +23,6 @@ use crate::state::UpstreamState;
 /// Interval between checks for upstreams that came into use.
 const START_PERIOD: Duration = Duration::from_secs(1);
 
-/// Supervisor of the active checkers.
 pub struct HealthSupervisor {
     prober: Arc<dyn Prober>,
     inner: Mutex<Inner>,

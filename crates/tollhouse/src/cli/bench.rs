@@ -75,7 +75,7 @@ pub struct BenchArguments {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
-    /// Requests of HTTP/1.1 or HTTP/2 to one URL, or a list of them.
+    /// Requests of HTTP/1.1 or HTTP/2 to one URL, or to a list of URLs.
     Http(Box<http::HttpArguments>),
     /// gRPC calls.
     Grpc(Box<grpc::GrpcArguments>),

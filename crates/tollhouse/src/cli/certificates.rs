@@ -26,9 +26,9 @@ pub struct CertificatesArguments {
     json: bool,
 }
 
-/// Answer of the Admin API.
+/// Answer of the Admin API about certificates.
 #[derive(Debug, Deserialize)]
-struct Answer {
+struct CertificateList {
     directory: Option<String>,
     list: Vec<Certificate>,
     /// Older gateways do not send this.
@@ -36,17 +36,15 @@ struct Answer {
     staples: Vec<Staple>,
     /// Older gateways do not send this.
     #[serde(default)]
-    served: Vec<Served>,
+    served: Vec<ServedCertificate>,
 }
 
-/// A certificate in service.
 #[derive(Debug, Deserialize)]
-struct Served {
+struct ServedCertificate {
     ssl: String,
     not_after: i64,
 }
 
-/// OCSP status of a certificate.
 #[derive(Debug, Deserialize)]
 struct Staple {
     ssl: String,
@@ -103,7 +101,7 @@ pub fn run(arguments: &CertificatesArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn describe(answer: &Answer) -> String {
+fn describe(answer: &CertificateList) -> String {
     let mut text = describe_served(answer);
     text.push('\n');
     text.push_str(&match &answer.directory {
@@ -118,13 +116,13 @@ fn describe(answer: &Answer) -> String {
 }
 
 /// Formats the certificates in service, the first to expire on top.
-fn describe_served(answer: &Answer) -> String {
+fn describe_served(answer: &CertificateList) -> String {
     if answer.served.is_empty() {
         return "no certificate is in service\n".to_owned();
     }
     let mut table =
         Table::new(&[("SSL", Align::Left), ("NAMES", Align::Left), ("NOT AFTER", Align::Left)]);
-    let mut served: Vec<&Served> = answer.served.iter().collect();
+    let mut served: Vec<&ServedCertificate> = answer.served.iter().collect();
     served.sort_by_key(|one| one.not_after);
     for one in served {
         let names = answer.staples.iter().filter(|staple| staple.ssl == one.ssl);

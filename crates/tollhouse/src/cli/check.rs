@@ -44,7 +44,7 @@ pub struct CheckArguments {
     files: Vec<PathBuf>,
 }
 
-/// Look-up of environment variables.
+/// Function that looks up an environment variable.
 type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
 
 /// Checks the files and prints the problems; the exit code is 0 without errors.
@@ -74,12 +74,11 @@ fn check(arguments: &CheckArguments, report: Report, environment: Environment<'_
     check.report
 }
 
-/// State of a check.
 struct Check<'a> {
     arguments: &'a CheckArguments,
     environment: Environment<'a>,
     report: Report,
-    /// Whether effective keys were printed.
+    /// Whether the effective settings were printed already.
     has_shown_keys: bool,
 }
 
@@ -137,7 +136,7 @@ impl Check<'_> {
             && !checked.shenyu.is_empty()
         {
             let settings = settings::data_plane(bootstrap);
-            match problems_of_shenyu(&checked.shenyu, (&settings, skipped)) {
+            match problems_of_shenyu(&checked.shenyu, &settings, skipped) {
                 Ok(problems) => checked.problems.extend(problems),
                 Err(error) => {
                     let reason = format!("the objects cannot be compiled: {error}");

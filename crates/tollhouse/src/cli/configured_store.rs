@@ -19,7 +19,7 @@ pub fn is_shared(bootstrap: &Bootstrap) -> bool {
     !bootstrap.store.etcd.endpoints.is_empty()
 }
 
-/// Returns the name of the store for messages.
+/// Returns the path or address of the store for messages.
 pub fn name(bootstrap: &Bootstrap) -> String {
     if is_shared(bootstrap) {
         return format!("etcd at {}", bootstrap.store.etcd.endpoints.join(", "));

@@ -28,7 +28,7 @@ use self::offline::{Offline, View};
 use super::configuration::Configuration;
 use super::problems::{self, UNUSABLE};
 use super::{configured_store, objects, stdout};
-use tollhouse_control::explain::{Asked, Decision, HeaderLine, Question, Url};
+use tollhouse_control::explain::{Decision, ExplainRequest, HeaderLine, Question, Url};
 use tollhouse_control::settings;
 
 /// Arguments of `explain`.
@@ -60,8 +60,8 @@ pub struct ExplainArguments {
 }
 
 impl ExplainArguments {
-    fn asked(&self) -> Asked {
-        Asked {
+    fn asked(&self) -> ExplainRequest {
+        ExplainRequest {
             url: self.url.clone(),
             method: self.method.clone(),
             headers: self.headers.clone(),
@@ -88,9 +88,9 @@ pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// Settings and document to evaluate.
-struct Loaded {
+struct ExplainInput {
     settings: Settings,
-    /// Plugins that may be unknown.
+    /// Plugins that this build need not know.
     skipped_plugins: Vec<String>,
     /// Name of the resource file or store.
     name: String,
@@ -98,8 +98,8 @@ struct Loaded {
 }
 
 /// Returns the decision as text, and whether a route matches.
-fn answer(arguments: &ExplainArguments, loaded: &Loaded, runtime: &Handle) -> (String, bool) {
-    let Loaded { settings, name, document, .. } = loaded;
+fn answer(arguments: &ExplainArguments, loaded: &ExplainInput, runtime: &Handle) -> (String, bool) {
+    let ExplainInput { settings, name, document, .. } = loaded;
     let offline = Offline::compile(loaded, runtime, View::AsServed);
     problems::print(name, &errors_of(document, &offline));
     if let Some(asked) = arguments.url.below_http() {
@@ -120,7 +120,7 @@ fn answer(arguments: &ExplainArguments, loaded: &Loaded, runtime: &Handle) -> (S
 }
 
 /// Loads settings and document, and prints their problems.
-fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
+fn load(arguments: &ExplainArguments) -> Result<ExplainInput, ExitCode> {
     let loaded = problems::load(&arguments.configuration)?;
     let settings = settings::data_plane(&loaded.bootstrap);
     let Some(path) = arguments.resources.clone().or(loaded.bootstrap.resources.clone()) else {
@@ -133,11 +133,11 @@ fn load(arguments: &ExplainArguments) -> Result<Loaded, ExitCode> {
         ExitCode::from(UNUSABLE)
     })?;
     let skipped_plugins = loaded.bootstrap.skip_plugins;
-    Ok(Loaded { settings, skipped_plugins, name, document })
+    Ok(ExplainInput { settings, skipped_plugins, name, document })
 }
 
 /// Loads the document from the store, if no file is named.
-fn load_store(settings: Settings, bootstrap: &Bootstrap) -> Result<Loaded, ExitCode> {
+fn load_store(settings: Settings, bootstrap: &Bootstrap) -> Result<ExplainInput, ExitCode> {
     let name = format!("the store in {}", configured_store::name(bootstrap));
     let read = objects::document_of_store(bootstrap).and_then(|(mut document, wrong)| {
         let listing = configured_store::read_shenyu(bootstrap)?;
@@ -148,7 +148,7 @@ fn load_store(settings: Settings, bootstrap: &Bootstrap) -> Result<Loaded, ExitC
         Ok((document, wrong)) => {
             problems::print(&name, &wrong);
             let skipped_plugins = bootstrap.skip_plugins.clone();
-            Ok(Loaded { settings, skipped_plugins, name, document })
+            Ok(ExplainInput { settings, skipped_plugins, name, document })
         }
         Err(error) => {
             let problem = Problem::error("resources", format!("{error:#}"));

@@ -160,7 +160,7 @@ fn mark(found: &mut Objects, bootstrap: &Bootstrap) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Replaces a file atomically.
+/// Replaces a file by writing a temporary one and renaming it.
 pub(super) fn replace(file: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut unfinished = file.as_os_str().to_owned();
     unfinished.push(format!(".unfinished-{}", std::process::id()));

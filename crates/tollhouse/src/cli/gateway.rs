@@ -12,7 +12,7 @@ use super::admin_client::AdminClient;
 use super::configuration::Configuration;
 use super::problems;
 
-/// Location of a gateway.
+/// Options that locate the Admin API of a running gateway.
 #[derive(Debug, Args)]
 pub struct Gateway {
     #[command(flatten)]

@@ -119,7 +119,7 @@ impl ImportArguments {
     }
 }
 
-/// Default keys of APISIX's `data_encryption.keyring`.
+/// Keys in the default of APISIX's `data_encryption.keyring`.
 const APISIX_KEYS: [&str; 2] = ["qeddd145sfvddff3", "edd1c9f0985e76a2"];
 
 impl EtcdSource {
@@ -178,12 +178,12 @@ fn bring_ngxway(arguments: &ngxway::NgxwayArguments) -> anyhow::Result<ExitCode>
 }
 
 /// Name of a document, and the document or its problems.
-type Found = (String, Result<Document, Problems>);
+type ParsedDocument = (String, Result<Document, Problems>);
 
 /// Imports the document of a source into the store.
 fn bring(
     arguments: &ImportArguments,
-    source: impl FnOnce(&Bootstrap) -> anyhow::Result<Found>,
+    source: impl FnOnce(&Bootstrap) -> anyhow::Result<ParsedDocument>,
 ) -> anyhow::Result<ExitCode> {
     let loaded = match problems::load(&arguments.configuration) {
         Ok(loaded) => loaded,
@@ -258,7 +258,7 @@ pub(super) fn agreed() -> anyhow::Result<bool> {
 }
 
 /// Reads the document of the arguments.
-fn source(arguments: &ImportArguments, bootstrap: &Bootstrap) -> anyhow::Result<Found> {
+fn source(arguments: &ImportArguments, bootstrap: &Bootstrap) -> anyhow::Result<ParsedDocument> {
     if let Some(file) = &arguments.file {
         return Ok((file.display().to_string(), read(file, arguments.format)));
     }

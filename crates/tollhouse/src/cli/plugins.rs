@@ -57,7 +57,7 @@ pub fn run(arguments: &PluginsArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// A plugin in the list.
-struct Listed {
+struct PluginRow {
     name: &'static str,
     priority: i32,
     category: &'static str,
@@ -66,22 +66,22 @@ struct Listed {
 }
 
 /// Returns all served and known plugins, by descending priority.
-fn listed() -> Vec<Listed> {
+fn listed() -> Vec<PluginRow> {
     let catalogue = tollhouse_control::plugins::catalogue();
-    let served = catalogue.iter().map(|plugin| Listed {
+    let served = catalogue.iter().map(|plugin| PluginRow {
         name: plugin.name,
         priority: plugin.priority,
         category: category_name(plugin.category),
         phases: Some(phases_of(plugin)),
     });
     let others = KNOWN.iter().filter(|(name, ..)| catalogue.get(name).is_none());
-    let others = others.map(|(name, priority, category)| Listed {
+    let others = others.map(|(name, priority, category)| PluginRow {
         name,
         priority: *priority,
         category,
         phases: None,
     });
-    let mut all: Vec<Listed> = served.chain(others).collect();
+    let mut all: Vec<PluginRow> = served.chain(others).collect();
     all.sort_by(|a, b| b.priority.cmp(&a.priority).then(a.name.cmp(b.name)));
     all
 }
@@ -202,8 +202,8 @@ mod tests {
     #[test]
     fn priorities_of_served_plugins_are_those_that_are_known() {
         for plugin in tollhouse_control::plugins::catalogue().iter() {
-            let known = KNOWN.iter().find(|(name, ..)| *name == plugin.name);
-            if let Some((name, priority, _)) = known {
+            let entry = KNOWN.iter().find(|(name, ..)| *name == plugin.name);
+            if let Some((name, priority, _)) = entry {
                 assert_eq!(plugin.priority, *priority, "{name}");
             }
         }

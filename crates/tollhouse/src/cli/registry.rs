@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-/// Examples below the help.
+/// Examples that follow the options in the help text.
 const EXAMPLES: &str = "\
 Examples:
   tollhouse registry list

@@ -112,12 +112,12 @@ fn nothing_recorded(wanted: &[(&str, &str)]) -> String {
 }
 
 /// Number of equal rows in an answer, because two requests may look the same to the millisecond.
-type Counted = HashMap<String, usize>;
+type RowCounts = HashMap<String, usize>;
 
 /// Returns the rows that the previous answer did not have, the oldest first, and the counts of this
 /// answer. Rows arrive newest first.
-fn unseen(rows: Vec<Value>, before: &Counted) -> (Vec<Value>, Counted) {
-    let mut seen = Counted::new();
+fn unseen(rows: Vec<Value>, before: &RowCounts) -> (Vec<Value>, RowCounts) {
+    let mut seen = RowCounts::new();
     let mut new = Vec::new();
     for row in rows {
         let text = row.to_string();
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn each_request_is_printed_once_and_the_oldest_first() {
-        let (new, seen) = unseen(vec![json!(3), json!(1), json!(1)], &Counted::new());
+        let (new, seen) = unseen(vec![json!(3), json!(1), json!(1)], &RowCounts::new());
         assert_eq!(new, [1, 1, 3]);
         let (new, seen) = unseen(vec![json!(4), json!(3), json!(3), json!(1)], &seen);
         assert_eq!(new, [3, 4]);

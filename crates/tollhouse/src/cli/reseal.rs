@@ -11,7 +11,7 @@ use tollhouse_config::Bootstrap;
 use tollhouse_control::feed::etcd;
 use tollhouse_control::plugins;
 use tollhouse_control::secrets::shared_keyring;
-use tollhouse_control::secrets::shared_reseal::{ApisixNodes, Resealed, SharedSecrets};
+use tollhouse_control::secrets::shared_reseal::{ApisixNodes, ResealReport, SharedSecrets};
 
 use super::configuration::Configuration;
 use super::configured_store::{self, OpenStore};
@@ -51,7 +51,7 @@ pub fn run(arguments: &ResealArguments) -> anyhow::Result<ExitCode> {
     Ok(if resealed.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn reseal(arguments: &ResealArguments, bootstrap: &Bootstrap) -> anyhow::Result<Resealed> {
+fn reseal(arguments: &ResealArguments, bootstrap: &Bootstrap) -> anyhow::Result<ResealReport> {
     // Checked before this command registers itself as a holder of the key.
     configured_store::runtime()?.block_on(async {
         shared_keyring::check_in_use(bootstrap, &etcd::open(bootstrap)?).await
@@ -70,8 +70,8 @@ fn reseal(arguments: &ResealArguments, bootstrap: &Bootstrap) -> anyhow::Result<
     }))
 }
 
-fn summary(resealed: &Resealed, name: &str) -> String {
-    let Resealed { written, sealed, lost, ending, is_outrun } = resealed;
+fn summary(resealed: &ResealReport, name: &str) -> String {
+    let ResealReport { written, sealed, lost, ending, is_outrun } = resealed;
     let mut text =
         format!("{name}: {written} objects sealed anew, {sealed} secrets are as they should be\n");
     for object in lost {

@@ -9,7 +9,7 @@ use clap::Args;
 use tollhouse_config::Bootstrap;
 use tollhouse_control::process::handover::Predecessor;
 use tollhouse_control::process::{HURRY_TIME, Process, StartError, cores};
-use tollhouse_control::process_log::{self, KeptStderr};
+use tollhouse_control::process_log::{self, BufferedStderr};
 use tollhouse_model::{Problem, Problems};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -103,7 +103,7 @@ fn start_log(filter: EnvFilter) {
     let has_targets = filter.max_level_hint().is_none_or(|level| level > LevelFilter::INFO);
     let configured = filter.to_string();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
-    let log = log.with_target(has_targets).with_writer(KeptStderr::default);
+    let log = log.with_target(has_targets).with_writer(BufferedStderr::default);
     let log = log.with_filter_reloading();
     let filters = log.reload_handle();
     let set_filter = move |text: &str| {

@@ -67,12 +67,12 @@ pub struct ExportArguments {
 }
 
 /// Source of an import.
-enum Taken {
+enum ImportSource {
     Archive(Vec<u8>),
     Groups(serde_json::Value),
 }
 
-impl Taken {
+impl ImportSource {
     fn as_source(&self) -> Source<'_> {
         match self {
             Self::Archive(bytes) => Source::Archive(bytes),
@@ -81,7 +81,8 @@ impl Taken {
     }
 }
 
-/// Imports ShenYu's objects into the store. Objects with the same id are replaced, all others stay.
+/// Imports ShenYu's objects into the store. An existing object with an imported id is replaced, all
+/// others stay.
 ///
 /// # Errors
 /// If the source cannot be read, or the store is in use or cannot be written.
@@ -90,10 +91,10 @@ pub fn import(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
         Ok(loaded) => loaded,
         Err(code) => return Ok(code),
     };
-    let taken = take(arguments)?;
+    let source = take(arguments)?;
     let namespace = arguments.namespace.as_deref();
     let plan = |listing: &Listing| {
-        tollhouse_shenyu_admin::plan_import(listing, taken.as_source(), namespace)
+        tollhouse_shenyu_admin::plan_import(listing, source.as_source(), namespace)
     };
     if arguments.dry_run {
         let (report, _) = plan(&look(&loaded.bootstrap)?)?;
@@ -103,8 +104,8 @@ pub fn import(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     }
     // The store is locked from before the comparison until everything is written.
     let store = OpenStore::open(&loaded.bootstrap).map_err(in_use)?;
-    let kept = store.shenyu();
-    let listing = store.wait(kept.list(tollhouse_shenyu::KEY_PREFIX));
+    let objects = store.shenyu();
+    let listing = store.wait(objects.list(tollhouse_shenyu::KEY_PREFIX));
     let (report, operations) = plan(&listing.context("failed to read the store")?)?;
     stdout::print(&render(&report))?;
     if operations.is_empty() {
@@ -121,7 +122,7 @@ pub fn import(arguments: &ImportArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn take(arguments: &ImportArguments) -> anyhow::Result<Taken> {
+fn take(arguments: &ImportArguments) -> anyhow::Result<ImportSource> {
     if let Some(url) = &arguments.admin {
         let password = arguments.password_file.as_deref();
         return Remote::log_in(url, &arguments.user, password)?
@@ -137,7 +138,7 @@ fn take(arguments: &ImportArguments) -> anyhow::Result<Taken> {
         std::fs::read(file)
     };
     let bytes = read().with_context(|| format!("failed to read {}", file.display()))?;
-    Ok(Taken::Archive(bytes))
+    Ok(ImportSource::Archive(bytes))
 }
 
 /// Adds a hint to the error for a store in use: write through its gateway.

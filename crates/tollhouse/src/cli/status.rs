@@ -34,9 +34,8 @@ pub struct StatusArguments {
     json: bool,
 }
 
-/// Answer of `/v1/configuration`.
 #[derive(Debug, Deserialize)]
-struct Answer {
+struct StatusResponse {
     ready: bool,
     revision: u64,
     routes: u64,
@@ -76,7 +75,7 @@ pub fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
     if !status.is_success() {
         bail!("{url} answers {status}; is that the control API of a Tollhouse?");
     }
-    let answer: Answer = serde_json::from_slice(&body)
+    let answer: StatusResponse = serde_json::from_slice(&body)
         .context("the answer is not understood; is that the control API of a Tollhouse?")?;
     if arguments.json {
         stdout::print(&format!("{}\n", String::from_utf8_lossy(&body).trim_end()))?;
@@ -86,8 +85,8 @@ pub fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
     Ok(if answer.ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn describe(url: &str, answer: &Answer) -> String {
-    let Answer { revision, routes, problems, refused, down, .. } = answer;
+fn describe(url: &str, answer: &StatusResponse) -> String {
+    let StatusResponse { revision, routes, problems, refused, down, .. } = answer;
     let state = if answer.ready { "ready" } else { "not ready" };
     let mut text =
         format!("{url}: {state}\n  configuration  revision {revision}, {routes} routes\n");
@@ -134,7 +133,7 @@ mod tests {
             ],
             "down": [{"part": "registry", "reason": "the port is taken"}],
         });
-        let answer: Answer = serde_json::from_value(answer).expect("it is one");
+        let answer: StatusResponse = serde_json::from_value(answer).expect("it is one");
         let expected = "http://a: not ready\n  configuration  revision 7, 2 routes\n  \
                         down           registry: the port is taken\n  \
                         set aside      routes/1.uri: is missing; add it\n  \

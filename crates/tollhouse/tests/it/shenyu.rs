@@ -377,30 +377,36 @@ fn a_breaker_falls_back_where_a_node_does_not_answer_in_time() {
     });
     let node = || nodes([silent.address().port()]);
     let hystrix = |prefix, rule| pair("hystrix", prefix, Value::Null, rule);
-    let gateway = serving(&[
+    let pairs = [
         hystrix("/page", json!({"timeout": 50})),
         hystrix("/none", json!({"timeout": 50, "callBackUri": ""})),
         hystrix("/inside", json!({"timeout": 50, "callBackUri": "fallback:/fallback/hystrix"})),
         pair("sentinel", "/sentinel", Value::Null, json!({})),
         pair("divide", "/", node(), json!({"retry": 0, "timeout": 100})),
-    ])
-    .start();
-    let mut client = gateway.client();
-    let page = client.get("/page");
-    assert_eq!((page.status(), page.field("location")), (302, Some("/fallback/hystrix")));
-    assert_eq!(page.text(), "");
-    let none = client.get("/none");
-    assert_eq!(none.status(), 504);
-    assert_eq!(none.text(), r#"{"code":-104,"message":"Service call timeout!"}"#);
-    assert_eq!(none.field("content-type"), Some("application/json"));
-    let inside = client.get("/inside");
-    assert_eq!(inside.status(), 200);
-    assert!(inside.text().contains("HystrixPlugin fallback success"), "{}", inside.text());
-    let sentinel = client.get("/sentinel");
-    assert_eq!((sentinel.status(), sentinel.field("location")), (302, Some("/fallback/sentinel")));
-    let late = client.get("/other");
-    assert_eq!(late.status(), 504, "no breaker has to do with it");
-    assert!(late.text().starts_with(r#"{"code":408"#), "{}", late.text());
+    ];
+    for statuses in ["false", "true"] {
+        let gateway = serving(&pairs).set("shenyu.compatible_statuses", statuses).start();
+        let mut client = gateway.client();
+        let page = client.get("/page");
+        assert_eq!((page.status(), page.field("location")), (302, Some("/fallback/hystrix")));
+        assert_eq!(page.text(), "");
+        let none = client.get("/none");
+        assert_eq!(none.status(), 504, "compatible statuses: {statuses}");
+        assert_eq!(none.text(), r#"{"code":-104,"message":"Service call timeout!"}"#);
+        assert_eq!(none.field("content-type"), Some("application/json"));
+        let inside = client.get("/inside");
+        assert_eq!(inside.status(), 200);
+        assert!(inside.text().contains("HystrixPlugin fallback success"), "{}", inside.text());
+        let sentinel = client.get("/sentinel");
+        assert_eq!(
+            (sentinel.status(), sentinel.field("location")),
+            (302, Some("/fallback/sentinel"))
+        );
+        let late = client.get("/other");
+        let late_status = if statuses == "true" { 408 } else { 504 };
+        assert_eq!(late.status(), late_status, "no breaker has to do with it");
+        assert!(late.text().starts_with(r#"{"code":408"#), "{}", late.text());
+    }
 }
 
 #[test]

@@ -27,9 +27,9 @@ pub(super) async fn select(
         }
         (Slice::Page { skip, take }, false) => {
             let (total, page) = {
-                let known = admin.index.known();
-                let page = known.created_after(collection, None).skip(skip).take(take);
-                (known.count(collection), page.map(|(_, path)| path.clone()).collect())
+                let contents = admin.index.contents();
+                let page = contents.created_after(collection, None).skip(skip).take(take);
+                (contents.count(collection), page.map(|(_, path)| path.clone()).collect())
             };
             Ok((total, read(admin, collection, page).await?))
         }
@@ -55,10 +55,11 @@ async fn admitted(admin: &Admin, collection: &str, filters: &Filters) -> Vec<Box
     let mut last: Option<Creation> = None;
     loop {
         let seen: Option<Creation> = {
-            let known = admin.index.known();
+            let contents = admin.index.contents();
             let mut seen = None;
-            for creation in known.created_after(collection, last.as_ref()).take(OBJECTS_PER_TURN) {
-                if known.facts(&creation.1).is_some_and(|facts| filters.admit(facts)) {
+            for creation in contents.created_after(collection, last.as_ref()).take(OBJECTS_PER_TURN)
+            {
+                if contents.facts(&creation.1).is_some_and(|facts| filters.admit(facts)) {
                     admitted.push(creation.1.clone());
                 }
                 seen = Some(creation);

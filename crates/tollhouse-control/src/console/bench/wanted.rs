@@ -9,28 +9,28 @@ pub(super) const SECONDS_MAX: u64 = 600;
 pub(super) const CONNECTIONS_MAX: u32 = 2_000;
 const REPEAT_MAX: u64 = 10;
 
-/// Longest accepted URL, in bytes.
+/// Maximum length of an accepted URL in bytes.
 const URL_BYTES_MAX: usize = 2_000;
 
-/// A requested load test.
+/// Load test that an operator requested in the console.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(super) struct BenchRequest {
     pub(super) url: String,
     #[serde(default)]
     pub(super) name: String,
-    #[serde(default = "Wanted::connections")]
+    #[serde(default = "BenchRequest::connections")]
     pub(super) connections: u32,
-    #[serde(default = "Wanted::seconds")]
+    #[serde(default = "BenchRequest::seconds")]
     pub(super) seconds: u64,
-    #[serde(default = "Wanted::repeat")]
+    #[serde(default = "BenchRequest::repeat")]
     pub(super) repeat: u64,
     /// Total requests per second; as fast as possible if unset.
     #[serde(default)]
     pub(super) rate: Option<u64>,
 }
 
-impl Wanted {
+impl BenchRequest {
     fn connections() -> u32 {
         10
     }
@@ -115,7 +115,8 @@ mod tests {
     use super::*;
 
     fn wanted(value: Value) -> Result<(), String> {
-        let wanted: Wanted = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        let wanted: BenchRequest =
+            serde_json::from_value(value).map_err(|error| error.to_string())?;
         wanted.check(&["load.example:8080".to_owned()])
     }
 

@@ -18,7 +18,7 @@ use super::{StoreCopy, UnusableCopy, hex, parse, private_file};
 /// Length of a checksum in hexadecimal digits.
 const CHECKSUM_LETTERS: usize = 16;
 
-/// First line of a journal.
+/// First line of a journal, as JSON.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     /// Whether the journal continues the previous journal, rather than a copy that may be unfinished.
@@ -30,7 +30,7 @@ struct Header {
 pub(super) struct Record {
     /// Revision of the store after the changes.
     pub(super) revision: u64,
-    /// Time, in seconds since 1970.
+    /// Time of the change in seconds since 1970.
     pub(super) at: u64,
     /// Keys with their new values; `None` for a deleted key.
     pub(super) changes: Vec<(String, Option<String>)>,
@@ -39,13 +39,12 @@ pub(super) struct Record {
 /// State that a new journal continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
-    /// The journal before it.
+    /// Journal with the preceding number.
     Journal,
     /// A copy that is being written.
     Copy,
 }
 
-/// A journal open for writing.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: Arc<File>,
@@ -84,7 +83,6 @@ impl Journal {
         Ok(())
     }
 
-    /// The file, for flushing.
     pub(super) fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)
     }
@@ -111,11 +109,20 @@ pub(super) fn replay(
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        if replay_one(file, number == first, take)? == Ending::Broken {
+        let position = if number == first { Position::First } else { Position::Later };
+        if replay_one(file, position, take)? == Ending::Broken {
             return Ok(());
         }
     }
     Ok(())
+}
+
+/// Position of a journal among those to replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Position {
+    First,
+    /// Must continue the journal before it.
+    Later,
 }
 
 /// State of a journal's last record.
@@ -128,7 +135,7 @@ enum Ending {
 
 fn replay_one(
     mut file: BufReader<File>,
-    is_first: bool,
+    position: Position,
     take: &mut dyn FnMut(Record),
 ) -> Result<Ending, UnusableCopy> {
     let mut line = Vec::new();
@@ -142,7 +149,7 @@ fn replay_one(
         let Some(text) = text else { return Ok(Ending::Broken) };
         if header.is_none() {
             let Ok(first) = parse::<Header>(text) else { return Ok(Ending::Broken) };
-            if !is_first && !first.continues {
+            if position == Position::Later && !first.continues {
                 return Ok(Ending::Broken);
             }
             header = Some(first);

@@ -18,7 +18,7 @@ use tollhouse_store::{Event, Listing, Revision};
 use tollhouse_telemetry::Metrics;
 
 use super::journal::{Base, Journal, Record};
-use super::{Copied, StoreCopy};
+use super::{CopyContents, StoreCopy};
 
 /// Journals below this size in bytes are not merged into the copy, however small the copy is.
 const JOURNAL_BYTES_MIN: u64 = 1024 * 1024;
@@ -27,7 +27,7 @@ const JOURNAL_BYTES_MIN: u64 = 1024 * 1024;
 /// repeatedly.
 const JOURNALS_MAX: u64 = 4;
 
-/// Longest delay before journal writes are flushed to disk.
+/// Maximum delay before journal writes are flushed to disk.
 const FLUSH_WAIT: Duration = Duration::from_secs(1);
 
 /// Delay before a failed copy is retried.
@@ -92,7 +92,7 @@ impl CopyKeeper {
             Some((entry.key.to_string(), std::str::from_utf8(&entry.value).ok()?.to_owned()))
         });
         let entries: BTreeMap<String, String> = entries.collect();
-        let copied = Copied { entries, revision: listing.revision.0, written_at: now() };
+        let copied = CopyContents { entries, revision: listing.revision.0, written_at: now() };
         if self.begin_journal(Base::Copy) {
             self.write(Base::Copy, move |_, _| Ok(copied));
         }
@@ -169,7 +169,7 @@ impl CopyKeeper {
     fn write(
         &mut self,
         base: Base,
-        make: impl FnOnce(&StoreCopy, u64) -> io::Result<Copied> + Send + 'static,
+        make: impl FnOnce(&StoreCopy, u64) -> io::Result<CopyContents> + Send + 'static,
     ) {
         let (copy, number, metrics) = (self.copy.clone(), self.number, Arc::clone(&self.metrics));
         let task = tokio::task::spawn_blocking(move || {

@@ -23,13 +23,13 @@ async fn listing() -> Listing {
     store.list("/apisix/").await.expect("memory")
 }
 
-fn copied(written_at: u64) -> Copied {
+fn copied(written_at: u64) -> CopyContents {
     let entries = [
         ("/apisix/routes/1", "{\"uri\": \"/a\\n\"}"),
         ("/apisix/upstreams/1", "broken\nin two lines"),
     ];
     let entries = entries.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    Copied { entries: entries.into(), revision: 3, written_at }
+    CopyContents { entries: entries.into(), revision: 3, written_at }
 }
 
 fn put(key: &str, value: &str, revision: u64) -> Event {

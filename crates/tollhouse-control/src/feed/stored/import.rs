@@ -11,7 +11,7 @@ use crate::feed::import_marker::ImportMarker;
 /// Time that an interrupted import may be resumed before its incomplete result is served.
 const RESUMPTION_WAIT: Duration = Duration::from_secs(60);
 
-/// Import state of a store.
+/// Progress of an import by another process.
 #[derive(Debug)]
 pub(super) struct Import {
     marker: ImportMarker,
@@ -22,7 +22,7 @@ pub(super) struct Import {
 enum State {
     /// No import, or an abandoned one.
     None,
-    /// An importer is writing.
+    /// Another process is importing objects.
     UnderWay,
     /// The importer died; another may resume until this time.
     BrokenOff(Instant),
@@ -31,9 +31,8 @@ enum State {
 /// Relation of a commit to an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Not part of an import.
     None,
-    /// Part of an incomplete import.
+    /// Part of an incomplete import, which must wait for the rest.
     Held,
     /// The last commit of an import.
     Last,
@@ -105,7 +104,7 @@ impl Import {
     }
 }
 
-/// Completeness of a listing.
+/// Completeness of the imported objects in a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whole {
     Yes,

@@ -8,7 +8,7 @@ use tollhouse_store::{Event, Listing, Revision};
 
 /// Revision of each object's value, by key.
 #[derive(Debug, Default)]
-pub(super) struct Seen(HashMap<Box<str>, Revision>);
+pub(super) struct KeyRevisions(HashMap<Box<str>, Revision>);
 
 /// A key whose last read revision differs from the listed one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +20,7 @@ pub(super) struct Difference {
     listed: Option<Revision>,
 }
 
-impl Seen {
+impl KeyRevisions {
     /// Records the objects of a listing.
     pub(super) fn from_listing(listing: &Listing, is_object: impl Fn(&str) -> bool) -> Self {
         let objects = listing.entries.iter().filter(|entry| is_object(&entry.key));
@@ -67,8 +67,8 @@ mod tests {
 
     use super::*;
 
-    fn seen(objects: &[(&str, u64)]) -> Seen {
-        Seen(objects.iter().map(|(key, at)| (Box::from(*key), Revision(*at))).collect())
+    fn seen(objects: &[(&str, u64)]) -> KeyRevisions {
+        KeyRevisions(objects.iter().map(|(key, at)| (Box::from(*key), Revision(*at))).collect())
     }
 
     #[test]
@@ -92,7 +92,8 @@ mod tests {
         };
         let entries = vec![entry("a", 1), entry("b", 2), entry("-c", 3)];
         let is_object = |key: &str| !key.starts_with('-');
-        let mut seen = Seen::from_listing(&Listing { revision: Revision(3), entries }, is_object);
+        let mut seen =
+            KeyRevisions::from_listing(&Listing { revision: Revision(3), entries }, is_object);
         assert_eq!(seen.len(), 2);
         seen.note(
             &[
@@ -103,8 +104,9 @@ mod tests {
             is_object,
         );
         let entries = vec![entry("b", 2), entry("d", 4)];
-        let listed = Seen::from_listing(&Listing { revision: Revision(4), entries }, is_object);
+        let listed =
+            KeyRevisions::from_listing(&Listing { revision: Revision(4), entries }, is_object);
         assert!(seen.differences(&listed, Revision(4)).is_empty());
-        assert_eq!(seen.missing_in(&Seen::default()), 2);
+        assert_eq!(seen.missing_in(&KeyRevisions::default()), 2);
     }
 }

@@ -122,7 +122,7 @@ impl Store for Failing {
     }
 }
 
-async fn followed(store: &Arc<Failing>) -> (mpsc::Receiver<Read>, Arc<Outages>) {
+async fn followed(store: &Arc<Failing>) -> (mpsc::Receiver<StoreReading>, Arc<Outages>) {
     follow(store, Arc::new(Metrics::new()), None).await
 }
 
@@ -137,19 +137,21 @@ fn parts(store: &Arc<Failing>, outages: &Arc<Outages>, shared: Option<SharedStor
     }
 }
 
-async fn opened(store: &Arc<Failing>) -> (Stored, Vec<Change>) {
+async fn opened(store: &Arc<Failing>) -> (StoreFollower, Vec<Change>) {
     let outages = Arc::new(Outages::new(Arc::new(Metrics::new())));
-    Stored::open(parts(store, &outages, None), "/apisix").await.expect("the store can be read")
+    StoreFollower::open(parts(store, &outages, None), "/apisix")
+        .await
+        .expect("the store can be read")
 }
 
 async fn follow(
     store: &Arc<Failing>,
     metrics: Arc<Metrics>,
     shared: Option<SharedStore>,
-) -> (mpsc::Receiver<Read>, Arc<Outages>) {
+) -> (mpsc::Receiver<StoreReading>, Arc<Outages>) {
     let outages = Arc::new(Outages::new(metrics));
     let parts = parts(store, &outages, shared);
-    let (stored, _) = Stored::open(parts, "/apisix").await.expect("the store can be read");
+    let (stored, _) = StoreFollower::open(parts, "/apisix").await.expect("the store can be read");
     let (sender, events) = mpsc::channel(1);
     tokio::spawn(stored.follow(sender));
     (events, outages)
@@ -179,7 +181,7 @@ async fn a_store_that_cannot_be_read_is_asked_again_until_it_can() {
     let (mut events, outages) = followed(&store).await;
     put(&store, "1").await;
     assert!(
-        matches!(events.recv().await, Some(Read { event: FeedEvent::Changes(changes), .. }) if changes.len() == 1)
+        matches!(events.recv().await, Some(StoreReading { event: FeedEvent::Changes(changes), .. }) if changes.len() == 1)
     );
     store.lists_to_fail.store(5, Ordering::Relaxed);
     store.watches_to_fail.store(3, Ordering::Relaxed);
@@ -189,14 +191,14 @@ async fn a_store_that_cannot_be_read_is_asked_again_until_it_can() {
     for _ in 0..4 {
         let event = events.recv().await;
         assert!(
-            matches!(&event, Some(Read { event: FeedEvent::Everything(all), .. }) if all.len() == 2),
+            matches!(&event, Some(StoreReading { event: FeedEvent::Everything(all), .. }) if all.len() == 2),
             "{event:?}"
         );
     }
     assert!(outages.list().is_empty(), "{:?}", outages.list());
     put(&store, "3").await;
     assert!(
-        matches!(events.recv().await, Some(Read { event: FeedEvent::Changes(changes), .. }) if changes.len() == 1)
+        matches!(events.recv().await, Some(StoreReading { event: FeedEvent::Changes(changes), .. }) if changes.len() == 1)
     );
 }
 

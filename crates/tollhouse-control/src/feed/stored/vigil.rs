@@ -12,7 +12,7 @@ use tollhouse_store::{BoxFuture, Changes, Event, Listing, Revision, Store, Store
 use tollhouse_telemetry::Metrics;
 
 use super::import::{Import, Part as ImportPart, Whole};
-use super::seen::{Difference, Seen};
+use super::seen::{Difference, KeyRevisions};
 use crate::feed::cluster_id::{self, ClusterId};
 use crate::feed::folder_marks::FolderMarks;
 use crate::feed::import_marker::ImportMarker;
@@ -32,12 +32,10 @@ const MARKS_RETRY: Duration = Duration::from_secs(60);
 /// Limit of differing keys that a message names.
 const KEYS_NAMED_MAX: usize = 5;
 
-/// Data about a shared store.
+/// Facts about a store that other nodes write too.
 #[derive(Debug, Clone)]
 pub struct SharedStore {
-    /// The store's cluster.
     pub cluster: ClusterId,
-    /// Counters of differences and rewinds.
     pub metrics: Arc<Metrics>,
     /// Copy of the objects on the disk, for starts without the store.
     pub copy: Option<StoreCopy>,
@@ -51,7 +49,7 @@ impl SharedStore {
     }
 }
 
-/// State of the periodic audit.
+/// State of the periodic audit: a full reading that is compared with the objects in service.
 struct Audit {
     due: Instant,
     reading: Option<BoxFuture<'static, Result<Listing, StoreError>>>,
@@ -62,7 +60,7 @@ struct Audit {
 /// Folder markers, and their pending restoration.
 struct Marks {
     marks: FolderMarks,
-    /// Whether all of them have been seen once. Marks that never existed are not created here.
+    /// Whether all marks have been seen once. Marks that never existed are not created here.
     were_there: bool,
     /// Time of the next restoration; `None` if no marker is missing.
     due: Option<Instant>,
@@ -71,10 +69,17 @@ struct Marks {
 
 /// The store's revision is lower than one it had before.
 struct Rewind {
-    /// Newest revision before the rewind.
+    /// Newest revision known before the store was rewound.
     from: Revision,
-    /// Message for the outage report.
     reason: String,
+}
+
+/// Keys of a store that are followed.
+pub(super) struct FollowedKeys<'a> {
+    pub(super) prefix: &'a str,
+    pub(super) folder: &'a str,
+    /// Accepts the keys of objects.
+    pub(super) is_object: Box<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
 /// State of the checks for one followed folder.
@@ -85,7 +90,7 @@ pub(super) struct Vigil {
     shared: SharedStore,
     outages: Arc<Outages>,
     is_object: Box<dyn Fn(&str) -> bool + Send + Sync>,
-    seen: Seen,
+    seen: KeyRevisions,
     import: Import,
     audit: Audit,
     /// `Some` only if the whole prefix is followed.
@@ -102,18 +107,18 @@ pub(super) struct Vigil {
 /// Treatment of a commit by the follower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Put it into service.
+    /// The listing is complete and can be put into service.
     Serve,
     /// Hold it back; a full reading follows once the import is complete.
     Hold,
-    /// Read everything again now.
+    /// All objects must be read again now.
     ReadAnew,
 }
 
 /// Treatment of a listing by the follower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judgement {
-    /// Put it into service.
+    /// The changes can be put into service.
     Serve,
     /// Hold it back because of an incomplete import, and watch from there.
     Hold,
@@ -122,13 +127,14 @@ pub(super) enum Judgement {
 }
 
 impl Vigil {
-    /// Creates the checks for one folder of a store. `is_object` accepts the keys of objects.
+    /// Creates the checks for one folder of a store.
     pub(super) fn new(
-        (store, outages): (Arc<dyn Store>, Arc<Outages>),
+        store: Arc<dyn Store>,
+        outages: Arc<Outages>,
         shared: SharedStore,
-        (prefix, folder): (&str, &str),
-        is_object: Box<dyn Fn(&str) -> bool + Send + Sync>,
+        keys: FollowedKeys<'_>,
     ) -> Self {
+        let FollowedKeys { prefix, folder, is_object } = keys;
         let audit = Audit { due: Instant::now(), reading: None, suspects: BTreeSet::new() };
         let mut vigil = Self {
             store,
@@ -137,7 +143,7 @@ impl Vigil {
             shared,
             outages,
             is_object,
-            seen: Seen::default(),
+            seen: KeyRevisions::default(),
             import: Import::new(ImportMarker::new(prefix)),
             audit,
             marks: (folder == format!("{prefix}/")).then(|| Marks::new(prefix)),
@@ -170,7 +176,7 @@ impl Vigil {
         if whole == Whole::NotYet {
             return Ok(Judgement::Hold);
         }
-        let listed = Seen::from_listing(listing, &*self.is_object);
+        let listed = KeyRevisions::from_listing(listing, &*self.is_object);
         let (missing, all) = (self.seen.missing_in(&listed), self.seen.len());
         self.look_for_rewind(listing.revision, missing);
         let lacks_most = missing * 2 > all;
@@ -197,7 +203,7 @@ impl Vigil {
         Ok(Judgement::Serve)
     }
 
-    /// Judges a commit, and records it.
+    /// Checks a commit against what is known of the store, and records it.
     pub(super) fn note(&mut self, changes: &Changes) -> Verdict {
         self.newest = self.newest.max(changes.revision);
         if self.rewind.as_ref().is_some_and(|rewind| rewind.from < changes.revision) {
@@ -286,7 +292,7 @@ impl Vigil {
     /// Whether the listing has differences that the previous audit found too, so that they are not
     /// events in flight.
     fn differs(&mut self, listing: &Listing) -> bool {
-        let listed = Seen::from_listing(listing, &*self.is_object);
+        let listed = KeyRevisions::from_listing(listing, &*self.is_object);
         let found = self.seen.differences(&listed, listing.revision);
         let suspects = std::mem::take(&mut self.audit.suspects);
         let certain: Vec<_> = found.intersection(&suspects).collect();

@@ -1,7 +1,8 @@
-//! Calls of the last whole minute, as Polaris' dashboards read them: as gauges, which its server sets once a minute.
+//! Calls of the last whole minute, as Polaris' dashboards read them: as gauges, which Polaris'
+//! server sets once a minute.
 //!
-//! Nothing runs for it: the first look in a new minute closes the minute before. Where looks are rarer, the last
-//! interval is as long as the time between two of them.
+//! No task computes them: the first reading in a new minute closes the minute before. If the page
+//! is read less often, the interval is the time between two readings.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,7 +17,7 @@ pub(super) struct Calls {
     pub(super) method: &'static str,
     /// Number of calls by code; also those of codes that did not occur in this minute.
     pub(super) counts: Vec<(Code, u64)>,
-    /// Microseconds of all of them.
+    /// Sum of the durations of all calls in microseconds.
     pub(super) total_us: u64,
     pub(super) extremes: Option<Extremes>,
 }

@@ -15,13 +15,13 @@ use crate::identity::hostname;
 /// The services of a namespace, by their instances.
 #[derive(Debug, Clone, Copy, Default)]
 struct Services {
-    /// With a healthy instance.
+    /// Number of services with a healthy instance.
     online: u32,
-    /// With instances, none of them healthy.
+    /// Number of services that have instances, but no healthy one.
     abnormal: u32,
 }
 
-/// Writes all of them.
+/// Writes all registry metrics under Polaris' names.
 pub(super) fn write(page: &mut Page, sources: &Sources, state: &State) {
     let mut names = Names { page, server: hostname() };
     names.namespaces(state);
@@ -40,7 +40,7 @@ pub(super) fn write(page: &mut Page, sources: &Sources, state: &State) {
 
 struct Names<'a> {
     page: &'a mut Page,
-    /// The machine's name.
+    /// Host name of this machine, the label `server`.
     server: String,
 }
 
@@ -127,7 +127,7 @@ fn api(calls: &Calls) -> String {
     format!("api=\"/{}/{}\",", calls.service, calls.method)
 }
 
-/// The services of each namespace that is shown. One pass over all of them.
+/// Counts the services of each namespace in `shown`. Costs one pass over all services.
 fn services(state: &State, shown: &[(String, Counts, u32)]) -> HashMap<String, Services> {
     let mut by_namespace: HashMap<String, Services> =
         shown.iter().map(|(name, _, _)| (name.clone(), Services::default())).collect();

@@ -22,7 +22,7 @@ pub struct Reach {
     local: LocalInstances,
     /// Configured addresses of listeners for operators and of the registry.
     configured: Vec<SocketAddr>,
-    /// Bound addresses of the same listeners.
+    /// Bound addresses of the listeners in `configured`, which may have port 0 there.
     bound: Arc<BoundAddresses>,
 }
 

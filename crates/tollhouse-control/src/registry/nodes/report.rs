@@ -3,15 +3,15 @@
 
 use serde::Serialize;
 
-use super::select::{Counts, Selected};
-use super::{Followed, Found, RegistryNodes};
+use super::select::{Counts, SelectionResult};
+use super::{FollowedUpstream, Reading, RegistryNodes};
 
 /// State of an upstream whose nodes come from the registry.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SourceReport {
     /// The object that holds the upstream, such as `routes/1`.
     pub upstream: String,
-    /// The service, as `namespace/name`.
+    /// Name of the service, as `namespace/name`.
     pub service: String,
     pub state: SourceState,
     /// Reason of the state; without nodes, also the reason why requests are refused.
@@ -23,12 +23,11 @@ pub struct SourceReport {
     pub node_count: usize,
     /// Instances of the service, counted by use.
     pub instances: Counts,
-    /// The nodes, if requested.
+    /// Nodes of the upstream, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<NodeReport>>,
 }
 
-/// A node of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeReport {
     pub host: String,
@@ -42,13 +41,12 @@ pub struct NodeReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceState {
-    /// Healthy instances serve.
+    /// The upstream consists of healthy instances.
     Serving,
     /// Unhealthy instances serve too, because too few are healthy.
     Protected,
     /// No instance of the service may serve.
     Empty,
-    /// The service does not exist.
     Missing,
     /// No registry is running in this process.
     Off,
@@ -57,9 +55,9 @@ pub enum SourceState {
 /// Level of detail of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// Numbers only.
+    /// Report the number of nodes only.
     Counts,
-    /// Numbers and all nodes.
+    /// Report the number of nodes and all nodes.
     Nodes,
 }
 
@@ -70,13 +68,13 @@ impl RegistryNodes {
     }
 }
 
-fn report(entry: &Followed, detail: Detail) -> SourceReport {
-    let (state, reason) = standing(entry, entry.found.as_ref());
-    let (revision, counts, node_count) = match &entry.found {
-        Some(Found::Service { revision, selected }) => {
+fn report(entry: &FollowedUpstream, detail: Detail) -> SourceReport {
+    let (state, reason) = standing(entry, entry.reading.as_ref());
+    let (revision, counts, node_count) = match &entry.reading {
+        Some(Reading::Service { revision, selected }) => {
             (Some(format!("{revision:032x}")), selected.counts, selected.nodes)
         }
-        Some(Found::Missing) | None => (None, Counts::default(), 0),
+        Some(Reading::Missing) | None => (None, Counts::default(), 0),
     };
     let nodes = match detail {
         Detail::Counts => None,
@@ -94,7 +92,7 @@ fn report(entry: &Followed, detail: Detail) -> SourceReport {
     }
 }
 
-fn nodes(entry: &Followed) -> Vec<NodeReport> {
+fn nodes(entry: &FollowedUpstream) -> Vec<NodeReport> {
     let mut nodes = Vec::with_capacity(entry.state.node_count());
     entry.state.each_node(|node| {
         nodes.push(NodeReport {
@@ -108,17 +106,17 @@ fn nodes(entry: &Followed) -> Vec<NodeReport> {
 }
 
 /// State of an upstream, with the reason.
-fn standing(entry: &Followed, found: Option<&Found>) -> (SourceState, Option<String>) {
+fn standing(entry: &FollowedUpstream, reading: Option<&Reading>) -> (SourceState, Option<String>) {
     let service = &entry.service;
-    match found {
+    match reading {
         None => (SourceState::Off, Some("the registry is off in this process".to_owned())),
-        Some(Found::Missing) => {
+        Some(Reading::Missing) => {
             (SourceState::Missing, Some(format!("the registry has no service {service}")))
         }
-        Some(Found::Service { selected, .. }) if selected.nodes == 0 => {
+        Some(Reading::Service { selected, .. }) if selected.nodes == 0 => {
             (SourceState::Empty, Some(why_empty(selected)))
         }
-        Some(Found::Service { selected, .. }) if selected.is_protected => {
+        Some(Reading::Service { selected, .. }) if selected.is_protected => {
             let Counts { healthy, unhealthy, .. } = selected.counts;
             let all = healthy + unhealthy;
             let reason = match healthy {
@@ -127,11 +125,11 @@ fn standing(entry: &Followed, found: Option<&Found>) -> (SourceState, Option<Str
             };
             (SourceState::Protected, Some(reason))
         }
-        Some(Found::Service { .. }) => (SourceState::Serving, None),
+        Some(Reading::Service { .. }) => (SourceState::Serving, None),
     }
 }
 
-fn why_empty(selected: &Selected) -> String {
+fn why_empty(selected: &SelectionResult) -> String {
     let counts = selected.counts;
     let Counts { total, filtered_out, isolated, weightless, unreachable, forbidden, .. } = counts;
     if total == 0 {
@@ -153,9 +151,9 @@ fn why_empty(selected: &Selected) -> String {
 }
 
 /// Logs a change of an upstream's state.
-pub(super) fn log_turn(entry: &Followed, found: &Found) {
-    let before = entry.found.as_ref().map(|found| standing(entry, Some(found)).0);
-    let (state, reason) = standing(entry, Some(found));
+pub(super) fn log_turn(entry: &FollowedUpstream, reading: &Reading) {
+    let before = entry.reading.as_ref().map(|before| standing(entry, Some(before)).0);
+    let (state, reason) = standing(entry, Some(reading));
     let (upstream, service) = (entry.state.key(), entry.service.to_string());
     let reason = reason.unwrap_or_default();
     match state {

@@ -14,18 +14,17 @@ use tollhouse_upstream::PublishedNode;
 
 use super::reach::Reach;
 
-/// Longest accepted host in characters, the limit of a DNS name.
+/// Maximum length of an accepted host in characters, the limit of a DNS name.
 const HOST_CHARS_MAX: usize = 253;
 
-/// Facts about an instance.
+/// Instance of a service, as seen by the selection of nodes.
 #[derive(Clone, Copy)]
 pub struct InstanceFacts<'a> {
-    /// Host name or IP address.
     pub host: &'a str,
     pub port: u32,
     /// Share of the traffic, relative to other instances.
     pub weight: u32,
-    /// Whether its heartbeats arrive.
+    /// Whether heartbeats of the instance arrive.
     pub is_healthy: bool,
     /// Whether an operator has taken it out of traffic.
     pub is_isolated: bool,
@@ -45,29 +44,29 @@ pub struct Counts {
     pub filtered_out: usize,
     /// Taken out of traffic by an operator.
     pub isolated: usize,
-    /// With weight 0.
+    /// Number of instances with weight 0.
     pub weightless: usize,
     /// Without a usable host or port.
     pub unreachable: usize,
     /// With the address of a listener of this gateway, or an address of this machine that registry
     /// clients may not use.
     pub forbidden: usize,
-    /// Without heartbeats.
+    /// Number of instances whose heartbeats are missing.
     pub unhealthy: usize,
-    /// All others.
+    /// Number of instances that serve.
     pub healthy: usize,
 }
 
-/// Result of a selection.
+/// Counts of the instances by state, and the number of selected nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Selected {
+pub(super) struct SelectionResult {
     pub(super) counts: Counts,
     /// Whether unhealthy instances serve, because too few are healthy.
     pub(super) is_protected: bool,
     pub(super) nodes: usize,
 }
 
-/// A selection in progress.
+/// Selection while a service's instances are visited.
 pub(super) struct Selection<'s> {
     service: &'s RegistryService,
     ages: Ages,
@@ -129,7 +128,7 @@ impl<'s> Selection<'s> {
     }
 
     /// The nodes that serve, in the registry's order and without duplicate addresses.
-    pub(super) fn finish(self, protect_threshold: f64) -> (Vec<PublishedNode>, Selected) {
+    pub(super) fn finish(self, protect_threshold: f64) -> (Vec<PublishedNode>, SelectionResult) {
         let Counts { healthy, unhealthy, .. } = self.counts;
         let enough = protect_threshold.clamp(0.0, 1.0) * (healthy + unhealthy) as f64;
         let is_protected = unhealthy > 0 && healthy as f64 <= enough;
@@ -141,7 +140,7 @@ impl<'s> Selection<'s> {
             .map(|(node, _)| node)
             .collect();
         drop_doubles(&mut nodes);
-        let selected = Selected { counts: self.counts, is_protected, nodes: nodes.len() };
+        let selected = SelectionResult { counts: self.counts, is_protected, nodes: nodes.len() };
         (nodes, selected)
     }
 }
@@ -205,7 +204,7 @@ mod tests {
         }
     }
 
-    fn select(threshold: f64, instances: &[InstanceFacts<'_>]) -> (Vec<u16>, Selected) {
+    fn select(threshold: f64, instances: &[InstanceFacts<'_>]) -> (Vec<u16>, SelectionResult) {
         let service = service();
         let reach = Reach::default();
         let mut selection = Selection::new(&service, Ages::Unused, &reach);

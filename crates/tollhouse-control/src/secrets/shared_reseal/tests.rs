@@ -74,7 +74,7 @@ impl Place {
         &self,
         nodes: ApisixNodes,
         told: impl FnMut(usize, usize),
-    ) -> Result<Resealed, String> {
+    ) -> Result<ResealReport, String> {
         let keyring = ring(&[NEW, OLD]);
         let secrets = SharedSecrets {
             store: self.store.as_ref(),

@@ -58,7 +58,7 @@ impl Authority {
         self.issuer.key().sign(text).expect("it signs")
     }
 
-    fn answer(&self, asked: &Asked, answer: &Answer) -> Vec<u8> {
+    fn answer(&self, asked: &StatusQuery, answer: &Answer) -> Vec<u8> {
         answer.to(&asked.question.to_der(), |text| self.sign(text))
     }
 }
@@ -89,7 +89,7 @@ fn board() -> Board {
 fn serve(board: &mut Board, hosts: &[HostTerms], given: &[Arc<[u8]>], now: i64) {
     let names = ["a.test".to_owned()];
     let ids: Vec<String> = (0..hosts.len()).map(|number| number.to_string()).collect();
-    let served = hosts.iter().zip(&ids).map(|(host, id)| Served {
+    let served = hosts.iter().zip(&ids).map(|(host, id)| HostCertificates {
         ssl: id,
         names: &names,
         identities: host.identities(),
@@ -104,7 +104,7 @@ fn state(board: &Board, now: i64) -> (StapleState, Option<&'static str>) {
     (view.state, view.last_error.map(|error| error.code))
 }
 
-fn only(mut asked: Vec<Asked>) -> Asked {
+fn only(mut asked: Vec<StatusQuery>) -> StatusQuery {
     assert_eq!(asked.len(), 1);
     asked.remove(0)
 }
@@ -312,8 +312,12 @@ fn what_was_kept_is_shown_before_anybody_is_asked_if_it_still_holds() {
     ] {
         let mut board = board();
         let names = ["a.test".to_owned()];
-        let served =
-            [Served { ssl: "0", names: &names, identities: host.identities(), given: &[] }];
+        let served = [HostCertificates {
+            ssl: "0",
+            names: &names,
+            identities: host.identities(),
+            given: &[],
+        }];
         let recall = |certificate: &Fingerprint| {
             assert_eq!(certificate, host.identities()[0].fingerprint());
             kept.clone()

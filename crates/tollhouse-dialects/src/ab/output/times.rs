@@ -5,7 +5,7 @@ use tollhouse_load::distribution::Distribution;
 use tollhouse_load::failure::FailureClass;
 use tollhouse_load::result::{CaseResult, Sample};
 
-/// Listed percentiles.
+/// Percentiles in ab's table.
 const PERCENTILES: [u64; 9] = [50, 66, 75, 80, 90, 95, 98, 99, 100];
 
 /// Row of the table, in nanoseconds.
@@ -29,7 +29,6 @@ pub(super) struct Times {
 
 /// Times from the start of a connection to the last byte.
 enum Totals {
-    /// Single times, sorted.
     Each(Vec<u64>),
     /// Distribution of response times, and the median connect time in nanoseconds.
     Spread(Distribution, f64),
@@ -213,7 +212,6 @@ fn total_ns(sample: &Sample) -> u64 {
     sample.connect_ns + sample.response_ns
 }
 
-/// Rounds to whole milliseconds.
 fn ms(nanoseconds: f64) -> u64 {
     (nanoseconds / 1e6).round() as u64
 }

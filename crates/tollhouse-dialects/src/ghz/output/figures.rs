@@ -1,6 +1,6 @@
-//! Figures of ghz's reports, computed like ghz: from single requests if they were kept, otherwise
-//! from the distribution. Seconds are floating-point numbers as in ghz, with the same rounding down
-//! to the nanosecond.
+//! Figures of ghz's reports, computed as ghz does: from single requests if they were kept,
+//! otherwise from the distribution. Seconds are floating-point numbers, rounded down to the
+//! nanosecond, as in ghz.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use go_template::golang::date;
 use tollhouse_load::failure::FailureClass;
 use tollhouse_load::result::{CaseResult, End, Sample};
 
-/// Percentiles in ghz's reports.
+/// Percentiles that ghz's reports list.
 const PERCENTILES: [u32; 7] = [10, 25, 50, 75, 90, 95, 99];
 /// Number of histogram steps; the number of marks is one higher.
 const STEPS: usize = 10;
@@ -21,7 +21,6 @@ const DEADLINE_EXCEEDED: u16 = 4;
 const INTERNAL: u16 = 13;
 const UNAVAILABLE: u16 = 14;
 
-/// Figures of one report.
 pub(super) struct Figures<'a> {
     pub(super) options: &'a GhzOptions,
     /// Reason for the end: `normal`, `timeout` or `cancel`.
@@ -36,27 +35,26 @@ pub(super) struct Figures<'a> {
     pub(super) rate: f64,
     pub(super) errors: BTreeMap<String, u64>,
     pub(super) statuses: BTreeMap<String, u64>,
-    /// Percentages with times in nanoseconds.
+    /// Pairs of a percentage and a time in nanoseconds.
     pub(super) latencies: Vec<(u32, u64)>,
     pub(super) histogram: Vec<Bucket>,
     pub(super) details: Vec<Detail>,
 }
 
-/// Step of the histogram.
+/// Bar of ghz's histogram.
 pub(super) struct Bucket {
-    /// Upper bound in seconds.
+    /// Upper bound of the bar in seconds.
     pub(super) mark: f64,
     pub(super) count: u64,
-    /// Fraction of all requests.
+    /// Fraction of all requests that are in the bar.
     pub(super) frequency: f64,
 }
 
-/// Single request.
+/// Request in ghz's details.
 pub(super) struct Detail {
     /// End of the request, in nanoseconds of Unix time.
     pub(super) ended_ns: i64,
     pub(super) latency_ns: u64,
-    /// Error message; empty on success.
     pub(super) error: String,
     pub(super) status: String,
 }
@@ -218,13 +216,12 @@ fn end_reason(result: &CaseResult) -> &'static str {
     }
 }
 
-/// Converts to seconds in the same two steps as Go, so that the last digit is equal.
+/// Converts to seconds in the two steps that Go uses, so that the last digit is equal.
 fn seconds(nanoseconds: u64) -> f64 {
     let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
     whole as f64 + rest as f64 / NANOSECONDS
 }
 
-/// Converts to nanoseconds, truncated.
 fn whole(seconds: f64) -> u64 {
     (seconds * NANOSECONDS) as u64
 }

@@ -1,4 +1,4 @@
-//! JSON report of ghz: the same keys in the same order, with the same fields absent or `null`.
+//! JSON report of ghz: keys, their order, and absent or `null` fields are as in ghz.
 
 use std::collections::BTreeMap;
 

@@ -8,7 +8,6 @@ use super::figures::{Bucket, Figures};
 /// Length of the longest histogram bar.
 const BAR_CHARS: u64 = 40;
 const BAR: &str = "∎";
-/// Number of spaces between columns.
 const COLUMN_GAP: usize = 3;
 
 pub(super) fn text(figures: &Figures<'_>) -> String {
@@ -90,7 +89,7 @@ fn bars(buckets: &[Bucket]) -> String {
     out
 }
 
-/// Sorts by count in descending order, so that the same result gives the same text.
+/// Sorts by count in descending order, so that equal results give equal texts.
 fn by_count(counts: &BTreeMap<String, u64>) -> impl Iterator<Item = (&String, &u64)> {
     let mut rows: Vec<_> = counts.iter().collect();
     rows.sort_by_key(|(_, count)| std::cmp::Reverse(**count));

@@ -1,4 +1,4 @@
-//! Units of wrk: a value uses the next unit if it exceeds 85 % of it.
+//! Units of wrk: a value that exceeds 85 % of the next unit is printed in that unit.
 
 /// Fraction of a unit from which on that unit is used.
 const NEXT_UNIT_FROM: f64 = 0.85;
@@ -16,7 +16,7 @@ pub(crate) fn seconds(value: f64) -> String {
     scaled(value, 60.0, "s", &["m"], 0)
 }
 
-/// Formats a count: `24.51k`.
+/// Formats a count with a decimal prefix, such as `24.51k`.
 pub(crate) fn metric(value: f64) -> String {
     scaled(value, 1e3, "", &["k", "M", "G", "T"], 2)
 }

@@ -7,17 +7,15 @@ use crate::failure::{Failure, FailureClass};
 use crate::protocol::http2::fields::Fields;
 use crate::protocol::http2::intake::{Flow, Intake};
 
-/// gRPC status of a call.
+/// Status and message with which the server ended a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) code: Code,
     pub(super) message: String,
 }
 
-/// End of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
-    /// The peer sent a status.
     Status(Status),
     /// The requested number of messages has arrived.
     Enough,

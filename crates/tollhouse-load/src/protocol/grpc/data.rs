@@ -22,7 +22,7 @@ pub(super) struct Data {
 }
 
 enum Source {
-    /// Constant messages, already framed.
+    /// Messages without templates, framed once in advance.
     Ready(Vec<Bytes>),
     /// Messages with some values expanded per request.
     Compiled(Vec<Message>),
@@ -38,7 +38,6 @@ struct TextSource {
 /// Error while building a call's message or headers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FillError {
-    /// A template cannot be expanded.
     #[error(transparent)]
     Template(#[from] TemplateError),
     /// The expanded text is not a valid message.

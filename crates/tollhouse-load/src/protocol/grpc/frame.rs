@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 /// Length of the frame header: one byte of flags, four bytes of length.
 pub(super) const PREFIX_BYTES: usize = 5;
 
-/// Compression of messages.
+/// Compression of the messages of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     Identity,
@@ -65,12 +65,12 @@ pub(super) struct Frames {
     message_bytes: u64,
 }
 
-/// Retention of message content.
+/// Part of the received messages that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keeps {
     /// Keeps the last message, for checks.
     Last,
-    /// Keeps only lengths.
+    /// Only the lengths of messages are kept.
     Nothing,
 }
 
@@ -79,7 +79,7 @@ pub(super) enum Keeps {
 pub(super) enum FrameError {
     /// A message exceeds the size limit of the case.
     TooLong { bytes: usize, bytes_max: usize },
-    /// The frame violates the protocol.
+    /// The frame violates gRPC's framing.
     Malformed(String),
 }
 
@@ -131,7 +131,7 @@ impl Frames {
         self.prefix_bytes == 0
     }
 
-    /// Processes the next bytes.
+    /// Parses the next received bytes.
     pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<(), FrameError> {
         while !bytes.is_empty() {
             if self.prefix_bytes < PREFIX_BYTES {

@@ -22,11 +22,11 @@ pub(super) struct Message {
     pieces: Vec<Piece>,
 }
 
-/// Part of an encoded message.
+/// Part of a message that is encoded in advance, or expanded for each request.
 #[derive(Debug, Clone)]
 enum Piece {
     Ready(Vec<u8>),
-    /// Value with `{{…}}` in it.
+    /// Value of a field whose text contains `{{…}}`.
     Value(Box<Value>),
     /// Length-prefixed part: a message, a map entry or a packed list.
     Sized {
@@ -55,7 +55,6 @@ enum Zero {
     LeftOut,
 }
 
-/// Inputs for expanding a message.
 pub(super) struct Fill<'a, 'v> {
     pub(super) variables: &'a Variables<'v>,
     pub(super) random: &'a mut Random,

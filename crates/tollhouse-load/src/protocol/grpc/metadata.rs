@@ -47,7 +47,7 @@ pub(super) enum MetadataError {
     Unsendable(HeaderName),
 }
 
-/// Prepared headers, used in turn.
+/// Headers prepared for each metadata object; requests use them in turn.
 pub(super) struct Metadata {
     /// Headers for each metadata object; a single entry without metadata.
     turns: Vec<Headers>,
@@ -62,7 +62,8 @@ impl Metadata {
     /// Prepares the headers of a case.
     ///
     /// # Errors
-    /// If the metadata is not an object of texts or a list of them, or cannot be sent as headers.
+    /// If the metadata is not an object of texts or a list of such objects, or cannot be sent as
+    /// headers.
     pub(super) fn prepare(case: &Case, call: &GrpcCall) -> Result<Self, BenchError> {
         let base = own_headers(case.load.timeout, call);
         let templates = Templates::from_call(call);

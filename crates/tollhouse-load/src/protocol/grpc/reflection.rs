@@ -39,7 +39,7 @@ const SERVICES: [&str; 2] = ["grpc.reflection.v1", "grpc.reflection.v1alpha"];
 const FILES_MAX: usize = 4_096;
 /// Size limit of a response; the descriptors of a large API take a few megabytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Size of the read buffer.
+/// Size of the read buffer in bytes.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Time limit for reflection, regardless of the request timeout, so that an unresponsive server
 /// does not delay the run.
@@ -145,10 +145,9 @@ struct Talk {
     heard: Rc<RefCell<Heard>>,
 }
 
-/// Data received from the server.
 #[derive(Default)]
 struct Heard {
-    /// Messages not yet processed.
+    /// Received messages that are not processed yet.
     bytes: Vec<u8>,
     refusal: Option<Refusal>,
 }
@@ -233,7 +232,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Receives the next response.
+    /// Waits for the next response of the server.
     async fn next(&self) -> Result<ServerAnswer, Refusal> {
         let message = self.call.until(|| self.heard.borrow_mut().take()).await;
         let message = message.map_err(|broken| {
@@ -262,7 +261,7 @@ fn whole(bytes: &[u8]) -> Result<Option<MessageAndRest<'_>>, Refusal> {
     Ok(rest.split_at_checked(length))
 }
 
-/// Rejects unsuccessful statuses.
+/// Refuses an HTTP or gRPC status other than success.
 fn check(http_status: u16, fields: &Fields) -> Result<(), Refusal> {
     let code =
         fields.get("grpc-status").and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());

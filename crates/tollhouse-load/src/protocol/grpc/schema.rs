@@ -57,7 +57,6 @@ fn protoset(path: &Path) -> Result<DescriptorPool, BenchError> {
     pool_of(files).map_err(|why| error(format!("{why}; make it with --include_imports")))
 }
 
-/// Descriptor files by name.
 pub type Files = BTreeMap<String, FileDescriptorProto>;
 
 /// Builds a pool from files; files of `google.protobuf` may be left out.

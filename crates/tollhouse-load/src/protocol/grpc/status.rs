@@ -1,6 +1,6 @@
 //! gRPC status codes: names, mapping from HTTP statuses, decoding of messages.
 
-/// gRPC status code.
+/// gRPC status code, 0 to 16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code(pub u8);
 
@@ -26,23 +26,16 @@ const NAMES: [&str; 17] = [
 ];
 
 impl Code {
-    /// Success.
     pub const OK: Self = Self(0);
-    /// Cancelled by the caller.
     pub const CANCELED: Self = Self(1);
-    /// Unknown error.
     pub const UNKNOWN: Self = Self(2);
-    /// The caller lacks permission.
     pub const PERMISSION_DENIED: Self = Self(7);
-    /// A limit was exceeded.
     pub const RESOURCE_EXHAUSTED: Self = Self(8);
     /// The method does not exist or is not implemented.
     pub const UNIMPLEMENTED: Self = Self(12);
     /// An invariant was broken on the way.
     pub const INTERNAL: Self = Self(13);
-    /// The service is unavailable.
     pub const UNAVAILABLE: Self = Self(14);
-    /// The caller is not authenticated.
     pub const UNAUTHENTICATED: Self = Self(16);
 
     /// Returns the name; `Code(n)` for numbers without a name.

@@ -100,8 +100,8 @@ pub(super) async fn within<T>(
     }
 }
 
-/// Sends and receives at the same time. Completes when receiving does, even if not everything was
-/// sent. An error of sending ends both.
+/// Sends and receives concurrently. Completes when receiving does, even if not everything was sent.
+/// An error of sending ends both.
 pub(super) async fn both<T, E>(
     sending: impl Future<Output = Result<(), E>>,
     receiving: impl Future<Output = T>,

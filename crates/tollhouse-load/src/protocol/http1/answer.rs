@@ -16,9 +16,7 @@ const LIMITS: HeadLimits =
 /// State of completion of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// More bytes are needed.
     More,
-    /// The response is complete.
     Done,
 }
 
@@ -88,7 +86,7 @@ impl Answer {
         self.body_bytes
     }
 
-    /// Returns the body, if kept.
+    /// Returns the body; empty if it was not kept.
     pub(super) fn body(&self) -> &[u8] {
         &self.body
     }

@@ -1,5 +1,5 @@
-//! HTTP/2 connections shared by lanes: opened once for all of them, driven by a separate task, and
-//! reopened after GOAWAY or a failure. Used by both HTTP/2 and gRPC.
+//! HTTP/2 connections shared by lanes: opened once for all lanes of a connection, driven by a
+//! separate task, and reopened after GOAWAY or a failure. Used by both HTTP/2 and gRPC.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -62,7 +62,7 @@ pub(in crate::protocol) struct Channel {
     current: Option<Rc<Connection>>,
 }
 
-/// Position of a lane.
+/// Number of a lane, with the settings that decide about its connection.
 pub(in crate::protocol) struct Place {
     /// Number of the lane within the worker.
     pub(in crate::protocol) lane: usize,

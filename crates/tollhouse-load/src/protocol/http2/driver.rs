@@ -1,5 +1,5 @@
 //! Transfers bytes between a socket and its [`Session`]. One write sends the pending data of all
-//! exchanges, and one read serves many of them.
+//! exchanges, and one read serves many exchanges.
 
 use std::cell::RefCell;
 use std::future::poll_fn;

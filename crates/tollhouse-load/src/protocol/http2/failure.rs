@@ -6,10 +6,10 @@ use tollhouse_h2::{ConnectionError, ErrorCode, ResetCause, SendError};
 
 use crate::failure::{Failure, FailureClass};
 
-/// A broken exchange.
+/// Failure of an exchange, and whether the server processed the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::protocol) struct Broken {
-    /// Failure to be counted.
+    /// Failure as the result counts it.
     pub(in crate::protocol) failure: Failure,
     /// Whether the peer has not processed the request, so that it may be sent again.
     pub(in crate::protocol) is_unprocessed: bool,
@@ -22,7 +22,6 @@ impl From<Failure> for Broken {
 }
 
 impl Broken {
-    /// Failure by a stream reset.
     pub(super) fn by_reset(code: ErrorCode, cause: ResetCause) -> Self {
         if cause != ResetCause::Peer {
             return malformed("a malformed message", code).into();
@@ -47,7 +46,7 @@ impl Broken {
     }
 }
 
-/// Failure by GOAWAY.
+/// Failure of exchanges that a GOAWAY ended.
 pub(super) fn go_away(code: ErrorCode) -> Failure {
     Failure::new(FailureClass::Reset, format!("GOAWAY: {code}"))
 }
@@ -60,7 +59,7 @@ pub(super) fn closed(goodbye: Option<ErrorCode>) -> Failure {
     }
 }
 
-/// Failure of the socket.
+/// Failure of exchanges whose socket failed.
 pub(super) fn socket(error: &io::Error, goodbye: Option<ErrorCode>) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => closed(goodbye),

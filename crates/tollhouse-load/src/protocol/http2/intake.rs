@@ -37,6 +37,6 @@ pub(in crate::protocol) enum Flow {
     More,
     /// Continue, and wake the exchange to process the data.
     Look,
-    /// Stop: the exchange is complete.
+    /// The exchange is complete; stop reading.
     Enough,
 }

@@ -1,4 +1,4 @@
-//! Requests of a case in HTTP/2 form: the same as in HTTP/1, without connection-specific parts.
+//! Requests of a case in HTTP/2 form: as in HTTP/1, without connection-specific parts.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::session::RequestHead;
 const CONNECTION_HEADERS: [&str; 6] =
     ["connection", "host", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
-/// All requests of a case.
+/// Requests of a case, each encoded once unless it has templates.
 pub(super) struct PreparedRequests {
     requests: Requests,
     /// In the order of the requests; `None` for those expanded anew every time.

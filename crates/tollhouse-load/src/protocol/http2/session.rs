@@ -26,7 +26,7 @@ use state::{State, find};
 pub(in crate::protocol) use call::Call;
 pub(super) use state::Held;
 
-/// State of one connection.
+/// Connection that several exchanges share.
 pub(in crate::protocol) struct Session {
     state: RefCell<State>,
     /// Waker of the driver task, which transfers the bytes.
@@ -42,7 +42,8 @@ pub(in crate::protocol) struct Session {
 
 #[derive(Clone, Copy)]
 pub(in crate::protocol) struct RequestHead<'a> {
-    /// Number of a head that is the same every time; `None` for an expanded one.
+    /// Number of a head that is constant for all requests; `None` for a head expanded from
+    /// templates.
     pub(in crate::protocol) number: Option<u64>,
     pub(in crate::protocol) line: RequestLine<'a>,
     pub(in crate::protocol) headers: &'a HeaderMap,
@@ -133,7 +134,6 @@ impl Session {
     }
 }
 
-/// Methods for the driver.
 impl Session {
     /// Begins a turn of the driver.
     pub(super) fn begin_turn(&self, context: &Context<'_>) {
@@ -174,7 +174,8 @@ impl Session {
         }
     }
 
-    /// Whether to read; false while the peer does not read the responses to its own frames.
+    /// Whether to read from the socket; false while the peer does not read this side's responses to
+    /// control frames.
     pub(super) fn wants_input(&self) -> bool {
         self.state.borrow().codec.wants_input()
     }

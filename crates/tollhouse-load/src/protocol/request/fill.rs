@@ -8,7 +8,7 @@ use crate::failure::{Failure, FailureClass};
 use crate::protocol::Ticket;
 use go_template::{Method, Template, TemplateError, Variables};
 
-/// Templates of one request.
+/// Templates in the path, headers and body of one request.
 #[derive(Debug)]
 pub(super) struct Templates {
     path: Template,
@@ -46,7 +46,7 @@ impl Templates {
         values_are_static && self.path.is_static() && self.body.is_static()
     }
 
-    /// Expands a request.
+    /// Expands the templates for one request.
     pub(super) fn fill(
         &self,
         ticket: Ticket,

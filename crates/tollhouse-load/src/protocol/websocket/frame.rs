@@ -110,7 +110,7 @@ pub(super) fn put(opcode: Opcode, payload: &[u8], mask: [u8; 4], out: &mut Vec<u
 mod tests {
     use super::*;
 
-    /// What a server would send.
+    /// Returns a frame as a server would send it, unmasked.
     fn unmasked(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
         let mut frame = Vec::new();
         put(opcode, payload, [0; 4], &mut frame);

@@ -9,16 +9,16 @@ use crate::result::{CaseResult, ProcessSeries};
 /// decide.
 const BEYOND_MIN: u64 = 10;
 
-/// Figure of a result.
+/// Figure of a result that is compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Figure {
-    /// Successful requests per second.
+    /// Number of successful requests per second.
     Goodput,
     /// Ratio of failed to completed requests.
     FailureShare,
     /// Mean of the latency (open loop) or response time.
     Mean,
-    /// Percentile of the same times.
+    /// Percentile of the response times or latencies.
     Percentile(f64),
     /// CPU seconds of the target per 1000 requests.
     TargetCpu,
@@ -33,7 +33,7 @@ pub enum Figure {
 pub struct Estimate {
     /// Value over all runs: from merged histograms for times, otherwise the median.
     pub value: f64,
-    /// Spread of the single runs.
+    /// Median and range over the single runs.
     pub spread: Spread,
 }
 
@@ -53,7 +53,7 @@ impl Figure {
         Figure::GeneratorCpu,
     ];
 
-    /// Returns the name in tables.
+    /// Returns the name of the figure in tables.
     pub fn name(self) -> String {
         match self {
             Figure::Goodput => "goodput".into(),
@@ -129,7 +129,7 @@ impl Figure {
     }
 }
 
-/// Role of the measured process.
+/// Role under which the measured process is sampled.
 const TARGET: &str = "target";
 /// Role of the load generator's process.
 const GENERATOR: &str = "generator";

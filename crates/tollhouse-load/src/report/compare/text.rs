@@ -6,7 +6,6 @@ use super::{CaseComparison, Comparison, Difference, Estimate, FigureComparison, 
 use crate::report::RUNS_MIN;
 use crate::report::figure;
 
-/// Headings of the table.
 const HEADINGS: [&str; 5] = ["", "before", "after", "change", "verdict"];
 
 /// Renders the comparison as plain text that ends in a line break.

@@ -11,7 +11,7 @@ const MANTISSAS: [&[f64]; 5] = [
     &[1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0],
 ];
 
-/// Axis between two positive values.
+/// Logarithmic axis between two positive values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Axis {
     low: f64,

@@ -15,18 +15,17 @@ const POINTS_MIN: usize = 2;
 /// Data for the script, in addition to the report itself.
 #[derive(Debug, Serialize)]
 pub(super) struct Charts<'a> {
-    /// Runs with data over time.
+    /// Runs that have data over time.
     runs: Vec<Run<'a>>,
     /// Index of the run displayed first.
     shown: usize,
-    /// Charts over the load.
+    /// Charts of a figure over increasing load.
     over_load: Vec<OverLoad<'a>>,
 }
 
-/// A selectable run.
+/// Run that the reader can select in the charts.
 #[derive(Debug, Serialize)]
 struct Run<'a> {
-    /// Index into the report's results.
     place: usize,
     subject: &'a str,
     name: &'a str,
@@ -45,7 +44,6 @@ struct OverLoad<'a> {
     title: &'static str,
     x: &'static str,
     y: &'static str,
-    /// Loads in ascending order.
     loads: Vec<f64>,
     series: Vec<Line<'a>>,
 }

@@ -13,35 +13,31 @@ pub(super) struct Column {
     pub(super) shows: Shows,
 }
 
-/// Content of a column.
+/// Figure that a column shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Shows {
     /// Number of the row, from 1.
     Place,
-    /// Connections times streams.
+    /// Number of concurrent requests: connections times streams.
     Concurrency,
-    /// Configured routes and consumers.
+    /// Number of configured routes and consumers.
     Objects,
-    /// Completed requests per second.
+    /// Number of completed requests per second.
     Rate,
-    /// Successful requests per second.
+    /// Number of successful requests per second.
     Goodput,
-    /// Percentile of the row's times.
     Percentile(f64),
-    /// Mean of the row's times.
     Mean,
-    /// Maximum of the row's times.
     Max,
-    /// Completed requests, including failed ones.
+    /// Number of completed requests, failed ones included.
     Completed,
-    /// Failed requests.
     Failed,
-    /// Failed requests as a share.
+    /// Failed requests as a share of the completed ones.
     FailedShare,
-    /// Requests on a reused connection.
+    /// Number of requests on a reused connection.
     Reused,
     Received,
-    /// Body bytes received.
+    /// Sum of received body bytes.
     Bodies,
     /// Average number of cores used by the target.
     Cores,
@@ -79,10 +75,9 @@ impl Shows {
     }
 }
 
-/// Naming of rows.
+/// Column head and content for the names of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Names {
-    /// Name of the case.
     Case,
     /// Load, in the notation of `ab`.
     Command,
@@ -109,13 +104,10 @@ impl Names {
 /// Two groups of columns with their headings.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
-    /// Naming of the rows.
     pub(super) names: Names,
-    /// Heading of the first group.
     pub(super) heading: &'static str,
     /// First group: columns of the published report.
     pub(super) theirs: Vec<Column>,
-    /// Heading of the second group.
     pub(super) besides_heading: &'static str,
     /// Second group: further figures a reader needs.
     pub(super) besides: Vec<Column>,

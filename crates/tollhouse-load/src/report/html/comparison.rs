@@ -14,9 +14,9 @@ use crate::report::Warning;
 
 /// Subject compared with its peers, if present.
 const OURS: &str = "tollhouse";
-/// Percentiles to compare.
+/// Percentiles that the comparison shows.
 const COMPARED: [f64; 5] = [50.0, 75.0, 90.0, 99.0, 99.9];
-/// Relative difference below which two intended rates count as the same load.
+/// Relative difference below which two intended rates count as equal load.
 const RATE_TOLERANCE: f64 = 0.001;
 
 const fn head(
@@ -28,7 +28,7 @@ const fn head(
     Head { text: Cow::Borrowed(text), unit, title, class: "", direction }
 }
 
-/// Returns the baseline row for the same load: with the same name, or else with the same
+/// Returns the baseline row for the load of `row`: with an equal name, or else with equal
 /// concurrency and rate.
 pub(super) fn baseline_of<'r, 'a>(rows: &'r [Row<'a>], row: &Row<'_>) -> Option<&'r Row<'a>> {
     if row.subject == BASELINE {
@@ -261,7 +261,6 @@ fn ratios(ours: &Row<'_>, theirs: &Row<'_>) -> Line {
     }
 }
 
-/// Outcome of comparing two figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The first figure is better in all runs.
@@ -270,7 +269,7 @@ pub(super) enum Verdict {
     Worse,
     /// The ranges of the runs overlap.
     Equal,
-    /// Too few runs.
+    /// Too few runs for a verdict.
     Unranked,
 }
 
@@ -305,7 +304,7 @@ fn ratio(ours: Option<Spread>, theirs: Option<Spread>, better: Better) -> Cell {
     }
 }
 
-/// Writes the published figures for the same cases.
+/// Writes the published figures beside the cases that they belong to.
 pub(super) fn write_published(
     html: &mut Html,
     layout: &Layout,
@@ -350,7 +349,7 @@ pub(super) fn write_published(
     html.close("section");
 }
 
-/// Returns the direct case of the same source and concurrency.
+/// Returns the direct case with the source and concurrency of `row`.
 fn published_baseline<'r, 'a>(published: &'r [Row<'a>], row: &Row<'_>) -> Option<&'r Row<'a>> {
     let is_baseline = |subject: &str| {
         subject.split(|character: char| !character.is_alphanumeric()).any(|word| word == BASELINE)

@@ -61,7 +61,7 @@ fn whole_intervals(result: &CaseResult) -> usize {
     }
 }
 
-/// Encodes objects of the same shape as one list of keys and rows of values, because repeated keys
+/// Encodes objects with equal keys as one list of keys and rows of values, because repeated keys
 /// would dominate the size.
 fn packed(mut values: Vec<Value>, points: usize) -> Value {
     thin(&mut values, points);

@@ -10,7 +10,7 @@ use super::figure;
 use super::markup::Html;
 use crate::report::Report;
 
-/// Writes the section.
+/// Writes the section about machine, versions and command.
 pub(super) fn write(html: &mut Html, report: &Report) {
     html.open("section", &[("aria-labelledby", "environment")]);
     html.heading("h2", "environment", "Environment and how to repeat it");
@@ -78,7 +78,7 @@ fn write_facts(html: &mut Html, heading: &str, facts: &[(&str, String)]) {
     html.close("dl").close("div");
 }
 
-/// Quotes words for a shell.
+/// Joins words to a command line, quoted for a shell.
 fn shell_line(words: &[String]) -> String {
     let is_plain = |word: &str| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,@%+".contains(&byte);

@@ -1,5 +1,4 @@
-//! Histograms of the times, one per case, all on the same logarithmic axis for comparison. Drawn as
-//! SVG.
+//! Histograms of the times, one per case, on one logarithmic axis for comparison. Drawn as SVG.
 
 use super::axis::{self, Axis};
 use super::figure;

@@ -13,18 +13,18 @@ pub(super) struct Html {
 }
 
 impl Html {
-    /// Appends literal markup.
+    /// Appends markup without escaping; only literals, so that no input is markup.
     pub(super) fn raw(&mut self, markup: &'static str) -> &mut Self {
         self.out.push_str(markup);
         self
     }
 
-    /// Appends escaped text.
+    /// Appends text with `<`, `>`, `&` and quotes escaped.
     pub(super) fn text(&mut self, text: &str) -> &mut Self {
         self.display(Escaped(text))
     }
 
-    /// Appends an opening tag.
+    /// Appends an opening tag with escaped attribute values.
     pub(super) fn open(&mut self, tag: &'static str, attributes: &[Attribute<'_>]) -> &mut Self {
         self.out.push('<');
         self.out.push_str(tag);
@@ -39,7 +39,6 @@ impl Html {
         self
     }
 
-    /// Appends a closing tag.
     pub(super) fn close(&mut self, tag: &'static str) -> &mut Self {
         self.out.push_str("</");
         self.out.push_str(tag);
@@ -47,7 +46,7 @@ impl Html {
         self
     }
 
-    /// Appends an element with text.
+    /// Appends an element that contains only text, escaped.
     pub(super) fn element(
         &mut self,
         tag: &'static str,

@@ -1,10 +1,10 @@
-//! Colours of subjects: the same everywhere on the page, assigned in order of appearance.
+//! Colours of subjects: one per subject on the whole page, assigned in order of appearance.
 
 /// CSS classes of the style sheet. The colours are distinguishable for colour-blind readers, on
 /// white and on black.
 const CLASSES: [&str; 8] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"];
 
-/// Assignment of colours to subjects.
+/// Subjects in the order in which they get colours.
 #[derive(Debug)]
 pub(super) struct Palette<'a> {
     subjects: Vec<&'a str>,

@@ -12,14 +12,13 @@ pub(super) const RUNS_TO_RANK_MIN: usize = 3;
 /// Baseline subject: the upstream measured directly, without a gateway.
 pub(super) const BASELINE: &str = "direct";
 
-/// Role of the measured process.
+/// Role under which the measured process is sampled.
 pub(super) const TARGET: &str = "target";
 
 /// All runs of one case of one subject.
 #[derive(Debug)]
 pub(super) struct Row<'a> {
     pub(super) subject: &'a str,
-    /// Name of the case.
     pub(super) name: &'a str,
     /// Runs in the order of the report.
     pub(super) runs: Vec<&'a CaseResult>,
@@ -31,35 +30,31 @@ pub(super) struct Row<'a> {
     pub(super) uncorrected: Option<Distribution>,
 }
 
-/// Figure over several runs.
+/// Median and range of a figure over several runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
     pub(super) median: f64,
     pub(super) low: f64,
     pub(super) high: f64,
-    /// Number of runs.
     pub(super) runs: usize,
 }
 
 /// Value of a percentile, or the reason why it is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Percentile {
-    /// Value in nanoseconds.
     Known(f64),
     /// Too few samples lie beyond the percentile; holds their number.
     TooFew(u64),
-    /// No time was recorded.
     Unknown,
 }
 
 /// Resource use of a process over the runs of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Usage {
-    /// Average number of cores used.
     pub(super) cores: f64,
     /// CPU seconds per 1000 completed requests.
     pub(super) seconds_per_1000: f64,
-    /// Maximum resident memory.
+    /// Maximum resident memory in bytes.
     pub(super) rss_bytes_max: u64,
 }
 
@@ -120,7 +115,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Returns subject and case.
+    /// Returns subject and case as one text.
     pub(super) fn title(&self) -> String {
         title(self.subject, self.name)
     }
@@ -130,7 +125,8 @@ impl<'a> Row<'a> {
         self.runs[0]
     }
 
-    /// Whether the figures come from a published table, with the precision printed there.
+    /// Whether the figures come from a published table. They are shown with the digits that the
+    /// table has.
     pub(super) fn is_printed(&self) -> bool {
         self.first().case.is_none() && self.times.values.is_empty()
     }
@@ -156,7 +152,7 @@ impl<'a> Row<'a> {
         self.goodput().or_else(|| self.rate())
     }
 
-    /// Completed requests per second.
+    /// Returns the number of completed requests per second.
     pub(super) fn rate(&self) -> Option<Spread> {
         self.spread(|run| (run.rate > 0.0).then_some(run.rate))
     }

@@ -46,14 +46,14 @@ struct Curve {
     is_sparse: bool,
 }
 
-/// Coordinate system of the spectrum.
+/// Axes of the percentile spectrum.
 struct Drawing {
     times: Axis,
     /// Upper end of the percentile axis.
     reach: f64,
 }
 
-/// Writes the spectrum, if there is data for it.
+/// Writes the percentile spectrum, unless no run has a distribution.
 pub(super) fn write(html: &mut Html, rows: &[Row<'_>], palette: &Palette<'_>) {
     let curves: Vec<(usize, Curve, Option<Curve>)> = rows
         .iter()

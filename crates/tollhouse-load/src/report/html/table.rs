@@ -9,25 +9,22 @@ use super::row::{Percentile, SAMPLES_BEYOND_MIN, Spread};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// Description for screen readers.
+    /// Description of the table for screen readers.
     pub(super) caption: &'static str,
-    /// Heading of the first column.
     pub(super) first_head: &'static str,
     /// Headings that span several columns, with the number of columns; may be empty.
     pub(super) headings: Vec<(&'static str, usize)>,
     /// Headings of the columns after the first.
     pub(super) heads: Vec<Head>,
-    /// Rows by group.
     pub(super) groups: Vec<Group>,
 }
 
-/// Heading of a column.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Head {
     pub(super) text: Cow<'static, str>,
-    /// Unit of the figures below.
+    /// Unit of the figures in the column.
     pub(super) unit: &'static str,
-    /// Explanation, shown as a tooltip.
+    /// Explanation of the column, shown as a tooltip.
     pub(super) title: &'static str,
     /// CSS class of the column's cells.
     pub(super) class: &'static str,
@@ -45,37 +42,35 @@ pub(super) enum Direction {
     Lower,
 }
 
-/// Group of rows.
+/// Group of rows with a common label, such as one subject.
 #[derive(Debug, Default)]
 pub(super) struct Group {
-    /// Common name of the rows.
     pub(super) label: String,
-    /// Text after the name.
+    /// Text after the label, in small print.
     pub(super) behind: String,
     /// CSS class of the colour; empty for none.
     pub(super) colour: &'static str,
     pub(super) lines: Vec<Line>,
 }
 
-/// Row of a table.
+/// Row of a table: its name, details and cells.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     pub(super) name: String,
-    /// Details below the name, in small print. Those common to all lines of a group are shown after
-    /// the group's label instead.
+    /// Details below the name, in small print. Details common to all lines of a group are only
+    /// shown after the group's label.
     pub(super) facts: Vec<String>,
     /// Number of lines the name spans.
     pub(super) name_spans: NameSpans,
     /// CSS class, word and message of the most severe warning.
     pub(super) doubt: Option<(&'static str, &'static str, String)>,
-    /// Cells, one for each heading.
+    /// Cells in the order of the headings.
     pub(super) cells: Vec<Cell>,
 }
 
 /// Number of lines a name spans.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum NameSpans {
-    /// Only this line.
     #[default]
     One,
     /// This line and the following ones; holds the total number.
@@ -89,22 +84,20 @@ pub(super) struct Cell {
     pub(super) text: String,
     /// Text below the figure, in small print.
     pub(super) below: String,
-    /// Tooltip.
+    /// Tooltip with further figures.
     pub(super) title: String,
-    /// Sign beside the figure.
+    /// Sign beside the figure, such as that of the highest.
     pub(super) mark: Option<Mark>,
 }
 
 /// Sign beside a figure. Each has text or a symbol, because colour alone is not accessible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// Highest figure of its kind.
+    /// Highest figure of the compared ones.
     Highest,
-    /// Better than the compared figure.
     Better,
-    /// Worse than the compared figure.
     Worse,
-    /// No provable difference.
+    /// No provable difference from the compared figure.
     Equal,
     /// Not ranked: an empty sign, which keeps the figures aligned.
     Unranked,

@@ -1,5 +1,5 @@
 //! Verdict at the top of the page: which subject has more throughput, by how much, and whether that
-//! may be quoted. A sentence compares two subjects over their common cases under the same load.
+//! may be quoted. A sentence compares two subjects over the cases that both ran under equal load.
 //! Nothing is averaged over cases; invalid results are left out and counted.
 
 use super::comparison::{Better, Verdict, baseline_of, gateways, verdict_of};
@@ -11,7 +11,7 @@ use crate::report::{Report, Severity, Warning};
 /// Maximum number of comparisons in sentences; the table holds all.
 const SENTENCES_MAX: usize = 4;
 
-/// Writes the sentences.
+/// Writes the verdict's sentences.
 pub(super) fn write(html: &mut Html, rows: &[Row<'_>], doubts: &[Warning]) {
     if rows.is_empty() {
         html.element("p", &[], "Nothing was measured.");
@@ -34,7 +34,7 @@ pub(in crate::report) fn verdict(report: &Report) -> Vec<Sentence> {
     if subjects(&rows).len() < 2 { Vec::new() } else { sentences(&rows, &report.warnings) }
 }
 
-/// A sentence of the verdict.
+/// Sentence that compares two subjects.
 pub(in crate::report) struct Sentence {
     pub(in crate::report) text: String,
     /// Permission to quote the sentence; the error is the reason against it.
@@ -70,7 +70,7 @@ pub(super) fn is_invalid(row: &Row<'_>, doubts: &[Warning]) -> bool {
     doubts.iter().any(|doubt| doubt.severity == Severity::Invalid && doubt.about == about)
 }
 
-/// Compares our cases with the same cases of a peer.
+/// Compares Tollhouse's cases with those of a peer; cases that the peer lacks are left out.
 fn compared(rows: &[Row<'_>], doubts: &[Warning], ours: &str, peer: &str) -> Option<Sentence> {
     let same = |row: &Row<'_>| {
         rows.iter().find(|other| {

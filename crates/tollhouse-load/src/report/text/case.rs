@@ -17,7 +17,7 @@ const ROWS: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 /// Maximum number of messages per case; the JSON file holds all.
 const MESSAGES_MAX: usize = 8;
 
-/// Renders the case.
+/// Renders the figures of one result for a terminal.
 pub fn render(result: &CaseResult, paint: Paint) -> Vec<String> {
     if result.held.is_some() {
         return connections::text::render(result, paint);
@@ -34,7 +34,7 @@ pub fn render(result: &CaseResult, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// Describes the load.
+/// Describes the load: protocol, connections, rate and duration.
 fn conditions(result: &CaseResult) -> Vec<String> {
     let mut lines = Vec::new();
     let mut load = Vec::new();

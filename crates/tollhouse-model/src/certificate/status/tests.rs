@@ -203,6 +203,6 @@ proptest! {
             prop_assert!(element.content.len() < element.whole.len());
         }
         prop_assert!(seen <= bytes.len());
-        prop_assert!(Signed::parse(&bytes).is_err());
+        prop_assert!(SignedResponse::parse(&bytes).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Comparison, Literal, Path, PathError, Segment, Selector, Test};
 
-/// Deepest nesting of filters.
+/// Maximum nesting of filters.
 const DEPTH_MAX: usize = 8;
 
 /// Parser state over the text of a path.
@@ -21,7 +21,7 @@ impl<'t> Parser<'t> {
     pub(super) fn path(mut self) -> Result<Path, PathError> {
         let mut segments = Vec::new();
         if !self.rest().starts_with(['.', '[']) {
-            segments.push(self.name_or_any(false)?);
+            segments.push(Segment { descends: false, selectors: vec![self.name_or_any()?] });
         }
         self.further(&mut segments)?;
         match self.rest() {
@@ -33,21 +33,22 @@ impl<'t> Parser<'t> {
     /// Parses the steps that begin with a dot or a bracket.
     fn further(&mut self, segments: &mut Vec<Segment>) -> Result<(), PathError> {
         loop {
-            if self.takes("..") {
-                let segment =
-                    if self.takes("[") { self.bracket(true)? } else { self.name_or_any(true)? };
-                segments.push(segment);
+            let (descends, selectors) = if self.takes("..[") {
+                (true, self.bracket()?)
+            } else if self.takes("..") {
+                (true, vec![self.name_or_any()?])
             } else if self.takes(".[") || self.takes("[") {
-                segments.push(self.bracket(false)?);
+                (false, self.bracket()?)
             } else if self.takes(".") {
-                segments.push(self.name_or_any(false)?);
+                (false, vec![self.name_or_any()?])
             } else {
                 return Ok(());
-            }
+            };
+            segments.push(Segment { descends, selectors });
         }
     }
 
-    fn name_or_any(&mut self, descends: bool) -> Result<Segment, PathError> {
+    fn name_or_any(&mut self) -> Result<Selector, PathError> {
         let ends: &[char] = if self.depth > 0 {
             &['.', '[', ']', ' ', '=', '!', '<', '>', '&', '|', ')', '\'', '"']
         } else {
@@ -58,17 +59,16 @@ impl<'t> Parser<'t> {
             return Err(self.unexpected());
         }
         self.at += name.len();
-        let selector = if name == "*" { Selector::Any } else { Selector::Name(name.into()) };
-        Ok(Segment { descends, selectors: vec![selector] })
+        Ok(if name == "*" { Selector::Any } else { Selector::Name(name.into()) })
     }
 
     /// Parses the content of brackets, after the opening one.
-    fn bracket(&mut self, descends: bool) -> Result<Segment, PathError> {
+    fn bracket(&mut self) -> Result<Vec<Selector>, PathError> {
         let mut selectors = vec![self.selector()?];
         while self.takes(",") {
             selectors.push(self.selector()?);
         }
-        if self.takes("]") { Ok(Segment { descends, selectors }) } else { Err(self.unexpected()) }
+        if self.takes("]") { Ok(selectors) } else { Err(self.unexpected()) }
     }
 
     fn selector(&mut self) -> Result<Selector, PathError> {

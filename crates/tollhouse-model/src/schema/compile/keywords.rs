@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::rules::{
-    Additional, AnyOf, ArrayRules, Combined, Conditional, Dependency, Format, Items, Kind, Node,
+    Additional, AnyOf, ArrayRules, Combinators, Conditional, Dependency, Format, Items, Kind, Node,
     NumberRules, ObjectRules, Presence, Property, Rules, TextRules, Types,
 };
 use super::super::text::quoted;
@@ -142,7 +142,7 @@ impl<'d> Compiler<'d> {
         Ok(ArrayRules { least, most, unique, items })
     }
 
-    fn combined(&mut self, fields: &'d Fields) -> Result<Combined, SchemaError> {
+    fn combined(&mut self, fields: &'d Fields) -> Result<Combinators, SchemaError> {
         let any_of = self.branches_at(fields, "anyOf")?;
         let refusal = refusal_of(list_at(fields, "anyOf")?.unwrap_or_default());
         let conditional = match self.branch_at(fields, "if")? {
@@ -153,7 +153,7 @@ impl<'d> Compiler<'d> {
                 otherwise: self.branch_at(fields, "else")?,
             }),
         };
-        Ok(Combined {
+        Ok(Combinators {
             all_of: self.nodes_at(fields, "allOf")?,
             any_of: any_of.map(|branches| AnyOf { branches, refusal }),
             one_of: self.branches_at(fields, "oneOf")?,

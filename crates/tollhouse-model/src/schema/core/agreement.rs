@@ -34,7 +34,7 @@ fn with_each(base: &Value, extras: &[Value]) -> Vec<Value> {
     extras.iter().map(|extra| with(base, extra)).collect()
 }
 
-/// Fields that all objects share.
+/// Objects with valid and invalid values of the fields that all kinds share.
 fn common() -> Vec<Value> {
     vec![
         json!({"id": "1"}),

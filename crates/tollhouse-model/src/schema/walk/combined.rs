@@ -2,12 +2,12 @@
 
 use super::instance::Instance;
 use super::{Verdict, Walk};
-use crate::schema::rules::{Branch, Combined, Conditional};
+use crate::schema::rules::{Branch, Combinators, Conditional};
 
 impl<'s> Walk<'s> {
     pub(super) fn check_combined<V: Instance>(
         &mut self,
-        rules: &'s Combined,
+        rules: &'s Combinators,
         value: &mut V,
     ) -> Verdict {
         for (index, node) in rules.all_of.iter().enumerate() {

@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use super::{Verdict, Voice, Walk};
 
-/// Most faults collected for one value. A page shows no more, and a long list can have a fault for
-/// each item.
+/// Maximum number of faults collected for one value. A page shows no more, and a long list can have
+/// a fault for each item.
 const FAULTS_MAX: usize = 100;
 
 /// A violation of a schema and its position.

@@ -13,7 +13,7 @@ use crate::schema::equal::{equal, first_repeated};
 /// An empty list counts as an empty object too, because an empty Lua table is encoded as either.
 /// Adding a member turns it into an object.
 pub(in crate::schema) trait Instance: Sized {
-    /// State to which `undo` returns.
+    /// State of the value to which `undo` returns.
     type Mark;
 
     fn shape(&self) -> Kind;
@@ -23,7 +23,7 @@ pub(in crate::schema) trait Instance: Sized {
     fn text(&self) -> Option<Cow<'_, str>>;
     /// The numeric value; `None` for other kinds.
     fn number(&self) -> Option<f64>;
-    /// Number of items or members.
+    /// Number of items of a list or members of an object.
     fn count(&self) -> usize;
     /// Visits the items of a list; stops at the first error and returns it.
     fn each_item(&mut self, visit: &mut dyn FnMut(usize, &mut Self) -> Verdict) -> Verdict;

@@ -108,7 +108,6 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Applies `patternProperties` and `additionalProperties`.
     fn check_other_fields<V: Instance>(
         &mut self,
         rules: &'s ObjectRules,

@@ -71,30 +71,30 @@ impl Fills {
 
 /// A value of the document, or a default that was added to it.
 pub(in crate::schema) struct Read<'d> {
-    place: Place<'d>,
+    place: ValueSource<'d>,
     fills: &'d RefCell<Fills>,
     /// Members announced by `expect_members`, found in one pass over the object.
     expected: HashMap<Box<str>, Option<Piece<'d>>>,
 }
 
-enum Place<'d> {
+enum ValueSource<'d> {
     Piece(Piece<'d>),
     Added(Value),
 }
 
 impl<'d> Read<'d> {
     pub(in crate::schema) fn new(piece: Piece<'d>, fills: &'d RefCell<Fills>) -> Self {
-        Self { place: Place::Piece(piece), fills, expected: HashMap::new() }
+        Self { place: ValueSource::Piece(piece), fills, expected: HashMap::new() }
     }
 
     fn added(value: Value, fills: &'d RefCell<Fills>) -> Self {
-        Self { place: Place::Added(value), fills, expected: HashMap::new() }
+        Self { place: ValueSource::Added(value), fills, expected: HashMap::new() }
     }
 
     fn piece(&self) -> Option<Piece<'d>> {
         match &self.place {
-            Place::Piece(piece) => Some(*piece),
-            Place::Added(_) => None,
+            ValueSource::Piece(piece) => Some(*piece),
+            ValueSource::Added(_) => None,
         }
     }
 
@@ -120,7 +120,7 @@ impl<'d> Read<'d> {
         let value = self.fills.borrow().get(object, name)?.clone();
         let mut member = Self::added(value, self.fills);
         let verdict = work(&mut member);
-        if let Place::Added(value) = member.place
+        if let ValueSource::Added(value) = member.place
             && self.fills.borrow().get(object, name) != Some(&value)
         {
             self.fills.borrow_mut().put(object, name, value);
@@ -136,42 +136,44 @@ impl Instance for Read<'_> {
     fn shape(&self) -> Kind {
         match &self.place {
             // An empty list that received members counts as an object from then on.
-            Place::Piece(piece) if piece.kind() == Kind::List && !self.names_added().is_empty() => {
+            ValueSource::Piece(piece)
+                if piece.kind() == Kind::List && !self.names_added().is_empty() =>
+            {
                 Kind::Object
             }
-            Place::Piece(piece) => piece.kind(),
-            Place::Added(value) => value.shape(),
+            ValueSource::Piece(piece) => piece.kind(),
+            ValueSource::Added(value) => value.shape(),
         }
     }
 
     fn is_empty(&self) -> bool {
         match &self.place {
-            Place::Piece(piece) => piece.is_empty() && self.names_added().is_empty(),
-            Place::Added(value) => Instance::is_empty(value),
+            ValueSource::Piece(piece) => piece.is_empty() && self.names_added().is_empty(),
+            ValueSource::Added(value) => Instance::is_empty(value),
         }
     }
 
     fn text(&self) -> Option<Cow<'_, str>> {
         match &self.place {
-            Place::Piece(piece) => piece.text(),
-            Place::Added(value) => value.text(),
+            ValueSource::Piece(piece) => piece.text(),
+            ValueSource::Added(value) => value.text(),
         }
     }
 
     fn number(&self) -> Option<f64> {
         match &self.place {
-            Place::Piece(piece) => piece.number(),
-            Place::Added(value) => value.number(),
+            ValueSource::Piece(piece) => piece.number(),
+            ValueSource::Added(value) => value.number(),
         }
     }
 
     fn count(&self) -> usize {
         match &self.place {
-            Place::Piece(piece) if piece.kind() == Kind::List => {
+            ValueSource::Piece(piece) if piece.kind() == Kind::List => {
                 piece.items().count() + self.names_added().len()
             }
-            Place::Piece(piece) => piece.members().count() + self.names_added().len(),
-            Place::Added(value) => value.count(),
+            ValueSource::Piece(piece) => piece.members().count() + self.names_added().len(),
+            ValueSource::Added(value) => value.count(),
         }
     }
 
@@ -254,8 +256,8 @@ impl Instance for Read<'_> {
 
     fn added_mut(&mut self) -> Option<&mut Value> {
         match &mut self.place {
-            Place::Added(value) => Some(value),
-            Place::Piece(_) => None,
+            ValueSource::Added(value) => Some(value),
+            ValueSource::Piece(_) => None,
         }
     }
 }

@@ -11,7 +11,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Decodes the standard alphabet.
+/// Decodes base64 in the standard alphabet, with or without padding.
 pub(crate) fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
     let end = text.iter().position(|&byte| byte == b'=').unwrap_or(text.len());
     LENIENT.decode(&text[..end]).ok()

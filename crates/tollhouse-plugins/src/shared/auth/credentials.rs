@@ -12,14 +12,14 @@ pub(crate) fn hide_argument(cx: &mut RequestContext<'_>, name: &str) {
     let Some(at) = uri.iter().position(|&byte| byte == b'?') else { return };
     let (path, query) = (&uri[..at], &uri[at + 1..]);
     // Arguments are compared by their decoded name, so that encoding cannot hide one.
-    let kept: Vec<&[u8]> = query
+    let others: Vec<&[u8]> = query
         .split(|&byte| byte == b'&')
         .filter(|argument| query_argument(argument, name).is_none())
         .collect();
     let mut next = path.to_vec();
-    if !kept.is_empty() {
+    if !others.is_empty() {
         next.push(b'?');
-        next.extend_from_slice(&kept.join(&b'&'));
+        next.extend_from_slice(&others.join(&b'&'));
     }
     cx.edits().set_upstream_uri(&next);
 }
@@ -36,17 +36,17 @@ pub(crate) fn hide_cookies(cx: &mut RequestContext<'_>, is_hidden: impl Fn(&[u8]
         return;
     }
     let pairs = lines.iter().flat_map(|line| line.split(|&byte| byte == b';'));
-    let kept: Vec<&[u8]> = pairs
+    let others: Vec<&[u8]> = pairs
         .map(<[u8]>::trim_ascii)
         .filter(|pair| {
             let key = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
             !pair.is_empty() && !is_hidden(key.trim_ascii())
         })
         .collect();
-    let kept = kept.join(&b"; "[..]);
-    if kept.is_empty() {
+    let others = others.join(&b"; "[..]);
+    if others.is_empty() {
         cx.remove_header("Cookie");
     } else {
-        cx.set_header("Cookie", &kept);
+        cx.set_header("Cookie", &others);
     }
 }

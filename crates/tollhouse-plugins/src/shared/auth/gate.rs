@@ -7,7 +7,7 @@ use tollhouse_plugin::{Answer, RequestContext, Step};
 /// them.
 pub(crate) const REALM_PATTERN: &str = r"^[\x20-\x21\x23-\x5B\x5D-\x7E]+$";
 
-/// Treatment of unauthenticated requests.
+/// Answer or anonymous consumer for requests without valid credentials.
 #[derive(Debug)]
 pub(crate) struct Gate {
     challenge: String,

@@ -5,7 +5,7 @@ use aws_lc_rs::digest;
 use serde_json::{Map, Value};
 use tollhouse_plugin::{Identity, RequestContext};
 
-/// Claims that differ between tokens of the same user.
+/// Claims that differ between tokens of one user.
 const OF_ONE_TOKEN: [&str; 10] =
     ["exp", "iat", "nbf", "jti", "nonce", "auth_time", "at_hash", "c_hash", "sid", "session_state"];
 

@@ -77,7 +77,8 @@ pub(crate) fn map_schema() -> Value {
     })
 }
 
-/// Returns the schema of a map from names to a text, a number, or a list of these.
+/// Returns the schema of a map from names to values: a text, a number, or a list of texts and
+/// numbers.
 pub(crate) fn lists_schema() -> Value {
     let one = serde_json::json!([{ "type": "string" }, { "type": "number" }]);
     let list = serde_json::json!({ "type": "array", "minItems": 1, "items": { "oneOf": one } });

@@ -3,8 +3,9 @@
 use serde_json::Value;
 use tollhouse_plugin::Scope;
 
-/// Returns `routes/1:0123456789abcdef`: the owner of a conf, and a digest of the conf. It is the
-/// same in every process and for any order of fields. Other fields of the object do not matter.
+/// Returns an identity such as `routes/1:0123456789abcdef`: the owner of a conf, and a digest of
+/// the conf. The identity is equal in every process and for any order of fields. Other fields of
+/// the object do not matter.
 pub(crate) fn identity(scope: &Scope<'_>) -> String {
     let mut digest = Digest::default();
     digest.value(scope.conf);

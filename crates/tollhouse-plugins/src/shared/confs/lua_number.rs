@@ -1,6 +1,6 @@
 //! Numbers in Lua's text form, for signatures over such texts.
 
-/// Significant digits that Lua prints.
+/// Number of significant digits that Lua prints.
 const DIGITS: i32 = 14;
 
 /// Formats a number with at most 14 significant digits, like C's `%.14g`.

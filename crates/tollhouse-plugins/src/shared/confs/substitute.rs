@@ -4,7 +4,7 @@
 use tollhouse_model::expr::pattern::{Exhausted, Groups, Pattern};
 use tollhouse_plugin::ConfError;
 
-/// Parsed replacement text.
+/// Replacement text for a regular expression, parsed once.
 #[derive(Debug, Clone)]
 pub(crate) struct Replacement {
     parts: Box<[Part]>,
@@ -48,11 +48,11 @@ impl Replacement {
         Ok(Replacement { parts: parts.into() })
     }
 
-    fn render(&self, value: &[u8], groups: &Groups, write: &mut dyn FnMut(Written<'_>)) {
+    fn render(&self, value: &[u8], groups: &Groups, write: &mut dyn FnMut(OutputPart<'_>)) {
         for part in &self.parts {
             match part {
-                Part::Text(text) => write(Written::Text(text.as_bytes())),
-                Part::Group(number) => write(Written::Value(group(value, groups, *number))),
+                Part::Text(text) => write(OutputPart::Text(text.as_bytes())),
+                Part::Group(number) => write(OutputPart::Value(group(value, groups, *number))),
             }
         }
     }
@@ -60,17 +60,16 @@ impl Replacement {
 
 /// Part of a text with replacements.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Written<'a> {
+pub(crate) enum OutputPart<'a> {
     /// Literal text of the replacement.
     Text(&'a [u8]),
-    /// Part of the searched value.
     Value(&'a [u8]),
 }
 
-impl<'a> Written<'a> {
+impl<'a> OutputPart<'a> {
     fn bytes(self) -> &'a [u8] {
         match self {
-            Written::Text(bytes) | Written::Value(bytes) => bytes,
+            OutputPart::Text(bytes) | OutputPart::Value(bytes) => bytes,
         }
     }
 }
@@ -102,7 +101,7 @@ pub(crate) fn first(
     replacement: &Replacement,
 ) -> Result<Option<(Vec<u8>, Groups)>, Exhausted> {
     let mut out = Vec::with_capacity(value.len());
-    let write = &mut |part: Written<'_>| out.extend_from_slice(part.bytes());
+    let write = &mut |part: OutputPart<'_>| out.extend_from_slice(part.bytes());
     Ok(first_in_parts(pattern, value, replacement, write)?.map(|groups| (out, groups)))
 }
 
@@ -114,13 +113,13 @@ pub(crate) fn first_in_parts(
     pattern: &Pattern,
     value: &[u8],
     replacement: &Replacement,
-    write: &mut dyn FnMut(Written<'_>),
+    write: &mut dyn FnMut(OutputPart<'_>),
 ) -> Result<Option<Groups>, Exhausted> {
     let Some(groups) = pattern.groups_at(value, 0)? else { return Ok(None) };
     let Some(whole) = groups.first().cloned().flatten() else { return Ok(None) };
-    write(Written::Value(&value[..whole.start]));
+    write(OutputPart::Value(&value[..whole.start]));
     replacement.render(value, &groups, write);
-    write(Written::Value(&value[whole.end..]));
+    write(OutputPart::Value(&value[whole.end..]));
     Ok(Some(groups))
 }
 

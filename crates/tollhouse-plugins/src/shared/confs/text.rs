@@ -10,7 +10,7 @@ use tollhouse_model::variable::{Lookup, Variable};
 pub(crate) enum Text {
     /// Text without variables, in its final form.
     Fixed(Box<[u8]>),
-    /// Text with variables.
+    /// Text that contains variables.
     Varying(Template),
 }
 

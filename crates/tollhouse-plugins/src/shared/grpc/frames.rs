@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tollhouse_stdx::{MemoryBudget, Reservation};
 
-/// Size of flags and length.
+/// Length of a frame's head in bytes: flags and message length.
 const HEAD_BYTES: usize = 5;
 
-/// Flag of a compressed message.
+/// Flag in the first byte of a compressed message.
 const COMPRESSED: u8 = 1;
 
 /// Appends `message` in a frame with `flags`.
@@ -28,7 +28,7 @@ pub(crate) enum FrameError {
     /// A compressed message, although compression was not requested.
     #[error("a message is compressed, which was not asked for")]
     Compressed,
-    /// The memory budget is exhausted.
+    /// The memory budget has no room for the message.
     #[error("not enough memory for a message")]
     NoMemory,
     /// The body ends within a message.
@@ -44,7 +44,7 @@ pub(crate) struct Deframer {
     read: usize,
     message_bytes_max: usize,
     /// Reservation for the buffer; `None` until the first piece.
-    held: Option<Reservation>,
+    reservation: Option<Reservation>,
     memory: Arc<MemoryBudget>,
 }
 
@@ -52,7 +52,7 @@ impl Deframer {
     /// Returns a decoder for messages of at most `message_bytes_max` bytes.
     pub(crate) fn new(message_bytes_max: u64, memory: Arc<MemoryBudget>) -> Self {
         let message_bytes_max = usize::try_from(message_bytes_max).unwrap_or(usize::MAX);
-        Self { buffer: Vec::new(), read: 0, message_bytes_max, held: None, memory }
+        Self { buffer: Vec::new(), read: 0, message_bytes_max, reservation: None, memory }
     }
 
     /// Appends the next piece of the body, for [`Self::message`].
@@ -63,11 +63,11 @@ impl Deframer {
         self.buffer.drain(..self.read);
         self.read = 0;
         let bytes = (self.buffer.len() + input.len()) as u64;
-        let fits = match &mut self.held {
-            Some(held) => held.resize(bytes),
+        let fits = match &mut self.reservation {
+            Some(reservation) => reservation.resize(bytes),
             None => {
-                self.held = self.memory.take(bytes);
-                self.held.is_some()
+                self.reservation = self.memory.take(bytes);
+                self.reservation.is_some()
             }
         };
         if !fits {

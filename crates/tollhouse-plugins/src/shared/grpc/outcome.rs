@@ -8,9 +8,9 @@ const UNKNOWN_CODE: u16 = 599;
 pub(crate) struct Outcome {
     /// `grpc-status`; `None` if it is not a number.
     pub(crate) code: Option<u32>,
-    /// `grpc-message`, decoded.
+    /// Value of `grpc-message`, percent-decoded.
     pub(crate) message: String,
-    /// `grpc-status-details-bin`, still encoded.
+    /// Value of `grpc-status-details-bin`, still in base64.
     pub(crate) details: Option<Vec<u8>>,
 }
 

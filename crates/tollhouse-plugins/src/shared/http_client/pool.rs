@@ -25,7 +25,7 @@ thread_local! {
     static POOL: RefCell<Pool> = RefCell::default();
 }
 
-/// Properties that two requests must share to use the same connection.
+/// Properties that must be equal for two requests to share a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PoolKey {
     scheme: Scheme,
@@ -41,7 +41,7 @@ impl PoolKey {
 }
 
 pub(super) struct Live {
-    /// Sending side.
+    /// Handle through which requests are sent on the connection.
     pub sender: SendRequest<Full<Bytes>>,
     /// Sends the idle deadline to the driving task.
     idle_until: watch::Sender<Option<Instant>>,
@@ -81,7 +81,7 @@ async fn sleep_until(moment: Option<Instant>) {
 #[derive(Default)]
 struct Pool {
     idle: HashMap<PoolKey, Vec<Live>>,
-    kept: usize,
+    idle_count: usize,
 }
 
 /// Returns the most recently used idle connection.
@@ -94,7 +94,7 @@ pub(super) fn take(key: &PoolKey) -> Option<Live> {
                 pool.idle.remove(key);
             }
             let live = live?;
-            pool.kept -= 1;
+            pool.idle_count -= 1;
             if !live.sender.is_closed() && live.idle_until.send(None).is_ok() {
                 return Some(live);
             }
@@ -105,26 +105,25 @@ pub(super) fn take(key: &PoolKey) -> Option<Live> {
 /// Keeps a connection for `idle`, or closes it if there are enough.
 pub(super) fn keep(key: &PoolKey, live: Live, idle: Duration, connections_max: usize) {
     POOL.with_borrow_mut(|pool| {
-        if pool.kept >= KEPT_MAX {
+        if pool.idle_count >= KEPT_MAX {
             pool.sweep();
         }
         let waiting = pool.idle.get(key).map_or(0, Vec::len);
-        let is_welcome = waiting < connections_max && pool.kept < KEPT_MAX;
+        let is_welcome = waiting < connections_max && pool.idle_count < KEPT_MAX;
         if !is_welcome || live.idle_until.send(Some(Instant::now() + idle)).is_err() {
             return;
         }
         pool.idle.entry(key.clone()).or_default().push(live);
-        pool.kept += 1;
+        pool.idle_count += 1;
     });
 }
 
 impl Pool {
-    /// Removes closed connections.
     fn sweep(&mut self) {
         self.idle.retain(|_, waiting| {
             waiting.retain(|live| !live.sender.is_closed());
             !waiting.is_empty()
         });
-        self.kept = self.idle.values().map(Vec::len).sum();
+        self.idle_count = self.idle.values().map(Vec::len).sum();
     }
 }

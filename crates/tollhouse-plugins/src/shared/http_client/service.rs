@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Call, ClientError, HttpClient, Reply, Reuse, Target, TargetError};
 
-/// Configuration of a service.
+/// Fields of a conf that locate an external service and bound its calls.
 #[derive(Debug)]
 pub(crate) struct ServiceConf<'c> {
     pub uri: &'c str,

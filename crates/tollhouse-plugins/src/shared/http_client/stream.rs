@@ -11,7 +11,7 @@ use tollhouse_net::Stream;
 /// stack.
 const READ_BYTES_MAX: usize = 8 << 10;
 
-/// Stream with the library's traits.
+/// Connection stream with the IO traits of hyper.
 pub(super) struct HyperStream(Stream);
 
 impl HyperStream {

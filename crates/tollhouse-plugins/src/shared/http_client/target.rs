@@ -1,6 +1,6 @@
 //! Parser for the `http://` or `https://` address of a service.
 
-/// Protocol of a service.
+/// Scheme of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Scheme {
     Http,
@@ -8,6 +8,13 @@ pub(crate) enum Scheme {
 }
 
 impl Scheme {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+
     fn default_port(self) -> u16 {
         match self {
             Scheme::Http => 80,
@@ -16,7 +23,6 @@ impl Scheme {
     }
 }
 
-/// Parsed address of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub scheme: Scheme,

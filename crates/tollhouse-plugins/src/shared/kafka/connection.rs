@@ -8,16 +8,16 @@ use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tokio::time::timeout;
-use tollhouse_kafka::answer::{ApiVersions, SaslAnswer, read_sasl_handshake};
 use tollhouse_kafka::login::{Digest, Mechanism, Scram, plain_message};
 use tollhouse_kafka::request::{self, Api};
+use tollhouse_kafka::response::{ApiVersions, SaslResponse, read_sasl_handshake};
 use tollhouse_net::Stream;
 
 use super::{Address, KafkaError, Login};
 use crate::shared::dial::{dial, write_all};
 
-/// Longest answer in bytes. The longest ones are metadata: ten thousand partitions with three
-/// replicas each take 420,000 bytes.
+/// Maximum length of an answer in bytes. The longest answers are metadata: ten thousand partitions
+/// with three replicas each take 420,000 bytes.
 const ANSWER_BYTES_MAX: i32 = 2 << 20;
 
 /// Size of one read, in bytes.
@@ -107,7 +107,7 @@ impl Connection {
     /// Sends a login message and returns the broker's reply.
     async fn say(&mut self, message: &[u8]) -> Result<Vec<u8>, KafkaError> {
         let (id, frame) = self.exchange(|id| request::sasl_authenticate(id, message)).await?;
-        let SaslAnswer { code, reason, message } = SaslAnswer::read(&frame, id)?;
+        let SaslResponse { code, reason, message } = SaslResponse::read(&frame, id)?;
         if code.is_success() { Ok(message) } else { Err(KafkaError::Login { code, reason }) }
     }
 

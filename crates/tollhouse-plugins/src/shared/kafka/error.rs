@@ -6,27 +6,26 @@ use tollhouse_kafka::login::ScramError;
 use tollhouse_kafka::request::Api;
 use tollhouse_kafka::{Code, Malformed};
 
-/// Why records were not stored.
+/// Reason why records were not stored.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KafkaError {
-    /// Invalid topic name.
+    /// The topic's name is invalid.
     #[error("invalid topic name {0:?}; a name has 1 to 249 letters, digits, `.`, `_` and `-`")]
     Name(String),
-    /// Conf without brokers.
+    /// The conf has no brokers.
     #[error("the conf names no broker")]
     NoBrokers,
-    /// No broker returned metadata.
     #[error("no broker returned the leaders of the topic; the last one, {host}:{port}: {error}")]
     NobodyAnswers { host: String, port: u16, error: Box<KafkaError> },
     #[error("failed to connect: {0}")]
     Connect(#[source] io::Error),
-    /// A step exceeded its timeout.
+    /// A step of the exchange exceeded its timeout.
     #[error("no answer in time; raise `timeout`, or see why the broker is slow")]
     Timeout,
-    /// Broken connection.
+    /// The connection to the broker broke.
     #[error("the connection broke: {0}")]
     Broken(#[source] io::Error),
-    /// Invalid length of an answer.
+    /// An answer has an invalid length.
     #[error("the broker announces an answer of {0} bytes; is it one of Kafka's?")]
     Length(i32),
     #[error(transparent)]
@@ -40,7 +39,7 @@ pub(crate) enum KafkaError {
     /// The broker does not support the mechanism.
     #[error("the broker does not support {asked}; it offers: {offered}")]
     Mechanism { asked: &'static str, offered: String },
-    /// Wrong user or password.
+    /// The broker refuses user name or password.
     #[error("the log-in is refused: {code} ({reason})")]
     Login { code: Code, reason: String },
     #[error("the log-in failed: {0}")]
@@ -51,7 +50,6 @@ pub(crate) enum KafkaError {
     /// Error of the broker for the topic.
     #[error("topic {topic:?}: {code}")]
     Refused { topic: String, code: Code },
-    /// No partition has a leader.
     #[error("topic {topic:?} has no partition with a leader; see that its brokers run")]
     NoLeader { topic: String },
 }

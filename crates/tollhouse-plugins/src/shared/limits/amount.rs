@@ -11,10 +11,9 @@ use tollhouse_model::variable::Lookup;
 /// Largest amount, as in APISIX: integers up to it have an exact double.
 const AMOUNT_MAX: u64 = (1 << 53) - 1;
 
-/// Integer of at least `MIN`.
+/// Integer of at least `MIN`, fixed or from variables.
 #[derive(Debug, Clone)]
 pub enum Amount<const MIN: u64> {
-    /// Same for all requests.
     Fixed(u64),
     /// Template that is rendered for each request.
     Of(Template),

@@ -39,21 +39,22 @@ impl From<VariableKeyType> for KeyType {
     }
 }
 
-/// Parsed key.
+/// Rule for the key by which requests are counted.
 #[derive(Debug)]
 pub(crate) enum LimitKey {
-    /// Value of one variable.
+    /// Value of one variable as key.
     Variable(Variable),
-    /// Text with variables.
+    /// Text with variables as key.
     Combination(Template),
-    /// Same for all requests.
+    /// Constant key, so that all requests are counted together.
     Constant(Box<[u8]>),
-    /// Text with variables. The limit applies only if the request has at least one of them.
+    /// Text with variables as key. The limit applies only if the request has at least one of the
+    /// variables.
     Required(Template),
 }
 
 impl LimitKey {
-    /// Parses a conf's `key`.
+    /// Parses the field `key` of a conf.
     pub(crate) fn parse(kind: KeyType, text: &str) -> Self {
         match kind {
             KeyType::Var => LimitKey::Variable(Variable::parse(text)),

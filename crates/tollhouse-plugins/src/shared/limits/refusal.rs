@@ -35,14 +35,14 @@ pub(crate) fn default_rejected_code() -> u16 {
 /// Treatment of requests that cannot be counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhenUnknown {
-    /// Such requests pass.
+    /// Requests that cannot be counted pass.
     Pass,
-    /// Such requests get 500.
+    /// Requests that cannot be counted get status 500.
     Fail,
 }
 
 impl From<bool> for WhenUnknown {
-    /// Converts `allow_degradation`.
+    /// Converts the field `allow_degradation` of a conf.
     fn from(allow_degradation: bool) -> Self {
         if allow_degradation { WhenUnknown::Pass } else { WhenUnknown::Fail }
     }

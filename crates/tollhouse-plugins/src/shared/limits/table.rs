@@ -48,7 +48,7 @@ impl std::fmt::Debug for Prefix {
 }
 
 impl Prefix {
-    /// Returns the fingerprint of a key given in parts. An owner always uses the same number of
+    /// Returns the fingerprint of a key given in parts. An owner always uses an equal number of
     /// parts, so the last one needs no length after it. That saves a third of the cost of hashing a
     /// short key.
     pub(crate) fn tag(&self, parts: &[&[u8]]) -> Tag {
@@ -65,7 +65,7 @@ impl Prefix {
     }
 }
 
-/// Value of a table.
+/// State of one key, which the table may evict.
 pub(crate) trait Entry {
     /// Whether the value equals an absent one and may be removed.
     fn is_over(&self, now_ms: u64) -> bool;
@@ -73,7 +73,6 @@ pub(crate) trait Entry {
     fn rank(&self) -> u64;
 }
 
-/// Keys of one shard.
 type Shard<V> = HashTable<(Tag, V)>;
 
 #[derive(Debug)]
@@ -178,9 +177,7 @@ impl<V: Entry> Table<V> {
 /// Treatment of a value after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
-    /// The value stays.
     Kept,
-    /// The value is removed.
     Gone,
 }
 

@@ -27,13 +27,11 @@ const FAILURES_SAID_EVERY: Duration = Duration::from_secs(10);
 /// Why a batch was not delivered.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DeliveryError {
-    /// Invalid address of the server.
     #[error(transparent)]
     Address(#[from] TargetError),
-    /// The server did not answer.
     #[error(transparent)]
     Unanswered(#[from] ClientError),
-    /// The server refused the batch.
+    /// The server answered the batch with this status.
     #[error("server returned status code[{0}]")]
     Status(u16),
     /// The peer of a socket did not take the batch.
@@ -44,7 +42,7 @@ pub(crate) enum DeliveryError {
     Kafka(#[from] KafkaError),
 }
 
-/// Failed delivery of a batch, possibly after a part of it.
+/// Failed delivery of a batch, of which a part may have been delivered.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// Number of entries at the front that need no retry.
@@ -75,11 +73,20 @@ impl Outlet {
     }
 }
 
+/// Name and bound of a queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QueueOptions<'q> {
+    /// Object under which metrics show the queue's length.
+    pub(crate) owner: &'q str,
+    /// Largest number of pending entries.
+    pub(crate) pending_max: usize,
+}
+
 pub(crate) trait Delivery: Send + Sync + 'static {
-    /// Entry of a batch.
+    /// Type of the entries in a batch.
     type Entry: Send + Sync + 'static;
 
-    /// Delivers a batch. The error tells how much of it was delivered.
+    /// Delivers a batch. The error tells how many entries were delivered.
     fn deliver(&self, batch: &[Self::Entry]) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
@@ -90,7 +97,7 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count.min(LONGEST_S))
 }
 
-/// Timing and size of batches.
+/// Timing and size of batches, from the conf.
 #[derive(Debug, Clone)]
 struct Settings {
     name: String,
@@ -115,7 +122,7 @@ impl Settings {
     }
 }
 
-/// Queue of one conf.
+/// Queue of entries for one conf's destination.
 pub(crate) struct Batches<D: Delivery> {
     settings: Settings,
     delivery: Arc<D>,
@@ -124,19 +131,18 @@ pub(crate) struct Batches<D: Delivery> {
     queue: OnceLock<mpsc::UnboundedSender<Weighed<D::Entry>>>,
 }
 
-/// Entry and its size.
+/// Entry with its size in bytes.
 struct Weighed<E> {
     entry: E,
     bytes: usize,
 }
 
 impl<D: Delivery> Batches<D> {
-    /// Creates a queue of at most `pending_max` entries. Metrics show its length under `owner`.
     pub(crate) fn new(
         fields: &BatchFields,
         delivery: D,
-        (outlet, owner): (Outlet, &str),
-        pending_max: usize,
+        outlet: Outlet,
+        QueueOptions { owner, pending_max }: QueueOptions<'_>,
     ) -> Self {
         let pending = Arc::new(Pending::new(pending_max, Arc::clone(&outlet.queues)));
         let gauge: Arc<dyn QueueGauge> = Arc::<Pending>::clone(&pending);
@@ -178,7 +184,7 @@ impl<D: Delivery> Batches<D> {
     }
 }
 
-/// Batch that is being collected.
+/// Batch to which entries are still added.
 struct Batch<E> {
     entries: Vec<E>,
     bytes: usize,
@@ -208,7 +214,7 @@ async fn run<D: Delivery>(
     pending: Arc<Pending>,
 ) {
     let mut batch = Batch { entries: Vec::new(), bytes: 0, span: None };
-    let mut voice = Voice::new();
+    let mut voice = FailureLog::new();
     let mut is_open = true;
     while is_open {
         let received = match batch.deadline(&settings) {
@@ -244,7 +250,7 @@ async fn deliver<D: Delivery>(
     entries: &[D::Entry],
     settings: &Settings,
     delivery: &D,
-    voice: &mut Voice,
+    voice: &mut FailureLog,
 ) -> usize {
     let (mut left, mut lost, mut attempt) = (entries, 0, 1);
     loop {
@@ -274,14 +280,14 @@ async fn deliver<D: Delivery>(
 }
 
 /// Rate-limited log messages about failures.
-struct Voice {
+struct FailureLog {
     failures: LogLimit,
     losses: LogLimit,
     /// Entries lost since the last message.
     unsaid: usize,
 }
 
-impl Voice {
+impl FailureLog {
     fn new() -> Self {
         let limit = || LogLimit::new(FAILURES_SAID_EVERY);
         Self { failures: limit(), losses: limit(), unsaid: 0 }
@@ -368,7 +374,8 @@ mod tests {
         let notes = Notes { batches: sender, failures: Mutex::new(failures), progress };
         let outlet = Outlet { background: Some(Handle::current()), queues: Arc::default() };
         let queues = Arc::clone(&outlet.queues);
-        (Batches::new(fields, notes, (outlet, "routes/1"), pending_max), receiver, queues)
+        let options = QueueOptions { owner: "routes/1", pending_max };
+        (Batches::new(fields, notes, outlet, options), receiver, queues)
     }
 
     #[tokio::test(start_paused = true)]

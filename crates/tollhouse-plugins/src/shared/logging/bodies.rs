@@ -11,7 +11,8 @@ use tollhouse_plugin::{
 use super::BodyFields;
 use crate::shared::confs::conditions;
 
-/// Longest request body that is read for a log. A longer one is passed on without being logged.
+/// Maximum length in bytes of a request body that is read for a log. A longer one is passed on
+/// without being logged.
 const READ_BYTES_MAX: u64 = 64 << 20;
 
 /// Rules for the bodies of requests and answers.
@@ -29,9 +30,9 @@ struct Rule {
 
 /// Collected part of a body, shared between the body filter and the log phase.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Collected(Arc<Mutex<Vec<u8>>>);
+pub(super) struct BodyCapture(Arc<Mutex<Vec<u8>>>);
 
-impl Collected {
+impl BodyCapture {
     /// Calls `look` with the collected bytes.
     pub fn look<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
         look(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -81,12 +82,12 @@ impl Bodies {
     }
 
     /// Collects the answer's body if it is to be logged.
-    pub fn response(&self, cx: &mut ResponseContext<'_>) -> Option<Collected> {
+    pub fn response(&self, cx: &mut ResponseContext<'_>) -> Option<BodyCapture> {
         let rule = self.response.as_ref()?;
         if !rule.holds(|expr| expr.matches(&cx.variables())) {
             return None;
         }
-        let collected = Collected::default();
+        let collected = BodyCapture::default();
         if cx.facts().has_body {
             let watch = Watch { into: collected.clone(), bytes_max: rule.bytes_max };
             cx.filter_body(Effect::Observes, Box::new(watch));
@@ -120,7 +121,7 @@ fn has_body_to_read(cx: &RequestContext<'_>) -> bool {
 
 /// Filter that copies the body, up to a limit.
 struct Watch {
-    into: Collected,
+    into: BodyCapture,
     bytes_max: usize,
 }
 

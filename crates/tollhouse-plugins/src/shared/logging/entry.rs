@@ -8,7 +8,7 @@ use tollhouse_plugin::{
 };
 use tollhouse_stdx::civil::CivilTime;
 
-use super::bodies::{Bodies, Collected};
+use super::bodies::{Bodies, BodyCapture};
 use super::format::Fields;
 use super::{BodyFields, FormatFields, hostname};
 use crate::shared::messages::request_document::{headers_document, query_document, text};
@@ -22,7 +22,7 @@ pub(crate) struct Entries {
     shape: Shape,
     extra: Fields,
     version: String,
-    /// Value of `Server` towards clients.
+    /// Value of the header `Server` in answers to clients.
     server: String,
 }
 
@@ -34,14 +34,14 @@ enum Shape {
 
 /// Data from earlier phases for the log phase.
 #[derive(Default)]
-struct Seen {
+struct PhaseData {
     request_body: Option<Vec<u8>>,
     response_headers: Option<Value>,
-    response_body: Option<Collected>,
+    response_body: Option<BodyCapture>,
 }
 
 impl Entries {
-    /// Phases that entries need.
+    /// Phases in which entries are collected and written.
     pub(crate) const PHASES: Phases = Phases::ACCESS.union(Phases::RESPONSE).union(Phases::LOG);
 
     /// Compiles the conf, with plugin metadata as defaults.
@@ -73,7 +73,7 @@ impl Entries {
     /// Stores the request's body if it is to be logged.
     pub(crate) fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
         self.bodies.request(cx, |cx, body| {
-            cx.remember(Seen { request_body: Some(body), ..Seen::default() });
+            cx.remember(PhaseData { request_body: Some(body), ..PhaseData::default() });
         })
     }
 
@@ -81,7 +81,7 @@ impl Entries {
     pub(crate) fn response(&self, cx: &mut ResponseContext<'_>) {
         let headers = self.headers(cx);
         let body = self.bodies.response(cx);
-        let mut seen = cx.recall::<Seen>().map(std::mem::take).unwrap_or_default();
+        let mut seen = cx.recall::<PhaseData>().map(std::mem::take).unwrap_or_default();
         seen.response_headers = Some(headers);
         seen.response_body = body;
         cx.remember(seen);
@@ -104,7 +104,7 @@ impl Entries {
     }
 
     pub(crate) fn entry(&self, cx: &mut LogContext<'_>) -> Value {
-        let seen = cx.recall::<Seen>().map(std::mem::take).unwrap_or_default();
+        let seen = cx.recall::<PhaseData>().map(std::mem::take).unwrap_or_default();
         let mut entry = match &self.shape {
             Shape::Default => self.default_entry(cx, &seen),
             Shape::Own(fields) => own_entry(fields, cx, &seen),
@@ -115,7 +115,7 @@ impl Entries {
 
     /// Returns the request as text: request line, headers, and the body if it was stored.
     pub(crate) fn original(&self, cx: &mut LogContext<'_>) -> String {
-        let seen = cx.recall::<Seen>().map(std::mem::take).unwrap_or_default();
+        let seen = cx.recall::<PhaseData>().map(std::mem::take).unwrap_or_default();
         let request = cx.request();
         let uri = variable(cx, &Variable::RequestUri).unwrap_or_default();
         let version = variable(cx, &Variable::ServerProtocol);
@@ -132,7 +132,7 @@ impl Entries {
         original
     }
 
-    fn default_entry(&self, cx: &LogContext<'_>, seen: &Seen) -> Map<String, Value> {
+    fn default_entry(&self, cx: &LogContext<'_>, seen: &PhaseData) -> Map<String, Value> {
         let transfer = cx.transfer();
         let mut entry = Map::new();
         let mut put = |name: &str, value: Value| {
@@ -166,7 +166,7 @@ impl Entries {
     }
 }
 
-fn request_part(cx: &LogContext<'_>, seen: &Seen) -> Value {
+fn request_part(cx: &LogContext<'_>, seen: &PhaseData) -> Value {
     let request = cx.request();
     let part = |variable_name: Variable| variable(cx, &variable_name).unwrap_or_default();
     let (scheme, host) = (part(Variable::Scheme), part(Variable::Host));
@@ -186,7 +186,7 @@ fn request_part(cx: &LogContext<'_>, seen: &Seen) -> Value {
     document
 }
 
-fn response_part(transfer: &Transfer<'_>, seen: &Seen) -> Value {
+fn response_part(transfer: &Transfer<'_>, seen: &PhaseData) -> Value {
     let mut document = json!({
         "status": transfer.status,
         "headers": seen.response_headers.clone().unwrap_or_else(|| json!({})),
@@ -198,7 +198,7 @@ fn response_part(transfer: &Transfer<'_>, seen: &Seen) -> Value {
     document
 }
 
-fn own_entry(fields: &Fields, cx: &LogContext<'_>, seen: &Seen) -> Map<String, Value> {
+fn own_entry(fields: &Fields, cx: &LogContext<'_>, seen: &PhaseData) -> Map<String, Value> {
     let mut entry = Map::new();
     fields.add_to(&mut entry, &|name, variable| value_of(cx, seen, name, variable));
     let transfer = cx.transfer();
@@ -214,7 +214,7 @@ fn own_entry(fields: &Fields, cx: &LogContext<'_>, seen: &Seen) -> Map<String, V
 /// otherwise a text.
 fn value_of(
     cx: &LogContext<'_>,
-    seen: &Seen,
+    seen: &PhaseData,
     name: &str,
     variable_name: &Variable,
 ) -> Option<Value> {
@@ -247,7 +247,7 @@ fn value_of(
 }
 
 /// Returns the value of `sent_http_<name>` or `upstream_http_<name>`.
-fn sent_header(seen: &Seen, name: &str) -> Option<Value> {
+fn sent_header(seen: &PhaseData, name: &str) -> Option<Value> {
     let header = name.strip_prefix("sent_http_").or(name.strip_prefix("upstream_http_"))?;
     seen.response_headers.as_ref()?.get(header.replace('_', "-")).cloned()
 }

@@ -1,4 +1,4 @@
-//! Log files with one entry per line. One thread writes all of them, so that a slow disk delays no
+//! Log files with one entry per line. One thread writes all files, so that a slow disk delays no
 //! request, and thousands of files need no further threads or descriptors.
 //!
 //! A file that was moved or removed is opened again, so that logs can be rotated without a signal.

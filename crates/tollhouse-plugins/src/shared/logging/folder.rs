@@ -10,15 +10,15 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use tollhouse_plugin::ConfError;
 
-/// Permissions of files and folders.
+/// Permissions of new files and folders.
 const FILE_MODE: u32 = 0o640;
 const FOLDER_MODE: u32 = 0o750;
 
-/// File below the folder.
+/// Path of a log file below the folder for plugins' files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogPath {
     folder: PathBuf,
-    /// Relative path of the file.
+    /// Path relative to the folder.
     below: PathBuf,
 }
 
@@ -61,7 +61,7 @@ impl LogPath {
         Ok(Self { folder: if known { whole } else { PathBuf::new() }, below: names })
     }
 
-    /// Returns the whole path, for messages and comparison.
+    /// Returns the absolute path, for messages and comparison.
     pub(crate) fn whole(&self) -> PathBuf {
         self.folder.join(&self.below)
     }

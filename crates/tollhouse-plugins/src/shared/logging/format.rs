@@ -3,17 +3,17 @@
 use serde_json::{Map, Value};
 use tollhouse_model::variable::Variable;
 
-/// Fields of an entry.
+/// Names and values of a log entry's fields.
 #[derive(Debug, Default)]
 pub(super) struct Fields(Vec<(String, Part)>);
 
 #[derive(Debug)]
 enum Part {
-    /// Literal value.
+    /// Literal JSON value.
     Literal(Value),
     /// Value of a variable; the field is omitted if it has none.
     Variable { name: String, variable: Variable },
-    /// Nested fields.
+    /// Object with further fields.
     Object(Fields),
 }
 

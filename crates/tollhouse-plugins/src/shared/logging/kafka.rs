@@ -8,7 +8,7 @@ use tollhouse_kafka::batch::{BATCH_OVERHEAD, RECORD_OVERHEAD};
 use super::batch::{Delivery, Failure};
 use crate::shared::kafka::{KafkaError, Producer};
 
-/// Conversion of entries to records.
+/// Conversion of a batch to Kafka records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// A record for each entry, with at most this many per request.
@@ -17,14 +17,14 @@ pub(crate) enum Form {
     Array,
 }
 
-/// Topic that receives entries.
+/// Kafka topic that receives entries, with its producer.
 #[derive(Debug)]
 pub(crate) struct Topic {
     pub producer: Producer,
-    /// Key of all records.
+    /// Key of all records, which decides about the partition.
     pub key: Option<Vec<u8>>,
     pub form: Form,
-    /// Longest request in bytes, unless a single entry is longer.
+    /// Maximum length of a produce request in bytes, unless a single entry is longer.
     pub request_bytes_max: usize,
 }
 

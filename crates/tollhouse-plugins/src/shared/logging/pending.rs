@@ -20,9 +20,9 @@ pub(crate) struct Pending {
     entries: AtomicUsize,
     bytes: AtomicUsize,
     dropped: AtomicU64,
-    /// Registry that reports losses.
+    /// Registry of queues, which counts lost entries.
     queues: Arc<Queues>,
-    /// Request of the first entry.
+    /// Request that queued the first entry.
     origin: OnceLock<QueueOrigin>,
 }
 
@@ -55,7 +55,7 @@ impl Pending {
         Err(self.refuse())
     }
 
-    /// Counts a dropped entry.
+    /// Counts an entry that is dropped because the queue is full.
     pub(crate) fn refuse(&self) -> Full {
         self.lose(1);
         Full { dropped: self.dropped.fetch_add(1, Ordering::Relaxed) + 1 }

@@ -8,10 +8,10 @@ use tollhouse_plugin::queues::QueueOrigin;
 use tollhouse_plugin::{LogContext, Scope};
 
 use super::BatchFields;
-use super::batch::{Batches, Delivery, Outlet};
+use super::batch::{Batches, Delivery, Outlet, QueueOptions};
 use super::pending::ENTRIES_MAX;
 
-/// Settings of a queue.
+/// Fields of a conf about its queue, with the limit of entries.
 pub(crate) struct QueueConf<'a> {
     pub plugin: &'static str,
     pub fields: &'a BatchFields,
@@ -31,8 +31,9 @@ impl QueueConf<'_> {
         let pending_max = usize::try_from(pending_max).unwrap_or(usize::MAX);
         let key = format!("{}#{pending_max}", scope.identity(self.plugin));
         scope.keep(&key, || {
-            let outlet = (Outlet::from_services(scope.services), scope.owner);
-            Batches::new(self.fields, deliver(), outlet, pending_max)
+            let outlet = Outlet::from_services(scope.services);
+            let options = QueueOptions { owner: scope.owner, pending_max };
+            Batches::new(self.fields, deliver(), outlet, options)
         })
     }
 }

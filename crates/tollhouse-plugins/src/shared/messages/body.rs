@@ -2,7 +2,7 @@
 
 use tollhouse_plugin::{Answer, BodyError, RequestContext};
 
-/// Longest body that variables are read from, in bytes; the same as APISIX's
+/// Maximum length in bytes of a body that variables are read from; equals APISIX's
 /// `max_post_args_readable_size`.
 const BODY_BYTES_MAX: u64 = 64 << 20;
 

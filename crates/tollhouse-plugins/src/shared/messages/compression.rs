@@ -21,17 +21,15 @@ pub enum Types {
     Listed(Vec<String>),
 }
 
-/// Default of `types`.
 pub(crate) fn default_types() -> Types {
     Types::Listed(vec!["text/html".into()])
 }
 
-/// Default of `http_version`.
 pub(crate) fn default_http_version() -> f64 {
     1.1
 }
 
-/// Default of `min_length`, in bytes.
+/// Default of `min_length`: bodies shorter than this many bytes are not compressed.
 pub(crate) fn default_length_min() -> u64 {
     20
 }
@@ -132,7 +130,7 @@ fn has_quality(choice: &str) -> bool {
     quality.is_none_or(|quality| quality.trim().parse().is_ok_and(|quality: f32| quality > 0.0))
 }
 
-/// Encoder that writes to memory.
+/// Streaming encoder whose output is in memory.
 pub(crate) trait Encoder: Write + Send {
     /// Returns the buffer of encoded bytes, from which the caller takes them.
     fn written(&mut self) -> &mut Vec<u8>;
@@ -140,7 +138,7 @@ pub(crate) trait Encoder: Write + Send {
     fn finish(self) -> Vec<u8>;
 }
 
-/// Body filter that encodes.
+/// Body filter that compresses answers.
 pub(crate) struct EncodingFilter<E> {
     /// `None` after the end of the body.
     encoder: Option<E>,
@@ -170,7 +168,7 @@ impl<E: Encoder> BodyFilter for EncodingFilter<E> {
     }
 }
 
-/// Flushing of buffered bytes.
+/// Time at which the encoder's buffered bytes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flush {
     /// After each piece, because the next piece may take long to arrive.
@@ -186,7 +184,7 @@ impl Flush {
     }
 }
 
-/// Encoding that can be decoded.
+/// Content codings that plugins can decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Gzip,
@@ -194,7 +192,6 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// Encodings that plugins can decode.
     pub(crate) const READABLE: Codings = Codings::GZIP.union(Codings::BROTLI);
 
     /// Returns the encoding that `Content-Encoding` names.

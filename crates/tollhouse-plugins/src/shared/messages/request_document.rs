@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 use tollhouse_model::variable::query_argument;
 
-/// Largest number of arguments read from a query; the same as in APISIX.
+/// Maximum number of arguments read from a query; equals APISIX's.
 const ARGUMENTS_MAX: usize = 100;
 
 /// Callback for each header line: name and value.
@@ -59,7 +59,7 @@ fn add(document: &mut Map<String, Value>, name: String, value: Value) {
     }
 }
 
-/// Decodes `%XX` and `+`.
+/// Decodes `%XX` escapes, and `+` as a space.
 fn decoded(encoded: &[u8]) -> String {
     if !encoded.iter().any(|&byte| byte == b'%' || byte == b'+') {
         return text(encoded).into();

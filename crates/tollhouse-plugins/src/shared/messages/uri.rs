@@ -36,13 +36,11 @@ fn write_as_browsers_read(text: &[u8], out: &mut Vec<u8>) {
 
 /// Part of a URI at the current end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum UriPart {
     /// Empty; the next text may be a whole URI.
     Start,
-    /// Scheme, host and port.
     Authority,
     Path,
-    /// Query or fragment.
     Query,
 }
 
@@ -51,7 +49,7 @@ enum Place {
 pub(crate) enum Literals {
     /// Written unchanged, because the operator has encoded it.
     AsWritten,
-    /// Encoded like a decoded path.
+    /// Literal text is encoded like a path that was decoded.
     Encoded,
 }
 
@@ -75,28 +73,28 @@ impl AddressWriter {
         self.out
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> UriPart {
         if self.out.is_empty() {
-            return Place::Start;
+            return UriPart::Start;
         }
         if self.out.iter().any(|byte| matches!(byte, b'?' | b'#')) {
-            return Place::Query;
+            return UriPart::Query;
         }
         let scheme = self.out.windows(3).position(|part| part == b"://");
         let authority = match scheme {
             Some(at) if !self.out[..at].contains(&b'/') => &self.out[at + 3..],
             _ if self.out.starts_with(b"//") => &self.out[2..],
             // Scheme, or the start of one.
-            _ if !self.out.contains(&b'/') => return Place::Authority,
-            _ => return Place::Path,
+            _ if !self.out.contains(&b'/') => return UriPart::Authority,
+            _ => return UriPart::Path,
         };
-        if authority.contains(&b'/') { Place::Path } else { Place::Authority }
+        if authority.contains(&b'/') { UriPart::Path } else { UriPart::Authority }
     }
 
     /// Writes literal text of the conf, which may start the query.
     pub(crate) fn text(&mut self, text: &[u8]) {
         let is_encoded = self.literals == Literals::Encoded
-            && matches!(self.place(), Place::Start | Place::Path);
+            && matches!(self.place(), UriPart::Start | UriPart::Path);
         if !is_encoded {
             return self.out.extend_from_slice(text);
         }
@@ -108,15 +106,15 @@ impl AddressWriter {
     /// Writes a decoded value, escaped so that it cannot end the current part of the URI.
     pub(crate) fn value(&mut self, value: &[u8]) {
         match self.place() {
-            Place::Start | Place::Authority => write_as_browsers_read(value, &mut self.out),
-            Place::Path => tollhouse_router::escape_into(value, &mut self.out),
-            Place::Query => escape_query_into(value, &mut self.out),
+            UriPart::Start | UriPart::Authority => write_as_browsers_read(value, &mut self.out),
+            UriPart::Path => tollhouse_router::escape_into(value, &mut self.out),
+            UriPart::Query => escape_query_into(value, &mut self.out),
         }
     }
 
     /// Writes a part of the path that routes see.
     pub(crate) fn path_part(&mut self, part: &[u8]) {
-        if self.place() == Place::Query {
+        if self.place() == UriPart::Query {
             return escape_query_into(part, &mut self.out);
         }
         let mut rest = part;
@@ -133,7 +131,7 @@ impl AddressWriter {
         let Some(value) = cx.variables().variable(variable) else {
             return self.value(default.as_bytes());
         };
-        let in_query = self.place() == Place::Query;
+        let in_query = self.place() == UriPart::Query;
         match variable {
             Variable::Uri if !in_query => self.out.extend_from_slice(&cx.escaped_path()),
             Variable::RequestUri if !in_query => {

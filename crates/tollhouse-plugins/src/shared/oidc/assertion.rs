@@ -43,12 +43,12 @@ enum SigningKey {
     Ec(Box<EcdsaKeyPair>),
 }
 
-/// Settings of a signer.
+/// Algorithm and keys with which client assertions are signed.
 #[derive(Debug, Default)]
 pub(crate) struct SignerConf<'c> {
     pub(crate) algorithm: Option<AssertionAlgorithm>,
     pub(crate) secret: Option<&'c SecretText>,
-    /// Private key as PEM.
+    /// Private key in PEM format.
     pub(crate) private_key: Option<&'c SecretText>,
     pub(crate) key_id: Option<String>,
     pub(crate) audience: Option<String>,
@@ -79,31 +79,41 @@ impl AssertionAlgorithm {
 }
 
 impl Signer {
-    /// Returns a signer that uses the secret if `is_shared`, and the private key otherwise.
+    /// Returns a signer for `client_secret_jwt`.
     ///
     /// # Errors
-    /// If the key is missing or invalid, or does not fit the algorithm.
-    pub(crate) fn new(conf: SignerConf<'_>, is_shared: bool) -> Result<Self, &'static str> {
-        let default = if is_shared { AssertionAlgorithm::HS256 } else { AssertionAlgorithm::RS256 };
-        let algorithm = conf.algorithm.unwrap_or(default);
-        let key = match (is_shared, algorithm.is_shared()) {
-            (true, true) => {
-                let secret = conf.secret.ok_or("client_secret_jwt needs client_secret")?;
-                let mac = match algorithm {
-                    AssertionAlgorithm::HS512 => hmac::HMAC_SHA512,
-                    _ => hmac::HMAC_SHA256,
-                };
-                SigningKey::Shared(Box::new(hmac::Key::new(mac, secret.as_bytes())))
-            }
-            (false, false) => {
-                let pem = conf.private_key.ok_or("private_key_jwt needs client_rsa_private_key")?;
-                SigningKey::read(pem.as_str(), algorithm)?
-            }
-            (true, false) => return Err("client_secret_jwt signs by HS256 or HS512"),
-            (false, true) => return Err("private_key_jwt signs by RS256, RS512, ES256 or ES512"),
+    /// If the secret is missing, or the algorithm uses no shared secret.
+    pub(crate) fn with_secret(conf: SignerConf<'_>) -> Result<Self, &'static str> {
+        let algorithm = conf.algorithm.unwrap_or(AssertionAlgorithm::HS256);
+        if !algorithm.is_shared() {
+            return Err("client_secret_jwt signs by HS256 or HS512");
+        }
+        let secret = conf.secret.ok_or("client_secret_jwt needs client_secret")?;
+        let mac = match algorithm {
+            AssertionAlgorithm::HS512 => hmac::HMAC_SHA512,
+            _ => hmac::HMAC_SHA256,
         };
+        let key = SigningKey::Shared(Box::new(hmac::Key::new(mac, secret.as_bytes())));
+        Ok(Self::new(conf, algorithm, key))
+    }
+
+    /// Returns a signer for `private_key_jwt`.
+    ///
+    /// # Errors
+    /// If the private key is missing or invalid, or does not fit the algorithm.
+    pub(crate) fn with_private_key(conf: SignerConf<'_>) -> Result<Self, &'static str> {
+        let algorithm = conf.algorithm.unwrap_or(AssertionAlgorithm::RS256);
+        if algorithm.is_shared() {
+            return Err("private_key_jwt signs by RS256, RS512, ES256 or ES512");
+        }
+        let pem = conf.private_key.ok_or("private_key_jwt needs client_rsa_private_key")?;
+        let key = SigningKey::read(pem.as_str(), algorithm)?;
+        Ok(Self::new(conf, algorithm, key))
+    }
+
+    fn new(conf: SignerConf<'_>, algorithm: AssertionAlgorithm, key: SigningKey) -> Self {
         let SignerConf { key_id, audience, lifetime_s, .. } = conf;
-        Ok(Self { algorithm, key, key_id, audience, lifetime_s })
+        Self { algorithm, key, key_id, audience, lifetime_s }
     }
 
     /// Signs an assertion for `endpoint`, which can be used once. `None` if the system's random

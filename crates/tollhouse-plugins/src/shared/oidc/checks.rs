@@ -3,16 +3,17 @@
 use serde_json::{Map, Value};
 
 use super::error::TokenError;
+use super::now::Now;
 use super::provider::Provider;
 use crate::shared::auth::jwt::{Algorithm, Signature, Token, Verifier};
 use crate::shared::auth::secret::{SecretText, are_equal};
 
-/// Longest token in bytes; a request's head cannot be longer.
+/// Maximum length of a token in bytes; a request's head cannot be longer.
 pub(crate) const TOKEN_BYTES_MAX: usize = 64 << 10;
 
 pub(crate) type Claims = Map<String, Value>;
 
-/// Rules for valid tokens.
+/// Keys, algorithms and issuers by which tokens are verified.
 #[derive(Debug)]
 pub(crate) struct Rules {
     /// Configured public key. `None`: the provider's published keys.
@@ -64,9 +65,9 @@ impl PublicKey {
     }
 }
 
-/// Expected properties of an ID token.
+/// Properties that an ID token must have.
 #[derive(Debug)]
-pub(crate) struct Expected<'e> {
+pub(crate) struct IdTokenChecks<'e> {
     pub(crate) client_id: &'e str,
     pub(crate) client_secret: Option<&'e SecretText>,
     /// Nonce of the login, and whether the token must contain it.
@@ -84,7 +85,7 @@ impl Rules {
         &self,
         text: &str,
         provider: &Provider,
-        (now_ms, now_s): (u64, u64),
+        now: Now,
     ) -> Result<Claims, TokenError> {
         let refused = |reason| TokenError::Refused(reason);
         let token = read(text)?;
@@ -92,22 +93,22 @@ impl Rules {
         let algorithm =
             algorithm.ok_or(refused("the token is signed by an algorithm that is not accepted"))?;
         self.check_allowed(algorithm)?;
-        self.check_signature(&token, algorithm, provider, now_ms).await?;
+        self.check_signature(&token, algorithm, provider, now).await?;
         let claims = &token.payload;
         let issuer = text_of(claims, "iss").ok_or(refused("the token names no issuer"))?;
         let is_known = match &self.issuers {
-            Some(issuers) => issuers.iter().any(|known| known == issuer),
-            None => provider.document(now_ms).await?.issuer == issuer,
+            Some(issuers) => issuers.iter().any(|other| other == issuer),
+            None => provider.document(now.ms).await?.issuer == issuer,
         };
         if !is_known {
             return Err(refused("the token is from another issuer"));
         }
         match claims.get("exp").map(Value::as_f64) {
             None => {}
-            Some(Some(end)) if end > seconds(now_s) => {}
+            Some(Some(end)) if end > seconds(now.unix_s) => {}
             Some(_) => return Err(refused("the token has expired")),
         }
-        self.check_beginning(claims, "nbf", now_s)?;
+        self.check_beginning(claims, "nbf", now.unix_s)?;
         Ok(token.payload)
     }
 
@@ -119,8 +120,8 @@ impl Rules {
         &self,
         text: &str,
         provider: &Provider,
-        expected: &Expected<'_>,
-        (now_ms, now_s): (u64, u64),
+        expected: &IdTokenChecks<'_>,
+        now: Now,
     ) -> Result<Claims, TokenError> {
         let refused = |reason| TokenError::Refused(reason);
         let token = read(text)?;
@@ -138,10 +139,10 @@ impl Rules {
                     return Err(refused("the ID token's signature is not good"));
                 }
             }
-            Some(algorithm) => self.check_signature(&token, algorithm, provider, now_ms).await?,
+            Some(algorithm) => self.check_signature(&token, algorithm, provider, now).await?,
         }
         let claims = &token.payload;
-        let document = provider.document(now_ms).await?;
+        let document = provider.document(now.ms).await?;
         // A provider without a discovery document has no issuer name. The token came from its own
         // endpoint.
         if !document.issuer.is_empty() && text_of(claims, "iss") != Some(&document.issuer) {
@@ -159,8 +160,8 @@ impl Rules {
             return Err(refused("the ID token was issued to another client"));
         }
         if let Some((nonce, is_required)) = expected.nonce {
-            let found = text_of(claims, "nonce");
-            let is_same = found.map(|found| are_equal(found.as_bytes(), nonce.as_bytes()));
+            let claimed_nonce = text_of(claims, "nonce");
+            let is_same = claimed_nonce.map(|it| are_equal(it.as_bytes(), nonce.as_bytes()));
             if !is_same.unwrap_or(!is_required) {
                 return Err(refused("the ID token is the answer to another request"));
             }
@@ -169,11 +170,11 @@ impl Rules {
             .get("exp")
             .and_then(Value::as_f64)
             .ok_or(refused("the ID token has no expiry"))?;
-        if end + seconds(self.leeway_s) <= seconds(now_s) {
+        if end + seconds(self.leeway_s) <= seconds(now.unix_s) {
             return Err(refused("the ID token has expired"));
         }
-        self.check_beginning(claims, "nbf", now_s)?;
-        self.check_beginning(claims, "iat", now_s)?;
+        self.check_beginning(claims, "nbf", now.unix_s)?;
+        self.check_beginning(claims, "iat", now.unix_s)?;
         Ok(token.payload)
     }
 
@@ -182,13 +183,13 @@ impl Rules {
         token: &Token<'_>,
         algorithm: Algorithm,
         provider: &Provider,
-        now_ms: u64,
+        now: Now,
     ) -> Result<(), TokenError> {
-        let found = match &self.key {
+        let signature = match &self.key {
             Some(key) => key.verify(token, algorithm),
-            None => provider.verify(token, algorithm, (now_ms, self.keys_age_max_ms)).await?,
+            None => provider.verify(token, algorithm, now.ms, self.keys_age_max_ms).await?,
         };
-        match found {
+        match signature {
             Signature::Good => Ok(()),
             Signature::Bad => Err(TokenError::Refused("the token's signature is not good")),
             Signature::UnknownKey => {

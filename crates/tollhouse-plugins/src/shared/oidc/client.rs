@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::assertion::Signer;
 use super::error::Unavailable;
 use super::form::{encode, escape};
-use super::provider::Provider;
+use super::provider::{Provider, ProviderRequest};
 use crate::shared::auth::base64::encode_base64;
 use crate::shared::auth::secret::SecretText;
 
@@ -14,13 +14,13 @@ const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-be
 /// Client authentication (OpenID Connect Core §9).
 #[derive(Debug)]
 pub(crate) enum ClientAuth {
-    /// `client_secret_basic`.
+    /// Method `client_secret_basic`: the secret in `Authorization`.
     Basic(SecretText),
-    /// `client_secret_post`.
+    /// Method `client_secret_post`: the secret in the form.
     Post(SecretText),
-    /// `client_secret_jwt` and `private_key_jwt`.
+    /// Methods `client_secret_jwt` and `private_key_jwt`: a signed assertion.
     Assertion(Box<Signer>),
-    /// Client id only.
+    /// Client without a secret: only its id in the form.
     Public,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct FormReply {
 }
 
 impl FormReply {
-    /// Returns a text field.
+    /// Returns the text in a field of the reply.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.fields.get(name).and_then(Value::as_str)
     }
@@ -46,14 +46,14 @@ impl FormReply {
     }
 }
 
-/// Form for an endpoint.
+/// Request to an endpoint of the provider, sent as a form.
 #[derive(Debug)]
 pub(crate) struct Form<'f> {
     /// Purpose of the request, for the log.
     pub(crate) what: &'static str,
     pub(crate) endpoint: &'f str,
     pub(crate) fields: Vec<(&'f str, String)>,
-    /// Additional headers.
+    /// Header lines in addition to those of the client authentication.
     pub(crate) headers: Vec<(String, Vec<u8>)>,
 }
 
@@ -97,7 +97,9 @@ impl ClientAuth {
             }
             Self::Public => fields.push(("client_id", client_id.to_owned())),
         }
-        let reply = provider.ask(what, endpoint, ("POST", headers, encode(&fields))).await?;
+        let (method, body) = ("POST", encode(&fields));
+        let request = ProviderRequest { what, address: endpoint, method, headers, body };
+        let reply = provider.send(request).await?;
         let fields = match serde_json::from_slice(&reply.body) {
             Ok(Value::Object(fields)) => fields,
             // An error may be a page, and a success may have no content.

@@ -4,11 +4,15 @@
 //! The sealed data is bound to its client, provider and purpose (authenticated context). A cookie
 //! of another client, provider or purpose does not open, even with the same secret.
 
+use std::ops::RangeInclusive;
+
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tollhouse_plugin::RequestContext;
+
+use crate::shared::http_client::Scheme;
 
 /// Longest value of one cookie. Browsers accept 4,096 bytes including name and attributes.
 const PART_BYTES_MAX: usize = 3_600;
@@ -23,8 +27,16 @@ pub(crate) enum SameSite {
     Strict,
     Lax,
     None,
-    /// Default of the browser.
+    /// Attribute absent, so that the browser's default applies.
     Unsaid,
+}
+
+/// Lifetime of a cookie, and the scheme that decides whether it is `Secure`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CookieTerms {
+    /// Seconds. `None`: until the browser is closed.
+    pub(crate) age_s: Option<u64>,
+    pub(crate) scheme: Scheme,
 }
 
 /// Settings and key of the cookies of one conf.
@@ -54,9 +66,9 @@ impl std::fmt::Debug for Seal {
 
 /// Cookies of a request that form one value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct CookieValue {
     /// Opened content; `None` if the cookies are missing or invalid.
-    pub(crate) opened: Option<Vec<u8>>,
+    pub(crate) content: Option<Vec<u8>>,
     /// Number of cookies.
     pub(crate) parts: usize,
 }
@@ -89,7 +101,7 @@ impl Jar {
         Some(URL_SAFE_NO_PAD.encode([&nonce.as_ref()[..], &bytes].concat()))
     }
 
-    /// Opens a value that was sealed for the same purpose.
+    /// Opens a value that was sealed for `purpose`.
     pub(crate) fn open(&self, purpose: &str, sealed: &[u8]) -> Option<Vec<u8>> {
         let whole = URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let (nonce, sealed) = whole.split_at_checked(NONCE_LEN)?;
@@ -104,23 +116,23 @@ impl Jar {
     }
 
     /// Reads the value under a name. The first cookie begins with a digit: the number of cookies.
-    pub(crate) fn find(&self, cx: &RequestContext<'_>, name: &str, purpose: &str) -> Found {
-        let Some(first) = cx.cookie(name) else { return Found::default() };
+    pub(crate) fn find(&self, cx: &RequestContext<'_>, name: &str, purpose: &str) -> CookieValue {
+        let Some(first) = cx.cookie(name) else { return CookieValue::default() };
         let parts = match first.first() {
             Some(digit @ b'1'..=b'9') => usize::from(digit - b'0'),
             _ => 0,
         };
         let mut sealed = first.get(1..).unwrap_or_default().to_vec();
         if !(1..=PARTS_MAX).contains(&parts) {
-            return Found { opened: None, parts: 1 };
+            return CookieValue { content: None, parts: 1 };
         }
         for part in 2..=parts {
             let Some(more) = cx.cookie(&part_name(name, part)) else {
-                return Found { opened: None, parts: part - 1 };
+                return CookieValue { content: None, parts: part - 1 };
             };
             sealed.extend(more);
         }
-        Found { opened: self.open(purpose, &sealed), parts }
+        CookieValue { content: self.open(purpose, &sealed), parts }
     }
 
     /// Returns the `Set-Cookie` lines for a value; `None` if it is too long for all cookies.
@@ -129,14 +141,14 @@ impl Jar {
         &self,
         name: &str,
         sealed: &str,
-        (age_s, is_tls): (Option<u64>, bool),
+        terms: CookieTerms,
         before: usize,
     ) -> Option<Vec<String>> {
         let parts = sealed.len().div_ceil(PART_BYTES_MAX).max(1);
         if parts > PARTS_MAX {
             return None;
         }
-        let attributes = self.attributes(age_s, is_tls);
+        let attributes = self.attributes(terms);
         let mut lines = Vec::new();
         for part in 1..=parts {
             let start = (part - 1) * PART_BYTES_MAX;
@@ -144,33 +156,36 @@ impl Jar {
             let number = if part == 1 { parts.to_string() } else { String::new() };
             lines.push(format!("{}={number}{text}{attributes}", part_name(name, part)));
         }
-        lines.extend(self.remove_from(name, parts + 1, before, is_tls));
+        lines.extend(self.removal(name, parts + 1..=before, terms.scheme));
         Some(lines)
     }
 
     /// Returns the lines that remove a value.
-    pub(crate) fn remove(&self, name: &str, parts: usize, is_tls: bool) -> Vec<String> {
-        self.remove_from(name, 1, parts.max(1), is_tls)
+    pub(crate) fn remove(&self, name: &str, parts: usize, scheme: Scheme) -> Vec<String> {
+        self.removal(name, 1..=parts.max(1), scheme)
     }
 
-    fn remove_from(&self, name: &str, first: usize, last: usize, is_tls: bool) -> Vec<String> {
-        let attributes = self.attributes(Some(0), is_tls);
-        (first..=last).map(|part| format!("{}={attributes}", part_name(name, part))).collect()
+    fn removal(&self, name: &str, parts: RangeInclusive<usize>, scheme: Scheme) -> Vec<String> {
+        let attributes = self.attributes(CookieTerms { age_s: Some(0), scheme });
+        parts.map(|part| format!("{}={attributes}", part_name(name, part))).collect()
     }
 
-    fn attributes(&self, age_s: Option<u64>, is_tls: bool) -> String {
+    fn attributes(&self, terms: CookieTerms) -> String {
         let mut text = format!("; Path={}", self.path);
         if let Some(domain) = &self.domain {
             text.push_str(&format!("; Domain={domain}"));
         }
-        if let Some(age_s) = age_s {
+        if let Some(age_s) = terms.age_s {
             text.push_str(&format!("; Max-Age={age_s}"));
         }
         if self.is_http_only {
             text.push_str("; HttpOnly");
         }
         // Browsers refuse `None` without `Secure`.
-        if self.is_secure.unwrap_or(is_tls || self.same_site == SameSite::None) {
+        if self
+            .is_secure
+            .unwrap_or(terms.scheme == Scheme::Https || self.same_site == SameSite::None)
+        {
             text.push_str("; Secure");
         }
         text.push_str(match self.same_site {
@@ -200,7 +215,7 @@ mod tests {
 
     use super::*;
 
-    fn find(jar: &Jar, cookies: &str) -> Found {
+    fn find(jar: &Jar, cookies: &str) -> CookieValue {
         let request = format!("GET / HTTP/1.1\nCookie: {cookies}\n\n");
         let mut exchange = FakeExchange::parse(&request, 0);
         let mut memory = Memory::default();
@@ -238,15 +253,19 @@ mod tests {
         let jar = Jar::new("s", b"0123456789abcdef", "client");
         let text = vec![b'x'; 4_000];
         let sealed = jar.seal("session", &text).expect("random numbers");
-        let lines = jar.set("s", &sealed, (Some(60), false), 0).expect("it fits");
+        let lines = jar
+            .set("s", &sealed, CookieTerms { age_s: Some(60), scheme: Scheme::Http }, 0)
+            .expect("it fits");
         let pairs = pairs(&lines);
         let [one, two] = pairs[..] else { panic!("{pairs:?}") };
         assert!(one.starts_with("s=2") && two.starts_with("s2="), "{one} {two}");
         assert!(lines.iter().all(|line| line.len() < 4_096));
         let whole = find(&jar, &format!("a=b; {two}; {one}"));
-        assert_eq!(whole, Found { opened: Some(text), parts: 2 });
+        assert_eq!(whole, CookieValue { content: Some(text), parts: 2 });
         let short = jar.seal("session", b"x").expect("random numbers");
-        let other_short = jar.set("s", &short, (None, true), 2).expect("it fits");
+        let other_short = jar
+            .set("s", &short, CookieTerms { age_s: None, scheme: Scheme::Https }, 2)
+            .expect("it fits");
         assert_eq!(other_short[1], "s2=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax");
         let cut = one[..one.len() - 1].to_owned();
         for cookies in [
@@ -260,9 +279,9 @@ mod tests {
             "s=0".to_owned(),
             format!("s={}", "1".repeat(5_000)),
         ] {
-            assert_eq!(find(&jar, &cookies).opened, None, "{cookies}");
+            assert_eq!(find(&jar, &cookies).content, None, "{cookies}");
         }
         let long = jar.seal("session", &[0; 6_000]).expect("random numbers");
-        assert_eq!(jar.set("s", &long, (None, false), 0), None);
+        assert_eq!(jar.set("s", &long, CookieTerms { age_s: None, scheme: Scheme::Http }, 0), None);
     }
 }

@@ -10,15 +10,16 @@ use tollhouse_plugin::{Answer, Carrier, Identity, RequestContext};
 use super::checks::{Claims, Rules, has_scopes, is_for};
 use super::error::{TokenError, Unavailable};
 use super::flow::Login;
-use super::introspection::Introspection;
+use super::introspection::{Introspection, IntrospectionRequest};
+use super::now::Now;
 use super::provider::Provider;
 use super::tokens::Client;
 use crate::shared::auth::grant::{digest_of, note_claims};
 
-/// `Set-Cookie` lines of an answer.
+/// Lines of `Set-Cookie` for an answer.
 pub(crate) type CookieLines = Vec<String>;
 
-/// Answer instead of a node's.
+/// Answer of the gateway, in place of one from a node.
 pub(crate) type Refusal = Box<Answer<'static>>;
 
 /// Engine of one client of a provider, from a conf.
@@ -35,11 +36,11 @@ pub(crate) struct Engine {
     pub(crate) otherwise: Otherwise,
 }
 
-/// Treatment of bearer tokens.
+/// Treatment of bearer tokens in requests.
 #[derive(Debug)]
 pub(crate) enum Bearer {
     Ignored,
-    /// Verified here.
+    /// Verified with the provider's published keys.
     Verified,
     /// Verified by asking the provider about each.
     Introspected(Box<Introspection>),
@@ -53,7 +54,7 @@ pub(crate) enum Otherwise {
     Pass,
 }
 
-/// Requirements on authenticated users.
+/// Requirements that an authenticated user must fulfil.
 #[derive(Debug, Default)]
 pub(crate) struct AccessRules {
     pub(crate) scopes: Vec<String>,
@@ -61,7 +62,7 @@ pub(crate) struct AccessRules {
     pub(crate) schema: Option<Schema>,
 }
 
-/// Required audience of a token.
+/// Required audience of a token, in the claim `claim`.
 #[derive(Debug)]
 pub(crate) struct Audience {
     pub(crate) claim: String,
@@ -70,9 +71,9 @@ pub(crate) struct Audience {
     pub(crate) is_this_client: bool,
 }
 
-/// Authenticated user.
+/// Authenticated user, with the tokens that nodes receive.
 #[derive(Debug, Default)]
-pub(crate) struct Who {
+pub(crate) struct User {
     pub(crate) access_token: Option<String>,
     pub(crate) userinfo: Option<Arc<Claims>>,
     pub(crate) id_token: Option<Claims>,
@@ -80,30 +81,10 @@ pub(crate) struct Who {
     pub(crate) refresh_token: Option<String>,
 }
 
-/// Outcome for a request.
 pub(crate) enum Admission {
     /// Passes, with its user if there is one. The answer sets these cookies.
-    Passes(Option<Box<Who>>, CookieLines),
+    Passes(Option<Box<User>>, CookieLines),
     Answered(Refusal),
-}
-
-/// Current time of both clocks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Now {
-    pub(crate) ms: u64,
-    /// Seconds since 1970.
-    pub(crate) unix_s: u64,
-}
-
-impl Now {
-    pub(crate) fn from_context(cx: &RequestContext<'_>) -> Self {
-        let now = cx.now();
-        Self { ms: now.monotonic_ms, unix_s: now.unix_ms / 1_000 }
-    }
-
-    pub(crate) fn pair(self) -> (u64, u64) {
-        (self.ms, self.unix_s)
-    }
 }
 
 impl Engine {
@@ -145,16 +126,17 @@ impl Engine {
         cx: &RequestContext<'_>,
         token: &str,
         now: Now,
-    ) -> Result<Who, Refusal> {
+    ) -> Result<User, Refusal> {
         let checked = match &self.bearer {
             Bearer::Introspected(introspection) => {
                 let names = introspection.addon_headers.iter();
                 let headers =
                     names.filter_map(|name| Some((name.clone(), cx.header(name)?.into_owned())));
-                let (headers, asked) = (headers.collect(), (&*self.provider, &*self.client.id));
-                introspection.ask(token, headers, asked, now.pair()).await
+                let client_id = &*self.client.id;
+                let request = IntrospectionRequest { token, headers: headers.collect(), client_id };
+                introspection.claims(&self.provider, request, now).await
             }
-            _ => self.rules.check_bearer(token, &self.provider, now.pair()).await.map(Arc::new),
+            _ => self.rules.check_bearer(token, &self.provider, now).await.map(Arc::new),
         };
         let claims = checked.map_err(|error| match error {
             TokenError::Refused(reason) => {
@@ -168,7 +150,7 @@ impl Engine {
         if let Some(schema) = &self.access.schema {
             self.check_schema(schema, &Value::Object((*claims).clone()))?;
         }
-        Ok(Who { access_token: Some(token.to_owned()), userinfo: Some(claims), ..Who::default() })
+        Ok(User { access_token: Some(token.to_owned()), userinfo: Some(claims), ..User::default() })
     }
 
     /// Checks that all required scopes were granted.
@@ -256,7 +238,7 @@ pub(crate) fn away(error: &Unavailable) -> Refusal {
     Box::new(Answer::message(503, "the identity provider gives no answer"))
 }
 
-impl Who {
+impl User {
     /// Records the user's identity: by the provider's claims, or else by the token.
     pub(crate) fn note(&self, cx: &mut RequestContext<'_>, by: &'static str) {
         let mut claims = self.id_token.clone().unwrap_or_default();

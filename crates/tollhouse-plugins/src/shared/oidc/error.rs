@@ -5,7 +5,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {reason}")]
 pub(crate) struct Unavailable {
-    /// Purpose of the request.
+    /// Purpose of the request to the provider, as a word.
     pub(crate) what: &'static str,
     /// Reason, such as an invalid answer.
     pub(crate) reason: String,

@@ -5,24 +5,26 @@ use std::sync::Arc;
 use serde_json::Value;
 use tollhouse_plugin::{Answer, Carrier, RequestContext};
 
-use super::checks::{Claims, Expected, text_of};
+use super::checks::{Claims, IdTokenChecks, text_of};
 use super::client::{ClientAuth, Form};
-use super::cookies::{Found, Jar, part_names};
-use super::engine::{Admission, CookieLines, Engine, Now, Otherwise, Refusal, Who, away};
+use super::cookies::{CookieTerms, CookieValue, Jar, part_names};
+use super::engine::{Admission, CookieLines, Engine, Otherwise, Refusal, User, away};
 use super::error::{TokenError, Unavailable};
 use super::form::with_query;
-use super::login::{Callback, Pending, UsedStates, is_login_cookie, safe_target};
-use super::provider::Document;
+use super::login::{Callback, PendingLogin, UsedStates, is_login_cookie, safe_target};
+use super::now::Now;
+use super::provider::{Document, ProviderRequest};
 use super::random::token;
 use super::session::{Lifetimes, Session};
-use super::tokens::{GrantError, Granted, Renewals};
+use super::tokens::{GrantError, Renewals, TokenSet};
 use crate::shared::auth::credentials::hide_cookies;
 use crate::shared::auth::jwt::Token;
+use crate::shared::http_client::Scheme;
 
-/// Seal purpose of session cookies.
+/// Purpose for which session cookies are sealed.
 const PURPOSE: &str = "session";
 
-/// Longest error text of a provider that is shown, in characters.
+/// Maximum number of characters shown of a provider's error text.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// Parameters of the authorization request that a conf cannot set.
@@ -42,7 +44,7 @@ const OWN_PARAMETERS: [&str; 9] = [
 const NOT_SILENT: [&str; 4] =
     ["login_required", "interaction_required", "consent_required", "account_selection_required"];
 
-/// Settings and state of logins.
+/// Settings of logins and state that all requests share.
 #[derive(Debug)]
 pub(crate) struct Login {
     pub(crate) jar: Jar,
@@ -57,7 +59,7 @@ pub(crate) struct Login {
     /// Whether ID tokens must contain the nonce of the login.
     pub(crate) requires_nonce: bool,
     pub(crate) parameters: Vec<(String, String)>,
-    pub(crate) pushed: Option<Pushed>,
+    pub(crate) pushed: Option<PushedAuthorization>,
     /// Whether expired access tokens are renewed.
     pub(crate) renews: bool,
     /// Seconds before expiry at which they are renewed.
@@ -74,10 +76,33 @@ pub(crate) struct Login {
 
 /// Pushed authorization requests (RFC 9126).
 #[derive(Debug)]
-pub(crate) struct Pushed {
+pub(crate) struct PushedAuthorization {
     pub(crate) endpoint: Option<String>,
     /// Client authentication, if it differs from that at the token endpoint.
     pub(crate) auth: Option<ClientAuth>,
+}
+
+/// Interaction of the provider with the user (`prompt` of OpenID Connect Core §3.1.2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Prompt {
+    Allowed,
+    /// `prompt=none`: the provider answers without showing a page.
+    None,
+}
+
+/// Start of a login.
+#[derive(Debug)]
+struct LoginStart {
+    /// Path and query that the browser opens after the login.
+    target: String,
+    prompt: Prompt,
+}
+
+impl LoginStart {
+    /// Returns a start that leads back to the requested address.
+    fn from_request(cx: &RequestContext<'_>, prompt: Prompt) -> Self {
+        Self { target: safe_target(&cx.real_request_uri()), prompt }
+    }
 }
 
 impl Login {
@@ -94,16 +119,19 @@ impl Login {
         if self.callback.is(cx.path()) && comes_back(cx) {
             return self.come_back(engine, cx, now).await.map(Admission::Answered);
         }
-        let found = self.jar.find(cx, &self.jar.name, PURPOSE);
-        if let Some((who, lines)) = self.by_session(engine, cx, &found, now).await? {
+        let cookie = self.jar.find(cx, &self.jar.name, PURPOSE);
+        if let Some((user, lines)) = self.by_session(engine, cx, &cookie, now).await? {
             self.hide_from_node(cx);
             cx.edits().identities.explain(Carrier::Cookie);
-            return Ok(Admission::Passes(Some(Box::new(who)), lines));
+            return Ok(Admission::Passes(Some(Box::new(user)), lines));
         }
         match engine.otherwise {
             Otherwise::Pass => Ok(Admission::Passes(None, CookieLines::new())),
             Otherwise::Refuse => Err(engine.challenge(None)),
-            Otherwise::LogIn => self.begin(engine, cx, now, false).await.map(Admission::Answered),
+            Otherwise::LogIn => {
+                let start = LoginStart::from_request(cx, Prompt::Allowed);
+                self.begin(engine, cx, now, start).await.map(Admission::Answered)
+            }
         }
     }
 
@@ -112,12 +140,12 @@ impl Login {
         &self,
         engine: &Engine,
         cx: &RequestContext<'_>,
-        found: &Found,
+        cookie: &CookieValue,
         now: Now,
-    ) -> Result<Option<(Who, CookieLines)>, Refusal> {
-        let opened = found.opened.as_ref();
-        let read = opened.and_then(|opened| serde_json::from_slice::<Session>(opened).ok());
-        let Some(mut session) = read.filter(|it| it.counts(self.lifetimes, now.unix_s)) else {
+    ) -> Result<Option<(User, CookieLines)>, Refusal> {
+        let Some(mut session) =
+            session_of(cookie).filter(|it| it.counts(self.lifetimes, now.unix_s))
+        else {
             return Ok(None);
         };
         let mut is_changed = session.touch(self.lifetimes, now.unix_s);
@@ -132,23 +160,22 @@ impl Login {
             && now.unix_s >= session.verified_s.saturating_add(interval_s)
             && engine.otherwise == Otherwise::LogIn
         {
-            return Err(self.begin(engine, cx, now, true).await?);
+            let start = LoginStart::from_request(cx, Prompt::None);
+            return Err(self.begin(engine, cx, now, start).await?);
         }
         let lines = match is_changed {
-            true => self.save(&session, found.parts, is_tls(cx))?,
+            true => self.save(&session, cookie.parts, scheme(cx))?,
             false => CookieLines::new(),
         };
-        let who = who_of(session, has_ended && !self.renews);
-        self.check(engine, &who)?;
-        Ok(Some((who.0, lines)))
-    }
-
-    fn check(&self, engine: &Engine, (who, scope): &(Who, Option<Value>)) -> Result<(), Refusal> {
-        engine.check_scopes(scope.as_ref())?;
-        match &engine.access.schema {
-            Some(schema) => engine.check_schema(schema, &who.document()),
-            None => Ok(()),
+        let (mut user, scope) = user_of(session);
+        if has_ended && !self.renews {
+            user.access_token = None;
         }
+        engine.check_scopes(scope.as_ref())?;
+        if let Some(schema) = &engine.access.schema {
+            engine.check_schema(schema, &user.document())?;
+        }
+        Ok(Some((user, lines)))
     }
 
     /// Renews the access token; `false` if the user must log in again.
@@ -159,32 +186,32 @@ impl Login {
         now: Now,
     ) -> Result<bool, Refusal> {
         let Some(refresh_token) = session.refresh_token.clone() else { return Ok(false) };
-        let ask = async || {
+        let request = async || {
             let fields = vec![
                 ("grant_type", "refresh_token".to_owned()),
                 ("refresh_token", refresh_token.clone()),
                 ("scope", self.scope.clone()),
             ];
-            engine.client.ask(&engine.provider, fields, now.pair()).await
+            engine.client.request_tokens(&engine.provider, fields, now).await
         };
-        let granted = match self.renewals.renew(&refresh_token, now.unix_s, ask).await {
-            Ok(granted) => self.asked_for(granted),
+        let tokens = match self.renewals.renew(&refresh_token, now.unix_s, request).await {
+            Ok(tokens) => self.requested(tokens),
             Err(GrantError::Unavailable(error)) => return Err(away(&error)),
             Err(GrantError::Refused(reason)) => {
                 tracing::debug!(reason, "a session is not renewed");
                 return Ok(false);
             }
         };
-        if let Some(id_token) = &granted.id_token {
+        if let Some(id_token) = &tokens.id_token {
             let before = session.id_token.as_deref().and_then(claims_of);
-            let expected = Expected {
+            let expected = IdTokenChecks {
                 client_id: &engine.client.id,
                 client_secret: engine.client.secret.as_ref(),
                 nonce: None,
                 subject: before.as_ref().and_then(|claims| text_of(claims, "sub")),
             };
             let rules = &engine.rules;
-            match rules.check_id_token(id_token, &engine.provider, &expected, now.pair()).await {
+            match rules.check_id_token(id_token, &engine.provider, &expected, now).await {
                 Ok(_) => {}
                 Err(TokenError::Unavailable(error)) => return Err(away(&error)),
                 Err(TokenError::Refused(reason)) => {
@@ -193,32 +220,38 @@ impl Login {
                 }
             }
         }
-        self.take_tokens(session, granted, now);
+        self.take_tokens(session, tokens, now);
         Ok(true)
     }
 
     /// Drops an ID token if the `openid` scope was not requested, because the means to verify it
     /// may be missing.
-    fn asked_for(&self, granted: Granted) -> Granted {
-        let id_token = granted.id_token.filter(|_| self.is_openid());
-        Granted { id_token, ..granted }
+    fn requested(&self, tokens: TokenSet) -> TokenSet {
+        let id_token = tokens.id_token.filter(|_| self.is_openid());
+        TokenSet { id_token, ..tokens }
     }
 
     /// Stores tokens in a session. Old tokens that the provider has not replaced stay.
-    fn take_tokens(&self, session: &mut Session, granted: Granted, now: Now) {
-        let lasts_s = granted.lasts_s.or(self.access_lasts_s);
+    fn take_tokens(&self, session: &mut Session, tokens: TokenSet, now: Now) {
+        let lasts_s = tokens.lasts_s.or(self.access_lasts_s);
         session.access_end_s = lasts_s.map(|lasts_s| now.unix_s.saturating_add(lasts_s));
-        session.access_token = granted.access_token;
-        session.refresh_token = granted.refresh_token.or(session.refresh_token.take());
-        session.id_token = granted.id_token.or(session.id_token.take());
-        session.scope = granted.scope.or(session.scope.take());
+        session.access_token = tokens.access_token;
+        session.refresh_token = tokens.refresh_token.or(session.refresh_token.take());
+        session.id_token = tokens.id_token.or(session.id_token.take());
+        session.scope = tokens.scope.or(session.scope.take());
     }
 
-    fn save(&self, session: &Session, before: usize, is_tls: bool) -> Result<CookieLines, Refusal> {
+    fn save(
+        &self,
+        session: &Session,
+        before: usize,
+        scheme: Scheme,
+    ) -> Result<CookieLines, Refusal> {
         let text = serde_json::to_vec(session).ok();
         let sealed = text.and_then(|text| self.jar.seal(PURPOSE, &text));
         let sealed = sealed.ok_or_else(|| failed("the session cannot be sealed", Vec::new()))?;
-        let lines = self.jar.set(&self.jar.name, &sealed, (self.cookie_age_s, is_tls), before);
+        let terms = CookieTerms { age_s: self.cookie_age_s, scheme };
+        let lines = self.jar.set(&self.jar.name, &sealed, terms, before);
         lines.ok_or_else(|| {
             tracing::warn!(bytes = sealed.len(), "a session does not fit into its cookies");
             let reason = "the user's data does not fit into cookies";
@@ -241,18 +274,7 @@ impl Login {
         engine: &Engine,
         cx: &RequestContext<'_>,
         now: Now,
-        is_silent: bool,
-    ) -> Result<Refusal, Refusal> {
-        let target = safe_target(&cx.real_request_uri());
-        self.begin_for(engine, cx, now, (target, is_silent)).await
-    }
-
-    async fn begin_for(
-        &self,
-        engine: &Engine,
-        cx: &RequestContext<'_>,
-        now: Now,
-        (target, is_silent): (String, bool),
+        start: LoginStart,
     ) -> Result<Refusal, Refusal> {
         let document = engine.provider.document(now.ms).await.map_err(|error| away(&error))?;
         let endpoint = document
@@ -269,23 +291,25 @@ impl Login {
         let redirect_uri = self.callback.address(&origin, path);
         let no_numbers =
             || failed("the system's random number generator is unavailable", Vec::new());
-        let mut pending = Pending::new(target, redirect_uri, now.unix_s).ok_or_else(no_numbers)?;
-        pending.is_silent = is_silent;
+        let pending = PendingLogin::new(start.target, redirect_uri, now.unix_s);
+        let mut pending = pending.ok_or_else(no_numbers)?;
+        pending.is_silent = start.prompt == Prompt::None;
         if self.uses_pkce {
             pending.verifier = Some(token().ok_or_else(no_numbers)?);
         }
-        let cookies = pending.cookie(&self.jar, is_tls(cx));
+        let cookies = pending.cookie(&self.jar, scheme(cx));
         let cookies =
             cookies.ok_or_else(|| failed("the login does not fit into a cookie", Vec::new()))?;
         let parameters = self.parameters_of(engine, &pending);
-        let parameters = match &self.pushed {
-            Some(pushed) => self.push(pushed, engine, &document, (parameters, now)).await?,
-            None => parameters,
-        };
+        let parameters = self.push(engine, &document, parameters, now).await?;
         Ok(elsewhere(with_query(endpoint, &parameters), cookies))
     }
 
-    fn parameters_of<'p>(&'p self, engine: &Engine, pending: &Pending) -> Vec<(&'p str, String)> {
+    fn parameters_of<'p>(
+        &'p self,
+        engine: &Engine,
+        pending: &PendingLogin,
+    ) -> Vec<(&'p str, String)> {
         let mut all = vec![
             ("response_type", "code".to_owned()),
             ("client_id", engine.client.id.clone()),
@@ -319,17 +343,18 @@ impl Login {
         self.scope.split_ascii_whitespace().any(|scope| scope == "openid")
     }
 
-    /// Sends the parameters to the provider. Returns the remaining ones for the browser.
+    /// Sends the parameters to the provider, if the conf wants that. Returns those for the browser.
     async fn push<'p>(
         &self,
-        pushed: &Pushed,
         engine: &Engine,
         document: &Document,
-        (parameters, now): (Vec<(&'p str, String)>, Now),
+        parameters: Vec<(&'p str, String)>,
+        now: Now,
     ) -> Result<Vec<(&'p str, String)>, Refusal> {
+        let Some(pushed) = &self.pushed else { return Ok(parameters) };
         let what = "pushed authorization request";
-        let known = document.pushed_authorization_request_endpoint.as_ref();
-        let endpoint = pushed.endpoint.as_ref().or(known);
+        let discovered = document.pushed_authorization_request_endpoint.as_ref();
+        let endpoint = pushed.endpoint.as_ref().or(discovered);
         let endpoint =
             endpoint.ok_or_else(|| away(&Unavailable::new(what, "no endpoint is known")))?;
         let client_id = &engine.client.id;
@@ -357,10 +382,10 @@ impl Login {
         let argument =
             |name: &str| cx.argument(name).map(|it| String::from_utf8_lossy(&it).into_owned());
         let state = argument("state").unwrap_or_default();
-        let pending = Pending::find(cx, &self.jar, &state, now.unix_s);
+        let pending = PendingLogin::find(cx, &self.jar, &state, now.unix_s);
         let unknown = "this browser did not start the login, or the login has expired";
         let pending = pending.ok_or_else(|| failed(unknown, Vec::new()))?;
-        let removal = Pending::removal(&self.jar, &state, is_tls(cx));
+        let removal = PendingLogin::removal(&self.jar, &state, scheme(cx));
         let refused = |reason: &str| failed(reason, removal.clone());
         // A second use comes from someone else or from the browser's history.
         if !self.used_states.take(&state, now.unix_s) {
@@ -376,7 +401,8 @@ impl Login {
         }
         if let Some(error) = argument("error") {
             if pending.is_silent && NOT_SILENT.contains(&&*error) {
-                return self.begin_for(engine, cx, now, (pending.target, false)).await;
+                let start = LoginStart { target: pending.target, prompt: Prompt::Allowed };
+                return self.begin(engine, cx, now, start).await;
             }
             let described = argument("error_description").unwrap_or_default();
             let said = printable(&format!("{error} {described}"));
@@ -396,7 +422,7 @@ impl Login {
                 }
             })?;
         let before = self.jar.find(cx, &self.jar.name, PURPOSE).parts;
-        let mut cookies = self.save(&session, before, is_tls(cx))?;
+        let mut cookies = self.save(&session, before, scheme(cx))?;
         cookies.extend(removal);
         Ok(elsewhere(pending.target, cookies))
     }
@@ -406,7 +432,7 @@ impl Login {
         &self,
         engine: &Engine,
         code: &str,
-        pending: &Pending,
+        pending: &PendingLogin,
         now: Now,
     ) -> Result<Session, GrantError> {
         let mut fields = vec![
@@ -415,23 +441,22 @@ impl Login {
             ("redirect_uri", pending.redirect_uri.clone()),
         ];
         fields.extend(pending.verifier.clone().map(|verifier| ("code_verifier", verifier)));
-        let granted = engine.client.ask(&engine.provider, fields, now.pair()).await?;
-        let granted = self.asked_for(granted);
-        let claims = match &granted.id_token {
+        let tokens = engine.client.request_tokens(&engine.provider, fields, now).await?;
+        let tokens = self.requested(tokens);
+        let claims = match &tokens.id_token {
             None if self.is_openid() => {
                 return Err(GrantError::Refused("it gives no ID token".to_owned()));
             }
             None => None,
             Some(id_token) => {
-                let expected = Expected {
+                let expected = IdTokenChecks {
                     client_id: &engine.client.id,
                     client_secret: engine.client.secret.as_ref(),
                     nonce: Some((&pending.nonce, self.requires_nonce)),
                     subject: None,
                 };
                 let rules = &engine.rules;
-                let checked =
-                    rules.check_id_token(id_token, &engine.provider, &expected, now.pair());
+                let checked = rules.check_id_token(id_token, &engine.provider, &expected, now);
                 Some(checked.await.map_err(|error| match error {
                     TokenError::Refused(reason) => GrantError::Refused(reason.to_owned()),
                     TokenError::Unavailable(error) => GrantError::Unavailable(error),
@@ -446,8 +471,8 @@ impl Login {
             ..Session::default()
         };
         let subject = claims.as_ref().and_then(|claims| text_of(claims, "sub"));
-        session.userinfo = self.userinfo(engine, &granted.access_token, (subject, now)).await?;
-        self.take_tokens(&mut session, granted, now);
+        session.userinfo = self.userinfo(engine, &tokens.access_token, subject, now).await?;
+        self.take_tokens(&mut session, tokens, now);
         Ok(session)
     }
 
@@ -456,7 +481,8 @@ impl Login {
         &self,
         engine: &Engine,
         access_token: &str,
-        (subject, now): (Option<&str>, Now),
+        subject: Option<&str>,
+        now: Now,
     ) -> Result<Option<Claims>, GrantError> {
         let document = engine.provider.document(now.ms).await?;
         let endpoint = document.userinfo_endpoint.as_deref().filter(|_| self.wants_userinfo);
@@ -465,8 +491,8 @@ impl Login {
             ("Authorization".to_owned(), format!("Bearer {access_token}").into_bytes()),
             ("Accept".to_owned(), b"application/json".to_vec()),
         ];
-        let reply =
-            engine.provider.ask("userinfo", endpoint, ("GET", headers, String::new())).await;
+        let request = ProviderRequest::get("userinfo", endpoint, headers);
+        let reply = engine.provider.send(request).await;
         let claims: Option<Claims> = match &reply {
             Ok(reply) if reply.status == 200 => serde_json::from_slice(&reply.body).ok(),
             _ => None,
@@ -491,10 +517,9 @@ impl Login {
         cx: &RequestContext<'_>,
         now: Now,
     ) -> Result<Refusal, Refusal> {
-        let found = self.jar.find(cx, &self.jar.name, PURPOSE);
-        let opened = found.opened.as_ref();
-        let session = opened.and_then(|opened| serde_json::from_slice::<Session>(opened).ok());
-        let removal = self.jar.remove(&self.jar.name, found.parts, is_tls(cx));
+        let cookie = self.jar.find(cx, &self.jar.name, PURPOSE);
+        let session = session_of(&cookie);
+        let removal = self.jar.remove(&self.jar.name, cookie.parts, scheme(cx));
         let document = engine.provider.document(now.ms).await;
         let document = document.map_err(|error| Box::new(with_cookies(*away(&error), &removal)))?;
         if let Some(session) = session.as_ref().filter(|_| self.revokes) {
@@ -538,21 +563,25 @@ impl Login {
     }
 }
 
-/// Returns the user and scopes of a session; without the access token if `is_over`.
-fn who_of(session: Session, is_over: bool) -> (Who, Option<Value>) {
+fn session_of(cookie: &CookieValue) -> Option<Session> {
+    serde_json::from_slice(cookie.content.as_ref()?).ok()
+}
+
+/// Returns the user and scopes of a session.
+fn user_of(session: Session) -> (User, Option<Value>) {
     // Some providers report the granted scopes in the token, others beside it.
     let scope_in = |text: &str| claims_of(text).and_then(|mut claims| claims.remove("scope"));
     let scope = scope_in(&session.access_token)
         .or_else(|| session.scope.as_deref().map(Value::from))
         .or_else(|| session.id_token.as_deref().and_then(scope_in));
-    let who = Who {
-        access_token: (!is_over).then_some(session.access_token),
+    let user = User {
+        access_token: Some(session.access_token),
         userinfo: session.userinfo.map(Arc::new),
         id_token: session.id_token.as_deref().and_then(claims_of),
         raw_id_token: session.id_token,
         refresh_token: session.refresh_token,
     };
-    (who, scope)
+    (user, scope)
 }
 
 /// Returns the claims of a token that was verified on receipt.
@@ -561,7 +590,7 @@ fn claims_of(token: &str) -> Option<Claims> {
 }
 
 /// Whether the request carries an answer of the provider (OpenID Connect Core §3.1.2.5). Otherwise
-/// it is for a page at the same address.
+/// it is for a page at the callback's address.
 fn comes_back(cx: &RequestContext<'_>) -> bool {
     ["state", "code", "error"].iter().any(|name| cx.argument(name).is_some())
 }
@@ -572,16 +601,17 @@ fn origin(cx: &RequestContext<'_>) -> Option<String> {
     let is_host = |byte: &u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(byte);
     let host =
         std::str::from_utf8(&host).ok().filter(|host| host.bytes().all(|it| is_host(&it)))?;
-    let scheme = if is_tls(cx) { "https" } else { "http" };
+    let scheme = scheme(cx).as_str();
     (!host.is_empty()).then(|| format!("{scheme}://{host}"))
 }
 
-/// Whether the client used TLS, to the gateway or to the proxy in front.
-fn is_tls(cx: &RequestContext<'_>) -> bool {
-    match cx.header("X-Forwarded-Proto") {
+/// Returns the scheme by which the client reached the gateway, or the proxy in front.
+fn scheme(cx: &RequestContext<'_>) -> Scheme {
+    let is_tls = match cx.header("X-Forwarded-Proto") {
         Some(scheme) => *scheme == *b"https",
         None => cx.is_tls(),
-    }
+    };
+    if is_tls { Scheme::Https } else { Scheme::Http }
 }
 
 fn elsewhere(location: String, cookies: CookieLines) -> Refusal {

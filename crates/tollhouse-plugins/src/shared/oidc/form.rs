@@ -13,7 +13,7 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// Encodes pairs as `name=value&…`.
+/// Encodes pairs as a form: `name=value&…`.
 pub(crate) fn encode(pairs: &[(&str, String)]) -> String {
     let pairs = pairs.iter().map(|(name, value)| format!("{}={}", escape(name), escape(value)));
     pairs.collect::<Vec<_>>().join("&")

@@ -10,14 +10,15 @@ use tollhouse_stdx::{MemoryBudget, Reservation};
 use super::checks::Claims;
 use super::client::{ClientAuth, Form};
 use super::error::{TokenError, Unavailable};
+use super::now::Now;
 use super::provider::Provider;
 
-/// Largest number of cached answers.
+/// Maximum number of cached introspection answers.
 const ANSWERS_MAX: usize = 10_000;
 /// Memory of an answer besides its text, in bytes.
 const ANSWER_EXTRA_BYTES: u64 = 256;
 
-/// Settings of introspection.
+/// Endpoint and cache of token introspection (RFC 7662).
 #[derive(Debug)]
 pub(crate) struct Introspection {
     /// Endpoint. `None`: the one in the provider's document.
@@ -27,7 +28,7 @@ pub(crate) struct Introspection {
     pub(crate) addon_headers: Vec<String>,
     /// Claim with the expiry of a token.
     pub(crate) expiry_claim: String,
-    /// Longest time for which an answer is cached, in seconds; 0 for the lifetime of the token.
+    /// Maximum time for which an answer is cached, in seconds; 0 for the lifetime of the token.
     pub(crate) interval_s: u64,
     pub(crate) answers: Arc<Answers>,
     /// Separates the answers for this client from those for others.
@@ -46,7 +47,16 @@ struct Answer {
     claims: Arc<Claims>,
     until_s: u64,
     /// Reservation in the shared budget.
-    _held: Reservation,
+    _memory: Reservation,
+}
+
+/// Token of a request, and the client that asks about it.
+#[derive(Debug)]
+pub(crate) struct IntrospectionRequest<'r> {
+    pub(crate) token: &'r str,
+    /// Headers of the user's request that are sent along.
+    pub(crate) headers: Vec<(String, Vec<u8>)>,
+    pub(crate) client_id: &'r str,
 }
 
 impl Introspection {
@@ -54,23 +64,25 @@ impl Introspection {
     ///
     /// # Errors
     /// If the token is not active, or the provider does not answer.
-    pub(crate) async fn ask(
+    pub(crate) async fn claims(
         &self,
-        token: &str,
-        headers: Vec<(String, Vec<u8>)>,
-        (provider, client_id): (&Provider, &str),
-        (now_ms, now_s): (u64, u64),
+        provider: &Provider,
+        request: IntrospectionRequest<'_>,
+        now: Now,
     ) -> Result<Arc<Claims>, TokenError> {
+        let IntrospectionRequest { token, headers, client_id } = request;
+        let now_s = now.unix_s;
         let key = self.key(token, &headers);
         if let Some(claims) = self.answers.find(&key, now_s) {
             return Ok(claims);
         }
         let document = match self.endpoint {
             Some(_) => None,
-            None => Some(provider.document(now_ms).await?),
+            None => Some(provider.document(now.ms).await?),
         };
-        let known = document.as_ref().and_then(|document| document.introspection_endpoint.as_ref());
-        let endpoint = self.endpoint.as_ref().or(known);
+        let discovered =
+            document.as_ref().and_then(|document| document.introspection_endpoint.as_ref());
+        let endpoint = self.endpoint.as_ref().or(discovered);
         let what = "introspection";
         let endpoint = endpoint.ok_or_else(|| Unavailable::new(what, "no endpoint is known"))?;
         let fields =
@@ -142,7 +154,7 @@ impl Answers {
     fn keep(&self, key: [u8; 32], claims: &Arc<Claims>, until_s: u64, now_s: u64) {
         let bytes = serde_json::to_string(&**claims).map_or(0, |text| text.len() as u64);
         // Names and values take about twice the length of the text.
-        let Some(held) = self.memory.take(2 * bytes + ANSWER_EXTRA_BYTES) else { return };
+        let Some(memory) = self.memory.take(2 * bytes + ANSWER_EXTRA_BYTES) else { return };
         let mut answers = self.by_token.lock().unwrap_or_else(PoisonError::into_inner);
         if answers.len() >= ANSWERS_MAX {
             answers.retain(|_, answer| now_s < answer.until_s);
@@ -156,6 +168,6 @@ impl Answers {
                 is_kept
             });
         }
-        answers.insert(key, Answer { claims: Arc::clone(claims), until_s, _held: held });
+        answers.insert(key, Answer { claims: Arc::clone(claims), until_s, _memory: memory });
     }
 }

@@ -1,7 +1,7 @@
 //! Pending logins: redirects to the provider and the return from it.
 //!
-//! The state of a login is sealed in a browser cookie. Only the same browser can complete it, once,
-//! within ten minutes. The original address is in the cookie too, and in no URL.
+//! The state of a login is sealed in a browser cookie. Only this browser can complete the login,
+//! once, within ten minutes. The original address is in the cookie too, and in no URL.
 
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -13,38 +13,39 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use tollhouse_plugin::RequestContext;
 
-use super::cookies::Jar;
+use super::cookies::{CookieTerms, Jar};
 use super::provider::is_clean;
 use super::random::token;
 use crate::shared::auth::secret::are_equal;
+use crate::shared::http_client::Scheme;
 
-/// Seal purpose of login cookies.
+/// Purpose for which login cookies are sealed.
 const PURPOSE: &str = "login";
 /// Number of concurrent logins per browser, for instance in several windows. A further login
 /// replaces another one.
 pub(crate) const SLOTS: u8 = 8;
-/// Longest time for a login at the provider, in seconds.
+/// Maximum time for a login at the provider, in seconds.
 const AGE_MAX_S: u64 = 600;
-/// Longest original address in bytes. Of a longer one, only the path is kept.
+/// Maximum length of the original address in bytes. Of a longer one, only the path is kept.
 const TARGET_BYTES_MAX: usize = 1_500;
 /// Number of used states that are stored until they expire.
 const USED_MAX: usize = 8_192;
-/// Default suffix of redirect addresses.
+/// Suffix of the callback address, by default.
 pub(crate) const DEFAULT_SUFFIX: &str = "/.apisix/redirect";
 
 /// Address to which the provider sends browsers back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Callback {
-    /// Suffix below the requested path.
+    /// The callback is the requested path with a suffix.
     Below,
-    /// Path on the requested host.
+    /// The callback is this path on the requested host.
     Path(String),
-    /// Full address, and its path.
+    /// The callback is this address, with this path.
     Address(String, String),
 }
 
 impl Callback {
-    /// Parses `redirect_uri` of a conf.
+    /// Parses the field `redirect_uri` of a conf.
     pub(crate) fn read(uri: Option<&str>) -> Result<Self, &'static str> {
         let Some(uri) = uri.filter(|uri| !uri.is_empty()) else { return Ok(Self::Below) };
         if !is_clean(uri) {
@@ -85,9 +86,9 @@ fn path_of(uri: &str) -> &str {
     uri.split(['?', '#']).next().unwrap_or_default()
 }
 
-/// Pending login.
+/// Login that the browser has not completed, sealed in its cookie.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Pending {
+pub(crate) struct PendingLogin {
     /// Id of the login, in the provider's answer; begins with the number of its cookie.
     #[serde(rename = "s")]
     pub(crate) state: String,
@@ -97,7 +98,7 @@ pub(crate) struct Pending {
     /// 7636).
     #[serde(rename = "v")]
     pub(crate) verifier: Option<String>,
-    /// Requested path and query.
+    /// Requested path and query, to which the browser returns.
     #[serde(rename = "t")]
     pub(crate) target: String,
     #[serde(rename = "r")]
@@ -109,7 +110,7 @@ pub(crate) struct Pending {
     pub(crate) is_silent: bool,
 }
 
-impl Pending {
+impl PendingLogin {
     /// Starts a login; `None` if the system's random number generator fails.
     pub(crate) fn new(target: String, redirect_uri: String, now_s: u64) -> Option<Self> {
         let random = token()?;
@@ -133,10 +134,10 @@ impl Pending {
     }
 
     /// Returns the lines of its cookie; `None` if the login is too large for one.
-    pub(crate) fn cookie(&self, jar: &Jar, is_tls: bool) -> Option<Vec<String>> {
+    pub(crate) fn cookie(&self, jar: &Jar, scheme: Scheme) -> Option<Vec<String>> {
         let name = cookie_name(jar, &self.state)?;
         let sealed = jar.seal(PURPOSE, &serde_json::to_vec(self).ok()?)?;
-        jar.set(&name, &sealed, (Some(AGE_MAX_S), is_tls), 0)
+        jar.set(&name, &sealed, CookieTerms { age_s: Some(AGE_MAX_S), scheme }, 0)
     }
 
     /// Returns the login with this state, if this browser started it and it has not expired.
@@ -146,16 +147,16 @@ impl Pending {
         state: &str,
         now_s: u64,
     ) -> Option<Self> {
-        let found = jar.find(cx, &cookie_name(jar, state)?, PURPOSE);
-        let pending: Self = serde_json::from_slice(&found.opened?).ok()?;
+        let cookie = jar.find(cx, &cookie_name(jar, state)?, PURPOSE);
+        let pending: Self = serde_json::from_slice(&cookie.content?).ok()?;
         let is_same = are_equal(pending.state.as_bytes(), state.as_bytes());
         let is_young = now_s < pending.begun_s.saturating_add(AGE_MAX_S);
         (is_same && is_young).then_some(pending)
     }
 
     /// Returns the lines that remove its cookie.
-    pub(crate) fn removal(jar: &Jar, state: &str, is_tls: bool) -> Vec<String> {
-        cookie_name(jar, state).map_or_else(Vec::new, |name| jar.remove(&name, 1, is_tls))
+    pub(crate) fn removal(jar: &Jar, state: &str, scheme: Scheme) -> Vec<String> {
+        cookie_name(jar, state).map_or_else(Vec::new, |name| jar.remove(&name, 1, scheme))
     }
 }
 
@@ -194,14 +195,14 @@ impl UsedStates {
     }
 }
 
-/// Returns the address after a login: the requested path on the same host, never another host
+/// Returns the address after a login: the requested path on the requested host, never another host
 /// (`//host`, `/\host`).
 pub(crate) fn safe_target(uri: &[u8]) -> String {
     let whole = encoded(uri);
     let path = || path_of(&whole).to_owned();
-    let kept = if whole.len() <= TARGET_BYTES_MAX { whole.to_string() } else { path() };
-    let kept = if kept.len() <= TARGET_BYTES_MAX { kept } else { String::new() };
-    format!("/{}", kept.trim_start_matches('/'))
+    let target = if whole.len() <= TARGET_BYTES_MAX { whole.to_string() } else { path() };
+    let target = if target.len() <= TARGET_BYTES_MAX { target } else { String::new() };
+    format!("/{}", target.trim_start_matches('/'))
 }
 
 /// Escapes characters that are invalid in a URL: browsers drop tabs and line ends and read `\` as

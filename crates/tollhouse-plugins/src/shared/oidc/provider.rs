@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 
 use std::sync::Arc;
 
+use super::cached::Cached;
 use super::error::Unavailable;
-use super::kept::Kept;
 use crate::shared::auth::jwt::{Algorithm, KeySet, Signature, Token};
 use crate::shared::dial::Verification;
 use crate::shared::http_client::{Call, HttpClient, Repeat, Reply, Reuse, Target};
 
-/// Longest answer in bytes. Documents, keys and tokens have a few thousand.
+/// Maximum length of an answer in bytes. Documents, keys and tokens have a few thousand.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
 /// Time after which the document is fetched again.
@@ -25,7 +25,7 @@ const REUSE: Reuse = Reuse::For { idle: Duration::from_secs(30), connections_max
 /// Discovery document (OpenID Connect Discovery §3), with the fields in use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Document {
-    /// Issuer; empty without a document.
+    /// Issuer identifier; empty without a discovery document.
     pub(crate) issuer: String,
     pub(crate) authorization_endpoint: Option<String>,
     pub(crate) token_endpoint: Option<String>,
@@ -39,17 +39,17 @@ pub(crate) struct Document {
     pub(crate) names_itself: bool,
 }
 
-/// Origin of the document.
+/// Origin of the provider's endpoints.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// Fetched from this address.
+    /// Discovery document, fetched from this address.
     Discovery {
         address: String,
         /// Required issuer; `None` if the operator configured only the address.
         issuer: Option<String>,
     },
     /// Configured.
-    Known(Arc<Document>),
+    Fixed(Arc<Document>),
 }
 
 /// Path of a document below its issuer's address (OpenID Connect Discovery §4).
@@ -68,12 +68,33 @@ impl Source {
     }
 }
 
+/// Request to an endpoint of the provider.
+#[derive(Debug)]
+pub(crate) struct ProviderRequest<'r> {
+    /// Purpose of the request, for the log.
+    pub(crate) what: &'static str,
+    pub(crate) address: &'r str,
+    pub(crate) method: &'static str,
+    pub(crate) headers: Vec<(String, Vec<u8>)>,
+    pub(crate) body: String,
+}
+
+impl<'r> ProviderRequest<'r> {
+    pub(crate) fn get(
+        what: &'static str,
+        address: &'r str,
+        headers: Vec<(String, Vec<u8>)>,
+    ) -> Self {
+        Self { what, address, method: "GET", headers, body: String::new() }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Provider {
     source: Source,
     pub(crate) client: HttpClient,
-    document: Kept<Document>,
-    keys: Kept<KeySet>,
+    document: Cached<Document>,
+    keys: Cached<KeySet>,
 }
 
 impl Provider {
@@ -83,12 +104,12 @@ impl Provider {
         let mut client = client.with_replies_up_to(REPLY_BYTES_MAX);
         let address = match &source {
             Source::Discovery { address, .. } => Some(address),
-            Source::Known(document) => document.token_endpoint.as_ref(),
+            Source::Fixed(document) => document.token_endpoint.as_ref(),
         };
         if let Some(target) = address.and_then(|address| Target::parse(address).ok()) {
             client = client.prepared_for(&target);
         }
-        Self { source, client, document: Kept::default(), keys: Kept::default() }
+        Self { source, client, document: Cached::default(), keys: Cached::default() }
     }
 
     /// Returns the discovery document.
@@ -97,7 +118,7 @@ impl Provider {
     /// If no valid document has ever been fetched.
     pub(crate) async fn document(&self, now_ms: u64) -> Result<Arc<Document>, Unavailable> {
         match &self.source {
-            Source::Known(document) => Ok(Arc::clone(document)),
+            Source::Fixed(document) => Ok(Arc::clone(document)),
             Source::Discovery { address, issuer } => {
                 let fetch = async {
                     let document =
@@ -119,7 +140,8 @@ impl Provider {
         &self,
         token: &Token<'_>,
         algorithm: Algorithm,
-        (now_ms, age_max_ms): (u64, u64),
+        now_ms: u64,
+        age_max_ms: u64,
     ) -> Result<Signature, Unavailable> {
         let document = self.document(now_ms).await?;
         let address = document.jwks_uri.as_deref();
@@ -130,18 +152,18 @@ impl Provider {
             KeySet::read(&keys).map_err(|reason| Unavailable::new("keys", reason))
         };
         let keys = self.keys.get(now_ms, age_max_ms, fetch()).await?;
-        let found = keys.verify(token, algorithm);
-        if found != Signature::UnknownKey {
-            return Ok(found);
+        let signature = keys.verify(token, algorithm);
+        if signature != Signature::UnknownKey {
+            return Ok(signature);
         }
         let newer = self.keys.newer(&keys, now_ms, fetch()).await;
-        Ok(newer.map_or(found, |keys| keys.verify(token, algorithm)))
+        Ok(newer.map_or(signature, |keys| keys.verify(token, algorithm)))
     }
 
-    /// Fetches JSON from an address.
+    /// Fetches a JSON document from an address.
     async fn fetch(&self, what: &'static str, address: &str) -> Result<Value, Unavailable> {
         let accept = vec![("Accept".to_owned(), b"application/json".to_vec())];
-        let reply = self.ask(what, address, ("GET", accept, String::new())).await?;
+        let reply = self.send(ProviderRequest::get(what, address, accept)).await?;
         if reply.status != 200 {
             return Err(Unavailable::new(what, format!("it answers with status {}", reply.status)));
         }
@@ -153,12 +175,8 @@ impl Provider {
     ///
     /// # Errors
     /// If the provider does not answer.
-    pub(crate) async fn ask(
-        &self,
-        what: &'static str,
-        address: &str,
-        (method, headers, body): (&str, Vec<(String, Vec<u8>)>, String),
-    ) -> Result<Reply, Unavailable> {
+    pub(crate) async fn send(&self, request: ProviderRequest<'_>) -> Result<Reply, Unavailable> {
+        let ProviderRequest { what, address, method, headers, body } = request;
         let target =
             Target::parse(address).map_err(|error| Unavailable::new(what, error.to_string()))?;
         let call = Call {
@@ -196,7 +214,7 @@ impl Document {
         Ok(())
     }
 
-    /// Parses the document from `address`.
+    /// Parses the discovery document from `address`.
     fn read(document: &Value, address: &str) -> Result<Self, Unavailable> {
         let wrong = |reason: String| Unavailable::new("discovery", reason);
         let fields = document.as_object().ok_or_else(|| wrong("it is not an object".to_owned()))?;
@@ -204,9 +222,7 @@ impl Document {
         if issuer.is_empty() {
             return Err(wrong("it names no issuer".to_owned()));
         }
-        // If the document came over TLS, its endpoints must use TLS too.
-        let is_secure = is_https(address);
-        let endpoint = |name: &'static str| endpoint(fields, name, is_secure);
+        let endpoint = |name: &'static str| endpoint(fields, name, address);
         let names_itself = fields.get("authorization_response_iss_parameter_supported");
         Ok(Self {
             issuer: issuer.to_owned(),
@@ -225,10 +241,11 @@ impl Document {
     }
 }
 
+/// Returns an endpoint's address. If the document came over TLS, its endpoints must use TLS too.
 fn endpoint(
     fields: &Map<String, Value>,
     name: &'static str,
-    is_secure: bool,
+    document_address: &str,
 ) -> Result<Option<String>, Unavailable> {
     let wrong =
         |reason: &dyn std::fmt::Display| Unavailable::new("discovery", format!("{name}: {reason}"));
@@ -239,7 +256,7 @@ fn endpoint(
             if !is_clean(address) {
                 return Err(wrong(&"it contains characters that are invalid in an address"));
             }
-            if is_secure && !is_https(address) {
+            if is_https(document_address) && !is_https(address) {
                 return Err(wrong(&"it is not https, and the document is"));
             }
             Ok(Some(address.clone()))

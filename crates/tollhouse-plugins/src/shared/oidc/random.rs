@@ -4,7 +4,7 @@ use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// Length in bytes: 256 bits.
+/// Length of random values in bytes: 256 bits.
 const BYTES: usize = 32;
 
 /// Returns 43 characters that are valid in URLs and cookies; `None` if the system's random number

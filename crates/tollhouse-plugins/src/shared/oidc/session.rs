@@ -17,7 +17,7 @@ pub(crate) struct Session {
     pub(crate) access_end_s: Option<u64>,
     #[serde(rename = "r", skip_serializing_if = "Option::is_none")]
     pub(crate) refresh_token: Option<String>,
-    /// Signed ID token.
+    /// ID token as signed by the provider.
     #[serde(rename = "i", skip_serializing_if = "Option::is_none")]
     pub(crate) id_token: Option<String>,
     #[serde(rename = "u", skip_serializing_if = "Option::is_none")]
@@ -25,13 +25,13 @@ pub(crate) struct Session {
     /// Granted scopes, if the provider reports them.
     #[serde(rename = "s", skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
-    /// Time of the login.
+    /// Time of the login in seconds since 1970.
     #[serde(rename = "c")]
     pub(crate) begun_s: u64,
     /// Time at which the provider last confirmed the user.
     #[serde(rename = "v")]
     pub(crate) verified_s: u64,
-    /// Time of the last extension.
+    /// Time of the last extension in seconds since 1970.
     #[serde(rename = "p")]
     pub(crate) prolonged_s: u64,
     /// Time of the last use, accurate to a minute.
@@ -42,11 +42,12 @@ pub(crate) struct Session {
 /// Lifetimes of sessions in seconds; 0 is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lifetimes {
-    /// Longest time without use.
+    /// Maximum time without a request of the user, in seconds.
     pub(crate) idle_s: u64,
-    /// Longest time without an extension. Use in the last quarter extends the session.
+    /// Maximum time without an extension, in seconds. A request in the last quarter extends the
+    /// session.
     pub(crate) rolling_s: u64,
-    /// Longest time since the login.
+    /// Maximum time since the login, in seconds.
     pub(crate) absolute_s: u64,
 }
 

@@ -10,13 +10,14 @@ use tokio::sync::OnceCell;
 
 use super::client::{ClientAuth, Form, FormReply};
 use super::error::Unavailable;
+use super::now::Now;
 use super::provider::Provider;
 use crate::shared::auth::secret::SecretText;
 
 /// Seconds for which the result of a renewal is available to requests that still carry the old
 /// refresh token.
 const RENEWAL_AGE_MAX_S: u64 = 30;
-/// Largest number of stored renewals.
+/// Maximum number of renewals that are remembered.
 const RENEWALS_MAX: usize = 4_096;
 
 #[derive(Debug)]
@@ -26,9 +27,9 @@ pub(crate) struct Client {
     pub(crate) auth: ClientAuth,
 }
 
-/// Tokens from the provider.
+/// Tokens that the provider granted, with their lifetime.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Granted {
+pub(crate) struct TokenSet {
     pub(crate) access_token: String,
     /// Lifetime of the access token, in seconds.
     pub(crate) lasts_s: Option<u64>,
@@ -37,10 +38,8 @@ pub(crate) struct Granted {
     pub(crate) scope: Option<String>,
 }
 
-/// Why no tokens were granted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GrantError {
-    /// The provider refuses.
     #[error("{0}")]
     Refused(String),
     #[error(transparent)]
@@ -52,23 +51,23 @@ impl Client {
     ///
     /// # Errors
     /// If the provider refuses, or gives no usable answer.
-    pub(crate) async fn ask(
+    pub(crate) async fn request_tokens(
         &self,
         provider: &Provider,
         fields: Vec<(&str, String)>,
-        (now_ms, now_s): (u64, u64),
-    ) -> Result<Granted, GrantError> {
+        now: Now,
+    ) -> Result<TokenSet, GrantError> {
         let what = "token";
-        let document = provider.document(now_ms).await?;
+        let document = provider.document(now.ms).await?;
         let endpoint = document.token_endpoint.as_deref();
         let endpoint = endpoint.ok_or_else(|| Unavailable::new(what, "no endpoint is known"))?;
         let form = Form { what, endpoint, fields, headers: Vec::new() };
-        let reply = self.auth.send(provider, &self.id, now_s, form).await?;
-        Granted::read(&reply)
+        let reply = self.auth.send(provider, &self.id, now.unix_s, form).await?;
+        TokenSet::read(&reply)
     }
 }
 
-impl Granted {
+impl TokenSet {
     fn read(reply: &FormReply) -> Result<Self, GrantError> {
         let unusable = |reason: &str| Unavailable::new("token", reason).into();
         match reply.status {
@@ -104,17 +103,17 @@ impl Granted {
 /// Running and recent renewals, because a provider may accept each refresh token only once.
 #[derive(Debug, Default)]
 pub(crate) struct Renewals {
-    by_token: Mutex<HashMap<[u8; 32], Begun>>,
+    by_token: Mutex<HashMap<[u8; 32], RenewalEntry>>,
 }
 
-type Renewal = OnceCell<Result<Granted, GrantError>>;
+type Renewal = OnceCell<Result<TokenSet, GrantError>>;
 
 /// Renewal and its start, in seconds since 1970.
-type Begun = (u64, Arc<Renewal>);
+type RenewalEntry = (u64, Arc<Renewal>);
 
 impl Renewals {
-    /// Renews a refresh token. `renew` asks the provider, once for all concurrent callers with the
-    /// same token.
+    /// Renews a refresh token. `renew` asks the provider, once for all concurrent callers with an
+    /// equal token.
     ///
     /// # Errors
     /// If `renew` fails.
@@ -122,8 +121,8 @@ impl Renewals {
         &self,
         refresh_token: &str,
         now_s: u64,
-        renew: impl AsyncFnOnce() -> Result<Granted, GrantError>,
-    ) -> Result<Granted, GrantError> {
+        renew: impl AsyncFnOnce() -> Result<TokenSet, GrantError>,
+    ) -> Result<TokenSet, GrantError> {
         let mut key = [0; 32];
         key.copy_from_slice(digest::digest(&digest::SHA256, refresh_token.as_bytes()).as_ref());
         let Some(renewal) = self.join(key, now_s) else { return renew().await };

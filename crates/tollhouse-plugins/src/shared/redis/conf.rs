@@ -19,7 +19,7 @@ use super::{Kind, Servers};
 
 use crate::shared::confs::defaults::defaults;
 
-/// Default of `redis_timeout`, in milliseconds.
+/// Timeout in milliseconds if `redis_timeout` is absent.
 const DEFAULT_TIMEOUT_MS: u64 = 1000;
 
 /// Fields that decide where the passwords of a conf are sent.
@@ -333,7 +333,7 @@ fn cluster(conf: &Cluster) -> RedisResult<(Kind, u64)> {
         // The library expects `[::1]:6379` without brackets.
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = port.parse().unwrap_or(default_port());
-        match tls_mode(conf.redis_cluster_ssl, conf.redis_cluster_ssl_verify) {
+        match tls_mode(conf) {
             None => info(ConnectionAddr::Tcp(host, port)),
             Some(mode) => {
                 let insecure = matches!(mode, TlsMode::Insecure);
@@ -352,14 +352,14 @@ fn cluster(conf: &Cluster) -> RedisResult<(Kind, u64)> {
             builder = builder.username(username);
         }
     }
-    if let Some(mode) = tls_mode(conf.redis_cluster_ssl, conf.redis_cluster_ssl_verify) {
+    if let Some(mode) = tls_mode(conf) {
         builder = builder.tls(mode);
     }
     Ok((Kind::Cluster(builder.build()?), conf.redis_timeout))
 }
 
-fn tls_mode(is_tls: bool, verifies: bool) -> Option<TlsMode> {
-    match (is_tls, verifies) {
+fn tls_mode(conf: &Cluster) -> Option<TlsMode> {
+    match (conf.redis_cluster_ssl, conf.redis_cluster_ssl_verify) {
         (false, _) => None,
         (true, true) => Some(TlsMode::Secure),
         (true, false) => Some(TlsMode::Insecure),

@@ -11,7 +11,7 @@ fn columns() -> Columns {
     for part in PARTS {
         let details = part.details.iter().flat_map(|details| details.columns);
         for column in part.columns.iter().chain(details) {
-            known.add(column.place.0.to_owned(), column.place.1.to_owned());
+            known.add(column.table.to_owned(), column.column.to_owned());
         }
     }
     for (table, names) in [
@@ -156,8 +156,8 @@ fn objects() -> Vec<Object> {
 }
 
 /// A plan for a database with these rows.
-fn plan(overwrite: bool) -> Plan {
-    let mut plan = Plan::new(columns(), overwrite);
+fn plan(newer_rows: NewerRows) -> Plan {
+    let mut plan = Plan::new(columns(), newer_rows);
     for (part, (row, details)) in PARTS.iter().zip(rows()) {
         plan.add_row(part, &row, &details).expect("it has a time");
     }
@@ -170,7 +170,7 @@ fn sql(plan: Plan) -> Vec<String> {
 
 #[test]
 fn what_is_there_as_it_is_costs_nothing() {
-    let mut plan = plan(false);
+    let mut plan = plan(NewerRows::Keep);
     for object in objects() {
         let written =
             plan.put(&object).unwrap_or_else(|error| panic!("{}: {error}", object.name()));
@@ -184,11 +184,11 @@ fn what_is_there_as_it_is_costs_nothing() {
 #[test]
 fn rules_are_written_in_the_form_that_they_were_read_in() {
     let rows = rows();
-    let mut plan = plan(false);
+    let mut plan = plan(NewerRows::Keep);
     for (place, object) in objects().iter().enumerate().skip(4) {
         let record = plan.record_of(object, None).expect("it can be written");
-        for column in PARTS[place].columns.iter().filter(|it| it.place.0 == record.table) {
-            let (table, name) = column.place;
+        for column in PARTS[place].columns.iter().filter(|it| it.table == record.table) {
+            let (table, name) = (column.table, column.column);
             let Some((_, Cell::Text(text))) = record.cells.iter().find(|(it, _)| *it == name)
             else {
                 continue;
@@ -210,7 +210,7 @@ fn rules_are_written_in_the_form_that_they_were_read_in() {
 
 #[test]
 fn an_empty_database_gets_everything_and_deleted_rows_give_way() {
-    let mut plan = Plan::new(columns(), false);
+    let mut plan = Plan::new(columns(), NewerRows::Keep);
     for object in objects() {
         let written =
             plan.put(&object).unwrap_or_else(|error| panic!("{}: {error}", object.name()));
@@ -234,7 +234,7 @@ fn what_was_changed_there_later_stays_unless_it_is_to_be_overwritten() {
     let Object::Service(mut service) = objects().swap_remove(1) else { panic!("it is a service") };
     service.details.comment = "another".to_owned();
     let newer = Object::Service(service.clone());
-    let mut planned = plan(false);
+    let mut planned = plan(NewerRows::Keep);
     planned.put(&objects()[0]).expect("it is there");
     assert_eq!(planned.put(&newer).expect("it is newer").effect, Effect::Changed);
     let sql = sql(planned);
@@ -246,8 +246,8 @@ fn what_was_changed_there_later_stays_unless_it_is_to_be_overwritten() {
 
     service.modified_at -= 7;
     let older = Object::Service(service);
-    assert_eq!(plan(false).put(&older).err(), Some(NotMoved::ChangedLater(7)));
-    assert_eq!(plan(true).put(&older).expect("it may").effect, Effect::Changed);
+    assert_eq!(plan(NewerRows::Keep).put(&older).err(), Some(ExportRefusal::ChangedLater(7)));
+    assert_eq!(plan(NewerRows::Overwrite).put(&older).expect("it may").effect, Effect::Changed);
 }
 
 #[test]
@@ -255,16 +255,16 @@ fn health_is_the_one_that_is_known_here_whoever_changed_it_last() {
     let Object::Instance(mut instance) = objects().swap_remove(3) else { panic!("it is one") };
     instance.healthy = false;
     instance.modified_at -= 7;
-    let written = plan(false).put(&Object::Instance(instance.clone()));
+    let written = plan(NewerRows::Keep).put(&Object::Instance(instance.clone()));
     assert_eq!(written.expect("only its health differs").effect, Effect::Changed);
     instance.weight = 1;
-    let refused = plan(false).put(&Object::Instance(instance)).err();
-    assert_eq!(refused, Some(NotMoved::ChangedLater(7)));
+    let refused = plan(NewerRows::Keep).put(&Object::Instance(instance)).err();
+    assert_eq!(refused, Some(ExportRefusal::ChangedLater(7)));
 }
 
 #[test]
 fn what_only_the_database_has_is_removed_when_asked_rules_first() {
-    let mut planned = plan(false);
+    let mut planned = plan(NewerRows::Keep);
     let only_there = planned.only_there();
     assert_eq!(only_there.len(), PARTS.len());
     assert_eq!(only_there.last().map(|it| it.kind), Some("namespace"));
@@ -278,7 +278,7 @@ fn what_only_the_database_has_is_removed_when_asked_rules_first() {
 
 #[test]
 fn rows_keep_their_ids_and_what_cannot_be_read_is_not_touched() {
-    let mut planned = Plan::new(columns(), true);
+    let mut planned = Plan::new(columns(), NewerRows::Overwrite);
     let service = PARTS[1];
     let other = [("id", "theirs"), ("name", "orders"), ("namespace", "prod")];
     planned.add_row(service, &row(service, &other), &[]).expect("it has a time");
@@ -288,7 +288,7 @@ fn rows_keep_their_ids_and_what_cannot_be_read_is_not_touched() {
     assert_eq!(planned.put(&objects[1]).expect("it is there").effect, Effect::Changed);
     assert_eq!(planned.put(&objects[3]).expect("its service is there").effect, Effect::Created);
     let refused = planned.put(&objects[5]).expect_err("nobody can read it");
-    assert!(matches!(refused, NotMoved::Unreadable(_)), "{refused}");
+    assert!(matches!(refused, ExportRefusal::Unreadable(_)), "{refused}");
     let sql = sql(planned).join("\n");
     let theirs = "_utf8mb4 x'746865697273'";
     assert!(sql.contains(&format!("WHERE `id` = {theirs} AND flag = 0")), "{sql}");
@@ -302,7 +302,7 @@ fn what_a_database_has_no_room_for_is_named() {
     let text = |text: &str| Some(text.to_owned());
     known.add_row(vec![text("service"), text("comment"), text("varchar"), text("3"), text("12")]);
     known.add_row(vec![text("instance"), text("weight"), text("smallint"), None, None]);
-    let mut plan = Plan::new(known, false);
+    let mut plan = Plan::new(known, NewerRows::Keep);
     let (Object::Service(mut service), Object::Instance(mut instance)) =
         (objects[1].clone(), objects[3].clone())
     else {
@@ -319,11 +319,11 @@ fn what_a_database_has_no_room_for_is_named() {
 
     let Object::Rule(mut lossless) = objects[5].clone() else { panic!("it is a rule") };
     lossless.kind = tollhouse_registry::RuleKind::Lossless;
-    assert_eq!(plan.put(&Object::Rule(lossless)).err(), Some(NotMoved::NoPlace));
+    assert_eq!(plan.put(&Object::Rule(lossless)).err(), Some(ExportRefusal::NoPlace));
     let mut empty = Columns::default();
     empty.add("service".to_owned(), "id".to_owned());
-    let refused = Plan::new(empty, false).put(&objects[5]).err();
-    assert_eq!(refused, Some(NotMoved::NoTable("routing_config_v2")));
-    let alone = Plan::new(columns(), false).put(&objects[3]).err();
-    assert_eq!(alone, Some(NotMoved::NoService));
+    let refused = Plan::new(empty, NewerRows::Keep).put(&objects[5]).err();
+    assert_eq!(refused, Some(ExportRefusal::NoTable("routing_config_v2")));
+    let alone = Plan::new(columns(), NewerRows::Keep).put(&objects[3]).err();
+    assert_eq!(alone, Some(ExportRefusal::NoService));
 }

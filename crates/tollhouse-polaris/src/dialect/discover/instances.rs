@@ -2,30 +2,30 @@
 //! clients. A change of one in ten thousand instances encodes one chunk again.
 //!
 //! A service of few instances caches its whole response in one piece. A larger service caches the
-//! head, and sends the chunks after it, so that a response is never copied whole. An alias has its
-//! own head before the same chunks.
+//! head, and sends the chunks after it, so that a response is never copied whole. An alias has a
+//! separate head before the chunks of its target.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tollhouse_registry::{Alias, CHUNK_OBJECTS, Chunk, Instance, ServiceRef, ServiceView, State};
 
-use super::{HealthFilter, Question, Replied, refused};
+use super::{CallReply, HealthFilter, Question, refused};
 use crate::answer::{Answer, Chunks};
 use crate::code::Code;
 use crate::wire::answer::{discover, put_discover_head};
 use crate::wire::write::{put_nested, put_signed};
 use crate::wire::{Direction, put_discovered_instance, put_discovered_service};
 
-/// Type number of these responses.
+/// Number of the response type "instances".
 const INSTANCE: i32 = 1;
 
 /// Field number of `DiscoverResponse.Direction`.
 const DIRECTION: u32 = 29;
 
-/// Selection of instances.
+/// Selection of instances by health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum InstanceFilter {
     All,
     Healthy,
 }
@@ -36,7 +36,7 @@ pub(super) fn answer(
     question: &Question<'_>,
     name: ServiceRef<'_>,
     filter: HealthFilter,
-) -> Replied {
+) -> CallReply {
     let Some(resolved) = state.resolve(name) else {
         return refused(&question.request, Code::NotFoundResource);
     };
@@ -51,12 +51,12 @@ pub(super) fn answer(
     }
     let only_healthy =
         filter == HealthFilter::Honoured && question.request.only_healthy == Some(true);
-    let which = if only_healthy { Which::Healthy } else { Which::All };
+    let which = if only_healthy { InstanceFilter::Healthy } else { InstanceFilter::All };
     let tail = direction_field(question.request.direction);
     let answer = match resolved.alias {
         Some(alias) => chained(view, alias_head(view, alias), which, tail),
         // The most frequent case: one piece, encoded once for all clients.
-        None if which == Which::All && is_short(view) && tail.is_empty() => {
+        None if which == InstanceFilter::All && is_short(view) && tail.is_empty() => {
             Answer::shared(view.encoded.get_or_encode(|| whole(view)).clone())
         }
         None if is_short(view) => chained(view, direct_head(view).into(), which, tail),
@@ -65,7 +65,7 @@ pub(super) fn answer(
             chained(view, head.clone(), which, tail)
         }
     };
-    Replied { code: Code::ExecuteSuccess, answer }
+    CallReply { code: Code::ExecuteSuccess, answer }
 }
 
 /// Whether the whole response is cached, rather than its head alone.
@@ -81,16 +81,20 @@ fn whole(view: &ServiceView) -> Bytes {
 }
 
 /// Creates a response from a head, the chunks, and a tail.
-fn chained(view: &Arc<ServiceView>, head: Bytes, which: Which, tail: Bytes) -> Answer {
+fn chained(view: &Arc<ServiceView>, head: Bytes, which: InstanceFilter, tail: Bytes) -> Answer {
     // No lock is held: a concurrent reader waits for the encoding of one chunk at most.
     let chunks = view.members.chunks();
     let instances: usize = chunks.map(|chunk| discovered_instances(chunk, which).len()).sum();
     let length = head.len() + instances + tail.len();
-    Answer::chain(head, length, Pieces { view: Arc::clone(view), next: 0, which, tail: Some(tail) })
+    Answer::chain(
+        head,
+        length,
+        ViewChunks { view: Arc::clone(view), next: 0, which, tail: Some(tail) },
+    )
 }
 
 /// Returns the encoded instances of a chunk; computed at most once per version of the chunk.
-fn discovered_instances(chunk: &Chunk<Instance>, which: Which) -> &Bytes {
+fn discovered_instances(chunk: &Chunk<Instance>, which: InstanceFilter) -> &Bytes {
     let encode = |takes: fn(&Instance) -> bool| {
         let mut out = Vec::new();
         for instance in chunk.objects().iter().filter(|instance| takes(instance)) {
@@ -99,10 +103,10 @@ fn discovered_instances(chunk: &Chunk<Instance>, which: Which) -> &Bytes {
         Bytes::from(out.into_boxed_slice())
     };
     match which {
-        Which::All => chunk.encoded.get_or_encode(|| encode(|_| true)),
-        Which::Healthy => chunk.selected.get_or_encode(|| {
+        InstanceFilter::All => chunk.encoded.get_or_encode(|| encode(|_| true)),
+        InstanceFilter::Healthy => chunk.selected.get_or_encode(|| {
             if chunk.objects().iter().all(|instance| instance.healthy) {
-                discovered_instances(chunk, Which::All).clone()
+                discovered_instances(chunk, InstanceFilter::All).clone()
             } else {
                 encode(|instance| instance.healthy)
             }
@@ -111,14 +115,14 @@ fn discovered_instances(chunk: &Chunk<Instance>, which: Which) -> &Bytes {
 }
 
 /// Iterator over the chunks of a view, then the tail.
-struct Pieces {
+struct ViewChunks {
     view: Arc<ServiceView>,
     next: u32,
-    which: Which,
+    which: InstanceFilter,
     tail: Option<Bytes>,
 }
 
-impl Chunks for Pieces {
+impl Chunks for ViewChunks {
     fn next(&mut self) -> Option<Bytes> {
         let Some(chunk) = self.view.members.chunk(self.next) else { return self.tail.take() };
         self.next += 1;

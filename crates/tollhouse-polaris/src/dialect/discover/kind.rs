@@ -2,7 +2,7 @@
 
 use tollhouse_registry::RuleKind;
 
-/// Meaning of a request type.
+/// Objects that a type of `Discover` request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Instances,

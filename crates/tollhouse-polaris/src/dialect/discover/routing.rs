@@ -7,7 +7,7 @@
 use prost::Message;
 use tollhouse_registry::{Rule, RuleKind, ServiceRef, State};
 
-use super::{Question, Replied};
+use super::{CallReply, Question};
 use crate::code::Code;
 use crate::rules::first_generation::{Nearness, Routes};
 use crate::rules::rule_message;
@@ -20,7 +20,7 @@ use crate::wire::write::{put_message, put_nested, put_text_value};
 /// cached it.
 const NO_ROUTING_REVISION: &str = "da39a3ee5e6b4b0d3255bfef95601890afd80709";
 
-/// `Routing.inbounds` and `Routing.outbounds`.
+/// Field numbers of `Routing.inbounds` and `Routing.outbounds`.
 const INBOUNDS: u32 = 3;
 const OUTBOUNDS: u32 = 4;
 
@@ -33,7 +33,7 @@ pub(super) fn answer(
     question: &Question<'_>,
     name: ServiceRef<'_>,
     target: ServiceRef<'_>,
-) -> Replied {
+) -> CallReply {
     let old = state.rules_for(RuleKind::RoutingV1, target);
     let new = state.rules_for(RuleKind::Routing, target);
     let revision = old.revision.with(new.revision);
@@ -59,7 +59,7 @@ pub(super) fn answer(
         put_text_value(out, 1, target.name);
         put_text_value(out, 2, target.namespace);
     });
-    Replied::made(Code::ExecuteSuccess, out)
+    CallReply::made(Code::ExecuteSuccess, out)
 }
 
 fn put_routes(out: &mut Vec<u8>, routes: &Routes, takes: impl Fn(Nearness) -> bool) {

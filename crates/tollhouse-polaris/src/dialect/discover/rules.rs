@@ -4,7 +4,7 @@
 
 use tollhouse_registry::{RuleKind, RuleSet, ServiceRef, State};
 
-use super::{Question, Replied, routing};
+use super::{CallReply, Question, routing};
 use crate::code::Code;
 use crate::rules::rule_message;
 use crate::wire::answer::{discover, put_revision};
@@ -16,7 +16,7 @@ pub(super) fn answer(
     question: &Question<'_>,
     kind: RuleKind,
     name: ServiceRef<'_>,
-) -> Replied {
+) -> CallReply {
     // Rules of a service apply to calls by its aliases too.
     let target = match state.alias(name) {
         Some(alias) => alias.target.borrowed(),
@@ -35,7 +35,7 @@ pub(super) fn answer(
     }
     let mut out = question.begin(Some(set.revision));
     put_rules(&mut out, kind, &set, name);
-    Replied::made(Code::ExecuteSuccess, out)
+    CallReply::made(Code::ExecuteSuccess, out)
 }
 
 fn put_rules(out: &mut Vec<u8>, kind: RuleKind, set: &RuleSet, name: ServiceRef<'_>) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tollhouse_registry::{Alias, Chunk, NamespaceView, Service, State};
 
-use super::{Question, Replied};
+use super::{CallReply, Question};
 use crate::answer::{Answer, Chunks};
 use crate::code::Code;
 use crate::wire::answer::discover;
@@ -15,7 +15,7 @@ use crate::wire::{put_listed_alias, put_listed_service, put_namespace};
 
 /// Lists the services of the requested namespace, or of all if none is given. Other fields of the
 /// request are ignored.
-pub(super) fn list(state: &State, question: &Question<'_>) -> Replied {
+pub(super) fn list(state: &State, question: &Question<'_>) -> CallReply {
     let namespace = question.service.namespace.filter(|name| !name.is_empty());
     let (revision, namespaces): (_, Vec<_>) = match namespace {
         None => (state.names_revision(), state.namespaces().cloned().collect()),
@@ -35,10 +35,10 @@ pub(super) fn list(state: &State, question: &Question<'_>) -> Replied {
     });
     let length = head.len() + lengths.sum::<usize>();
     let names = Names { namespaces: namespaces.into_iter(), current: None };
-    Replied { code: Code::ExecuteSuccess, answer: Answer::chain(head, length, names) }
+    CallReply { code: Code::ExecuteSuccess, answer: Answer::chain(head, length, names) }
 }
 
-pub(super) fn namespaces(state: &State, question: &Question<'_>) -> Replied {
+pub(super) fn namespaces(state: &State, question: &Question<'_>) -> CallReply {
     let revision = state.namespaces_revision();
     if question.has(&revision.digits()) {
         return question.unchanged();
@@ -47,7 +47,7 @@ pub(super) fn namespaces(state: &State, question: &Question<'_>) -> Replied {
     for view in state.namespaces() {
         put_nested(&mut out, discover::NAMESPACES, |out| put_namespace(out, view));
     }
-    Replied::made(Code::ExecuteSuccess, out)
+    CallReply::made(Code::ExecuteSuccess, out)
 }
 
 /// Returns the encoded services of a chunk; computed at most once per version of the chunk.
@@ -61,7 +61,8 @@ fn listed_services(chunk: &Chunk<Service>) -> &Bytes {
     })
 }
 
-/// A chunk of aliases as it stands in answers; made at most once for each version of it.
+/// Encoded form of a chunk of aliases in answers; computed at most once for each version of the
+/// chunk.
 fn listed_aliases(chunk: &Chunk<Alias>) -> &Bytes {
     chunk.encoded.get_or_encode(|| {
         let mut out = Vec::new();
@@ -76,11 +77,11 @@ fn listed_aliases(chunk: &Chunk<Alias>) -> &Bytes {
 struct Names {
     namespaces: std::vec::IntoIter<Arc<NamespaceView>>,
     /// The namespace that is being listed, and its next chunk: of services first, of aliases behind them.
-    current: Option<(Arc<NamespaceView>, Place)>,
+    current: Option<(Arc<NamespaceView>, NamePosition)>,
 }
 
 #[derive(Clone, Copy)]
-enum Place {
+enum NamePosition {
     Service(u32),
     Alias(u32),
 }
@@ -89,19 +90,23 @@ impl Chunks for Names {
     fn next(&mut self) -> Option<Bytes> {
         loop {
             let Some((view, place)) = &mut self.current else {
-                self.current = Some((self.namespaces.next()?, Place::Service(0)));
+                self.current = Some((self.namespaces.next()?, NamePosition::Service(0)));
                 continue;
             };
             let chunk = match *place {
-                Place::Service(number) => view.services.chunk(number).map(|it| listed_services(it)),
-                Place::Alias(number) => view.aliases.chunk(number).map(|it| listed_aliases(it)),
+                NamePosition::Service(number) => {
+                    view.services.chunk(number).map(|it| listed_services(it))
+                }
+                NamePosition::Alias(number) => {
+                    view.aliases.chunk(number).map(|it| listed_aliases(it))
+                }
             };
             let chunk = chunk.cloned();
             match (chunk.is_some(), *place) {
-                (true, Place::Service(number)) => *place = Place::Service(number + 1),
-                (true, Place::Alias(number)) => *place = Place::Alias(number + 1),
-                (false, Place::Service(_)) => *place = Place::Alias(0),
-                (false, Place::Alias(_)) => self.current = None,
+                (true, NamePosition::Service(number)) => *place = NamePosition::Service(number + 1),
+                (true, NamePosition::Alias(number)) => *place = NamePosition::Alias(number + 1),
+                (false, NamePosition::Service(_)) => *place = NamePosition::Alias(0),
+                (false, NamePosition::Alias(_)) => self.current = None,
             }
             if chunk.is_some() {
                 return chunk;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::spawn_local;
 use tokio::time::timeout;
-use tollhouse_h2::Field;
+use tollhouse_h2::{EndStream, Field};
 use tollhouse_http::grpc_timeout;
 
 use crate::grpc::accept::Server;
@@ -20,7 +20,7 @@ use crate::grpc::status::{Code, Status, head};
 /// Content type of calls, optionally followed by `+proto` or parameters.
 const CONTENT_TYPE: &[u8] = b"application/grpc";
 
-/// The only supported message encoding.
+/// Suffix of `Content-Type` for the only supported message encoding.
 const PROTO: &[u8] = b"+proto";
 
 /// Reason for which a request is not served.
@@ -34,7 +34,7 @@ pub(super) enum Refusal {
     Grpc(Status),
 }
 
-/// HTTP statuses of such answers.
+/// HTTP statuses that refuse requests other than gRPC calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HttpStatus {
     MethodNotAllowed = 405,
@@ -72,7 +72,8 @@ fn is_call(content_type: Option<&[u8]>) -> bool {
 /// Body of the answer to a request that is not gRPC.
 const NO_CALL: &[u8] = b"This port speaks gRPC: POST with content-type application/grpc.\n";
 
-/// Refuses a request. One that is not gRPC is answered only after the client has sent all of it.
+/// Refuses a request. A request other than a gRPC call is answered only after the client has sent
+/// all of the body.
 pub(super) fn refuse(link: &Rc<Link>, refusal: Refusal, stream: CallStream) {
     link.server.counts.calls_failed.add_one();
     let is_foreign = matches!(refusal, Refusal::Foreign(_));
@@ -93,7 +94,7 @@ fn answer(link: &Link, refusal: &Refusal, stream: &CallStream) {
     let _ = match refusal {
         Refusal::Grpc(status) => {
             let fields = status.fields();
-            stream.respond(200, head().into_iter().chain(fields.iter()), true)
+            stream.respond(200, head().into_iter().chain(fields.iter()), EndStream::Yes)
         }
         Refusal::Http(status) | Refusal::Foreign(status) => {
             let allow =

@@ -1,7 +1,7 @@
 //! Console calls for aliases.
 
 use super::services::{check_name, labels_of};
-use super::{Found, List, Plan, Write, page_of};
+use super::{List, ObjectPage, Plan, Write, page_of};
 use crate::code::Code;
 use crate::http::failure::Failure;
 use crate::http::query::{Query, allows};
@@ -130,7 +130,7 @@ fn as_it_stands(outcome: &Outcome) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn find(state: &State, query: &Query) -> Result<Found, Failure> {
+fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let found = state.aliases().filter(|alias| {
         let texts = [
             ("alias", &*alias.key.name),

@@ -2,7 +2,7 @@
 //!
 //! An edit names the revision that it was made from, so that of two at once none is lost: the later one is refused.
 
-use super::{Found, List, Plan, Write, any_of, page_of};
+use super::{List, ObjectPage, Plan, Write, any_of, page_of};
 use crate::code::Code;
 use crate::dialect::contracts::{check, id_of, new_contract, put_contract};
 use crate::http::failure::Failure;
@@ -51,16 +51,16 @@ fn plan_create(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     check(&sent)?;
     let id = id_of(&sent)?;
     sent.interfaces = described(&id, sent.interfaces)?;
-    let Some(known) = state.contract(&id) else {
+    let Some(stored) = state.contract(&id) else {
         let new = new_contract(&sent, sent.encode_to_vec().into());
         return Ok(put(NewContract { id: id.into(), ..new }));
     };
-    let mut contract = decode(&known.body)?;
+    let mut contract = decode(&stored.body)?;
     contract.content = sent.content;
     if !sent.interfaces.is_empty() {
         contract.interfaces = sent.interfaces;
     }
-    Ok(replace(known, &contract))
+    Ok(replace(stored, &contract))
 }
 
 /// Edits the interfaces of a contract that exists.
@@ -71,25 +71,25 @@ fn plan_edit(
 ) -> Result<Plan, Failure> {
     let sent = decode(item)?;
     let id = id_of(&sent)?;
-    let known = state.contract(&id).ok_or(Code::NotFoundResource)?;
+    let stored = state.contract(&id).ok_or(Code::NotFoundResource)?;
     let interfaces = described(&id, sent.interfaces)?;
-    let mut contract = decode(&known.body)?;
+    let mut contract = decode(&stored.body)?;
     edit(&mut contract, interfaces);
-    Ok(replace(known, &contract))
+    Ok(replace(stored, &contract))
 }
 
-fn replace(known: &Contract, contract: &ServiceContract) -> Plan {
+fn replace(stored: &Contract, contract: &ServiceContract) -> Plan {
     let body = contract.encode_to_vec();
-    if *body == *known.body {
+    if *body == *stored.body {
         return Plan::nothing_changes();
     }
     put(NewContract {
-        id: Arc::clone(&known.id),
-        service: known.service.clone(),
-        kind: known.kind.clone(),
-        protocol: known.protocol.clone(),
-        version: known.version.clone(),
-        over: Some(known.revision),
+        id: Arc::clone(&stored.id),
+        service: stored.service.clone(),
+        kind: stored.kind.clone(),
+        protocol: stored.protocol.clone(),
+        version: stored.version.clone(),
+        over: Some(stored.revision),
         body: body.into(),
     })
 }
@@ -121,21 +121,21 @@ fn described(
     described.collect()
 }
 
-/// Removes the interfaces with the ids of these.
+/// Removes the interfaces whose ids occur in `others`.
 fn remove_interfaces(contract: &mut ServiceContract, others: &[InterfaceDescriptor]) {
-    contract.interfaces.retain(|known| others.iter().all(|other| other.id != known.id));
+    contract.interfaces.retain(|stored| others.iter().all(|other| other.id != stored.id));
 }
 
 fn plan_delete(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     let contract = decode(item)?;
     match state.contract(&id_of(&contract)?) {
-        Some(known) => Ok(Plan::command(Command::DeleteContract(Arc::clone(&known.id)))),
+        Some(stored) => Ok(Plan::command(Command::DeleteContract(Arc::clone(&stored.id)))),
         // Deleting a missing object succeeds.
         None => Ok(Plan::commands(Vec::new())),
     }
 }
 
-fn find(state: &State, query: &Query) -> Result<Found, Failure> {
+fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let found = state.contracts().filter(|contract| {
         let texts = [
             ("id", &*contract.id),

@@ -1,7 +1,7 @@
 //! Console calls for instances, including edits and isolation, which clients do not do.
 
 use super::services::has_labels;
-use super::{Found, Get, List, Plan, Write};
+use super::{Get, List, ObjectPage, Plan, Write};
 use crate::code::Code;
 use crate::http::failure::Failure;
 use crate::http::query::{Query, allows, lists};
@@ -17,7 +17,7 @@ use tollhouse_registry::{
 };
 
 const MESSAGE: &str = "v1.Instance";
-/// Metadata key under which the console gets the last heartbeat, if it asks for it.
+/// Metadata key under which the console receives the time of the last heartbeat on request.
 const LAST_HEARTBEAT_LABEL: &str = "last-heartbeat-timestamp";
 
 pub(in crate::http) static CREATE: Write = Write::whole(MESSAGE, response::INSTANCE, plan_create);
@@ -216,7 +216,7 @@ fn plan_isolate_host(state: &State, item: &[u8]) -> Result<Plan, Failure> {
     Ok(Plan::commands(commands))
 }
 
-/// Filter of the instance list.
+/// Conditions of a query on the instance list.
 struct Filter<'a> {
     query: &'a Query,
     labels: Vec<(&'a str, &'a str)>,
@@ -299,7 +299,7 @@ fn place_of(instance: &Instance) -> [&str; 3] {
     location.map_or([""; 3], |it| [&*it.region, &*it.zone, &*it.campus])
 }
 
-fn find(state: &State, query: &Query) -> Result<Found, Failure> {
+fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let filter = Filter::parse(query)?;
     let shows_beats = query.flag("show_last_heartbeat")?.unwrap_or(false);
     let page = query.page()?;
@@ -323,12 +323,12 @@ fn find(state: &State, query: &Query) -> Result<Found, Failure> {
             }
         });
     }
-    Ok(Found { amount, size: instances.len(), fields })
+    Ok(ObjectPage { amount, size: instances.len(), fields })
 }
 
-fn count(state: &State, _: &Query) -> Result<Found, Failure> {
+fn count(state: &State, _: &Query) -> Result<ObjectPage, Failure> {
     let amount = state.totals().instances.total as usize;
-    Ok(Found { amount, size: 0, fields: Vec::new() })
+    Ok(ObjectPage { amount, size: 0, fields: Vec::new() })
 }
 
 /// Returns all labels of a service's instances with all their values, and the fields that rules can

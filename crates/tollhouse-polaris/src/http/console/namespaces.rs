@@ -1,7 +1,7 @@
 //! Console calls for namespaces.
 
 use super::services::TOKEN_BYTES;
-use super::{Found, Get, List, Plan, Write, page_of};
+use super::{Get, List, ObjectPage, Plan, Write, page_of};
 use crate::access::random_digits;
 use crate::code::Code;
 use crate::http::failure::Failure;
@@ -103,7 +103,7 @@ fn find_token(state: &State, query: &Query) -> Result<Vec<u8>, Failure> {
     Ok(out)
 }
 
-fn find(state: &State, query: &Query) -> Result<Found, Failure> {
+fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let found = state.namespaces().filter(|view| {
         let namespace = &view.namespace;
         query.allows_any("name", &namespace.name)

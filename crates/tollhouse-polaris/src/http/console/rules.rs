@@ -2,7 +2,7 @@
 //! kind.
 
 use super::rule_filters;
-use super::{Found, List, Plan, Write, any_of, page_of};
+use super::{List, ObjectPage, Plan, Write, any_of, page_of};
 use crate::code::Code;
 use crate::http::failure::Failure;
 use crate::http::query::{Query, allows};
@@ -63,8 +63,8 @@ calls! {
     FAULT_INJECTIONS: FaultInjection, "v1.FaultInjection", response::DATA;
 }
 
-/// Filters of rules. The list is the same for all kinds, because consoles send filters of other
-/// kinds with an empty value.
+/// Query parameters that filter rules. The list is equal for all kinds, because consoles send
+/// filters of other kinds with an empty value.
 const KEYS: &[&str] = &[
     "id",
     "name",
@@ -184,7 +184,7 @@ fn put_rule(out: &mut Vec<u8>, rule: &Rule) {
     }
 }
 
-fn find(kind: RuleKind, state: &State, query: &Query) -> Result<Found, Failure> {
+fn find(kind: RuleKind, state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let enabled = match (query.flag("enable")?, query.flag("disable")?) {
         (Some(enabled), _) => Some(enabled),
         (None, disabled) => disabled.map(|disabled| !disabled),

@@ -1,6 +1,6 @@
 //! Console calls for services.
 
-use super::{Found, Get, List, Plan, Write, page_of};
+use super::{Get, List, ObjectPage, Plan, Write, page_of};
 use crate::access::random_digits;
 use crate::code::Code;
 use crate::http::failure::Failure;
@@ -33,7 +33,7 @@ pub(in crate::http) static UPDATE: Write = Write::whole(MESSAGE, response::SERVI
 pub(in crate::http) static DELETE: Write = Write::whole(MESSAGE, response::SERVICE, plan_delete);
 pub(in crate::http) static RENEW_TOKEN: Write =
     Write::whole(MESSAGE, response::SERVICE, plan_token);
-/// Filters of services.
+/// Query parameters that filter services.
 const KEYS: &[&str] = &[
     "name",
     "namespace",
@@ -68,7 +68,6 @@ pub(super) fn check_name(name: Option<&str>, code: Code) -> Result<&str, Failure
     name.filter(|name| is_good(name)).ok_or_else(|| code.into())
 }
 
-/// Converts labels to metadata.
 pub(super) fn labels_of(labels: &HashMap<String, String>) -> Metadata {
     labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect()
 }
@@ -187,7 +186,7 @@ fn one_text(view: &ServiceView, number: u32, text: &str) -> Vec<u8> {
     out
 }
 
-/// Filter of the service list.
+/// Conditions of a query on the service list.
 struct Filter<'a> {
     query: &'a Query,
     labels: Vec<(&'a str, &'a str)>,
@@ -246,7 +245,7 @@ pub(super) fn has_labels(labels: &Metadata, wanted: &[(&str, &str)]) -> bool {
     wanted.iter().all(|(key, value)| labels.get(*key).is_some_and(|given| **given == **value))
 }
 
-fn find(state: &State, query: &Query) -> Result<Found, Failure> {
+fn find(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let filter = Filter::parse(query)?;
     let found: Vec<_> = state.services().filter(|view| filter.allows(view)).collect();
     page_of(
@@ -261,7 +260,7 @@ fn find(state: &State, query: &Query) -> Result<Found, Failure> {
 }
 
 /// Returns all services on one page, for selection lists.
-fn find_all(state: &State, query: &Query) -> Result<Found, Failure> {
+fn find_all(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let (name, namespace) = (query.get("name"), query.get("namespace"));
     let mut found: Vec<&ServiceKey> = state
         .services()
@@ -276,10 +275,10 @@ fn find_all(state: &State, query: &Query) -> Result<Found, Failure> {
             put_text_value(out, 2, &key.namespace);
         });
     }
-    Ok(Found { amount: found.len(), size: found.len(), fields })
+    Ok(ObjectPage { amount: found.len(), size: found.len(), fields })
 }
 
-fn count(state: &State, query: &Query) -> Result<Found, Failure> {
+fn count(state: &State, query: &Query) -> Result<ObjectPage, Failure> {
     let amount = match query.has_filters() {
         false => state.totals().services,
         true => {
@@ -287,5 +286,5 @@ fn count(state: &State, query: &Query) -> Result<Found, Failure> {
             state.services().filter(|view| filter.allows(view)).count()
         }
     };
-    Ok(Found { amount, size: 0, fields: Vec::new() })
+    Ok(ObjectPage { amount, size: 0, fields: Vec::new() })
 }

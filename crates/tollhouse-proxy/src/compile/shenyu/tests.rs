@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::compile::tests::Desk;
+use crate::compile::tests::TestCompiler;
 
 fn put(kind: Kind, id: &str, object: &serde_json::Value) -> crate::Change {
     let text = object.to_string().into();
@@ -30,7 +30,7 @@ fn everything() -> Vec<crate::Change> {
 
 #[test]
 fn there_is_a_table_for_as_long_as_a_plugin_is_on() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     assert!(desk.apply([]).shenyu.is_none());
     let snapshot = desk.apply(everything());
     let table = snapshot.shenyu.as_ref().expect("divide is on");
@@ -48,7 +48,7 @@ fn nodes_go_on_through_changes_that_are_not_theirs() {
             Target::Inline(upstream) => Arc::clone(upstream),
             _ => panic!("it has nodes"),
         };
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let first = state(&desk.apply(everything()));
     let other =
         put(Kind::Plugin, "waf", &json!({"name": "waf", "config": "{\"model\":\"black\"}"}));
@@ -64,7 +64,7 @@ fn nodes_go_on_through_changes_that_are_not_theirs() {
 
 #[test]
 fn an_object_that_cannot_be_read_is_reported_and_leaves_the_last_good_one() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply(everything());
     let text = "[]".into();
     let bad = ShenyuChange::Put {
@@ -84,7 +84,7 @@ fn an_object_that_cannot_be_read_is_reported_and_leaves_the_last_good_one() {
 
 #[test]
 fn what_a_full_listing_leaves_out_is_gone() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply(everything());
     let mut listing = vec![crate::Change::Shenyu(ShenyuChange::Clear)];
     listing.extend(everything().into_iter().take(2));

@@ -13,7 +13,7 @@ fn sealed() -> String {
 }
 
 /// Which route takes a request, and whether it refuses it.
-fn answers(desk: &Desk, host: &str, path: &str) -> (String, bool) {
+fn answers(desk: &TestCompiler, host: &str, path: &str) -> (String, bool) {
     let id = desk.taken(host, path).unwrap_or_default();
     let refuses = desk.has_route(&id) && refuses(&desk.route(&id).chain);
     (id, refuses)
@@ -23,7 +23,7 @@ fn refuses(chain: &Chain) -> bool {
     chain.steps().iter().any(|step| step.refuses_with.is_some())
 }
 
-fn warnings(desk: &Desk) -> Vec<String> {
+fn warnings(desk: &TestCompiler) -> Vec<String> {
     let all = desk.compiler.problems().flat_map(|(_, problems)| problems.iter());
     let warnings = all.filter(|problem| problem.severity == Severity::Warning);
     warnings.map(|problem| problem.reason.clone()).collect()
@@ -60,7 +60,7 @@ fn a_condition_that_cannot_be_read_leaves_no_request_to_a_broader_route() {
         }
         // Whatever else is wrong beside it.
         bad["nonsense"] = json!(true);
-        let mut desk = Desk::new();
+        let mut desk = TestCompiler::new();
         desk.apply([
             put(Kind::Route, "own", bad.clone()),
             inline_route("exact", "/own", 2),
@@ -87,7 +87,7 @@ fn conditions_that_can_be_read_go_on_telling_requests_apart() {
     });
     let other = json!({"uri": "/own", "methods": ["POST"], "vars": 7, "upstream": nodes(1)});
     let off = json!({"uri": "/own", "status": 0, "vars": 7, "upstream": nodes(1)});
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([
         put(Kind::Route, "off", off),
         put(Kind::Route, "post", other),
@@ -101,7 +101,7 @@ fn conditions_that_can_be_read_go_on_telling_requests_apart() {
 
 #[test]
 fn hosts_of_a_service_are_those_of_its_route_that_refuses() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let service = json!({"hosts": ["h"], "upstream": nodes(1)});
     desk.apply([
         put(Kind::Service, "s", service),
@@ -121,7 +121,7 @@ fn hosts_of_a_service_are_those_of_its_route_that_refuses() {
 
 #[test]
 fn without_a_path_a_route_claims_its_hosts_and_without_both_nothing() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([
         put(Kind::Route, "own", json!({"uri": 7, "host": "h", "upstream": nodes(1)})),
         put(Kind::Route, "lost", json!({"uri": "", "hosts": [7], "upstream": nodes(1)})),
@@ -139,7 +139,7 @@ fn without_a_path_a_route_claims_its_hosts_and_without_both_nothing() {
     }
 }
 
-fn connection(desk: &Desk, port: u16) -> Option<(String, bool)> {
+fn connection(desk: &TestCompiler, port: u16) -> Option<(String, bool)> {
     let local = (Ipv4Addr::LOCALHOST, port).into();
     let client = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let found = desk.snapshot.streams.find(&Arrival { client, local, server_name: None })?;
@@ -153,7 +153,7 @@ fn a_stream_route_refuses_what_its_readable_conditions_claim() {
     {
         let mut bad = json!({"server_port": 9100, "upstream": nodes(1)});
         bad[name] = value;
-        let mut desk = Desk::new();
+        let mut desk = TestCompiler::new();
         desk.apply([
             put(Kind::StreamRoute, "own", bad),
             put(Kind::StreamRoute, "rest", json!({"upstream": nodes(2)})),
@@ -162,7 +162,7 @@ fn a_stream_route_refuses_what_its_readable_conditions_claim() {
         assert_eq!(connection(&desk, 9200), Some(("rest".to_owned(), false)), "{name}");
     }
     // Its port was all that it said: it would be every connection.
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([
         put(Kind::StreamRoute, "own", json!({"server_port": 0, "upstream": nodes(1)})),
         put(Kind::StreamRoute, "rest", json!({"upstream": nodes(2)})),
@@ -234,7 +234,7 @@ fn whatever_is_wrong_with_an_object_what_it_protects_stays_closed() {
             let expected = if way == "no JSON" { without_text } else { expected };
             // A consumer's own name may be claimed by one who comes before it, or has it besides.
             let a = json!({"username": "a", "plugins": who("k")});
-            let mut desk = Desk::new();
+            let mut desk = TestCompiler::new();
             desk.apply([put(Kind::Consumer, "a", a), rest()].into_iter().chain(users_of(&users)));
             desk.apply([change]);
             assert_eq!(outcome(&desk), expected, "{kind} with {way}");
@@ -260,7 +260,7 @@ fn users_of(users: &[Change]) -> Vec<Change> {
 }
 
 /// What becomes of a request for `/own`, and of somebody who shows the key `k`.
-fn outcome(desk: &Desk) -> String {
+fn outcome(desk: &TestCompiler) -> String {
     if refuses(&desk.snapshot.globals) {
         return "all refuse".to_owned();
     }
@@ -287,7 +287,7 @@ fn outcome(desk: &Desk) -> String {
 #[test]
 fn who_cannot_be_read_authenticates_nobody_and_leaves_the_name_to_nobody_else() {
     let login = |name: &str, password: &str| json!({"username": name, "password": password});
-    let found = |desk: &Desk| {
+    let found = |desk: &TestCompiler| {
         let found = desk.snapshot.consumers.credential("basic-auth", b"k")?;
         Some(found.consumer.username.to_string())
     };
@@ -313,7 +313,7 @@ fn who_cannot_be_read_authenticates_nobody_and_leaves_the_name_to_nobody_else() 
     ];
     for changes in table {
         let told = format!("{changes:?}");
-        let mut desk = Desk::new();
+        let mut desk = TestCompiler::new();
         desk.apply([jill()]);
         assert_eq!(found(&desk).as_deref(), Some("jill"));
         desk.apply(changes);
@@ -330,7 +330,7 @@ fn who_cannot_be_read_authenticates_nobody_and_leaves_the_name_to_nobody_else() 
     }
 }
 
-fn has_errors(desk: &Desk) -> bool {
+fn has_errors(desk: &TestCompiler) -> bool {
     desk.compiler.problems().any(|((_, id), of)| id.as_str() == "x" && of.has_errors())
 }
 
@@ -344,7 +344,7 @@ fn what_others_name_and_cannot_be_read_is_not_there_for_them() {
         (Kind::Ssl, json!({"sni": "h"})),
     ] {
         for (way, change) in ways(kind, &good) {
-            let mut desk = Desk::new();
+            let mut desk = TestCompiler::new();
             desk.apply([change]);
             // An unknown field of some kinds is passed over, as in APISIX.
             if way == "an unknown field" && !has_errors(&desk) {

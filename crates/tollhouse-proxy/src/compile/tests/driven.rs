@@ -17,7 +17,7 @@ fn health_checks_follow_their_upstreams_and_can_be_switched_off() {
             inline_route("plain", "/p", 1),
         ]
     };
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply(batch());
     assert_eq!(driven_changes(&mut desk), ["routes/r", "services/s", "upstreams/u"]);
     // What stays as it is, is reported once, however much changes beside it.
@@ -29,13 +29,13 @@ fn health_checks_follow_their_upstreams_and_can_be_switched_off() {
     desk.apply([delete(Kind::Service, "s")]);
     assert_eq!(driven_changes(&mut desk), ["-services/s"]);
 
-    let mut unchecked = Desk::with(&Settings { disable_health_checks: true, ..settings() });
+    let mut unchecked = TestCompiler::with(&Settings { disable_health_checks: true, ..settings() });
     unchecked.apply(batch());
     assert_eq!(driven_changes(&mut unchecked), [""; 0]);
 }
 
 /// The keys of driven upstreams that have changed, with a minus those that are gone.
-fn driven_changes(desk: &mut Desk) -> Vec<String> {
+fn driven_changes(desk: &mut TestCompiler) -> Vec<String> {
     let changes = desk.compiler.take_driven_changes().into_iter();
     let mut keys: Vec<String> = changes
         .map(|change| format!("{}{}", if change.state.is_some() { "" } else { "-" }, change.key))
@@ -46,7 +46,7 @@ fn driven_changes(desk: &mut Desk) -> Vec<String> {
 
 #[test]
 fn problems_are_told_anew_only_where_they_differ() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let bad = || put(Kind::Route, "bad", json!({"uri": 1}));
     let mut versions = Vec::new();
     for change in [
@@ -69,7 +69,7 @@ fn upstreams_of_the_registry_and_slow_starts_are_driven_too() {
     let registered = || json!({"discovery_type": "registry", "service_name": "orders"});
     let mut slow = nodes(1);
     slow["warmup"] = json!(30);
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([
         put(Kind::Upstream, "u", registered()),
         put(Kind::Service, "s", json!({"upstream": registered()})),
@@ -81,7 +81,7 @@ fn upstreams_of_the_registry_and_slow_starts_are_driven_too() {
             {"discovery_type": "dns", "service_name": "orders.example"}}),
         ),
     ]);
-    let driven = |desk: &mut Desk| {
+    let driven = |desk: &mut TestCompiler| {
         let changes = desk.compiler.take_driven_changes().into_iter();
         let mut driven: Vec<_> = changes.filter_map(|change| change.state).collect();
         driven.sort_by(|one, other| one.key().cmp(other.key()));

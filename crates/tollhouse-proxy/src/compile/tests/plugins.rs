@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn plugins_of_route_config_and_service_are_listed_once_each() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let plugins = |names: &[&str]| {
         let plugins: serde_json::Map<String, Value> =
             names.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
@@ -29,8 +29,8 @@ fn plugins_of_route_config_and_service_are_listed_once_each() {
 
 #[test]
 fn meta_says_whether_and_when_a_plugin_runs() {
-    let mut desk = Desk::new();
-    let names = |desk: &Desk| {
+    let mut desk = TestCompiler::new();
+    let names = |desk: &TestCompiler| {
         let route = desk.route("r");
         route.chain.steps().iter().map(|step| step.name().to_owned()).collect::<Vec<_>>()
     };
@@ -49,10 +49,10 @@ fn meta_says_whether_and_when_a_plugin_runs() {
 
 #[test]
 fn one_plugin_runs_once_among_global_rules() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let rule = |id, plugins: Value| put(Kind::GlobalRule, id, json!({"plugins": plugins}));
     desk.apply([rule("2", json!({"x": {}, "y": {}})), rule("1", json!({"y": {}, "z": {}}))]);
-    let globals = |desk: &Desk| {
+    let globals = |desk: &TestCompiler| {
         let snapshot = Arc::clone(&desk.snapshot);
         snapshot.globals.steps().iter().map(|step| step.name().to_owned()).collect::<Vec<_>>()
     };
@@ -63,7 +63,7 @@ fn one_plugin_runs_once_among_global_rules() {
 
 #[test]
 fn consumers_are_found_by_what_they_and_their_credentials_say() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let consumer = |name: &str, key: &str| {
         let value = json!({"username": name, "plugins": {"key-auth": {"key": key}, "x": {}}});
         put(Kind::Consumer, name, value)
@@ -71,7 +71,7 @@ fn consumers_are_found_by_what_they_and_their_credentials_say() {
     let credential = |id: &str, key: &str| {
         put(Kind::Credential, id, json!({"plugins": {"key-auth": {"key": key}}}))
     };
-    let found = |desk: &Desk, key: &str| {
+    let found = |desk: &TestCompiler, key: &str| {
         let snapshot = Arc::clone(&desk.snapshot);
         let found = snapshot.consumers.credential("key-auth", key.as_bytes())?;
         Some((found.consumer.username.to_string(), found.credential_id.clone()))
@@ -95,7 +95,7 @@ fn consumers_are_found_by_what_they_and_their_credentials_say() {
 
 #[test]
 fn global_rules_stand_in_the_order_of_their_ids() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let rule = |id| put(Kind::GlobalRule, id, json!({"plugins": {}}));
     desk.apply([rule("b"), rule("a"), rule("c")]);
     desk.apply([delete(Kind::GlobalRule, "c")]);

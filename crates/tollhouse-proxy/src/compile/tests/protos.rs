@@ -13,13 +13,13 @@ fn transcoded(id: &str, proto: &Value) -> Change {
     put(Kind::Route, id, json!({"uri": path, "plugins": {"grpc-transcode": conf}}))
 }
 
-fn step(desk: &Desk, route: &str) -> Arc<PluginStep> {
+fn step(desk: &TestCompiler, route: &str) -> Arc<PluginStep> {
     Arc::clone(&desk.route(route).chain.steps()[0])
 }
 
 #[test]
 fn a_definition_that_changes_changes_those_who_name_it_and_nobody_else() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let text = "syntax = \"proto3\";";
     desk.apply([
         transcoded("one", &json!("1")),
@@ -40,7 +40,7 @@ fn a_definition_that_changes_changes_those_who_name_it_and_nobody_else() {
 
 #[test]
 fn a_definition_that_does_not_compile_leaves_the_last_good_one() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([transcoded("one", &json!("1")), proto("1", "syntax = \"proto3\";")]);
     let before = step(&desk, "one");
     desk.apply([proto("1", "message A {")]);

@@ -4,8 +4,8 @@ use tollhouse_model::secret::EnvironmentSource;
 
 use super::*;
 
-fn desk() -> Desk {
-    let mut desk = Desk::new();
+fn desk() -> TestCompiler {
+    let mut desk = TestCompiler::new();
     let lookup = |name: &str| match name {
         "KEY" => Some("opened".to_owned()),
         "EMPTY" => Some(String::new()),
@@ -19,7 +19,7 @@ fn desk() -> Desk {
 }
 
 /// The consumer that a key leads to, if any.
-fn found(desk: &Desk, key: &str) -> Option<String> {
+fn found(desk: &TestCompiler, key: &str) -> Option<String> {
     let found = desk.snapshot.consumers.credential("key-auth", key.as_bytes())?;
     Some(found.consumer.username.to_string())
 }

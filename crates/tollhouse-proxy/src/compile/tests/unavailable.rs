@@ -16,7 +16,7 @@ fn steps(chain: &Chain) -> String {
     chain.steps().iter().map(shown).collect::<Vec<_>>().join(" ")
 }
 
-fn of_route(desk: &Desk) -> String {
+fn of_route(desk: &TestCompiler) -> String {
     steps(&desk.route("r").chain)
 }
 
@@ -40,7 +40,7 @@ fn a_plugin_that_might_protect_and_cannot_run_refuses_in_its_place() {
         (json!(["key-auth"]), "[plugins]"),
     ];
     for (plugins, expected) in table {
-        let mut desk = Desk::new();
+        let mut desk = TestCompiler::new();
         desk.apply([route(plugins.clone())]);
         assert_eq!(of_route(&desk), expected, "{plugins}");
         let refuses = expected.contains('[');
@@ -53,14 +53,14 @@ fn a_plugin_that_might_protect_and_cannot_run_refuses_in_its_place() {
 
 #[test]
 fn the_last_good_version_stays_where_there_is_one() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([route(json!({"x": {}}))]);
     for bad in [json!({"key-auht": {}}), json!({"w": {"bad": true}}), json!({"x": 1})] {
         desk.apply([route(bad)]);
         assert_eq!(of_route(&desk), "x");
     }
     // One that refuses is not good: the newest of them counts, and what cannot be read keeps it.
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([route(json!({"key-auht": {}}))]);
     desk.apply([route(json!({"jwt-auht": {}}))]);
     assert_eq!(of_route(&desk), "[jwt-auht]");
@@ -69,7 +69,7 @@ fn the_last_good_version_stays_where_there_is_one() {
 }
 
 /// What the only step of a route refuses with.
-fn code_of_route(desk: &Desk) -> Option<ErrorCode> {
+fn code_of_route(desk: &TestCompiler) -> Option<ErrorCode> {
     desk.route("r").chain.steps().first().and_then(|step| step.refuses_with)
 }
 
@@ -88,7 +88,7 @@ fn what_cannot_be_read_refuses_with_a_code_of_its_own() {
         (both, ErrorCode::RouteInvalid),
     ];
     for (value, expected) in table {
-        let mut desk = Desk::new();
+        let mut desk = TestCompiler::new();
         desk.apply([put(Kind::Route, "r", value.clone())]);
         assert_eq!(code_of_route(&desk), Some(expected), "{value}");
         // Wrong in another way then: the newest version counts.
@@ -103,7 +103,7 @@ fn what_cannot_be_read_refuses_with_a_code_of_its_own() {
 
 #[test]
 fn a_route_whose_requests_are_not_known_is_not_there() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([put(Kind::Route, "r", json!({"uri": 7, "plugins": {"key-auht": {}}}))]);
     assert!(!desk.has_route("r"));
 }
@@ -123,7 +123,7 @@ fn a_route_that_is_wrong_in_other_ways_keeps_its_requests() {
         ("upstream", json!(7)),
         ("script", json!("return")),
     ] {
-        let mut desk = Desk::new();
+        let mut desk = TestCompiler::new();
         let mut bad = whole();
         bad[name] = value;
         desk.apply([put(Kind::Route, "r", bad)]);
@@ -145,7 +145,7 @@ fn a_stream_route_that_is_wrong_in_other_ways_keeps_its_connections() {
         ("upstream", json!({"scheme": "kafka"})),
         ("upstream", json!({"tls": {"client_cert": "cert", "client_key": lost}})),
     ] {
-        let mut desk = Desk::new();
+        let mut desk = TestCompiler::new();
         let mut bad = json!({"server_port": 9100, "upstream": nodes(1)});
         bad[name] = value;
         desk.apply([
@@ -168,7 +168,7 @@ fn a_route_with_a_value_that_no_key_opens_keeps_its_requests() {
     let sealed = lost.seal("key", "upstream.tls.client_key");
     let mut upstream = nodes(1);
     upstream["tls"] = json!({"client_cert": "cert", "client_key": sealed});
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     desk.apply([put(Kind::Route, "r", json!({"uri": "/", "upstream": upstream}))]);
     assert_eq!(of_route(&desk), "[route]");
 }
@@ -176,7 +176,7 @@ fn a_route_with_a_value_that_no_key_opens_keeps_its_requests() {
 #[test]
 fn what_a_route_gets_from_elsewhere_refuses_as_its_own_does() {
     let bad = || json!({"key-auht": {}});
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let named =
         json!({"uri": "/", "service_id": "s", "plugin_config_id": "c", "plugins": {"x": {}}});
     desk.apply([
@@ -196,7 +196,7 @@ fn what_a_route_gets_from_elsewhere_refuses_as_its_own_does() {
 
 #[test]
 fn a_global_rule_that_only_looks_on_stops_nothing() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let rule = |id, plugins: Value| put(Kind::GlobalRule, id, json!({"plugins": plugins}));
     desk.apply([rule("1", json!({"skywalking": {}})), rule("2", json!(7))]);
     assert_eq!(steps(&desk.snapshot.globals), "[plugins]");
@@ -206,7 +206,7 @@ fn a_global_rule_that_only_looks_on_stops_nothing() {
 
 #[test]
 fn what_a_nearer_object_switches_off_does_not_run() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let off = || json!({"_meta": {"disable": true}});
     let named = |plugins: Value| {
         put(
@@ -235,7 +235,7 @@ fn what_a_nearer_object_switches_off_does_not_run() {
 
 #[test]
 fn names_that_may_be_passed_over_are() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let mut services = Services::new("APISIX");
     services.skipped_plugins = vec!["key-auht".to_owned()];
     desk.compiler.plugins = Plugins::new(Arc::new(test_catalogue()), Arc::new(services));
@@ -245,10 +245,10 @@ fn names_that_may_be_passed_over_are() {
 
 #[test]
 fn metadata_reaches_the_plugins_of_consumers() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let jack = json!({"username": "jack", "plugins": {"key-auth": {"key": "k"}, "x": {}}});
     desk.apply([put(Kind::Consumer, "jack", jack)]);
-    let handler = |desk: &Desk| {
+    let handler = |desk: &TestCompiler| {
         let chain = desk.snapshot.consumers.chain("jack").expect("it has plugins");
         Arc::clone(&chain.steps()[0].handler)
     };
@@ -261,12 +261,12 @@ fn metadata_reaches_the_plugins_of_consumers() {
 
 #[test]
 fn a_key_that_two_have_goes_back_to_the_one_who_keeps_it() {
-    let mut desk = Desk::new();
+    let mut desk = TestCompiler::new();
     let consumer = |name: &str, key: &str| {
         let value = json!({"username": name, "plugins": {"key-auth": {"key": key}}});
         put(Kind::Consumer, name, value)
     };
-    let owner = |desk: &Desk| {
+    let owner = |desk: &TestCompiler| {
         let found = desk.snapshot.consumers.credential("key-auth", b"k")?;
         Some(found.consumer.username.to_string())
     };

@@ -8,7 +8,7 @@ use tollhouse_h2::ErrorCode as Http2Code;
 use tollhouse_stdx::wheel::Timer;
 
 use super::shared::NodeConnection;
-use crate::http2::connection::{self, Moved};
+use crate::http2::connection::{self, Progress};
 use crate::http2::liveness::{Liveness, Look};
 use crate::settings::LINGER_TIME;
 use crate::worker::Worker;
@@ -68,14 +68,14 @@ impl Driving<'_> {
         self.timer.set_waker(context.waker());
         let mut opened = Vec::new();
         let read = connection::read(context, worker, session, &mut socket.link, &mut opened);
-        if read == Moved::Lost {
+        if read == Progress::Lost {
             return Poll::Ready(());
         }
         session.wake_ready();
         let now_ms = worker.clock.now_ms();
         let is_alive = self.look_at_deadlines(now_ms);
         match connection::write(context, session, &mut socket.link) {
-            Moved::Waiting if is_alive => {}
+            Progress::Waiting if is_alive => {}
             _ => return Poll::Ready(()),
         }
         self.timer.arm(self.next_look_ms(now_ms));

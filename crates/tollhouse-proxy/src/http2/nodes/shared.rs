@@ -37,18 +37,17 @@ const TAKEN_OVER_MS_MAX: u64 = 1000;
 /// HTTP/2 connections of one core to nodes.
 #[derive(Debug, Default)]
 pub struct NodeConnections {
-    by_key: RefCell<HashMap<PoolKey, Shared, foldhash::fast::RandomState>>,
+    by_key: RefCell<HashMap<PoolKey, SharedConnections, foldhash::fast::RandomState>>,
     /// Number of openings.
     openings: Cell<usize>,
     /// Openings that no request waits for, oldest first; also those that have ended since.
     abandoned: RefCell<VecDeque<Rc<Opening>>>,
 }
 
-/// Connections of one key.
+/// Connections and openings under one key.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedConnections {
     connections: Vec<Rc<NodeConnection>>,
-    /// Connections being opened.
     openings: Vec<Rc<Opening>>,
 }
 
@@ -62,7 +61,7 @@ pub(super) struct NodeConnection {
     pub(super) idle_since_ms: Cell<Option<u64>>,
 }
 
-/// A connection being opened.
+/// Connection that is being opened, and the requests that wait for it.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(super) key: PoolKey,
@@ -119,7 +118,7 @@ impl NodeConnections {
         opening
     }
 
-    /// Ends an opening and wakes the requests that wait for it.
+    /// Ends an opening and wakes the requests that wait for the connection.
     pub(super) fn end(&self, opening: &Rc<Opening>) {
         if opening.has_ended.replace(true) {
             return;
@@ -140,7 +139,8 @@ impl NodeConnections {
         self.openings.get()
     }
 
-    /// Notes an opening that no request waits for any more; beyond the bound the oldest of them ends.
+    /// Records an opening that no request waits for any more; beyond the limit the oldest such
+    /// opening ends.
     fn abandon(&self, opening: &Rc<Opening>) {
         let mut abandoned = self.abandoned.borrow_mut();
         abandoned.retain(|other| other.is_abandoned() && !Rc::ptr_eq(other, opening));
@@ -212,7 +212,9 @@ impl NodeConnections {
         }
     }
 
-    fn close_longest_idle(by_key: &HashMap<PoolKey, Shared, foldhash::fast::RandomState>) -> bool {
+    fn close_longest_idle(
+        by_key: &HashMap<PoolKey, SharedConnections, foldhash::fast::RandomState>,
+    ) -> bool {
         let all = by_key.values().flat_map(|shared| &shared.connections);
         let idle = all.filter_map(|connection| {
             // A connection that is already closing frees no further room.
@@ -233,7 +235,7 @@ impl NodeConnections {
     }
 }
 
-impl Shared {
+impl SharedConnections {
     fn is_empty(&self) -> bool {
         self.connections.is_empty() && self.openings.is_empty()
     }
@@ -311,12 +313,12 @@ impl Opening {
 }
 
 /// Place of a request in an opening; dropping it frees the place.
-pub(crate) struct Place {
+pub(crate) struct OpeningPermit {
     worker: Rc<Worker>,
     opening: Rc<Opening>,
 }
 
-impl Place {
+impl OpeningPermit {
     pub(super) fn new(worker: Rc<Worker>, opening: Rc<Opening>) -> Self {
         opening.requests.set(opening.requests.get() + 1);
         Self { worker, opening }
@@ -337,7 +339,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for OpeningPermit {
     fn drop(&mut self) {
         let Self { worker, opening } = self;
         let left = opening.requests.get() - 1;

@@ -15,7 +15,7 @@ use tollhouse_telemetry::ErrorCode;
 
 use crate::l4::plugins::Refusal;
 
-/// Longest UDP datagram in bytes (RFC 768: a length of 16 bits).
+/// Maximum length of a UDP datagram in bytes (RFC 768: a length of 16 bits).
 pub(super) const DATAGRAM_BYTES_MAX: usize = 65_535;
 
 /// Maximum number of datagrams queued per session; covers what a client sends before it expects a
@@ -25,17 +25,16 @@ pub(super) const WAITING_MAX: usize = 8;
 /// Maximum bytes queued in all sessions of a core.
 pub(super) const WAITING_BYTES_MAX: usize = 4 << 20;
 
-/// Look-up key of a session.
+/// Listener and client address that identify a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SessionKey {
     pub listener: usize,
-    /// Source address of the datagrams.
     pub client: SocketAddr,
 }
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
-/// Sessions of one core.
+/// UDP sessions of one core.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     pub(super) by_key: RefCell<Map<SessionKey, Rc<Session>>>,
@@ -101,7 +100,6 @@ impl Sessions {
         }
     }
 
-    /// Number of sessions.
     pub(crate) fn len(&self) -> usize {
         self.by_key.borrow().len()
     }
@@ -130,7 +128,7 @@ impl Sessions {
     }
 }
 
-/// Session of one client.
+/// Datagrams between one client and its node.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(super) key: SessionKey,
@@ -151,14 +149,12 @@ pub(crate) struct Session {
 
 #[derive(Debug)]
 pub(super) enum State {
-    /// A node is being selected.
     Opening {
         /// Length of the session's first datagram.
         first_bytes: usize,
-        /// Datagrams queued behind it.
+        /// Datagrams that wait for the node.
         waiting: Vec<Box<[u8]>>,
     },
-    /// Connected to a node.
     Open {
         socket: Rc<UdpSocket>,
         /// PROXY protocol header that precedes each datagram.
@@ -209,7 +205,7 @@ impl Session {
         if self.is_answered.get() { Ok(()) } else { Err(ErrorCode::ConnectionLimit.into()) }
     }
 
-    /// Bytes sent to the node.
+    /// Number of payload bytes sent to the node.
     pub(super) fn bytes_received(&self) -> u64 {
         self.bytes_received.get()
     }

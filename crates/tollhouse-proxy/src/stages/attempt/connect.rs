@@ -44,7 +44,8 @@ impl Attempt<'_> {
         worker.pools.take(key)
     }
 
-    /// A connection that is opened, or a stream of one that others share; requests may wait for the same opening.
+    /// Opens a connection, or takes a stream of a shared one; several requests may wait for one
+    /// opening.
     pub(super) async fn connect(
         &self,
         cx: &Exchange<'_>,

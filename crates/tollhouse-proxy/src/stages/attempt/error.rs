@@ -8,7 +8,7 @@ use tollhouse_telemetry::ErrorCode;
 
 use crate::worker::Worker;
 
-/// Failure of an attempt.
+/// Failure of one attempt, and whether another node may be tried.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AttemptError {
     /// Error code to report if no other attempt follows.
@@ -44,7 +44,7 @@ impl AttemptError {
         Self { blame, ..Self::by_node(ErrorCode::UpstreamConnectFailed, true) }
     }
 
-    /// Whether the node refused the request before it processed any of it.
+    /// Whether the node refused the request before it processed any part.
     pub(super) fn is_refused(&self) -> bool {
         self.stale && self.blame == Blame::Nobody
     }

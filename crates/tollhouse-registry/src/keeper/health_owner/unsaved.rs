@@ -11,14 +11,14 @@ use crate::limits::{COMMANDS_BATCHED_MAX, HEALTH_SAVED_AFTER, HEALTH_SAVED_INTER
 /// Queue of unsaved changes. Each instance is queued once, however often its health changes,
 /// because its state at the time of saving is written.
 #[derive(Debug, Default)]
-pub(super) struct Unsaved {
+pub(super) struct SaveQueue {
     queue: VecDeque<(Arc<str>, u64)>,
     ids: HashSet<Arc<str>>,
     /// Earliest time of the next save.
     due_at_ms: u64,
 }
 
-impl Unsaved {
+impl SaveQueue {
     /// Queues an instance whose health has changed.
     pub(super) fn push(&mut self, id: &Arc<str>, now_ms: u64) {
         if self.ids.insert(Arc::clone(id)) {

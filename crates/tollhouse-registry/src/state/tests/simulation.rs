@@ -9,7 +9,7 @@ use tollhouse_stdx::Random;
 use super::*;
 use crate::command::{InstanceChange, ServiceChange};
 use crate::health::{Health, Transition};
-use crate::held_bytes::HeldBytes;
+use crate::held_bytes::MemorySize;
 use crate::journal::{Before, Record};
 use crate::limits::{HEALTH_TICK, TTLS_TO_EXPIRY};
 

@@ -52,8 +52,8 @@ fn write_into(
     target.close().map_err(|(_, error)| from_sqlite(path, &error))
 }
 
-/// Removes temporary files of killed backups to the same file, which are recognised by a missing
-/// lock. Failures to remove are harmless and ignored.
+/// Removes temporary files of killed backups to `file`, which are recognised by a missing lock.
+/// Failures to remove are harmless and ignored.
 fn remove_leftovers(file: &Path) {
     let (Some(name), Some(folder)) = (file.file_name(), file.parent()) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -76,7 +76,7 @@ fn remove_leftovers(file: &Path) {
 const UNFINISHED: &str = ".unfinished-";
 
 /// Returns a name beside the file that no other backup uses, in this process or another. Includes
-/// the time, because a process in a container has the same number at each start.
+/// the time, because in a container each process has the same number after a restart.
 fn unfinished_name(file: &Path) -> PathBuf {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut name = file.as_os_str().to_owned();

@@ -59,7 +59,8 @@ const LOG_BYTES_KEPT: u32 = 64 * 1024 * 1024;
 /// levels of 100,000 entries; the system caches the rest.
 const CACHE_KIB: i32 = 8 * 1024;
 
-/// Number of compiled statements kept per connection; more than exist.
+/// Number of compiled statements kept per connection; greater than the number of different
+/// statements, so that each is compiled once.
 const STATEMENTS_MAX: usize = 32;
 
 /// Time during which a held lock is tried again. A child process that the former holder is starting
@@ -118,13 +119,13 @@ fn open_or_create(path: &Path) -> Result<File, StoreError> {
     options.open(path).map_err(|error| StoreError::from_io(path, &error))
 }
 
-/// The file, opened for writing.
+/// Database file, opened for writing.
 pub(super) struct StoreFile {
-    /// The writer's connection.
+    /// Connection that the writer uses.
     pub(super) connection: Connection,
     /// The newest revision in the file.
     pub(super) revision: Revision,
-    /// The format of the file.
+    /// Version of the file's format.
     pub(super) format: i64,
 }
 

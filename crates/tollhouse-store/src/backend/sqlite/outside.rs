@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Pages copied between two progress reports: 16 MiB, which takes a fraction of a second.
 const STEP_PAGES: i32 = 4096;
 
-/// Progress of a copy.
+/// Progress of copying a store file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     pub done_bytes: u64,

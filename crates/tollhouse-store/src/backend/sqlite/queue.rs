@@ -1,7 +1,7 @@
 //! Queue of the writer thread: its commands, its bounds, and the grouping of commands.
 
 use super::file::StoreFile;
-use super::writer::Writer;
+use super::writer::{Writer, WriterPorts};
 use crate::backend::history::History;
 use crate::error::StoreError;
 use crate::lease::LeaseId;
@@ -29,16 +29,16 @@ const QUEUED_MAX: usize = QUEUED_KIB_MAX / QUEUED_KIB_MIN + 16;
 /// does not wait too long for the others.
 const GROUP_OPERATIONS_MAX: usize = OPERATIONS_MAX;
 
-/// Command to the thread.
+/// Command to the writer thread.
 pub(super) enum Command {
     Commit(Request),
     Lease(LeaseRequest),
-    /// The clock was moved.
+    /// The clock of a test was moved, so entries may have expired.
     Wake,
     Close,
 }
 
-/// A transaction to commit.
+/// Transaction that waits for the writer thread.
 pub(super) struct Request {
     pub(super) transaction: Transaction,
     pub(super) reply: oneshot::Sender<Result<Committed, StoreError>>,
@@ -46,7 +46,7 @@ pub(super) struct Request {
     pub(super) share: OwnedSemaphorePermit,
 }
 
-/// An operation on a lease.
+/// Operation on a lease that waits for the writer thread.
 pub(super) struct LeaseRequest {
     pub(super) action: LeaseAction,
     pub(super) reply: oneshot::Sender<Result<LeaseId, StoreError>>,
@@ -61,7 +61,6 @@ pub(super) enum LeaseAction {
     Revoke(LeaseId),
 }
 
-/// Handle of the writer thread.
 pub(super) struct WriterHandle {
     commands: SyncSender<Command>,
     shares: Arc<Semaphore>,
@@ -69,7 +68,6 @@ pub(super) struct WriterHandle {
 }
 
 impl WriterHandle {
-    /// Starts the thread.
     pub(super) fn start(
         file: StoreFile,
         path: PathBuf,
@@ -77,10 +75,11 @@ impl WriterHandle {
         options: &Options,
     ) -> Result<Self, StoreError> {
         let (commands, receiver) = sync_channel(QUEUED_MAX);
+        let ports = WriterPorts { commands: receiver, history };
         let waker = commands.clone();
         // A full queue wakes the thread as well. Only a manual clock calls this.
         options.clock.on_jump(move || drop(waker.try_send(Command::Wake)));
-        let writer = Writer::new(file, path.clone(), (receiver, history), options)?;
+        let writer = Writer::new(file, path.clone(), ports, options)?;
         let thread = thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || writer.run())
@@ -141,7 +140,7 @@ impl Drop for WriterHandle {
     }
 }
 
-/// Commands that are executed together.
+/// Commands that the writer executes in one transaction of SQLite.
 #[derive(Default)]
 pub(super) struct Group {
     pub(super) requests: Vec<Request>,

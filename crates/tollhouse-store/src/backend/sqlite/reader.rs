@@ -13,12 +13,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use tokio::sync::{Semaphore, oneshot};
 
-/// Most queued reads per thread. Further callers wait for a place in the queue.
+/// Maximum number of queued reads per thread. Further callers wait for a place in the queue.
 const QUEUED_MAX: usize = 256;
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
-/// The reading threads.
+/// Threads that read: some for single keys, some for listings.
 pub(super) struct Readers {
     gets: Lane,
     lists: Lane,
@@ -52,7 +52,7 @@ impl Readers {
 /// A thread with a connection and a queue of reads.
 struct Lane {
     path: PathBuf,
-    /// Dropped to end the thread.
+    /// Sender of jobs; dropped to end the thread.
     jobs: Option<SyncSender<Job>>,
     places: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,

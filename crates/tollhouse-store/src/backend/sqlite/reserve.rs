@@ -14,7 +14,7 @@ const RESERVE_FILE: &str = "store.reserve";
 /// for a while.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// Bytes per write.
+/// Number of bytes per write.
 const PIECE_BYTES: usize = 64 * 1024;
 
 pub(super) struct Reserve {

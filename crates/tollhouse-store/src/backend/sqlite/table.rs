@@ -12,7 +12,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::path::Path;
 
-/// The tables, which are the same in all formats.
+/// SQL that creates the tables, which are equal in all formats.
 pub(super) const SCHEMA: &str = "
     CREATE TABLE entries (
         key TEXT PRIMARY KEY NOT NULL,
@@ -122,7 +122,7 @@ pub(super) fn expired(
     statement.query_map([to_integer(now_ms), limit], |row| row.get(0))?.collect()
 }
 
-/// Time of the next expiry.
+/// Returns the earliest expiry time of all entries in milliseconds.
 pub(super) fn first_expiry_ms(connection: &Connection) -> rusqlite::Result<Option<u64>> {
     let at_ms: Option<i64> =
         connection.prepare_cached(FIRST_EXPIRY)?.query_row([], |row| row.get(0))?;
@@ -157,11 +157,11 @@ fn to_integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// The entries within a transaction.
+/// Entries of the database, read and written within a transaction.
 pub(super) struct Rows<'a> {
     /// The writer's connection, inside a transaction.
     pub(super) connection: &'a Connection,
-    /// The file, for errors.
+    /// Path of the file, for error messages.
     pub(super) path: &'a Path,
 }
 

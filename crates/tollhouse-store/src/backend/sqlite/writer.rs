@@ -9,7 +9,7 @@ use super::file::{self, FORMAT, StoreFile};
 use super::queue::{Command, Group, LeaseAction, LeaseRequest, Request};
 use super::reserve::Reserve;
 use super::table::{self, Rows};
-use crate::backend::apply::{Applied, Terms, apply, removal};
+use crate::backend::apply::{ApplyOutcome, Terms, apply, removal};
 use crate::backend::history::History;
 use crate::backend::leases::Leases;
 use crate::clock::Clock;
@@ -28,14 +28,13 @@ use std::time::Duration;
 /// Time between attempts to expire entries after a failure, such as a full disk.
 const EXPIRY_RETRY: Duration = Duration::from_secs(1);
 
-/// State of the writer thread.
 pub(super) struct Writer {
     connection: Connection,
     path: PathBuf,
     commands: Receiver<Command>,
     history: Arc<History>,
     clock: Clock,
-    /// The newest revision on disk.
+    /// Revision of the newest commit on disk.
     newest: Revision,
     /// Time of the next expiry, in milliseconds of Unix time.
     expiry_ms: Option<u64>,
@@ -47,6 +46,14 @@ pub(super) struct Writer {
     stopped: Option<StoreError>,
 }
 
+/// Input and output of a writer.
+pub(super) struct WriterPorts {
+    /// Queue that the writer reads.
+    pub(super) commands: Receiver<Command>,
+    /// Publishes the commits.
+    pub(super) history: Arc<History>,
+}
+
 /// Informs watchers of the end, however the thread ends.
 impl Drop for Writer {
     fn drop(&mut self) {
@@ -55,11 +62,10 @@ impl Drop for Writer {
 }
 
 impl Writer {
-    /// Creates a writer that receives from `commands` and publishes to `history`.
     pub(super) fn new(
         file: StoreFile,
         path: PathBuf,
-        (commands, history): (Receiver<Command>, Arc<History>),
+        WriterPorts { commands, history }: WriterPorts,
         options: &Options,
     ) -> Result<Self, StoreError> {
         let mut writer = Self {
@@ -236,9 +242,9 @@ impl Writer {
     /// Publishes the changes that are now on disk, and returns the results for the callers.
     fn publish(
         &mut self,
-        outcomes: Vec<Result<Applied, StoreError>>,
+        outcomes: Vec<Result<ApplyOutcome, StoreError>>,
     ) -> Vec<Result<Committed, StoreError>> {
-        let mut publish = |Applied { committed, changes, leased }: Applied| {
+        let mut publish = |ApplyOutcome { committed, changes, leased }: ApplyOutcome| {
             if let Some(changes) = changes {
                 self.leases.follow(&changes, leased);
                 self.newest = changes.revision;
@@ -254,7 +260,7 @@ impl Writer {
     fn try_group(
         &mut self,
         transactions: Vec<Transaction>,
-    ) -> Result<Vec<Result<Applied, StoreError>>, StoreError> {
+    ) -> Result<Vec<Result<ApplyOutcome, StoreError>>, StoreError> {
         let outcomes = self.in_transaction(|writer| writer.run_all(transactions))?;
         // A commit also writes the format number.
         let newest = self.newest;
@@ -290,7 +296,7 @@ impl Writer {
     fn run_all(
         &self,
         transactions: Vec<Transaction>,
-    ) -> Result<Vec<Result<Applied, StoreError>>, StoreError> {
+    ) -> Result<Vec<Result<ApplyOutcome, StoreError>>, StoreError> {
         let mut newest = self.newest;
         let mut outcomes = Vec::with_capacity(transactions.len());
         for transaction in transactions {
@@ -316,7 +322,7 @@ impl Writer {
         &self,
         transaction: Transaction,
         newest: Revision,
-    ) -> Result<Result<Applied, StoreError>, StoreError> {
+    ) -> Result<Result<ApplyOutcome, StoreError>, StoreError> {
         self.execute("SAVEPOINT one")?;
         let mut rows = Rows { connection: &self.connection, path: &self.path };
         let now_ms = self.clock.now_ms();

@@ -5,7 +5,9 @@ use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
 
 use tollhouse_h2::field::FieldKind;
-use tollhouse_h2::{Connection, Event, Field, FieldSink, HeadKind, Limits, RequestLine, StreamId};
+use tollhouse_h2::{
+    Connection, EndStream, Event, Field, FieldSink, HeadKind, Limits, RequestLine, StreamId,
+};
 use tollhouse_net::Stream;
 use tollhouse_stdx::MemoryBudget;
 
@@ -41,9 +43,11 @@ pub(super) async fn check(
         Field::new(b"te", b"trailers"),
         Field::new(b"user-agent", b"tollhouse"),
     ];
-    let stream_id = codec.open(&line, fields, false).map_err(io::Error::other)?;
+    let stream_id = codec.open(&line, fields, EndStream::No).map_err(io::Error::other)?;
     let message = request(service);
-    if codec.send_data(stream_id, &message, true).map_err(io::Error::other)? < message.len() {
+    if codec.send_data(stream_id, &message, EndStream::Yes).map_err(io::Error::other)?
+        < message.len()
+    {
         return Err(io::Error::new(ErrorKind::InvalidInput, "the name of the service is too long"));
     }
     let mut answer = Answer::default();
@@ -110,7 +114,6 @@ async fn write(stream: &mut Stream, codec: &mut Connection) -> io::Result<()> {
     poll_fn(|context| stream.poll_flush(context)).await
 }
 
-/// Response received so far.
 #[derive(Debug, Default)]
 struct Answer {
     http_status: u16,
@@ -214,9 +217,11 @@ mod tests {
                     Event::Request { stream, .. } => asked = Some(stream),
                     Event::Data { ends: true, .. } => {
                         let stream = asked.unwrap();
-                        codec.respond(stream, status, pairs(fields), body.is_none()).unwrap();
+                        codec
+                            .respond(stream, status, pairs(fields), body.is_none().into())
+                            .unwrap();
                         if let Some(body) = body {
-                            codec.send_data(stream, body, false).unwrap();
+                            codec.send_data(stream, body, EndStream::No).unwrap();
                             codec.send_trailers(stream, pairs(trailers)).unwrap();
                         }
                     }

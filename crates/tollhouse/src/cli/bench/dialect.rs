@@ -19,7 +19,6 @@ pub struct DialectArguments {
     words: Vec<String>,
 }
 
-/// Entry point of a dialect.
 type Command = fn(&[String], &mut Process<'_>) -> Result<(), BenchError>;
 
 /// Measures as the tool does, and prints in its format.

@@ -38,7 +38,7 @@ pub fn stop_on_interrupt() -> Result<Stop, BenchError> {
     }
 }
 
-/// Signals that end a measurement.
+/// Signals on which a measurement ends and still reports.
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,

@@ -9,7 +9,7 @@ use tollhouse_load::session::{self, Options, Session};
 
 use super::interrupt;
 use super::output::OutputArguments;
-use super::progress::{Watcher, watcher};
+use super::progress::{Watcher, quiet_watcher, watcher};
 use super::terminal;
 
 /// Exit code if a threshold is missed.
@@ -40,7 +40,7 @@ pub fn measure_by(
         stop: interrupt::stop_on_interrupt()?,
         ..Options::default()
     };
-    let mut watcher = watcher(outputs.is_quiet());
+    let mut watcher = if outputs.is_quiet() { quiet_watcher() } else { watcher() };
     let ended = carry_out(&options, &mut watcher);
     watcher.end();
     let session = ended?;

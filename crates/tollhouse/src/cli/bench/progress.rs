@@ -11,13 +11,16 @@ const SIZE_DEFAULT: Size = Size { columns: 80, rows: 24 };
 /// Display of a session on standard error.
 pub type Watcher = Live<Stderr>;
 
-/// Creates the display that suits standard error; with `is_quiet` it shows nothing.
-pub fn watcher(is_quiet: bool) -> Watcher {
+/// Creates a display that shows nothing.
+pub fn quiet_watcher() -> Watcher {
+    Live::new(Mode::Quiet, stderr(), size)
+}
+
+/// Creates the display that suits standard error.
+pub fn watcher() -> Watcher {
     let variable = |name: &str| std::env::var(name).ok();
     let (no_color, term) = (variable("NO_COLOR"), variable("TERM"));
-    let mode = if is_quiet {
-        Mode::Quiet
-    } else if stderr().is_terminal() && term.as_deref() != Some("dumb") {
+    let mode = if stderr().is_terminal() && term.as_deref() != Some("dumb") {
         Mode::Block(Paint::for_stream(&stderr(), no_color.as_deref(), term.as_deref()))
     } else {
         Mode::Lines

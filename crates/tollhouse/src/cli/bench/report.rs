@@ -19,7 +19,7 @@ pub struct ReportArguments {
     file: Option<PathBuf>,
     /// A published report, instead of a file.
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
-    published: Option<Published>,
+    published: Option<PublishedReport>,
     /// Write to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -53,7 +53,7 @@ enum Format {
 
 /// A report published by another project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Published {
+enum PublishedReport {
     /// Apache ShenYu 2.6.0.
     Shenyu,
     /// Apache ShenYu 2.6.0, English edition.
@@ -73,11 +73,11 @@ enum Published {
 pub fn run(arguments: &ReportArguments) -> Result<ExitCode, BenchError> {
     let mut report = match (&arguments.file, arguments.published) {
         (Some(file), _) => report::load(file)?,
-        (None, Some(Published::Shenyu)) => published::shenyu(),
-        (None, Some(Published::ShenyuEnglish)) => published::shenyu_english(),
-        (None, Some(Published::Ngxway)) => published::ngxway(),
-        (None, Some(Published::Api7)) => published::api7(),
-        (None, Some(Published::Polaris)) => published::polaris(),
+        (None, Some(PublishedReport::Shenyu)) => published::shenyu(),
+        (None, Some(PublishedReport::ShenyuEnglish)) => published::shenyu_english(),
+        (None, Some(PublishedReport::Ngxway)) => published::ngxway(),
+        (None, Some(PublishedReport::Api7)) => published::api7(),
+        (None, Some(PublishedReport::Polaris)) => published::polaris(),
         (None, None) => Report::default(),
     };
     if let Some(text) = &arguments.only {
@@ -87,17 +87,15 @@ pub fn run(arguments: &ReportArguments) -> Result<ExitCode, BenchError> {
     // warnings.
     report.warnings = honesty::evaluate(&report);
     let format = arguments.format.unwrap_or_else(|| by_extension(arguments.output.as_deref()));
+    let detail = if arguments.full { Detail::Full } else { Detail::Summary };
     let Some(path) = &arguments.output else {
-        terminal::print(&written(&report, format, arguments.full, terminal::paint()))?;
+        terminal::print(&render(&report, format, detail, terminal::paint()))?;
         return Ok(ExitCode::SUCCESS);
     };
     if format == Format::Json {
         report::save(&report, path)?;
     } else {
-        tollhouse_load::file::write_text(
-            path,
-            &written(&report, format, arguments.full, Paint::Plain),
-        )?;
+        tollhouse_load::file::write_text(path, &render(&report, format, detail, Paint::Plain))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -125,9 +123,16 @@ fn by_extension(path: Option<&Path>) -> Format {
     }
 }
 
-fn written(report: &Report, format: Format, is_full: bool, paint: Paint) -> String {
+/// Extent of a text report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    Summary,
+    Full,
+}
+
+fn render(report: &Report, format: Format, detail: Detail, paint: Paint) -> String {
     match format {
-        Format::Text if is_full => text::render_full(report, paint),
+        Format::Text if detail == Detail::Full => text::render_full(report, paint),
         Format::Text => text::render(report, paint),
         Format::Html => html::render(report),
         Format::Json => serde_json::to_string_pretty(report).unwrap_or_default() + "\n",

@@ -68,10 +68,10 @@ pub struct SuiteArguments {
     outputs: OutputArguments,
 }
 
-/// Measures the suite.
+/// Runs the suite in child processes, and writes its report.
 ///
 /// # Errors
-/// If a process does not start, or nothing can be measured.
+/// If a process does not start, or no case can be measured.
 pub fn run(arguments: &SuiteArguments) -> Result<ExitCode, BenchError> {
     let outputs = arguments.outputs.with_defaults(arguments.suite.name());
     let program = std::env::current_exe()

@@ -11,14 +11,14 @@ use tollhouse_model::Kind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileKind {
-    /// Settings of the process.
+    /// Bootstrap configuration: settings of the process.
     Bootstrap,
     /// Routes, services, upstreams and similar objects.
     Resources,
 }
 
 /// Returns the kind with more keys in the file. In a tie, such as a file without known keys, the
-/// file counts as resources if it ends like one.
+/// file counts as resources if it is JSON or ends with `#END`.
 pub(super) fn guess(path: &Path, text: &str) -> FileKind {
     let keys = match serde_json::from_str(text) {
         Ok(serde_json::Value::Object(fields)) => fields.keys().cloned().collect(),

@@ -21,11 +21,11 @@ pub(super) struct References {
     ids: BTreeMap<Kind, Vec<Id>>,
     /// Kinds whose list is unreadable; references to them are not checked.
     unknown: Vec<Kind>,
-    /// Services without an upstream.
+    /// Services that name no upstream.
     bare_services: Vec<Id>,
     /// Metadata of plugins, by plugin name.
     metadata: BTreeMap<String, Value>,
-    /// Valid definitions of gRPC services.
+    /// Definitions of gRPC services that are valid.
     protos: Protos,
     /// Ssl objects by the host names that they serve.
     owners: BTreeMap<String, Vec<Id>>,
@@ -34,24 +34,37 @@ pub(super) struct References {
 /// Plugin whose confs refer to definitions of gRPC services.
 const TRANSCODE: &str = "grpc-transcode";
 
-/// A reference to check.
+/// Reference to another object, which must exist.
 struct Name<'a> {
     kind: Kind,
     id: Option<&'a Id>,
     field: &'a str,
     code: ErrorCode,
     /// Traffic that needs the referenced object.
-    asked_by: AskedBy,
+    traffic: Traffic,
+}
+
+/// An upstream as objects name it: inline, or by id. The inline one takes precedence.
+#[derive(Clone, Copy)]
+struct UpstreamRef<'a> {
+    inline: Option<&'a Upstream>,
+    id: Option<&'a Id>,
+}
+
+impl<'a> UpstreamRef<'a> {
+    fn new(inline: &'a Option<Arc<Upstream>>, id: &'a Option<Id>) -> Self {
+        Self { inline: inline.as_deref(), id: id.as_ref() }
+    }
 }
 
 /// Kind of traffic that an object handles.
 #[derive(Debug, Clone, Copy)]
-enum AskedBy {
+enum Traffic {
     Requests,
     Connections,
 }
 
-impl AskedBy {
+impl Traffic {
     /// Returns the consequence for the traffic, as text.
     fn outcome(self, code: ErrorCode) -> String {
         match self {
@@ -146,21 +159,22 @@ impl References {
             id: route.service_id.as_ref(),
             field: "service_id",
             code: ErrorCode::ServiceNotFound,
-            asked_by: AskedBy::Requests,
+            traffic: Traffic::Requests,
         };
         let config = Name {
             kind: Kind::PluginConfig,
             id: route.plugin_config_id.as_ref(),
             field: "plugin_config_id",
             code: ErrorCode::PluginConfigNotFound,
-            asked_by: AskedBy::Requests,
+            traffic: Traffic::Requests,
         };
         self.follow(&service, path, problems);
         self.follow(&config, path, problems);
-        self.upstream_of((&route.upstream, &route.upstream_id), AskedBy::Requests, path, problems);
+        let upstream = UpstreamRef::new(&route.upstream, &route.upstream_id);
+        self.upstream_ref(upstream, Traffic::Requests, path, problems);
         if self.leads_nowhere(route) && route.plugins.values().all(|conf| conf.meta.disable) {
             let reason = "it leads to no upstream, and it has no plugin that could answer";
-            let hint = AskedBy::Requests.outcome(ErrorCode::NoNodes);
+            let hint = Traffic::Requests.outcome(ErrorCode::NoNodes);
             problems.push(Problem::warning(path, reason).with_hint(hint));
         }
     }
@@ -172,17 +186,17 @@ impl References {
             id: route.service_id.as_ref(),
             field: "service_id",
             code: ErrorCode::ServiceNotFound,
-            asked_by: AskedBy::Connections,
+            traffic: Traffic::Connections,
         };
         self.follow(&service, path, problems);
-        let asked_by = AskedBy::Connections;
-        self.upstream_of((&route.upstream, &route.upstream_id), asked_by, path, problems);
+        let upstream = UpstreamRef::new(&route.upstream, &route.upstream_id);
+        self.upstream_ref(upstream, Traffic::Connections, path, problems);
         let is_bare = |service: &Id| self.bare_services.binary_search(service).is_ok();
         let names_none = route.upstream.is_none() && route.upstream_id.is_none();
         let protects_nothing = route.plugins.values().all(|conf| conf.meta.disable);
         if names_none && route.service_id.as_ref().is_none_or(is_bare) && protects_nothing {
             let reason = "it leads to no upstream, and it has no plugin that could choose one";
-            let hint = asked_by.outcome(ErrorCode::NoNodes);
+            let hint = Traffic::Connections.outcome(ErrorCode::NoNodes);
             problems.push(Problem::warning(path, reason).with_hint(hint));
         }
     }
@@ -196,13 +210,13 @@ impl References {
 
     /// Checks the references of a service.
     pub(super) fn service(&self, service: &Service, path: &str, problems: &mut Problems) {
-        let asked_by = AskedBy::Requests;
-        self.upstream_of((&service.upstream, &service.upstream_id), asked_by, path, problems);
+        let upstream = UpstreamRef::new(&service.upstream, &service.upstream_id);
+        self.upstream_ref(upstream, Traffic::Requests, path, problems);
     }
 
     /// Checks that an upstream has a usable node.
     pub(super) fn upstream(&self, upstream: &Upstream, path: &str, problems: &mut Problems) {
-        check_nodes(upstream, AskedBy::Requests, path, problems);
+        check_nodes(upstream, Traffic::Requests, path, problems);
     }
 
     /// Warns if another ssl object serves one of the names.
@@ -217,23 +231,23 @@ impl References {
         }
     }
 
-    /// Checks an inline upstream; it takes precedence over an id.
-    fn upstream_of(
+    /// Checks the upstream that an object names.
+    fn upstream_ref(
         &self,
-        (inline, id): (&Option<Arc<Upstream>>, &Option<Id>),
-        asked_by: AskedBy,
+        upstream: UpstreamRef<'_>,
+        traffic: Traffic,
         path: &str,
         problems: &mut Problems,
     ) {
-        if let Some(inline) = inline {
-            return check_nodes(inline, asked_by, &format!("{path}.upstream"), problems);
+        if let Some(inline) = upstream.inline {
+            return check_nodes(inline, traffic, &format!("{path}.upstream"), problems);
         }
         let name = Name {
             kind: Kind::Upstream,
-            id: id.as_ref(),
+            id: upstream.id,
             field: "upstream_id",
             code: ErrorCode::UpstreamNotFound,
-            asked_by,
+            traffic,
         };
         self.follow(&name, path, problems);
     }
@@ -245,7 +259,7 @@ impl References {
             return;
         }
         let reason = format!("no object of that id in {}", name.kind);
-        let mut hint = name.asked_by.outcome(name.code);
+        let mut hint = name.traffic.outcome(name.code);
         if let Some(near) = nearest(id.as_str(), ids.iter().map(Id::as_str)) {
             hint = format!("did you mean \"{near}\"? {hint}");
         }
@@ -275,11 +289,11 @@ fn is_bare(service: &Value) -> bool {
 }
 
 /// Warns if an upstream has no node with a weight above 0.
-fn check_nodes(upstream: &Upstream, asked_by: AskedBy, path: &str, problems: &mut Problems) {
+fn check_nodes(upstream: &Upstream, traffic: Traffic, path: &str, problems: &mut Problems) {
     if upstream.discovery.is_some() || upstream.nodes.iter().any(|node| node.weight > 0) {
         return;
     }
     let reason = "no node with a weight above 0";
-    let hint = asked_by.outcome(ErrorCode::NoNodes);
+    let hint = traffic.outcome(ErrorCode::NoNodes);
     problems.push(Problem::warning(format!("{path}.nodes"), reason).with_hint(hint));
 }

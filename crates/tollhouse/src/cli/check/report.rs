@@ -7,13 +7,13 @@ use tollhouse_load::report::paint::Paint;
 use tollhouse_model::{Kind, Problem, Problems};
 
 use super::count;
-use super::resources::Checked;
+use super::resources::CheckResult;
 use crate::cli::problems;
 
 /// Maximum number of problems printed per file; further ones are only counted.
 const PROBLEMS_SHOWN_MAX: usize = 1_000;
 
-/// Report on all files.
+/// Text of the report on all checked files.
 #[derive(Debug)]
 pub(super) struct Report {
     text: String,
@@ -40,13 +40,12 @@ impl Report {
         self.file(name, "", &Problems::from_iter([problem]), "");
     }
 
-    /// Adds a bootstrap file.
     pub(super) fn bootstrap(&mut self, name: &str, problems: &Problems) {
         self.file(name, " (bootstrap)", problems, "");
     }
 
     /// Adds a resource file.
-    pub(super) fn resources(&mut self, name: &str, checked: &Checked) {
+    pub(super) fn resources(&mut self, name: &str, checked: &CheckResult) {
         let mut counts = String::new();
         for (kind, count) in &checked.counts {
             write!(counts, "{}, ", plural(*count, singular(*kind))).expect(STRING);

@@ -22,16 +22,16 @@ use super::references::References;
 /// Last line of a complete YAML document.
 const END: &str = "#END";
 
-/// Result of checking a document.
+/// Objects and problems of a checked document.
 #[derive(Debug, Default)]
-pub(super) struct Checked {
+pub(super) struct CheckResult {
     /// Number of objects by kind, invalid ones included.
     pub(super) counts: BTreeMap<Kind, usize>,
     /// ShenYu's objects, which are compiled together.
     pub(super) shenyu: Vec<ShenyuItem>,
     /// Path and `server_port` of each stream route.
     pub(super) stream_routes: Vec<(String, Option<u16>)>,
-    /// All problems, in document order.
+    /// Problems of the document, in its order.
     pub(super) problems: Problems,
 }
 
@@ -42,12 +42,12 @@ pub(super) struct Surrounding<'a> {
     pub(super) environment: Environment<'a>,
     /// Variables that objects may refer to as `$env://NAME`.
     pub(super) listed: Environment<'a>,
-    /// Plugins that may be unknown.
+    /// Plugins that this build need not know.
     pub(super) skipped_plugins: &'a [String],
 }
 
 /// Checks the text of a document.
-pub(super) fn check(text: &str, format: Format, surrounding: Surrounding<'_>) -> Checked {
+pub(super) fn check(text: &str, format: Format, surrounding: Surrounding<'_>) -> CheckResult {
     let Surrounding { environment, listed, skipped_plugins } = surrounding;
     let mut problems = match declarative::parse(text, format, environment) {
         Ok(document) => return check_document(document, skipped_plugins, listed),
@@ -63,13 +63,13 @@ pub(super) fn check(text: &str, format: Format, surrounding: Surrounding<'_>) ->
         Ok(document) => {
             let mut checked = check_document(document, skipped_plugins, listed);
             problems.extend(std::mem::take(&mut checked.problems));
-            Checked { problems, ..checked }
+            CheckResult { problems, ..checked }
         }
         Err(others) => {
             if others != problems {
                 problems.extend(others);
             }
-            Checked { problems, ..Checked::default() }
+            CheckResult { problems, ..CheckResult::default() }
         }
     }
 }
@@ -78,7 +78,7 @@ fn check_document(
     mut document: Document,
     skipped_plugins: &[String],
     environment: Environment<'_>,
-) -> Checked {
+) -> CheckResult {
     let shenyu = document.shenyu.take().unwrap_or_default();
     let mut counts = BTreeMap::new();
     let withheld = document.withheld.iter().map(|withheld| withheld.kind);
@@ -92,7 +92,7 @@ fn check_document(
         let route = StreamRoute::parse(item.id.clone(), &value, &item.path).0?;
         Some((item.path.clone(), route.server_port))
     });
-    Checked { counts, shenyu, stream_routes: stream_routes.collect(), problems }
+    CheckResult { counts, shenyu, stream_routes: stream_routes.collect(), problems }
 }
 
 /// Checks a document; its references may point to any object in `all`. Without an environment,
@@ -103,11 +103,14 @@ pub(super) fn check_beside(
     skipped_plugins: &[String],
     environment: Option<Environment<'_>>,
 ) -> Problems {
-    let references = References::from_document(all);
-    let services = tollhouse_control::plugins::bare_services(skipped_plugins);
+    let checker = Checker {
+        references: References::from_document(all),
+        services: tollhouse_control::plugins::bare_services(skipped_plugins),
+        environment,
+    };
     let mut problems = document.problems.clone();
     for item in &document.items {
-        problems.extend(item_problems(item, &references, &services, environment));
+        problems.extend(checker.item_problems(item));
     }
     // Their problems are reported already; this adds the consequence for their requests.
     for withheld in &document.withheld {
@@ -117,101 +120,148 @@ pub(super) fn check_beside(
     problems
 }
 
-fn item_problems(
-    item: &Item,
-    references: &References,
-    services: &Arc<Services>,
-    environment: Option<Environment<'_>>,
-) -> Problems {
-    let value = match item.value() {
-        Ok(value) => value,
-        Err(problem) => return Problems::from_iter([problem]),
-    };
-    // Sealed plugin confs that cannot be opened are not checked by the plugin; one problem reports
-    // it.
-    match validation::unopened_beside_plugins(&value, &item.path) {
-        Some(problem) => {
-            let notice = refusal_notice(item.kind, &item.id, &value, &item.path);
-            [problem].into_iter().chain(notice).collect()
-        }
-        None => object_problems((item, value), references, services, environment),
-    }
+/// Checks objects one by one against the document that they belong to.
+struct Checker<'a> {
+    references: References,
+    services: Arc<Services>,
+    /// Without one, references to variables are not checked.
+    environment: Option<Environment<'a>>,
 }
 
-fn object_problems(
-    (item, value): (&Item, Value),
-    references: &References,
-    services: &Arc<Services>,
-    environment: Option<Environment<'_>>,
-) -> Problems {
-    let (id, path) = (item.id.clone(), item.path.as_str());
-    let notice = || refusal_notice(item.kind, &item.id, &value, path).into_iter().collect();
-    let plugin_problems =
-        |plugins: &PluginSet, role| plugin_problems(plugins, role, item, (references, services));
-    let with_plugins = |mut problems: Problems, plugins: Option<PluginSet>, role| {
-        problems.extend(plugins.map(|plugins| plugin_problems(&plugins, role)).unwrap_or_default());
+impl Checker<'_> {
+    fn item_problems(&self, item: &Item) -> Problems {
+        let value = match item.value() {
+            Ok(value) => value,
+            Err(problem) => return Problems::from_iter([problem]),
+        };
+        // Sealed plugin confs that cannot be opened are not checked by the plugin; one problem reports
+        // it.
+        match validation::unopened_beside_plugins(&value, &item.path) {
+            Some(problem) => {
+                let notice = refusal_notice(item.kind, &item.id, &value, &item.path);
+                [problem].into_iter().chain(notice).collect()
+            }
+            None => self.object_problems(item, value),
+        }
+    }
+
+    fn object_problems(&self, item: &Item, value: Value) -> Problems {
+        let references = &self.references;
+        let (id, path) = (item.id.clone(), item.path.as_str());
+        let notice = || refusal_notice(item.kind, &item.id, &value, path).into_iter().collect();
+        let plugin_problems = |plugins: &PluginSet, role| self.plugin_problems(plugins, role, item);
+        let with_plugins = |mut problems: Problems, plugins: Option<PluginSet>, role| {
+            problems
+                .extend(plugins.map(|plugins| plugin_problems(&plugins, role)).unwrap_or_default());
+            problems
+        };
+        match item.kind {
+            Kind::Route => {
+                let (route, mut problems) = Route::parse(id, &value, path);
+                if let Some(route) = &route {
+                    references.route(route, path, &mut problems);
+                    problems.extend(plugin_problems(&route.plugins, Role::Verifier));
+                } else {
+                    problems.extend(notice());
+                }
+                problems
+            }
+            Kind::Service => {
+                let (service, mut problems) = Service::parse(id, &value, path);
+                if let Some(service) = &service {
+                    references.service(service, path, &mut problems);
+                    problems.extend(plugin_problems(&service.plugins, Role::Verifier));
+                }
+                problems
+            }
+            Kind::Upstream => {
+                let (upstream, mut problems) = Upstream::parse(Some(id), &value, path);
+                upstream
+                    .iter()
+                    .for_each(|upstream| references.upstream(upstream, path, &mut problems));
+                problems
+            }
+            Kind::PluginConfig => {
+                let (config, problems) = PluginConfig::parse(id, &value, path);
+                with_plugins(problems, config.map(|it| it.plugins), Role::Verifier)
+            }
+            Kind::GlobalRule => {
+                let (rule, problems) = GlobalRule::parse(id, &value, path);
+                with_plugins(problems, rule.map(|it| it.plugins), Role::Verifier)
+            }
+            Kind::Consumer => {
+                let (consumer, problems) = Consumer::parse(id, &value, path);
+                with_plugins(problems, consumer.map(|it| it.plugins), Role::Identity)
+            }
+            Kind::Credential => {
+                let (credential, problems) = Credential::parse(id, &value, path);
+                with_plugins(problems, credential.map(|it| it.plugins), Role::Identity)
+            }
+            Kind::ConsumerGroup => {
+                let (group, problems) = ConsumerGroup::parse(id, &value, path);
+                with_plugins(problems, group.map(|it| it.plugins), Role::Identity)
+            }
+            Kind::PluginMetadata => item.kind.problems_of(id, &value, path),
+            Kind::Ssl => self.ssl_problems(item, value),
+            Kind::StreamRoute => {
+                let (route, mut problems) = StreamRoute::parse(id, &value, path);
+                match &route {
+                    Some(route) => references.stream_route(route, path, &mut problems),
+                    None => problems.extend(notice()),
+                }
+                with_plugins(problems, route.map(|it| it.plugins), Role::Connection)
+            }
+            Kind::Proto => proto_problems(id, &value, path),
+            Kind::Secret => {
+                let mut problems = item.kind.problems_of(id.clone(), &value, path);
+                problems.extend(keeper_without_effect(&id, path).into_iter().collect());
+                problems
+            }
+        }
+    }
+
+    /// Checks a certificate and its names. References to the environment are resolved as in the
+    /// gateway, but missing variables are only warnings, because the environment of the checking
+    /// machine may differ.
+    fn ssl_problems(&self, item: &Item, mut value: Value) -> Problems {
+        let mut unanswered = Problems::new();
+        if let Some(environment) = self.environment {
+            let source = EnvironmentSource::new(environment);
+            for missing in resolve_in(&mut value, Some(&source)) {
+                let reference = SecretRef::parse(&missing.reference);
+                // Other secret managers are not contacted from here.
+                if !matches!(reference, Some(SecretRef::Environment { .. })) {
+                    continue;
+                }
+                let reason = format!("{} here", missing.reason());
+                let path = format!("{}.{}", item.path, missing.field);
+                let hint = "the gateway serves the certificate only where its environment has it, and secrets.env of \
+                            its bootstrap file lists it";
+                unanswered.push(Problem::warning(path, reason).with_hint(hint));
+            }
+        }
+        let mut problems = item.kind.problems_of(item.id.clone(), &value, &item.path);
+        problems.extend(unanswered);
+        self.references.ssl(&item.id, &value, &item.path, &mut problems);
         problems
-    };
-    match item.kind {
-        Kind::Route => {
-            let (route, mut problems) = Route::parse(id, &value, path);
-            if let Some(route) = &route {
-                references.route(route, path, &mut problems);
-                problems.extend(plugin_problems(&route.plugins, Role::Verifier));
-            } else {
-                problems.extend(notice());
-            }
-            problems
-        }
-        Kind::Service => {
-            let (service, mut problems) = Service::parse(id, &value, path);
-            if let Some(service) = &service {
-                references.service(service, path, &mut problems);
-                problems.extend(plugin_problems(&service.plugins, Role::Verifier));
-            }
-            problems
-        }
-        Kind::Upstream => {
-            let (upstream, mut problems) = Upstream::parse(Some(id), &value, path);
-            upstream.iter().for_each(|upstream| references.upstream(upstream, path, &mut problems));
-            problems
-        }
-        Kind::PluginConfig => {
-            let (config, problems) = PluginConfig::parse(id, &value, path);
-            with_plugins(problems, config.map(|it| it.plugins), Role::Verifier)
-        }
-        Kind::GlobalRule => {
-            let (rule, problems) = GlobalRule::parse(id, &value, path);
-            with_plugins(problems, rule.map(|it| it.plugins), Role::Verifier)
-        }
-        Kind::Consumer => {
-            let (consumer, problems) = Consumer::parse(id, &value, path);
-            with_plugins(problems, consumer.map(|it| it.plugins), Role::Identity)
-        }
-        Kind::Credential => {
-            let (credential, problems) = Credential::parse(id, &value, path);
-            with_plugins(problems, credential.map(|it| it.plugins), Role::Identity)
-        }
-        Kind::ConsumerGroup => {
-            let (group, problems) = ConsumerGroup::parse(id, &value, path);
-            with_plugins(problems, group.map(|it| it.plugins), Role::Identity)
-        }
-        Kind::PluginMetadata => item.kind.problems_of(id, &value, path),
-        Kind::Ssl => ssl_problems(item, value, references, environment),
-        Kind::StreamRoute => {
-            let (route, mut problems) = StreamRoute::parse(id, &value, path);
-            match &route {
-                Some(route) => references.stream_route(route, path, &mut problems),
-                None => problems.extend(notice()),
-            }
-            with_plugins(problems, route.map(|it| it.plugins), Role::Connection)
-        }
-        Kind::Proto => proto_problems(id, &value, path),
-        Kind::Secret => {
-            let mut problems = item.kind.problems_of(id.clone(), &value, path);
-            problems.extend(keeper_without_effect(&id, path).into_iter().collect());
-            problems
-        }
+    }
+
+    /// Checks the plugins of an object.
+    fn plugin_problems(&self, plugins: &PluginSet, role: Role, item: &Item) -> Problems {
+        // Static, so that the schemas are compiled once.
+        static CATALOGUE: LazyLock<Arc<Catalogue>> =
+            LazyLock::new(tollhouse_control::plugins::catalogue);
+        let surroundings = Surroundings {
+            catalogue: &CATALOGUE,
+            services: &self.services,
+            metadata: self.references.metadata(),
+            protos: self.references.protos(),
+        };
+        let owner = format!("{}/{}", item.kind, item.id);
+        let object = ObjectPlugins { plugins, role, owner: &owner, path: &item.path };
+        let mut problems = validation::validate(object, surroundings);
+        self.references.transcoding(plugins, &item.path, &mut problems);
+        problems
     }
 }
 
@@ -222,59 +272,5 @@ fn proto_problems(id: Id, value: &Value, path: &str) -> Problems {
     if let Err(error) = compiled {
         problems.push(Problem::error(format!("{path}.content"), error.to_string()));
     }
-    problems
-}
-
-/// Checks a certificate and its names. References to the environment are resolved as in the
-/// gateway, but missing variables are only warnings, because the environment of the checking
-/// machine may differ.
-fn ssl_problems(
-    item: &Item,
-    mut value: Value,
-    references: &References,
-    environment: Option<Environment<'_>>,
-) -> Problems {
-    let mut unanswered = Problems::new();
-    if let Some(environment) = environment {
-        let source = EnvironmentSource::new(environment);
-        for missing in resolve_in(&mut value, Some(&source)) {
-            let reference = SecretRef::parse(&missing.reference);
-            // Other secret managers are not contacted from here.
-            if !matches!(reference, Some(SecretRef::Environment { .. })) {
-                continue;
-            }
-            let reason = format!("{} here", missing.reason());
-            let path = format!("{}.{}", item.path, missing.field);
-            let hint = "the gateway serves the certificate only where its environment has it, and secrets.env of \
-                        its bootstrap file lists it";
-            unanswered.push(Problem::warning(path, reason).with_hint(hint));
-        }
-    }
-    let mut problems = item.kind.problems_of(item.id.clone(), &value, &item.path);
-    problems.extend(unanswered);
-    references.ssl(&item.id, &value, &item.path, &mut problems);
-    problems
-}
-
-/// Checks the plugins of an object.
-fn plugin_problems(
-    plugins: &PluginSet,
-    role: Role,
-    item: &Item,
-    (references, services): (&References, &Arc<Services>),
-) -> Problems {
-    // Static, so that the schemas are compiled once.
-    static CATALOGUE: LazyLock<Arc<Catalogue>> =
-        LazyLock::new(tollhouse_control::plugins::catalogue);
-    let surroundings = Surroundings {
-        catalogue: &CATALOGUE,
-        services,
-        metadata: references.metadata(),
-        protos: references.protos(),
-    };
-    let owner = format!("{}/{}", item.kind, item.id);
-    let object = ObjectPlugins { plugins, role, owner: &owner, path: &item.path };
-    let mut problems = validation::validate(object, surroundings);
-    references.transcoding(plugins, &item.path, &mut problems);
     problems
 }

@@ -13,12 +13,12 @@ use tollhouse_model::{Id, Kind, Problems};
 use tollhouse_proxy::{Change, Compiler, Settings, Snapshot};
 use tollhouse_router::Mode;
 
-use super::Loaded;
+use super::ExplainInput;
 
-/// View of the configuration.
+/// Variant of the configuration that is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
-    /// As the data plane serves it.
+    /// Configuration as the data plane serves it.
     AsServed,
     /// With disabled routes enabled, and hosts checked as an ordinary condition, to show what
     /// prevents a match.
@@ -41,7 +41,7 @@ pub(super) struct Offline {
 
 impl Offline {
     /// Compiles a document without resolving the names of nodes.
-    pub(super) fn compile(loaded: &Loaded, runtime: &Handle, view: View) -> Self {
+    pub(super) fn compile(loaded: &ExplainInput, runtime: &Handle, view: View) -> Self {
         let document = &loaded.document;
         let mut settings = loaded.settings.clone();
         // Without hosts in the index, routes of other hosts become candidates too.
@@ -81,7 +81,8 @@ impl Offline {
 /// If no runtime can be created.
 pub fn problems_of_shenyu(
     items: &[ShenyuItem],
-    (settings, skipped_plugins): (&Settings, &[String]),
+    settings: &Settings,
+    skipped_plugins: &[String],
 ) -> std::io::Result<Problems> {
     // Nodes need a runtime for name resolution; this one never runs.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tollhouse_control::explain::{
-    Candidate, Decision, Destination, Question, Refused, Winner, loss, lossy, plugin_owner,
+    Candidate, Decision, Destination, Question, Rejection, Winner, loss, lossy, plugin_owner,
 };
 use tollhouse_model::Upstream;
 use tollhouse_model::upstream::{Discovery, HashOn, Node, PassHost, Scheme, WarmUp};
@@ -19,7 +19,7 @@ const CANDIDATES_SHOWN_MAX: usize = 20;
 /// Maximum number of nodes listed per upstream.
 const NODES_SHOWN_MAX: usize = 50;
 
-/// Width of the label column.
+/// Width of the label column in characters.
 const LABEL_CHARS: usize = 12;
 
 /// Page of lines, each with a label and a text.
@@ -42,11 +42,11 @@ impl Page {
 }
 
 /// Formats a request that is refused before a route is looked up.
-pub(super) fn refusal(refused: &Refused) -> String {
+pub(super) fn refusal(refused: &Rejection) -> String {
     let mut page = Page::default();
     match refused {
-        Refused::Head(error) => page.line("answer", &format!("an error at once: {error}")),
-        Refused::Code(code) => page.line("answer", &answer(*code, code.meaning())),
+        Rejection::Head(error) => page.line("answer", &format!("an error at once: {error}")),
+        Rejection::Code(code) => page.line("answer", &answer(*code, code.meaning())),
     }
     page.line("", "no route is looked for");
     page.text

@@ -29,9 +29,9 @@ fn settings(overrides: &[(&str, &str)]) -> Settings {
     settings::data_plane(&loaded.bootstrap)
 }
 
-fn loaded(text: &str, settings: Settings) -> Loaded {
+fn loaded(text: &str, settings: Settings) -> ExplainInput {
     let (name, skipped_plugins) = ("test".to_owned(), Vec::new());
-    Loaded { settings, skipped_plugins, name, document: document(text) }
+    ExplainInput { settings, skipped_plugins, name, document: document(text) }
 }
 
 /// What `explain` prints, and whether a route matched.

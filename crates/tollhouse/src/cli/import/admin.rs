@@ -17,10 +17,10 @@ use crate::cli::admin_client::{AdminClient, refusal};
 use crate::cli::objects::{Object, Objects};
 use tollhouse_control::secrets;
 
-/// Path of the resources.
+/// Path prefix of the resources.
 const BASE: &str = "/apisix/admin";
 
-/// Connection to an Admin API.
+/// Connection to the Admin API of the import's target.
 pub(super) struct AdminApi {
     client: AdminClient,
     keyring: Option<Keyring>,
@@ -37,7 +37,7 @@ impl AdminApi {
         Ok(Self { client, keyring: secrets::keyring_if_any(bootstrap)? })
     }
 
-    /// Returns the target's name for messages.
+    /// Returns the URL of the target for messages.
     pub(super) fn name(&self) -> String {
         format!("http://{}{BASE}", self.client.authority())
     }
@@ -124,7 +124,6 @@ fn body_of(kind: Kind, object: &Object) -> Bytes {
     value.to_string().into()
 }
 
-/// Answer to a list request.
 struct List(Vec<(String, Map<String, Value>)>);
 
 impl<'de> serde::Deserialize<'de> for List {

@@ -14,11 +14,11 @@ use serde_json::json;
 use tollhouse_config::{Document, Format, declarative};
 use tollhouse_model::Problems;
 
-use self::carry::Carried;
+use self::carry::Conversion;
 use crate::cli::check;
 use crate::cli::configuration::Configuration;
 
-/// Files in reading order.
+/// Files of the folder, in the order in which they are read.
 const FILES: [&str; 2] = ["upstream.conf", "vhosts.conf"];
 
 /// Arguments of `import ngxway`.
@@ -38,11 +38,11 @@ pub struct NgxwayArguments {
     pub(super) yes: bool,
 }
 
-/// Result of reading ngxway's files.
+/// Document converted from ngxway's files, with a list of what was left out.
 pub(super) struct Import {
-    /// Path of the folder.
+    /// Path of ngxway's folder.
     pub(super) name: String,
-    /// The document, or its problems.
+    /// Converted document, or the problems that prevent the conversion.
     pub(super) document: Result<Document, Problems>,
     /// Routes that are switched off because their protection is not carried over.
     pub(super) unprotected: Vec<String>,
@@ -51,7 +51,7 @@ pub(super) struct Import {
 /// Reads the files; prints what is not carried over on standard error.
 pub(super) fn read(arguments: &NgxwayArguments) -> anyhow::Result<Import> {
     let folder = find(&arguments.folder)?;
-    let mut carried = Carried::default();
+    let mut carried = Conversion::default();
     for file in FILES {
         let path = folder.join(file);
         let text = match check::read(&path) {
@@ -68,7 +68,7 @@ pub(super) fn read(arguments: &NgxwayArguments) -> anyhow::Result<Import> {
     for left in &carried.left {
         eprintln!("not carried: {left}");
     }
-    let Carried { routes, upstreams, unprotected, .. } = carried;
+    let Conversion { routes, upstreams, unprotected, .. } = carried;
     let text = json!({"routes": routes, "upstreams": upstreams}).to_string();
     let document = declarative::parse(&text, Format::Json, &|_| None);
     Ok(Import { name: folder.display().to_string(), document, unprotected })
@@ -97,8 +97,8 @@ fn read_included(folder: &Path, path: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn carried(upstreams: &str, vhosts: &str) -> Carried {
-        let mut carried = Carried::default();
+    fn carried(upstreams: &str, vhosts: &str) -> Conversion {
+        let mut carried = Conversion::default();
         for (file, text) in FILES.into_iter().zip([upstreams, vhosts]) {
             carried.take(file, &syntax::parse(text).expect("it is right"), &included);
         }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn routes_and_upstreams_of_ngxway_become_those_of_the_gateway() {
-        let Carried { routes, upstreams, .. } = carried(UPSTREAMS, VHOSTS);
+        let Conversion { routes, upstreams, .. } = carried(UPSTREAMS, VHOSTS);
         let nodes = json!([
             {"host": "192.168.0.107", "port": 8000, "weight": 100},
             {"host": "b.local", "port": 80, "weight": 1, "priority": -1},
@@ -156,7 +156,7 @@ mod tests {
         let of = |lines: &str| {
             let text =
                 format!("server {{ location /a/ {{ {lines} proxy_pass http://api_host; }} }}");
-            let Carried { mut routes, left, .. } = carried(UPSTREAMS, &text);
+            let Conversion { mut routes, left, .. } = carried(UPSTREAMS, &text);
             (routes.remove(0), left)
         };
         for lines in
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_is_not_carried_is_told_with_its_place_and_the_reason() {
-        let Carried { left, .. } = carried(UPSTREAMS, VHOSTS);
+        let Conversion { left, .. } = carried(UPSTREAMS, VHOSTS);
         for expected in [
             "upstream.conf:2: server: add checks",
             "vhosts.conf:2: listen: set listen.http",
@@ -186,7 +186,7 @@ mod tests {
             assert!(left.iter().any(|it| it.starts_with(expected)), "{expected} in {left:#?}");
         }
         let odd = "server { location ~ x { } location /a { proxy_pass ftp://a; rewrite x y; } }";
-        let Carried { routes, left, .. } = carried("upstream u { server $x; }", odd);
+        let Conversion { routes, left, .. } = carried("upstream u { server $x; }", odd);
         assert!(routes.is_empty());
         for expected in [
             "server: expected a host",
@@ -208,19 +208,19 @@ mod tests {
 
     #[test]
     fn what_protects_a_location_is_never_lost_without_switching_its_route_off() {
-        let Carried { routes, unprotected, left, .. } = carried(UPSTREAMS, SHIPPED);
+        let Conversion { routes, unprotected, left, .. } = carried(UPSTREAMS, SHIPPED);
         assert_eq!((&routes[0]["status"], routes[1].get("status")), (&json!(0), None));
         assert_eq!(unprotected, ["ngxway-1 /api/*: vhosts.conf:3 access_by_lua_file"]);
         assert!(left.iter().any(|it| it.contains("access_by_lua_file: the firewall")), "{left:#?}");
         let restriction = json!({"blacklist": ["10.0.0.9"]});
         assert_eq!(routes[1]["plugins"]["ip-restriction"], restriction);
         let lost = "server { location / { proxy_pass http://a; } include /other.conf; }";
-        let Carried { routes, unprotected, .. } = carried(UPSTREAMS, lost);
+        let Conversion { routes, unprotected, .. } = carried(UPSTREAMS, lost);
         assert_eq!(routes[0]["status"], 0, "the file may be a list");
         assert_eq!(unprotected, ["ngxway-1 /*: vhosts.conf:1 include"]);
         let mixed = "server { deny 10.0.0.1; allow 10.0.0.0/8; deny all; location / { proxy_pass http://a; } \
             location /own { allow 10.0.0.7; deny all; proxy_pass http://a; } }";
-        let Carried { routes, .. } = carried(UPSTREAMS, mixed);
+        let Conversion { routes, .. } = carried(UPSTREAMS, mixed);
         assert_eq!(routes[0]["status"], 0);
         let own = json!({"whitelist": ["10.0.0.7"]});
         assert_eq!(
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_cache_has_the_key_the_methods_and_the_time_of_its_directives() {
-        let Carried { routes, left, .. } = carried(UPSTREAMS, SHIPPED);
+        let Conversion { routes, left, .. } = carried(UPSTREAMS, SHIPPED);
         let cache = &routes[0]["plugins"]["proxy-cache"];
         let key = json!(["$scheme", "$request_method", "$host", "$request_uri"]);
         assert_eq!((&cache["cache_key"], &cache["cache_ttl"]), (&key, &json!(6000)));

@@ -1,7 +1,7 @@
 //! Targets of an import: the configured store, or an Admin API.
 //!
 //! The store of a data directory is locked from before the comparison until everything is written.
-//! An etcd (`whole.rs`) and an Admin API may be written by others at the same time.
+//! An etcd (`whole.rs`) and an Admin API may be written by others meanwhile.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,12 +22,11 @@ use tollhouse_control::feed::import_marker::ImportMarker;
 use tollhouse_control::secrets;
 use tollhouse_store::Batches;
 
-/// Target of an import.
 pub(super) enum Target {
     /// The configured store, opened for writing.
     Store(OwnStore),
     /// A store that is only read, for `--dry-run`.
-    Looked(Looked),
+    StoreReader(StoreReader),
     /// An Admin API.
     Admin(AdminApi),
 }
@@ -40,7 +39,7 @@ impl Target {
             return Ok(Self::Admin(AdminApi::open(url, key, bootstrap)?));
         }
         if arguments.dry_run {
-            return Ok(Self::Looked(Looked::open(bootstrap)?));
+            return Ok(Self::StoreReader(StoreReader::open(bootstrap)?));
         }
         Ok(Self::Store(OwnStore::open(bootstrap)?))
     }
@@ -49,7 +48,7 @@ impl Target {
     pub(super) fn objects(&mut self) -> anyhow::Result<Objects> {
         match self {
             Self::Store(store) => store.objects(),
-            Self::Looked(looked) => looked.objects(),
+            Self::StoreReader(looked) => looked.objects(),
             Self::Admin(admin) => admin.objects(),
         }
     }
@@ -58,7 +57,7 @@ impl Target {
     pub(super) fn keyring(&self) -> Option<&Keyring> {
         match self {
             Self::Store(store) => Some(&store.open.keyring),
-            Self::Looked(looked) => looked.keyring.as_ref(),
+            Self::StoreReader(looked) => looked.keyring.as_ref(),
             Self::Admin(admin) => admin.keyring(),
         }
     }
@@ -66,7 +65,7 @@ impl Target {
     /// Returns whether private keys of certificates can be compared.
     pub(super) fn hides_private_keys(&self) -> PrivateKeys {
         match self {
-            Self::Store(_) | Self::Looked(_) => PrivateKeys::Seen,
+            Self::Store(_) | Self::StoreReader(_) => PrivateKeys::Seen,
             Self::Admin(_) => PrivateKeys::Hidden,
         }
     }
@@ -76,22 +75,21 @@ impl Target {
     pub(super) fn apply(&mut self, changes: &[Change]) -> anyhow::Result<Vec<Box<str>>> {
         match self {
             Self::Store(store) => store.apply(changes),
-            Self::Looked(_) => bail!("a store that is only looked at is not written"),
+            Self::StoreReader(_) => bail!("a store that is only looked at is not written"),
             Self::Admin(admin) => admin.apply(changes).map(|()| Vec::new()),
         }
     }
 
-    /// Returns the target's name for messages.
+    /// Returns the path or URL of the target for messages.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Store(store) => store.name.clone(),
-            Self::Looked(looked) => configured_store::name(&looked.bootstrap),
+            Self::StoreReader(looked) => configured_store::name(&looked.bootstrap),
             Self::Admin(admin) => admin.name(),
         }
     }
 }
 
-/// A store opened for writing.
 pub(super) struct OwnStore {
     name: String,
     prefix: String,
@@ -169,12 +167,12 @@ impl OwnStore {
 }
 
 /// A store opened for reading.
-pub(super) struct Looked {
+pub(super) struct StoreReader {
     bootstrap: Box<Bootstrap>,
     keyring: Option<Keyring>,
 }
 
-impl Looked {
+impl StoreReader {
     fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         Ok(Self {
             bootstrap: Box::new(bootstrap.clone()),

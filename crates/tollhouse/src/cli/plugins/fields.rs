@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 const DEPTH_MAX: usize = 5;
 
 pub(in crate::cli) struct Field {
-    /// Path within the conf: `rules[].count`.
+    /// Path within the conf, such as `rules[].count`.
     pub(in crate::cli) name: String,
-    /// Accepted types.
+    /// Accepted types or values, for people.
     pub(in crate::cli) takes: String,
     /// Meaning of the field's absence: an error, or a default.
     pub(in crate::cli) presence: Presence,
@@ -17,14 +17,14 @@ pub(in crate::cli) struct Field {
     pub(in crate::cli) description: String,
 }
 
-/// Meaning of an absent field.
+/// Meaning of an absent field in a conf.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cli) enum Presence {
-    /// The conf is refused.
+    /// A conf without the field is refused.
     Required,
-    /// Default value, as JSON.
+    /// Value that applies if the field is absent, as JSON.
     Default(String),
-    /// No default value.
+    /// The field may be absent and has no default.
     Optional,
 }
 
@@ -212,7 +212,7 @@ fn range(rules: &Map<String, Value>, [least, most]: [&str; 2], unit: &str) -> Op
     Some(format!("{words} {unit}").trim_end().to_owned())
 }
 
-/// Returns the constraints on several fields together: which of them must be given.
+/// Returns the constraints on several fields together, such as "at least one of".
 pub(in crate::cli) fn alternatives(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for (keyword, words) in [("anyOf", "At least one"), ("oneOf", "Exactly one")] {

@@ -6,18 +6,18 @@ use tollhouse_plugin::{PluginType, RunPolicy};
 use super::fields::{self, Field};
 use super::{category_name, phases_of};
 
-/// Headings that follow the fields.
+/// Headings of the sections that follow the field tables.
 const AFTER_FIELDS: [&str; 3] = ["Answers", "Metrics", "Notes"];
 
 pub(super) struct Page {
     pub(super) name: &'static str,
-    /// Introduction.
+    /// Introduction before the first heading.
     pub(super) opening: String,
     /// Sections before the fields, such as the example.
     pub(super) before_fields: Vec<Section>,
     /// Tables of fields: of routes, of consumers, of plugin metadata.
     pub(super) tables: Vec<Table>,
-    /// Answers, metrics, notes.
+    /// Sections on answers and metrics, and notes.
     pub(super) after_fields: Vec<Section>,
     priority: i32,
     category: &'static str,
@@ -32,11 +32,11 @@ pub(super) struct Section {
     pub(super) body: String,
 }
 
-/// Fields of one schema.
+/// Fields of one JSON Schema, with the heading of their table.
 pub(super) struct Table {
     pub(super) heading: &'static str,
     pub(super) fields: Vec<Field>,
-    /// Constraints on several fields together.
+    /// Constraints on several fields together, as sentences.
     pub(super) notes: Vec<String>,
 }
 

@@ -34,7 +34,6 @@ pub struct ListArguments {
     json: bool,
 }
 
-/// Prints the list.
 pub fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     let bootstrap = match arguments.gateway.load() {
         Ok(bootstrap) => bootstrap,
@@ -157,7 +156,7 @@ fn row(instance: &Instance, now_ms: u64) -> [String; 10] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::view::{Beaten, Counted, MassExpiry};
+    use super::super::view::{HeartbeatCounts, InstanceCounts, MassExpiry};
     use super::*;
 
     #[test]
@@ -171,7 +170,7 @@ mod tests {
             weight: 100,
             healthy: true,
             ttl_seconds: Some(5),
-            last_beat: Some(Beaten { at_ms: 7_000, count: 2 }),
+            last_beat: Some(HeartbeatCounts { at_ms: 7_000, count: 2 }),
             metadata: [("zone".to_owned(), "a".to_owned())].into(),
             ..Instance::default()
         };
@@ -193,7 +192,7 @@ mod tests {
         let service = Service {
             namespace: "ns".into(),
             name: "svc".into(),
-            instances: Counted { total: 4, healthy: 2, unhealthy: 1, isolated: 1 },
+            instances: InstanceCounts { total: 4, healthy: 2, unhealthy: 1, isolated: 1 },
             mass_expiry: Some(MassExpiry { since_ms: 1, kept: 2 }),
             ..Service::default()
         };

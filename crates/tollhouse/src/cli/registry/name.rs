@@ -39,7 +39,7 @@ impl ServiceName {
 /// Address of an instance: `HOST:PORT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Name or address, without brackets.
+    /// Host name or IP address, without brackets.
     pub host: String,
     pub port: u16,
 }

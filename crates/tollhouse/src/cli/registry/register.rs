@@ -143,7 +143,7 @@ fn beat(remote: &mut Remote, arguments: &RegisterArguments, id: &str) {
     }
 }
 
-/// Signals that end the command.
+/// Signals on which the command deregisters and ends.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,

@@ -11,13 +11,13 @@ use tollhouse_config::Bootstrap;
 use crate::cli::admin_client::{AdminClient, refusal};
 use crate::cli::gateway::{Gateway, other_ways};
 
-/// Path of the registry's objects.
+/// Path prefix of the registry's objects.
 const BASE: &str = "/registry/v1";
 
 /// Objects per page: the maximum of the API.
 const PAGE_SIZE: usize = 5_000;
 
-/// Connection to the registry.
+/// Connection to the registry through the Admin API.
 pub struct Remote {
     client: AdminClient,
     ways: String,
@@ -91,7 +91,6 @@ impl Remote {
         Ok(all)
     }
 
-    /// Opens a stream of changes.
     pub fn open_stream(&self, path: &str) -> anyhow::Result<(StatusCode, Incoming)> {
         self.client.open_stream(&format!("{BASE}/{path}"))
     }

@@ -6,14 +6,12 @@ use tollhouse_control::terminal::steers;
 /// Maximum length of a cell; longer ones would make the table wider than a screen.
 const CELL_CHARS_MAX: usize = 48;
 
-/// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     Left,
     Right,
 }
 
-/// Table under construction.
 pub struct Table {
     aligns: Vec<Align>,
     rows: Vec<Vec<String>>,
@@ -32,7 +30,6 @@ impl Table {
         self.rows.push(cells.into_iter().map(shown).collect());
     }
 
-    /// Formats the table.
     pub fn render(&self) -> String {
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));

@@ -9,15 +9,15 @@ use serde::Deserialize;
 pub struct Service {
     pub namespace: String,
     pub name: String,
-    pub instances: Counted,
+    pub instances: InstanceCounts,
     pub mass_expiry: Option<MassExpiry>,
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Numbers of instances.
+/// Number of instances, in total and by state.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Counted {
+pub struct InstanceCounts {
     pub total: u32,
     pub healthy: u32,
     pub unhealthy: u32,
@@ -45,15 +45,15 @@ pub struct Instance {
     pub healthy: bool,
     pub isolated: bool,
     pub ttl_seconds: Option<u8>,
-    pub last_beat: Option<Beaten>,
+    pub last_beat: Option<HeartbeatCounts>,
     pub metadata: BTreeMap<String, String>,
     pub create_time: u64,
 }
 
-/// Heartbeats of an instance.
+/// Time of the last heartbeat and number of heartbeats of an instance.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Beaten {
+pub struct HeartbeatCounts {
     pub at_ms: u64,
     pub count: u64,
 }
@@ -66,7 +66,7 @@ pub struct Alias {
     pub target: Name,
 }
 
-/// Full name of a service.
+/// Namespace and name of a service.
 #[derive(Debug, Clone, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(default)]
 pub struct Name {
@@ -74,7 +74,7 @@ pub struct Name {
     pub name: String,
 }
 
-/// Status of the registry.
+/// Answer of `/registry/v1/status`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Status {
@@ -82,11 +82,10 @@ pub struct Status {
     pub started_at_ms: u64,
     pub listeners: Listeners,
     pub services: usize,
-    pub instances: Counted,
+    pub instances: InstanceCounts,
     pub counted: Counters,
 }
 
-/// Listener addresses.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Listeners {
@@ -94,7 +93,6 @@ pub struct Listeners {
     pub http: Vec<String>,
 }
 
-/// Counters since the start.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Counters {
@@ -112,7 +110,7 @@ impl Instance {
         }
     }
 
-    /// Returns host and port.
+    /// Returns `host:port`, with brackets around an IPv6 address.
     pub fn address(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)

@@ -7,24 +7,24 @@ use tollhouse_config::Bootstrap;
 use tollhouse_control::registry::offline::StoredEntries;
 use tollhouse_registry::Object;
 
-use super::tally::Named;
+use super::tally::LineList;
 
-/// Handling of such objects.
+/// Handling of registered objects that the source does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absent {
     /// Ignored, because a file may contain a part of a registry.
     Ignored,
-    /// Listed in the output.
+    /// The objects are listed in the output.
     Named,
-    /// Removed.
+    /// The objects are removed.
     Removed,
 }
 
 /// Registered objects that a Polaris could have, with referring objects before those that they
 /// refer to.
-pub struct Registered(Vec<(String, Object)>);
+pub struct RegisteredObjects(Vec<(String, Object)>);
 
-impl Registered {
+impl RegisteredObjects {
     /// Reads the configured store, which another process may use meanwhile.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ fn place(object: &Object) -> Option<u8> {
 
 /// Formats the first objects as lines; empty without objects.
 pub fn text(absent: &[Object], head: &str) -> String {
-    let mut named = Named::default();
+    let mut named = LineList::default();
     for object in absent {
         named.add(format!("{} {}", object.kind(), object.name()));
     }

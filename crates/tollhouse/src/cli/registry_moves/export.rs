@@ -1,6 +1,6 @@
 //! `tollhouse export registry`: writes the registry to one file, at one revision, whether or not
-//! gateways run. The backup of a registry that nodes share has the same format, and also the keys
-//! that identify its cluster.
+//! gateways run. The backup of a registry that nodes share has this format too, and also contains
+//! the keys that identify its cluster.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};

@@ -18,7 +18,7 @@ const LINE_BYTES_MAX: usize = 2 * limits::VALUE_BYTES_MAX;
 /// Key and value of a line.
 pub type KeyValue = (Box<str>, Vec<u8>);
 
-/// The first line.
+/// First line of the file: format and origin.
 #[derive(Debug, Serialize, Deserialize)]
 struct First {
     #[serde(rename = "tollhouse-registry")]
@@ -31,7 +31,7 @@ struct First {
     revision: u64,
 }
 
-/// The last line.
+/// Last line of the file, which proves that it is complete.
 #[derive(Debug, Serialize, Deserialize)]
 struct Last {
     end: u64,
@@ -59,37 +59,35 @@ pub enum FileError {
          registry with this one"
     )]
     Newer(u64),
-    /// A line is malformed.
     #[error("line {line} cannot be read: {reason}")]
     Line {
-        /// Line number, from 1.
+        /// Number of the line, from 1.
         line: u64,
         reason: String,
     },
-    /// The last line is missing.
+    /// The last line is missing, so the file is truncated.
     #[error("it is incomplete: its last line is missing. Copy or write it again")]
     Incomplete,
     /// Lines are missing, or were added.
     #[error("it says that it has {said} objects and has {found}; its last line counts them")]
     Count {
-        /// Number in the last line.
+        /// Number of lines that the last line states.
         said: u64,
-        /// Number of lines found.
+        /// Number of lines in the file.
         found: u64,
     },
-    /// Reading failed.
     #[error("{0}")]
     Unreadable(#[from] std::io::Error),
 }
 
-/// Writer of a file.
+/// Writer of an export file, line by line.
 pub struct Writer<W: Write> {
     out: W,
     count: u64,
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes the first line.
+    /// Starts a file and writes its first line.
     pub fn new(mut out: W, revision: u64) -> std::io::Result<Self> {
         let first =
             First { format: FORMAT, version: env!("CARGO_PKG_VERSION").to_owned(), revision };
@@ -126,7 +124,7 @@ pub fn line(key: &str, value: &[u8]) -> std::io::Result<String> {
     Ok(serde_json::to_string(&line)? + "\n")
 }
 
-/// Reader of a file.
+/// Reader of an export file, line by line.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,

@@ -10,12 +10,12 @@ use tollhouse_config::Bootstrap;
 use tollhouse_control::registry::offline;
 use tollhouse_registry::{Object, Rehearsal};
 
-use super::absent::{self, Absent, Registered};
+use super::absent::{self, Absent, RegisteredObjects};
 use super::polaris::PolarisSource;
 use super::polaris_database::DatabaseArguments;
 use super::source::{FileSource, Source};
 use super::tally::Tally;
-use super::target::{self, Opened, Rehearsed};
+use super::target::{self, OpenRegistry, RehearsalResult};
 use crate::cli::admin_client::AdminClient;
 use crate::cli::configuration::Configuration;
 use crate::cli::import::agreed;
@@ -107,7 +107,7 @@ struct Import<'a> {
 }
 
 /// Planned changes of an import.
-struct Planned {
+struct ImportPlan {
     tally: Tally,
     only_here: Vec<Object>,
 }
@@ -123,31 +123,33 @@ fn carry_out(import: &Import<'_>, source: &mut dyn Source) -> anyhow::Result<Exi
         stdout::print(&format!("{text}nothing was written: --dry-run\n"))?;
         return Ok(exit_code(&planned.tally));
     }
-    let opened = Opened::open(bootstrap)?;
+    let opened = OpenRegistry::open(bootstrap)?;
     let written = import.write(source, &opened);
     opened.registry.close();
     written
 }
 
 impl Import<'_> {
-    fn plan(&self, source: &mut dyn Source, rehearsal: Rehearsal) -> anyhow::Result<Planned> {
-        let Rehearsed { tally, keys } = target::rehearse(source, rehearsal)?;
+    fn plan(&self, source: &mut dyn Source, rehearsal: Rehearsal) -> anyhow::Result<ImportPlan> {
+        let RehearsalResult { tally, keys } = target::rehearse(source, rehearsal)?;
         let only_here = match self.absent {
             Absent::Ignored => Vec::new(),
-            Absent::Named | Absent::Removed => Registered::read(self.bootstrap)?.without(&keys),
+            Absent::Named | Absent::Removed => {
+                RegisteredObjects::read(self.bootstrap)?.without(&keys)
+            }
         };
-        Ok(Planned { tally, only_here })
+        Ok(ImportPlan { tally, only_here })
     }
 
     /// Whether objects that only the registry has are removed. Never if anything else was left out,
     /// because an object of the source that cannot be read was not deleted there.
-    fn removes(&self, planned: &Planned) -> bool {
+    fn removes(&self, planned: &ImportPlan) -> bool {
         self.absent == Absent::Removed
             && !planned.tally.has_faults()
             && !planned.only_here.is_empty()
     }
 
-    fn text(&self, planned: &Planned) -> String {
+    fn text(&self, planned: &ImportPlan) -> String {
         let head = match self.absent {
             Absent::Removed if planned.tally.has_faults() => {
                 "only in the registry, and kept because something else is left out"
@@ -158,7 +160,7 @@ impl Import<'_> {
         planned.tally.text() + &absent::text(&planned.only_here, head)
     }
 
-    fn write(&self, source: &mut dyn Source, opened: &Opened) -> anyhow::Result<ExitCode> {
+    fn write(&self, source: &mut dyn Source, opened: &OpenRegistry) -> anyhow::Result<ExitCode> {
         let state = opened.registry.handle.state_full();
         let planned = self.plan(source, Rehearsal::from_state(&state))?;
         drop(state);

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use tokio::runtime::{Builder, Runtime};
 use tollhouse_config::bootstrap::RegistryStore;
 use tollhouse_control::registry::database;
-use tollhouse_polaris::database::{Columns, LeftOut as Reason, NOT_TAKEN, PARTS, Part, Row};
+use tollhouse_polaris::database::{Columns, ImportRefusal as Reason, NOT_TAKEN, PARTS, Part, Row};
 use tollhouse_sql::{Snapshot, SqlOptions};
 
 use super::source::{Item, LeftOut, Source};
@@ -30,7 +30,7 @@ pub struct PolarisSource {
     runtime: Runtime,
     snapshot: Snapshot,
     name: String,
-    known: Columns,
+    columns: Columns,
     /// Index of the part being read; the next field is the key of its last row read.
     part: usize,
     after: Option<String>,
@@ -44,14 +44,14 @@ impl PolarisSource {
         let options = options(settings)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let mut snapshot = runtime.block_on(Snapshot::open(&options))?;
-        let mut known = Columns::default();
+        let mut columns = Columns::default();
         for row in runtime.block_on(snapshot.rows(Columns::QUERY.to_owned()))? {
-            known.add_row(row);
+            columns.add_row(row);
         }
         // Later versions of Polaris added some parts; if one is absent, its columns are not
         // missing.
-        let there = PARTS.iter().filter(|part| part.is_there(&known));
-        let missing: Vec<String> = there.flat_map(|part| part.missing(&known)).collect();
+        let there = PARTS.iter().filter(|part| part.is_there(&columns));
+        let missing: Vec<String> = there.flat_map(|part| part.missing(&columns)).collect();
         if !missing.is_empty() {
             bail!(
                 "{} is not a database of Polaris 1.12 or later: it has no {}; check the name of the database, or make \
@@ -62,7 +62,7 @@ impl PolarisSource {
         }
         let name = format!("the Polaris in {}", options.database);
         let notes = VecDeque::new();
-        let mut source = Self { runtime, snapshot, name, known, part: 0, after: None, notes };
+        let mut source = Self { runtime, snapshot, name, columns, part: 0, after: None, notes };
         source.take_notes()?;
         Ok(source)
     }
@@ -70,7 +70,7 @@ impl PolarisSource {
     /// Counts the rows of tables that are not imported.
     fn take_notes(&mut self) -> anyhow::Result<()> {
         for (table, condition, what) in NOT_TAKEN {
-            if !self.known.has_table(table) {
+            if !self.columns.has_table(table) {
                 continue;
             }
             let sql = format!("SELECT COUNT(*) FROM `{table}` WHERE {condition}");
@@ -94,13 +94,13 @@ impl PolarisSource {
 
     /// Returns the tables and columns of the database.
     pub fn columns(&self) -> &Columns {
-        &self.known
+        &self.columns
     }
 
     /// Returns the next page of rows with their details; `None` at the end.
     pub fn next_rows(&mut self) -> anyhow::Result<Option<Rows>> {
         while let Some(part) = PARTS.get(self.part).copied() {
-            if part.is_there(&self.known) {
+            if part.is_there(&self.columns) {
                 let rows =
                     self.rows_of(part).with_context(|| format!("failed to read {}", part.name))?;
                 if !rows.rows.is_empty() {
@@ -113,9 +113,9 @@ impl PolarisSource {
     }
 
     fn rows_of(&mut self, part: &'static Part) -> anyhow::Result<Rows> {
-        let sql = part.query(&self.known, self.after.as_deref(), PAGE_ROWS);
+        let sql = part.query(&self.columns, self.after.as_deref(), PAGE_ROWS);
         let rows = self.rows(sql, &part.names())?;
-        let details = match part.details_query(&self.known, &rows) {
+        let details = match part.details_query(&self.columns, &rows) {
             Some(sql) => self.rows(sql, &part.details_names())?,
             None => Vec::new(),
         };
@@ -124,9 +124,9 @@ impl PolarisSource {
     }
 }
 
-/// A page of rows.
+/// Page of rows of one table, with their details.
 pub struct Rows {
-    /// Kind of objects.
+    /// Table from which the rows come.
     pub part: &'static Part,
     pub rows: Vec<Row>,
     /// Rows of another table that belong to them.

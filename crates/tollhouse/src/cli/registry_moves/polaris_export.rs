@@ -12,7 +12,7 @@ use clap::Args;
 use tokio::runtime::Builder;
 use tollhouse_config::Bootstrap;
 use tollhouse_control::registry::offline::StoredEntries;
-use tollhouse_polaris::database::{Changes, OnlyThere, Plan, Statement};
+use tollhouse_polaris::database::{Changes, ExtraObject, NewerRows, Plan, Statement};
 use tollhouse_registry::{ForeignEntry, KEY_PREFIXES, Object};
 use tollhouse_sql::{Exchange, SqlOptions};
 
@@ -57,10 +57,10 @@ pub struct PolarisExportArguments {
 }
 
 /// Planned changes, with their summary.
-struct Planned {
+struct ExportPlan {
     name: String,
     tally: Tally,
-    only_there: Vec<OnlyThere>,
+    only_there: Vec<ExtraObject>,
     changes: Changes,
 }
 
@@ -75,7 +75,8 @@ pub fn export_polaris(arguments: &PolarisExportArguments) -> anyhow::Result<Exit
     };
     let settings = arguments.database.settings()?;
     let planned = plan(arguments, &loaded.bootstrap, PolarisSource::open(&settings)?)?;
-    stdout::print(&text(&planned, arguments.prune))?;
+    let pruning = if arguments.prune { Pruning::Delete } else { Pruning::Keep };
+    stdout::print(&text(&planned, pruning))?;
     let code = if planned.tally.has_faults() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     if arguments.dry_run {
         stdout::print("nothing was written: --dry-run\n")?;
@@ -99,9 +100,10 @@ fn plan(
     arguments: &PolarisExportArguments,
     bootstrap: &Bootstrap,
     mut polaris: PolarisSource,
-) -> anyhow::Result<Planned> {
+) -> anyhow::Result<ExportPlan> {
     let mut tally = Tally::default();
-    let mut plan = Plan::new(polaris.columns().clone(), arguments.overwrite);
+    let newer_rows = if arguments.overwrite { NewerRows::Overwrite } else { NewerRows::Keep };
+    let mut plan = Plan::new(polaris.columns().clone(), newer_rows);
     while let Some(page) = polaris.next_rows()? {
         for row in &page.rows {
             if let Err(reason) = plan.add_row(page.part, row, page.part.details(row, &page.details))
@@ -134,7 +136,7 @@ fn plan(
     if arguments.prune {
         only_there.iter().for_each(|it| plan.remove(it));
     }
-    Ok(Planned { name: polaris.name(), tally, only_there, changes: plan.into_changes() })
+    Ok(ExportPlan { name: polaris.name(), tally, only_there, changes: plan.into_changes() })
 }
 
 /// Returns all registered objects, each after the objects that it refers to.
@@ -162,7 +164,14 @@ fn objects(bootstrap: &Bootstrap, tally: &mut Tally) -> anyhow::Result<Vec<Objec
     }
 }
 
-fn text(planned: &Planned, is_pruned: bool) -> String {
+/// Treatment of objects that only the database has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pruning {
+    Delete,
+    Keep,
+}
+
+fn text(planned: &ExportPlan, pruning: Pruning) -> String {
     let mut text = planned.tally.text();
     if planned.only_there.is_empty() {
         return text;
@@ -172,10 +181,12 @@ fn text(planned: &Planned, is_pruned: bool) -> String {
         *kinds.entry(it.kind).or_default() += 1;
     }
     let kinds: Vec<_> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    let what_becomes =
-        if is_pruned { "marked as deleted" } else { "left as they are; --prune deletes them" };
+    let treatment = match pruning {
+        Pruning::Delete => "marked as deleted",
+        Pruning::Keep => "left as they are; --prune deletes them",
+    };
     // Writing to a string never fails.
-    let _ = writeln!(text, "only in the database, {what_becomes}: {}", kinds.join(", "));
+    let _ = writeln!(text, "only in the database, {treatment}: {}", kinds.join(", "));
     for it in planned.only_there.iter().take(NAMED_MAX) {
         let _ = writeln!(text, "  {} {}", it.kind, it.name);
     }

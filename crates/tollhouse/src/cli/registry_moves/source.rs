@@ -12,7 +12,7 @@ use super::file::Reader;
 /// Objects per page, which are committed together.
 const PAGE_OBJECTS: usize = 256;
 
-/// An element of a page.
+/// Object of a page, or one that was left out.
 pub enum Item {
     Object(Object),
     /// An element that is not imported.
@@ -21,7 +21,7 @@ pub enum Item {
 
 /// An element that is not imported, and the reason.
 pub struct LeftOut {
-    /// Name of the element for messages.
+    /// Name of the object that was left out, for messages.
     pub what: String,
     pub reason: String,
     /// Whether the case is normal and needs no action.
@@ -30,7 +30,7 @@ pub struct LeftOut {
 
 /// Source of objects; see the module.
 pub trait Source {
-    /// Returns the source's name for messages.
+    /// Returns the path or URL of the source for messages.
     fn name(&self) -> String;
 
     /// Starts again with the first page.

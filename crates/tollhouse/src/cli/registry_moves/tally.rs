@@ -10,22 +10,22 @@ use super::source::LeftOut;
 /// Maximum number of listed objects that are left out; further ones are counted.
 const NAMED_MAX: usize = 50;
 
-/// Counted effects; see the module.
+/// Number of created, changed and unchanged objects by kind, and the objects that were refused.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     kinds: BTreeMap<&'static str, [u64; 3]>,
-    faults: Named,
-    notes: Named,
+    faults: LineList,
+    notes: LineList,
 }
 
 /// First lines of a list, and the number of all.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct LineList {
     lines: Vec<String>,
     count: u64,
 }
 
-impl Named {
+impl LineList {
     pub(super) fn add(&mut self, line: String) {
         self.count += 1;
         if self.lines.len() < NAMED_MAX {
@@ -77,7 +77,6 @@ impl Tally {
         self.faults.count > 0
     }
 
-    /// Formats the summary.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (kind, [created, changed, unchanged]) in &self.kinds {

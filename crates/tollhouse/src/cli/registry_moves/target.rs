@@ -19,16 +19,16 @@ use super::tally::Tally;
 use crate::cli::admin_client::{AdminClient, refusal};
 use crate::cli::gateway::way_through;
 
-/// Hint after an interrupted import.
+/// Hint printed after an interrupted import.
 const REPEAT: &str =
     "repeat the import once the reason is gone: what is there already is passed over";
 
 /// Maximum size of a call to an Admin API in bytes, below the API's own limit.
 const CALL_BYTES_MAX: usize = 1_200_000;
 
-/// Result of a rehearsal.
+/// Effects that an import would have.
 #[derive(Default)]
-pub struct Rehearsed {
+pub struct RehearsalResult {
     /// Effects on the objects.
     pub tally: Tally,
     /// Keys of all objects of the source.
@@ -39,13 +39,16 @@ pub struct Rehearsed {
 ///
 /// # Errors
 /// If the source cannot be read.
-pub fn rehearse(source: &mut dyn Source, mut rehearsal: Rehearsal) -> anyhow::Result<Rehearsed> {
-    let Rehearsed { mut tally, mut keys } = Rehearsed::default();
+pub fn rehearse(
+    source: &mut dyn Source,
+    mut rehearsal: Rehearsal,
+) -> anyhow::Result<RehearsalResult> {
+    let RehearsalResult { mut tally, mut keys } = RehearsalResult::default();
     source.rewind()?;
     loop {
         let page = source.next_page()?;
         if page.is_empty() {
-            return Ok(Rehearsed { tally, keys });
+            return Ok(RehearsalResult { tally, keys });
         }
         for item in page {
             match item {
@@ -89,12 +92,12 @@ fn count(tally: &mut Tally, kind: &'static str, name: String, outcome: Result<Ef
 }
 
 /// A registry opened for the import.
-pub struct Opened {
+pub struct OpenRegistry {
     pub registry: OfflineRegistry,
     runtime: Runtime,
 }
 
-impl Opened {
+impl OpenRegistry {
     /// Opens the configured registry.
     pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         let registry = OfflineRegistry::open(bootstrap).map_err(|error| {
@@ -109,7 +112,6 @@ impl Opened {
         Ok(Self { registry, runtime })
     }
 
-    /// Writes all objects.
     pub fn write(&self, source: &mut dyn Source) -> anyhow::Result<Tally> {
         let mut tally = Tally::default();
         source.rewind()?;

@@ -8,7 +8,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tollhouse_shenyu::Kind;
 
-use super::Taken;
+use super::ImportSource;
 use crate::cli::admin_client::AdminClient;
 
 /// Initial password of ShenYu's admin.
@@ -17,7 +17,7 @@ const FIRST_PASSWORD: &str = "123456";
 /// First bytes of a zip file.
 const ZIP: &[u8] = b"PK";
 
-/// A session with an admin.
+/// Session with a running ShenYu admin.
 pub(super) struct Remote {
     client: AdminClient,
 }
@@ -50,10 +50,10 @@ impl Remote {
     }
 
     /// Returns the admin's export, or the data for gateways that poll if it has no export.
-    pub(super) fn take(mut self, namespace: Option<&str>) -> anyhow::Result<Taken> {
+    pub(super) fn take(mut self, namespace: Option<&str>) -> anyhow::Result<ImportSource> {
         let (status, body) = self.client.ask("GET", "/configs/export", Bytes::new())?;
         if status.is_success() && body.starts_with(ZIP) {
-            return Ok(Taken::Archive(body.to_vec()));
+            return Ok(ImportSource::Archive(body.to_vec()));
         }
         let keys: Vec<String> =
             Kind::ALL.iter().map(|kind| format!("groupKeys={}", kind.group())).collect();
@@ -65,7 +65,7 @@ impl Remote {
         let (status, body) = self.client.ask("GET", &path, Bytes::new())?;
         let mut answer: Value = serde_json::from_slice(&body).unwrap_or_default();
         if answer["code"] == 200 && answer["data"].is_object() {
-            return Ok(Taken::Groups(answer["data"].take()));
+            return Ok(ImportSource::Groups(answer["data"].take()));
         }
         bail!(
             "http://{} neither exports its configuration (2.6.1 and later do) nor has it for gateways that poll \

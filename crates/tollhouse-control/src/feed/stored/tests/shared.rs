@@ -4,7 +4,7 @@ use super::*;
 use crate::feed::cluster_id::{self, ClusterId};
 use crate::feed::import_marker::ImportMarker;
 
-type Events = mpsc::Receiver<Read>;
+type Events = mpsc::Receiver<StoreReading>;
 
 /// A store of a cluster, with these routes.
 async fn store_with(routes: &[&str]) -> Arc<Failing> {
@@ -40,9 +40,9 @@ async fn watched(store: &Arc<Failing>) -> (Events, Arc<Outages>, Arc<Metrics>) {
 }
 
 /// How many objects there are all in all; `None` for changes.
-fn all(event: Option<Read>) -> Option<usize> {
+fn all(event: Option<StoreReading>) -> Option<usize> {
     match event {
-        Some(Read { event: FeedEvent::Everything(all), .. }) => Some(all.len()),
+        Some(StoreReading { event: FeedEvent::Everything(all), .. }) => Some(all.len()),
         _ => None,
     }
 }
@@ -153,7 +153,7 @@ async fn an_import_serves_as_a_whole_or_not_at_all() {
     assert!(outages.list().is_empty(), "{:?}", outages.list());
     put(&store, "4").await;
     assert!(
-        matches!(events.recv().await, Some(Read { event: FeedEvent::Changes(it), .. }) if it.len() == 1)
+        matches!(events.recv().await, Some(StoreReading { event: FeedEvent::Changes(it), .. }) if it.len() == 1)
     );
 }
 
@@ -197,12 +197,13 @@ async fn half_an_import_is_nothing_to_start_with() {
         }),
     };
     let outages = Arc::new(Outages::new(Arc::new(Metrics::new())));
-    let opened = Stored::open(parts(&outages), "/apisix").await;
+    let opened = StoreFollower::open(parts(&outages), "/apisix").await;
     let Err(error) = opened else { panic!("it is half of something") };
     assert!(error.to_string().contains("an import is under way"), "{error}");
     // Its importer is gone for good, for all that anybody knows.
     store.revoke(lease).await.expect("memory");
-    let (_, all) = Stored::open(parts(&outages), "/apisix").await.expect("it is taken as it is");
+    let (_, all) =
+        StoreFollower::open(parts(&outages), "/apisix").await.expect("it is taken as it is");
     assert_eq!(all.len(), 1);
     assert!(outages.list().contains_key(&Part::StoreContents));
 }

@@ -19,8 +19,8 @@ mod value_field {
 }
 
 impl Compiler {
-    /// Compiles `{"@type": "…/package.Message", …fields}`. For messages with a special JSON form,
-    /// `value` holds that form.
+    /// Compiles `{"@type": "…/package.Message", …fields}`. Messages with a special JSON form have
+    /// that form in the member `value`.
     pub(super) fn any(
         &mut self,
         json: &Json,

@@ -14,7 +14,7 @@ use super::{Message, MessageError, Piece, Value, Zero, put_field};
 use crate::case::GrpcCall;
 use go_template::{Functions, Template};
 
-/// Interpretation of `{{…}}` in texts.
+/// Treatment of `{{…}}` in texts of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Templates {
     /// Expanded as a template, with these functions.
@@ -360,7 +360,7 @@ pub(super) fn sized(number: u32, pieces: Pieces) -> Piece {
     Piece::Ready(key)
 }
 
-/// Joins adjacent constant pieces.
+/// Joins adjacent constant pieces, so that encoding copies fewer of them.
 pub(super) fn joined(pieces: impl Iterator<Item = Piece>) -> Pieces {
     let mut all: Pieces = Vec::new();
     for piece in pieces {

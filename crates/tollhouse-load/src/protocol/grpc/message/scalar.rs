@@ -14,7 +14,7 @@ use tollhouse_stdx::nearest;
 
 use super::well_known;
 
-/// Encoding of a scalar value.
+/// Scalar types of Protobuf, which differ in their encoding.
 #[derive(Debug, Clone)]
 pub(super) enum Scalar {
     Double,
@@ -40,7 +40,7 @@ pub(super) enum Scalar {
     FieldMask,
 }
 
-/// Source of a value.
+/// Value from JSON or a template, before conversion to the type of its field.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Input<'a> {
     Text(&'a str),
@@ -69,7 +69,6 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT)
 const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
 impl Scalar {
-    /// Returns the scalar of a field kind; `None` for messages.
     pub(super) fn from_kind(kind: &Kind) -> Option<Self> {
         Some(match kind {
             Kind::Double => Self::Double,

@@ -5,7 +5,7 @@ use prost_types::{Duration, FieldMask, Timestamp};
 
 use super::scalar::{Scalar, Unfit};
 
-/// JSON form of a message.
+/// JSON form of a message type (Protobuf's JSON mapping).
 pub(super) enum Form {
     /// An object of its fields; the default.
     Fields,
@@ -15,11 +15,11 @@ pub(super) enum Form {
     Text(Scalar),
     /// An object with `@type`, for `Any`.
     Any,
-    /// An arbitrary object, for `Struct`.
+    /// Object with any members, for `Struct`.
     Struct,
-    /// An arbitrary value, for `Value`.
+    /// Any JSON value, for `Value`.
     Value,
-    /// An arbitrary list, for `ListValue`.
+    /// List of any items, for `ListValue`.
     List,
 }
 

@@ -1,9 +1,9 @@
 //! Messages of the reflection protocol, as far as used.
 
-/// `ServerReflectionRequest`.
+/// Protobuf message `ServerReflectionRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ServerQuestion {
-    /// Unused by servers.
+    /// Field that servers ignore.
     #[prost(string, tag = "1")]
     pub(super) host: String,
     #[prost(oneof = "Question", tags = "3, 4")]
@@ -27,15 +27,15 @@ pub(super) struct ServerAnswer {
     pub(super) error: Option<ErrorAnswer>,
 }
 
-/// `FileDescriptorResponse`.
+/// Protobuf message `FileDescriptorResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct FilesAnswer {
-    /// Encoded `FileDescriptorProto`s.
+    /// Files, each an encoded `FileDescriptorProto`.
     #[prost(bytes = "vec", repeated, tag = "1")]
     pub(super) files: Vec<Vec<u8>>,
 }
 
-/// `ErrorResponse`.
+/// Protobuf message `ErrorResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ErrorAnswer {
     #[prost(int32, tag = "1")]

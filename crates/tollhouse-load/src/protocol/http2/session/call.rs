@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use tollhouse_h2::{SendError, StreamId};
+use tollhouse_h2::{EndStream, SendError, StreamId};
 
 use super::Session;
 use super::state::{State, find};
@@ -77,7 +77,7 @@ impl Call {
         if data.is_empty() {
             return true;
         }
-        let sent = self.send_data(&data, false);
+        let sent = self.send_data(&data, EndStream::No);
         let Ok(sent) = sent else { return false };
         if sent == data.len() {
             return true;
@@ -106,10 +106,10 @@ impl Call {
     /// Ends this side of the stream.
     pub(in crate::protocol) fn end(&self) {
         // Fails only if the peer has already ended the stream.
-        let _ = self.send_data(&[], true);
+        let _ = self.send_data(&[], EndStream::Yes);
     }
 
-    fn send_data(&self, data: &[u8], ends: bool) -> Result<usize, SendError> {
+    fn send_data(&self, data: &[u8], ends: EndStream) -> Result<usize, SendError> {
         let sent = self.session.state.borrow_mut().codec.send_data(self.stream, data, ends);
         self.session.wake();
         sent

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::task::{Context, Waker};
 
 use bytes::Bytes;
-use tollhouse_h2::{Connection, ErrorCode, Field, Limits, Rate, StreamId};
+use tollhouse_h2::{Connection, EndStream, ErrorCode, Field, Limits, Rate, StreamId};
 use tollhouse_stdx::MemoryBudget;
 
 use super::RequestHead;
@@ -19,7 +19,7 @@ use crate::protocol::http2::intake::{Flow, Intake};
 const WINDOW_BYTES: u32 = (1 << 31) - 1;
 
 /// Permitted rate of the peer's resets, pings and window updates: that of a correct server at full
-/// speed. Each of them costs no more than a response.
+/// speed. Handling such a frame costs no more than a response.
 const FRAME_RATE: Rate = Rate { burst: 1_000_000, per_second: 1_000_000 };
 
 /// Stream limit before the peer's settings arrive: the minimum recommended in RFC 9113, section
@@ -32,7 +32,7 @@ pub(super) struct State {
     pub(super) fields: Fields,
     /// Error code of the peer's GOAWAY.
     pub(super) goodbye: Option<ErrorCode>,
-    /// Failure that ended the connection.
+    /// Failure that ended the connection, if it has ended.
     pub(super) end: Option<Failure>,
     /// Whether opening streams has stopped for good.
     pub(super) is_left: bool,
@@ -44,7 +44,7 @@ pub(in crate::protocol::http2) struct Held {
     pub(in crate::protocol::http2) intake: Rc<RefCell<dyn Intake>>,
     /// Data that did not fit into the windows or the output buffer.
     pub(super) unsent: Bytes,
-    ends_behind_unsent: bool,
+    end_stream: EndStream,
     pub(super) outcome: Option<Result<(), Broken>>,
     pub(super) first_byte_ns: u64,
     task: Option<Waker>,
@@ -97,7 +97,7 @@ impl State {
         body: Option<&Bytes>,
         intake: &Rc<RefCell<dyn Intake>>,
     ) -> Result<StreamId, Broken> {
-        let ends = body.is_some_and(Bytes::is_empty);
+        let ends = EndStream::from(body.is_some_and(Bytes::is_empty));
         let fields = head.headers.iter();
         let fields =
             fields.map(|(name, value)| Field::new(name.as_str().as_bytes(), value.as_bytes()));
@@ -117,17 +117,18 @@ impl State {
             stream,
             intake: Rc::clone(intake),
             unsent: Bytes::new(),
-            ends_behind_unsent: false,
+            end_stream: EndStream::No,
             outcome: None,
             first_byte_ns: 0,
             task: None,
         };
         let held = self.held[slot].insert(held);
         if let Some(body) = body.filter(|body| !body.is_empty()) {
-            let sent = self.codec.send_data(stream, body, true).map_err(Broken::unsendable)?;
+            let sent =
+                self.codec.send_data(stream, body, EndStream::Yes).map_err(Broken::unsendable)?;
             if sent < body.len() {
                 held.unsent = body.slice(sent..);
-                held.ends_behind_unsent = true;
+                held.end_stream = EndStream::Yes;
             }
         }
         Ok(stream)
@@ -138,7 +139,7 @@ impl State {
         let Self { codec, held, .. } = self;
         while let Some(stream) = codec.next_ready() {
             let Some(held) = find(held, stream) else { continue };
-            let sent = codec.send_data(stream, &held.unsent, held.ends_behind_unsent);
+            let sent = codec.send_data(stream, &held.unsent, held.end_stream);
             // An error means that the peer has ended the stream; the exchange receives that as an
             // event.
             let sent = sent.unwrap_or(held.unsent.len());

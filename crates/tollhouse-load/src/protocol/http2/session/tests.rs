@@ -3,7 +3,7 @@
 use std::pin::{Pin, pin};
 
 use http::HeaderValue;
-use tollhouse_h2::{Connection, Limits, ResetCause, StreamId};
+use tollhouse_h2::{Connection, EndStream, Limits, ResetCause, StreamId};
 use tollhouse_stdx::MemoryBudget;
 
 use super::state::STREAMS_AT_FIRST;
@@ -110,9 +110,9 @@ impl Pair {
     }
 
     fn answer(&mut self, stream: StreamId, body: &[u8]) {
-        self.server.respond(stream, 200, [], body.is_empty()).expect("it is open");
+        self.server.respond(stream, 200, [], body.is_empty().into()).expect("it is open");
         if !body.is_empty() {
-            self.server.send_data(stream, body, true).expect("it is open");
+            self.server.send_data(stream, body, EndStream::Yes).expect("it is open");
         }
         self.server.release(stream);
         self.exchange();
@@ -268,8 +268,8 @@ fn an_exchange_that_is_dropped_is_cancelled_and_the_others_go_on() {
     let (dropped, _) = open(&pair.session, b"");
     let (kept, count) = open(&pair.session, b"");
     pair.exchange();
-    pair.server.respond(pair.opened[0], 200, [], false).expect("it is open");
-    pair.server.send_data(pair.opened[0], b"late", false).expect("it is open");
+    pair.server.respond(pair.opened[0], 200, [], EndStream::No).expect("it is open");
+    pair.server.send_data(pair.opened[0], b"late", EndStream::No).expect("it is open");
     drop(dropped);
     pair.exchange();
     assert_eq!(pair.resets, [ErrorCode::CANCEL]);

@@ -17,29 +17,28 @@ const KEYS_MAX: usize = 64;
 
 /// Shortest RSA modulus in bytes: 2048 bits, the least that providers publish today.
 const MODULUS_BYTES_MIN: usize = 256;
-/// Longest RSA modulus in bytes; longer ones make verification too expensive.
+/// Maximum length of an RSA modulus in bytes; longer ones make verification too expensive.
 const MODULUS_BYTES_MAX: usize = 1_024;
 
-/// Published keys of a signer.
+/// Public keys that a signer publishes (JSON Web Key Set, RFC 7517).
 #[derive(Debug, Default)]
 pub(crate) struct KeySet {
     keys: Vec<PublishedKey>,
 }
 
-/// Result of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signature {
     /// Made by a key of the set.
     Good,
     /// Not made by any eligible key.
     Bad,
-    /// No eligible key exists.
+    /// No key has the algorithm and id of the token.
     UnknownKey,
 }
 
-/// JSON form of a key.
+/// Key as in the JSON of the key set.
 #[derive(Deserialize)]
-struct Written {
+struct KeyDocument {
     kty: String,
     kid: Option<String>,
     #[serde(rename = "use")]
@@ -113,7 +112,7 @@ impl KeySet {
 
 impl PublishedKey {
     fn read(written: &Value) -> Option<Self> {
-        let written = Written::deserialize(written).ok()?;
+        let written = KeyDocument::deserialize(written).ok()?;
         if written.usage.as_deref().is_some_and(|usage| usage != "sig") {
             return None;
         }
@@ -141,7 +140,7 @@ impl PublishedKey {
 }
 
 impl Material {
-    fn read(written: &Written) -> Option<Self> {
+    fn read(written: &KeyDocument) -> Option<Self> {
         let bytes = |text: &Option<String>| decode_base64_url(text.as_ref()?.as_bytes());
         match &*written.kty {
             "RSA" => {

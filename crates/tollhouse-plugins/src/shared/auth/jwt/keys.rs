@@ -115,7 +115,6 @@ pub(crate) enum Verifier {
     /// Shared secret. Prepared anew for each token, which takes a microsecond; storing the prepared
     /// key would take a kilobyte for each of many consumers.
     Mac(hmac::Algorithm, Box<[u8]>),
-    /// Public key of the signer.
     Signature(ParsedPublicKey),
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::shared::auth::base64::decode_base64_url;
 
-/// Parsed token, not yet verified.
+/// Parsed token whose signature has not been verified.
 #[derive(Debug)]
 pub(crate) struct Token<'t> {
     /// Signed bytes: header and payload as sent.
@@ -18,14 +18,14 @@ pub(crate) struct Token<'t> {
     pub key_id: Option<String>,
     /// Whether the header has `crit`, which lists extensions that must be understood.
     pub is_critical: bool,
-    /// Claims.
+    /// Claims of the token.
     pub payload: Map<String, Value>,
     /// Signature; empty if it is not base64, which no key verifies.
     pub signature: Vec<u8>,
 }
 
 impl<'t> Token<'t> {
-    /// Parses `header.payload.signature`.
+    /// Parses the compact form `header.payload.signature`.
     pub fn parse(text: &'t [u8]) -> Option<Self> {
         let mut parts = text.split(|&byte| byte == b'.');
         let (header, payload, signature) = (parts.next()?, parts.next()?, parts.next()?);

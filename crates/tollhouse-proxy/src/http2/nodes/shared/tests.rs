@@ -12,10 +12,10 @@ fn key(port: u16) -> PoolKey {
 }
 
 /// An opening for one request, and the place of that request.
-fn begun(worker: &Rc<Worker>, port: u16) -> (Rc<Opening>, Place) {
+fn begun(worker: &Rc<Worker>, port: u16) -> (Rc<Opening>, OpeningPermit) {
     let opening = Opening::for_one(key(port), KeepalivePool::default(), 5000);
     let opening = worker.node_connections.begin(opening);
-    let place = Place::new(Rc::clone(worker), Rc::clone(&opening));
+    let place = OpeningPermit::new(Rc::clone(worker), Rc::clone(&opening));
     (opening, place)
 }
 
@@ -30,7 +30,7 @@ fn a_request_takes_over_a_young_opening_that_another_has_left() {
     assert!(found(5000) && found(6000));
     assert!(!found(6001), "it is older than the first retransmission");
     assert!(connections.abandoned_opening(&key(2), 5000).is_none());
-    let other = Place::new(Rc::clone(&worker), Rc::clone(&opening));
+    let other = OpeningPermit::new(Rc::clone(&worker), Rc::clone(&opening));
     assert!(!found(5000), "it has a request again");
     assert!(!connections.end_abandoned());
     drop(other);

@@ -78,7 +78,6 @@ impl ConnectionsArguments {
     }
 }
 
-/// Parses `4` or `10.0.0.7,10.0.0.8`.
 pub fn sources(text: &str) -> Result<Sources, String> {
     if let Ok(count) = text.parse() {
         return Ok(Sources::Loopback(count));

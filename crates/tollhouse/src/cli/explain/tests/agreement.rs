@@ -81,7 +81,7 @@ const CASES: &[Case] = &[
 struct Plane {
     cores: Cores,
     address: SocketAddr,
-    loaded: Loaded,
+    loaded: ExplainInput,
     runtime: Runtime,
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::syntax::Directive;
 
-/// Directives that refuse some requests.
+/// Directives of nginx that refuse some requests.
 const PROTECTING: &[&str] = &[
     "auth_basic",
     "auth_jwt",
@@ -55,7 +55,7 @@ enum Verdict {
 
 /// Error for rules whose order no plugin can express.
 #[derive(Debug)]
-pub(super) struct Mixed;
+pub(super) struct MixedRules;
 
 impl AddressRules {
     /// Takes an `allow` or `deny` directive. Returns whether it was one.
@@ -74,7 +74,7 @@ impl AddressRules {
     }
 
     /// Returns an equivalent `ip-restriction` plugin; `None` if all addresses are allowed.
-    pub(super) fn plugin(&self) -> Result<Option<Value>, Mixed> {
+    pub(super) fn plugin(&self) -> Result<Option<Value>, MixedRules> {
         let end = self.0.iter().position(|(_, address)| address == "all");
         let (before, last) = match end {
             Some(at) => (&self.0[..at], self.0[at].0),
@@ -82,7 +82,7 @@ impl AddressRules {
         };
         if before.iter().any(|(verdict, address)| *verdict == last || address.starts_with("unix:"))
         {
-            return Err(Mixed);
+            return Err(MixedRules);
         }
         let addresses: Vec<&str> = before.iter().map(|(_, address)| address.as_str()).collect();
         Ok(match (last, addresses.is_empty()) {

@@ -7,11 +7,11 @@ use super::cache::{self, CacheTimes};
 use super::syntax::{self, Directive};
 
 /// Reads an included file; `None` if it cannot be found.
-pub(super) type Included<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub(super) type ReadIncluded<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Result of the conversion.
+/// Objects converted from nginx's directives.
 #[derive(Default)]
-pub(super) struct Carried {
+pub(super) struct Conversion {
     pub(super) routes: Vec<Value>,
     pub(super) upstreams: Vec<Value>,
     /// Directives that are not carried over, each with its place and reason: `vhosts.conf:12: …`.
@@ -71,9 +71,14 @@ const ELSEWHERE: &[(&str, &str)] = &[
 const PROTECTION: &str = "the firewall and the signature check of ngxway protect these paths and are not carried, so that \
     the route is switched off: add uri-blocker, ua-restriction and an authentication plugin, then set its status to 1";
 
-impl Carried {
+impl Conversion {
     /// Converts the directives of a file.
-    pub(super) fn take(&mut self, file: &str, directives: &[Directive], included: Included<'_>) {
+    pub(super) fn take(
+        &mut self,
+        file: &str,
+        directives: &[Directive],
+        included: ReadIncluded<'_>,
+    ) {
         for directive in directives {
             match directive.name.as_str() {
                 "upstream" => self.upstream(file, directive),
@@ -88,8 +93,8 @@ impl Carried {
         if IMPLIED.contains(&name.as_str()) {
             return;
         }
-        let known = ELSEWHERE.iter().find(|(known, _)| known == name);
-        let reason = known.map_or("it is not understood", |(_, reason)| reason);
+        let entry = ELSEWHERE.iter().find(|(directive, _)| directive == name);
+        let reason = entry.map_or("it is not understood", |(_, reason)| reason);
         self.left.push(format!("{file}:{line}: {name}: {reason}"));
     }
 
@@ -152,7 +157,7 @@ impl Carried {
         Some(node)
     }
 
-    fn server(&mut self, file: &str, directive: &Directive, included: Included<'_>) {
+    fn server(&mut self, file: &str, directive: &Directive, included: ReadIncluded<'_>) {
         let mut server = Server::default();
         let mut locations = Vec::new();
         for inner in directive.inner() {
@@ -208,7 +213,7 @@ impl Carried {
         file: &str,
         directive: &Directive,
         server: &mut Server,
-        included: Included<'_>,
+        included: ReadIncluded<'_>,
     ) {
         let path = directive.argument();
         let directives = included(path).and_then(|text| syntax::parse(&text).ok());
@@ -249,7 +254,7 @@ impl Carried {
             ..Location::default()
         };
         for inner in location.inner() {
-            self.within(file, inner, (&mut made, prefix));
+            self.location_part(file, inner, &mut made, prefix);
         }
         // A level with rules does not inherit those of the level above.
         let own = std::mem::take(&mut made.addresses);
@@ -289,7 +294,8 @@ impl Carried {
         Some((made.route(target, uris), protection))
     }
 
-    fn within(&mut self, file: &str, inner: &Directive, (made, prefix): (&mut Location, &str)) {
+    /// Converts a directive of a location whose path begins with `prefix`.
+    fn location_part(&mut self, file: &str, inner: &Directive, made: &mut Location, prefix: &str) {
         match inner.name.as_str() {
             "proxy_pass" => match target(inner.argument()) {
                 Some((target, host, path)) => {

@@ -4,7 +4,7 @@
 /// Maximum nesting of blocks; these files have two levels.
 const DEPTH_MAX: usize = 16;
 
-/// A directive.
+/// Directive of an nginx file, with its block if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Directive {
     /// Line number, from 1.
@@ -40,7 +40,7 @@ enum Token {
 #[error("line {0}: {1}")]
 pub(super) struct SyntaxError(pub(super) usize, pub(super) &'static str);
 
-/// Parses a file.
+/// Parses the directives of an nginx file.
 pub(super) fn parse(text: &str) -> Result<Vec<Directive>, SyntaxError> {
     let mut reader = Reader { rest: text, line: 1 };
     reader.directives(0)

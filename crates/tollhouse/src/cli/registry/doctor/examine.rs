@@ -27,7 +27,7 @@ const SLOWNESS_MAX: f64 = 1.5;
 /// Maximum number of examples per finding; further ones are only counted.
 const EXAMPLES_MAX: usize = 3;
 
-/// Facts to judge.
+/// Answers of the gateway from which findings are derived.
 #[derive(Debug, Default)]
 pub struct Facts {
     pub status: Status,
@@ -111,7 +111,6 @@ fn instances(facts: &Facts, found: &mut Vec<Finding>) {
     }
 }
 
-/// Possible problem of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Ailment {
     Unhealthy,
@@ -252,7 +251,7 @@ fn process(facts: &Facts, found: &mut Vec<Finding>) {
 mod tests {
     use std::time::Duration;
 
-    use super::super::super::view::{Beaten, Counted, Counters, MassExpiry, Name};
+    use super::super::super::view::{Counters, HeartbeatCounts, InstanceCounts, MassExpiry, Name};
     use super::*;
 
     const NOW_MS: u64 = 1_000_000_000;
@@ -270,7 +269,7 @@ mod tests {
             port: 80,
             healthy: true,
             ttl_seconds: Some(5),
-            last_beat: Some(Beaten { at_ms: NOW_MS - 1_000, count: 120 }),
+            last_beat: Some(HeartbeatCounts { at_ms: NOW_MS - 1_000, count: 120 }),
             create_time: (NOW_MS - 900_000) / 1_000,
             ..Instance::default()
         }
@@ -283,7 +282,7 @@ mod tests {
 
     #[test]
     fn instances_are_checked_by_their_state_and_their_beats() {
-        let beats = |count, at_ms| Some(Beaten { at_ms, count });
+        let beats = |count, at_ms| Some(HeartbeatCounts { at_ms, count });
         let table = [
             (instance("a"), None),
             (Instance { last_beat: beats(110, NOW_MS), ..instance("a") }, None),
@@ -353,7 +352,7 @@ mod tests {
         let services = vec![Service {
             namespace: "ns".into(),
             name: "svc".into(),
-            instances: Counted { total: 2, ..Counted::default() },
+            instances: InstanceCounts { total: 2, ..InstanceCounts::default() },
             mass_expiry: Some(MassExpiry { since_ms: NOW_MS - 60_000, kept: 2 }),
             ..Service::default()
         }];
@@ -389,7 +388,7 @@ mod tests {
             ((3, 0, 1), Some("ns/svc has no healthy instance out of 3")),
         ];
         for ((total, healthy, isolated), expected) in table {
-            let instances = Counted { total, healthy, isolated, unhealthy: 0 };
+            let instances = InstanceCounts { total, healthy, isolated, unhealthy: 0 };
             let (namespace, name) = ("ns".to_owned(), "svc".to_owned());
             let services = vec![Service { namespace, name, instances, ..Service::default() }];
             let found = found_in(Facts { status: status(), services, ..Facts::default() });

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// Timeout of a probe.
+/// Timeout of one probe.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// First bytes of an HTTP/2 client: the preface, and settings without changes.
@@ -16,10 +16,9 @@ const HTTP2_HEAD_BYTES: usize = 9;
 const HTTP2_KIND_AT: usize = 3;
 const HTTP2_SETTINGS: u8 = 4;
 
-/// Result of probing a listener.
 #[derive(Debug)]
 pub struct Probe {
-    /// Protocol that was probed.
+    /// Protocol of the listener, for messages.
     pub what: &'static str,
     pub address: String,
     /// Time until the answer, or the reason of the failure.

@@ -499,7 +499,7 @@ mod tests {
             let handle = format!(
                 r#"{{"flowRuleEnable":0,"degradeRuleGrade":{grade},"degradeRuleCount":{count},"degradeRuleSlowRatioThreshold":{share},"degradeRuleMinRequestAmount":4}}"#
             );
-            let rule = BreakerRule::read_sentinel(Some(&handle)).expect("a valid handle");
+            let rule = sentinel::read(Some(&handle)).expect("a valid handle");
             let mut breaker = Breaker::new(rule);
             for index in 0..4 {
                 let failed = index >= 4 - failures;

@@ -38,7 +38,7 @@ use crate::process::handover::Predecessor;
 /// Time that the start waits for a shared store if a local copy can serve meanwhile.
 const SHARED_STORE_WAIT: Duration = Duration::from_secs(2);
 
-/// Timeout of the first reading if there is no local copy, or while a predecessor still serves:
+/// Timeout of the first reading without a local copy, or while a predecessor still serves:
 /// starting early gains nothing, and the predecessor may serve a newer configuration than the copy.
 const SHARED_STORE_WAIT_LONG: Duration = Duration::from_secs(10);
 

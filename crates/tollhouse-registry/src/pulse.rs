@@ -19,7 +19,7 @@ pub struct Pulse {
     /// Time of the last heartbeat; 0 before the first.
     heartbeat_at_ms: AtomicU64,
     heartbeats: AtomicU64,
-    /// Whether the next heartbeat must be reported to the keeper, the task that changes the
+    /// Set if the next heartbeat must be reported to the keeper, the task that changes the
     /// registry.
     is_awaited: AtomicBool,
     /// Set while the instance is in this node's next round.

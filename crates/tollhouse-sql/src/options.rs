@@ -38,7 +38,7 @@ impl fmt::Display for SqlServer {
 #[derive(Clone)]
 pub struct SqlOptions {
     pub engine: Engine,
-    /// Its servers, at least one. They are tried in order until one accepts
+    /// Servers, at least one. They are tried in order until one accepts
     /// writes, so a standby may be listed beside the primary.
     pub servers: Vec<SqlServer>,
     /// The database, which must exist.

@@ -370,7 +370,7 @@ pub(crate) fn add_paths(paths: &mut Map<String, Value>) {
             "parameters": parameters,
             "responses": {
                 "200": {"description": "Done.", "content": {"application/json": {"schema": {"type": "object"}}}},
-                "400": {"description": "RefusalLog; `error_msg` has the reason."},
+                "400": {"description": "Refused; `error_msg` has the reason."},
                 "401": {"description": "The key is missing or wrong."},
             },
         });

@@ -176,9 +176,7 @@ impl Checker<'_> {
             }
             Kind::Upstream => {
                 let (upstream, mut problems) = Upstream::parse(Some(id), &value, path);
-                upstream
-                    .iter()
-                    .for_each(|upstream| references.upstream(upstream, path, &mut problems));
+                upstream.iter().for_each(|it| references.upstream(it, path, &mut problems));
                 problems
             }
             Kind::PluginConfig => {

@@ -37,26 +37,6 @@ macro_rules! shenyu_plugins {
         }
 
         impl Action {
-            /// Compiles the rule of a plugin.
-            ///
-            /// # Errors
-            ///
-            /// If the plugin is not built in, or as [`ShenyuPlugin::compile`].
-            pub(crate) fn compile(
-                place: &Place<'_>,
-                resources: &mut Resources<'_>,
-            ) -> Result<Self, BuildError> {
-                let name = place.plugin.name.as_str();
-                $(if name == <$module::$plugin as ShenyuPlugin>::ROW.name {
-                    return Ok(match <$module::$plugin as ShenyuPlugin>::compile(place, resources)? {
-                        Compiled::Rule(rule) => Self::$plugin(Arc::new(rule)),
-                        Compiled::Pass => Self::Pass,
-                        Compiled::Refuse(answer) => Self::Refuse(answer),
-                    });
-                })*
-                absent::pass_or_refuse(name).map(|()| Self::Pass)
-            }
-
             /// Executes the action; see [`ShenyuPlugin::act`].
             pub(crate) async fn act<'o>(&self, run: &mut Run<'_, '_>) -> Verdict<'o> {
                 match self {
@@ -95,32 +75,19 @@ macro_rules! shenyu_plugins {
             }
         }
 
-        /// Rows of the plugins with a file.
-        const BUILT: &[Row] = &[$(<$module::$plugin as ShenyuPlugin>::ROW),*];
-
-        /// Checks whether a plugin accepts the handle of a rule. A blank handle is always accepted.
-        ///
-        /// # Errors
-        ///
-        /// Why the gateway could not use the handle.
-        pub fn check_handle(plugin: &str, handle: &str) -> Result<(), String> {
-            if handle.trim().is_empty() {
-                return Ok(());
-            }
-            $(if plugin == <$module::$plugin as ShenyuPlugin>::ROW.name {
-                return <$module::$plugin as ShenyuPlugin>::check_handle(handle)
-                    .map_err(|error| error.to_string());
-            })*
-            Ok(())
-        }
-
-        /// Returns the treatment of requests that match no selector or rule of a plugin.
-        pub(crate) fn fallthrough(plugin: &Plugin) -> Fallthrough {
-            $(if plugin.name == <$module::$plugin as ShenyuPlugin>::ROW.name {
-                return <$module::$plugin as ShenyuPlugin>::fallthrough(plugin);
-            })*
-            Fallthrough::default()
-        }
+        /// Plugins with a file.
+        const BUILT: &[Entry] = &[$(Entry {
+            row: <$module::$plugin as ShenyuPlugin>::ROW,
+            compile: |place, resources| {
+                Ok(match <$module::$plugin as ShenyuPlugin>::compile(place, resources)? {
+                    Compiled::Rule(rule) => Action::$plugin(Arc::new(rule)),
+                    Compiled::Pass => Action::Pass,
+                    Compiled::Refuse(answer) => Action::Refuse(answer),
+                })
+            },
+            check_handle: <$module::$plugin as ShenyuPlugin>::check_handle,
+            fallthrough: <$module::$plugin as ShenyuPlugin>::fallthrough,
+        },)*];
     };
 }
 
@@ -157,9 +124,55 @@ shenyu_plugins! {
     websocket::WebSocket,
 }
 
+/// Plugin with a file, as far as its rules are not involved.
+struct Entry {
+    row: Row,
+    compile: fn(&Place<'_>, &mut Resources<'_>) -> Result<Action, BuildError>,
+    check_handle: fn(&str) -> Result<(), BuildError>,
+    fallthrough: fn(&Plugin) -> Fallthrough,
+}
+
+fn built(plugin: &str) -> Option<&'static Entry> {
+    BUILT.iter().find(|entry| entry.row.name == plugin)
+}
+
+impl Action {
+    /// Compiles the rule of a plugin.
+    ///
+    /// # Errors
+    ///
+    /// If the plugin is not built in, or as [`ShenyuPlugin::compile`].
+    pub(crate) fn compile(
+        place: &Place<'_>,
+        resources: &mut Resources<'_>,
+    ) -> Result<Self, BuildError> {
+        match built(&place.plugin.name) {
+            Some(entry) => (entry.compile)(place, resources),
+            None => absent::pass_or_refuse(&place.plugin.name).map(|()| Self::Pass),
+        }
+    }
+}
+
+/// Checks whether a plugin accepts the handle of a rule. A blank handle is always accepted.
+///
+/// # Errors
+///
+/// Why the gateway could not use the handle.
+pub fn check_handle(plugin: &str, handle: &str) -> Result<(), String> {
+    match built(plugin).filter(|_| !handle.trim().is_empty()) {
+        Some(entry) => (entry.check_handle)(handle).map_err(|error| error.to_string()),
+        None => Ok(()),
+    }
+}
+
+/// Returns the treatment of requests that match no selector or rule of a plugin.
+pub(crate) fn fallthrough(plugin: &Plugin) -> Fallthrough {
+    built(&plugin.name).map_or_else(Fallthrough::default, |entry| (entry.fallthrough)(plugin))
+}
+
 /// Lists the plugins of ShenYu, built in or not.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    BUILT.iter().chain(absent::rows())
+    BUILT.iter().map(|entry| &entry.row).chain(absent::rows())
 }
 
 /// Returns the row of a plugin; `None` for one that ShenYu does not have.

@@ -1,32 +1,15 @@
 //! MD5 (RFC 1321) and HMAC-MD5 (RFC 2104), for old signature schemes only: MD5 is broken.
 
-/// Block size of the digest in bytes.
-const BLOCK_BYTES: usize = 64;
+use md5::{Digest as _, Md5};
 
-const SHIFTS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
+/// Block size in bytes.
+const BLOCK_BYTES: usize = 64;
 
 /// Returns the digest of the concatenated parts.
 pub(crate) fn md5(parts: &[&[u8]]) -> [u8; 16] {
-    let mut message: Vec<u8> = parts.concat();
-    let bits = (message.len() as u64).wrapping_mul(8);
-    message.push(0x80);
-    message.resize(message.len().next_multiple_of(BLOCK_BYTES), 0);
-    if message.len() - parts.iter().map(|part| part.len()).sum::<usize>() < 9 {
-        message.resize(message.len() + BLOCK_BYTES, 0);
-    }
-    let length_at = message.len() - 8;
-    message[length_at..].copy_from_slice(&bits.to_le_bytes());
-
-    let constants = constants();
-    let mut state = [0x6745_2301_u32, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
-    for block in message.chunks_exact(BLOCK_BYTES) {
-        absorb(&mut state, block, &constants);
-    }
-    let mut digest = [0; 16];
-    for (bytes, word) in digest.chunks_exact_mut(4).zip(state) {
-        bytes.copy_from_slice(&word.to_le_bytes());
-    }
-    digest
+    let mut digest = Md5::new();
+    parts.iter().for_each(|part| digest.update(part));
+    digest.finalize().into()
 }
 
 pub(crate) fn hmac_md5(key: &[u8], message: &[u8]) -> [u8; 16] {
@@ -45,39 +28,6 @@ pub(crate) fn upper_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
-}
-
-/// Computes the constants of RFC 1321 §3.4: the integer part of 2^32 times |sin(i)|, i from 1 to
-/// 64.
-fn constants() -> [u32; 64] {
-    let mut i = 0.0_f64;
-    [(); 64].map(|()| {
-        i += 1.0;
-        // Always below 2^32, because the sine of a whole number is never exactly 1.
-        (i.sin().abs() * 4_294_967_296.0) as u32
-    })
-}
-
-fn absorb(state: &mut [u32; 4], block: &[u8], constants: &[u32; 64]) {
-    let mut words = [0_u32; 16];
-    for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {
-        *word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    }
-    let [mut a, mut b, mut c, mut d] = *state;
-    for (step, constant) in constants.iter().enumerate() {
-        let (mixed, word) = match step / 16 {
-            0 => ((b & c) | (!b & d), step),
-            1 => ((d & b) | (!d & c), (5 * step + 1) % 16),
-            2 => (b ^ c ^ d, (3 * step + 5) % 16),
-            _ => (c ^ (b | !d), (7 * step) % 16),
-        };
-        let sum = a.wrapping_add(mixed).wrapping_add(*constant).wrapping_add(words[word]);
-        let rotated = sum.rotate_left(SHIFTS[step / 16][step % 4]);
-        (a, d, c, b) = (d, c, b, b.wrapping_add(rotated));
-    }
-    for (kept, added) in state.iter_mut().zip([a, b, c, d]) {
-        *kept = kept.wrapping_add(added);
-    }
 }
 
 #[cfg(test)]

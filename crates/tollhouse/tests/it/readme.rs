@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use tollhouse_testkit::ClosedPort;
+use tollhouse_testkit::ReservedPort;
 use tollhouse_testkit::program::{Running, find, run_within};
 
 use crate::documents::Document;
@@ -29,7 +29,7 @@ const PORTS: [(&str, &str); 9] = [
 
 /// Loads that a test can afford on a busy machine.
 const SHORTER: [(&str, &str); 4] =
-    [("-d 10s", "-d 1s"), ("-c 100", "-c 4"), ("--rate 2000", "--rate 20"), ("< 50ms", "< 50s")];
+    [("-d 10s", "-d 4s"), ("-c 100", "-c 4"), ("--rate 2000", "--rate 20"), ("< 50ms", "< 50s")];
 
 /// Commands with tests of their own: the build itself, and the suites of `bench_suites`.
 const ELSEWHERE: [&str; 2] = ["cargo install", "tollhouse bench suite"];
@@ -55,6 +55,8 @@ struct Reader {
     folder: tempfile::TempDir,
     document: Document,
     variables: Vec<(&'static str, String)>,
+    /// Keeps the ports from other tests.
+    _ports: Vec<ReservedPort>,
 }
 
 impl Reader {
@@ -62,8 +64,11 @@ impl Reader {
     fn new(name: &str, files: &[&str]) -> Self {
         let mut text = Document::read(name);
         let mut variables = Vec::new();
+        let mut ports = Vec::new();
         for (port, variable) in PORTS {
-            let free = ClosedPort::new().address();
+            let reserved = ReservedPort::new();
+            let free = reserved.address();
+            ports.push(reserved);
             for (before, after) in [(":", ""), (" ", " ")] {
                 let own = format!("{before}{}{after}", free.port());
                 text = text.replace(&format!("{before}{port}{after}"), &own);
@@ -76,7 +81,8 @@ impl Reader {
             text = text.replace(long, short);
         }
         let document = Document::parse(name, &text);
-        let reader = Self { folder: tempfile::tempdir().expect("a folder"), document, variables };
+        let folder = tempfile::tempdir().expect("a folder");
+        let reader = Self { folder, document, variables, _ports: ports };
         for (name, block) in files.iter().zip(reader.document.blocks("yaml")) {
             reader.write(name, block);
         }

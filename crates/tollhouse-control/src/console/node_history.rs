@@ -109,7 +109,7 @@ mod tests {
     fn what_stays_is_no_change_and_what_changes_is_told_with_its_reason() {
         let history = NodeHistory::default();
         {
-            let mut states = history.0.lock().expect("nobody panicked");
+            let mut states = history.0.lock().expect("no holder of the lock panics");
             for (state, at) in [("healthy", 1), ("healthy", 2), ("unhealthy", 3), ("healthy", 9)] {
                 see(&mut states, state, at);
             }

@@ -45,7 +45,7 @@ fn answer(managers: &SecretManagers, answer: Result<Fields, NoFields>) {
     managers.take(place, answer);
 }
 
-/// What is to be compiled once more.
+/// Changes that make objects compile again, as text: `-` marks a deletion.
 fn changes(managers: &SecretManagers) -> String {
     let told = |change: &Change| match change {
         Change::Delete { id, .. } => format!("-{id}"),

@@ -21,7 +21,7 @@ use ::brotli::enc::backward_references::BrotliEncoderMode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_plugin::{Category, ConfError, Phases, Plugin, ResponseContext, Scope};
+use tollhouse_plugin::{Piece, Category, ConfError, Phases, Plugin, ResponseContext, Scope};
 
 use crate::shared::confs::defaults::defaults;
 use crate::shared::messages::answer_body::forget_old_body;
@@ -191,7 +191,7 @@ mod tests {
         let encoder = CompressorWriter::with_params(Vec::new(), PIECE_BYTES, &parameters);
         let mut encoder = EncodingFilter::new(encoder, Flush::EachPiece);
         let mut out = Vec::new();
-        encoder.filter(b"first", false, &mut out);
+        encoder.filter(b"first", Piece::Middle, &mut out);
         let mut read = [0; 5];
         let mut decoder = ::brotli::Decompressor::new(out.as_slice(), 64);
         std::io::Read::read_exact(&mut decoder, &mut read).unwrap();

@@ -21,7 +21,7 @@ use flate2::write::GzEncoder;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use tollhouse_plugin::{Category, ConfError, Phases, Plugin, ResponseContext, Scope};
+use tollhouse_plugin::{Piece, Category, ConfError, Phases, Plugin, ResponseContext, Scope};
 
 use crate::shared::confs::defaults::defaults;
 use crate::shared::messages::compression::{
@@ -188,7 +188,7 @@ mod tests {
         let encoder = GzEncoder::new(Vec::new(), Compression::new(1));
         let mut encoder = EncodingFilter::new(encoder, Flush::EachPiece);
         let mut out = Vec::new();
-        encoder.filter(b"first", false, &mut out);
+        encoder.filter(b"first", Piece::Middle, &mut out);
         // The output so far is flushed, so it can be read up to its end.
         let mut read = [0; 5];
         let mut decoder = flate2::read::GzDecoder::new(out.as_slice());
@@ -229,7 +229,7 @@ mod tests {
         let mut body = b"hello".to_vec();
         for (_, filter) in &mut filters {
             let mut out = Vec::new();
-            filter.filter(&body, true, &mut out);
+            filter.filter(&body, Piece::Last, &mut out);
             body = out;
         }
         assert_eq!(Encoding::Gzip.decode(&body, 100).unwrap(), b"<hello>");

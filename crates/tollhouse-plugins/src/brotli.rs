@@ -21,7 +21,7 @@ use ::brotli::enc::backward_references::BrotliEncoderMode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_plugin::{Piece, Category, ConfError, Phases, Plugin, ResponseContext, Scope};
+use tollhouse_plugin::{Category, ConfError, Phases, Plugin, ResponseContext, Scope};
 
 use crate::shared::confs::defaults::defaults;
 use crate::shared::messages::answer_body::forget_old_body;
@@ -121,8 +121,7 @@ impl Plugin for Brotli {
         if self.vary {
             compression::vary_by_encoding(cx);
         }
-        let is_welcome =
-            cx.request_header("Accept-Encoding").is_some_and(|value| accepts(&value));
+        let is_welcome = cx.request_header("Accept-Encoding").is_some_and(|value| accepts(&value));
         let is_encoded = cx.header("Content-Encoding").is_some();
         let is_encodable = compression::is_encodable(cx);
         // Part of a body (206) cannot be encoded separately.
@@ -154,8 +153,8 @@ impl Encoder for CompressorWriter<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use tollhouse_plugin::BodyFilter;
     use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
+    use tollhouse_plugin::{BodyFilter, Piece};
 
     use super::*;
     use crate::shared::messages::compression::Encoding;

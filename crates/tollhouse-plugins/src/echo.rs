@@ -19,8 +19,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tollhouse_plugin::{Piece, 
-    BodyFilter, Category, Codings, ConfError, Effect, Phases, Plugin, ResponseContext, Scope,
+use tollhouse_plugin::{
+    BodyFilter, Category, Codings, ConfError, Effect, Phases, Piece, Plugin, ResponseContext, Scope,
 };
 
 use crate::shared::confs::headers;

@@ -34,8 +34,8 @@ use serde::Deserialize;
 use tollhouse_http::{grpc_status, grpc_timeout};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::response::Source;
-use tollhouse_plugin::{Piece, 
-    Answer, BodyError, BodyFilter, Category, ConfError, Effect, Flow, Phases, Plugin,
+use tollhouse_plugin::{
+    Answer, BodyError, BodyFilter, Category, ConfError, Effect, Flow, Phases, Piece, Plugin,
     RequestContext, ResponseContext, Scope, Step,
 };
 

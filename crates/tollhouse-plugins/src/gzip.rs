@@ -21,7 +21,7 @@ use flate2::write::GzEncoder;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use tollhouse_plugin::{Piece, Category, ConfError, Phases, Plugin, ResponseContext, Scope};
+use tollhouse_plugin::{Category, ConfError, Phases, Plugin, ResponseContext, Scope};
 
 use crate::shared::confs::defaults::defaults;
 use crate::shared::messages::compression::{
@@ -155,8 +155,8 @@ impl Encoder for GzEncoder<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tollhouse_plugin::BodyFilter;
     use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
+    use tollhouse_plugin::{BodyFilter, Piece};
 
     use super::*;
     use crate::shared::messages::compression::Encoding;

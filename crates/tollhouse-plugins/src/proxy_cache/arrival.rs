@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tollhouse_plugin::response::Source;
-use tollhouse_plugin::{Piece, Answer, BodyFilter, Effect, ResponseContext};
+use tollhouse_plugin::{Answer, BodyFilter, Effect, Piece, ResponseContext};
 
 use super::conditional::{Conditions, Validators, is_weakly_equal};
 use super::freshness::{Fields, Life, Times};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tollhouse_plugin::{Piece, BodyFilter, ConfError, Scope};
+use tollhouse_plugin::{BodyFilter, ConfError, Piece, Scope};
 use tollhouse_stdx::Reservation;
 
 use super::Strategy;

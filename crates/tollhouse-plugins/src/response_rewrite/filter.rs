@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollhouse_plugin::{Piece, BodyFilter, FilterFailure, HeldBody};
+use tollhouse_plugin::{BodyFilter, FilterFailure, HeldBody, Piece};
 
 use super::{Filter, Reach};
 use crate::shared::confs::substitute;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
-use tollhouse_plugin::{Piece, FilterFailure, HeldBody};
+use tollhouse_plugin::{FilterFailure, HeldBody, Piece};
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use tollhouse_plugin as plugin;
 use tollhouse_plugin::response::{BodyFilter, Effect as BodyEffect, ResponseContext};
-use tollhouse_plugin::{Piece, AnswerBody, Codings, FilterFailure, HeldBody};
+use tollhouse_plugin::{AnswerBody, Codings, FilterFailure, HeldBody, Piece};
 use tollhouse_shenyu::answer::Statuses;
 
 use crate::plugin::prelude::*;

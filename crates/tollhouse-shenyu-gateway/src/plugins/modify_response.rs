@@ -1,7 +1,7 @@
 //! Plugin `modifyResponse`: changes status, headers and JSON body of a node's response.
 
 use tollhouse_plugin::response::{BodyFilter, Effect as BodyEffect, ResponseContext};
-use tollhouse_plugin::{Piece, Codings, FilterFailure, HeldBody};
+use tollhouse_plugin::{Codings, FilterFailure, HeldBody, Piece};
 use tollhouse_shenyu::answer::Statuses;
 
 use crate::plugin::prelude::*;

@@ -138,27 +138,33 @@ pub(super) fn tokens(
 ) -> Result<Vec<(Token, usize)>, TemplateError> {
     let mut tokens = Vec::new();
     let mut at = 0;
-    // Whether a `.Name` here belongs to the previous token.
-    let mut is_glued = false;
+    let mut member: Member = Token::Field;
     while let Some(first) = inside[at..].chars().next() {
         if first.is_whitespace() {
             at += first.len_utf8();
-            is_glued = false;
+            member = Token::Field;
             continue;
         }
-        let (token, bytes) = token(&inside[at..], first, is_glued)
+        let (token, bytes) = token(&inside[at..], first, member)
             .map_err(|fault| error(template, start + at, &fault.to_string()))?;
-        is_glued = matches!(
-            token,
-            Token::Close | Token::Variable(_) | Token::Field(_) | Token::Chain(_) | Token::Word(_)
-        );
+        member = match token {
+            Token::Close
+            | Token::Variable(_)
+            | Token::Field(_)
+            | Token::Chain(_)
+            | Token::Word(_) => Token::Chain,
+            _ => Token::Field,
+        };
         tokens.push((token, start + at));
         at += bytes;
     }
     Ok(tokens)
 }
 
-fn token(rest: &str, first: char, is_glued: bool) -> Result<(Token, usize), Fault> {
+/// Token of a `.Name`: a field of the dot, or of the token right before it.
+type Member = fn(String) -> Token;
+
+fn token(rest: &str, first: char, member: Member) -> Result<(Token, usize), Fault> {
     let second = rest[first.len_utf8()..].chars().next();
     match first {
         '|' => Ok((Token::Pipe, 1)),
@@ -176,11 +182,7 @@ fn token(rest: &str, first: char, is_glued: bool) -> Result<(Token, usize), Faul
         '.' if second.is_some_and(|next| next.is_ascii_digit()) => number(rest),
         '.' => {
             let name = word(&rest[1..]);
-            let token = match (name.is_empty(), is_glued) {
-                (true, _) => Token::Dot,
-                (false, true) => Token::Chain(name.to_owned()),
-                (false, false) => Token::Field(name.to_owned()),
-            };
+            let token = if name.is_empty() { Token::Dot } else { member(name.to_owned()) };
             Ok((token, 1 + name.len()))
         }
         '-' | '+' if second.is_some_and(|next| next.is_ascii_digit() || next == '.') => {

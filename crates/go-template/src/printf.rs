@@ -86,9 +86,11 @@ fn read_number(text: &str) -> (Option<usize>, &str) {
 fn put(format: &Format, verb: char, value: &Value<'_>, out: &mut String) {
     let written = match (verb, value) {
         ('v', Value::Float(number)) if format.precision.is_some() => float(format, 'g', *number),
-        ('v', Value::Integer(number)) | ('d', Value::Integer(number)) => {
-            signed(format, *number < 0, &grouped(format, number.unsigned_abs().to_string()))
-        }
+        ('v', Value::Integer(number)) | ('d', Value::Integer(number)) => signed(
+            format,
+            (*number < 0).then_some("-"),
+            &grouped(format, number.unsigned_abs().to_string()),
+        ),
         // Go's `%s` rejects numbers and booleans; the text below says so.
         ('s', Value::Integer(_) | Value::Float(_) | Value::Boolean(_)) => None,
         ('s' | 'v', value) => Some(cut(format, value.to_text().into_owned())),
@@ -96,19 +98,21 @@ fn put(format: &Format, verb: char, value: &Value<'_>, out: &mut String) {
         ('t', Value::Boolean(is_true)) => Some(is_true.to_string()),
         ('x', Value::Integer(number)) => {
             let digits = grouped(format, format!("{:x}", number.unsigned_abs()));
-            signed(format, *number < 0, &alternate(format, "0x", digits))
+            signed(format, (*number < 0).then_some("-"), &alternate(format, "0x", digits))
         }
         ('X', Value::Integer(number)) => {
             let digits = grouped(format, format!("{:X}", number.unsigned_abs()));
-            signed(format, *number < 0, &alternate(format, "0X", digits))
+            signed(format, (*number < 0).then_some("-"), &alternate(format, "0X", digits))
         }
         ('o', Value::Integer(number)) => {
             let digits = grouped(format, format!("{:o}", number.unsigned_abs()));
-            signed(format, *number < 0, &alternate(format, "0", digits))
+            signed(format, (*number < 0).then_some("-"), &alternate(format, "0", digits))
         }
-        ('b', Value::Integer(number)) => {
-            signed(format, *number < 0, &grouped(format, format!("{:b}", number.unsigned_abs())))
-        }
+        ('b', Value::Integer(number)) => signed(
+            format,
+            (*number < 0).then_some("-"),
+            &grouped(format, format!("{:b}", number.unsigned_abs())),
+        ),
         ('x', Value::Text(text)) => {
             Some(text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>())
         }
@@ -121,9 +125,8 @@ fn put(format: &Format, verb: char, value: &Value<'_>, out: &mut String) {
         ('e' | 'f' | 'F' | 'g', Value::Float(number)) => float(format, verb, *number),
         _ => None,
     };
-    let is_number = matches!(value, Value::Integer(_) | Value::Float(_));
     match written {
-        Some(written) => pad(format, is_number, &written, out),
+        Some(written) => pad(format, Padded::new(value, &written), out),
         None => {
             let kind = go_kind(value);
             out.push_str(&format!("%!{verb}({kind}={})", value.to_text()));
@@ -161,13 +164,13 @@ fn alternate(format: &Format, prefix: &str, digits: String) -> String {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "one arm of many that may have nothing to show")]
-fn signed(format: &Format, is_negative: bool, digits: &str) -> Option<String> {
-    let sign = match (is_negative, format.has_sign, format.has_space) {
-        (true, ..) => "-",
-        (false, true, _) => "+",
-        (false, false, true) => " ",
-        (false, false, false) => "",
+fn signed(format: &Format, minus: Option<&str>, digits: &str) -> Option<String> {
+    let sign = match (format.has_sign, format.has_space) {
+        (true, _) => "+",
+        (false, true) => " ",
+        (false, false) => "",
     };
+    let sign = minus.unwrap_or(sign);
     Some(format!("{sign}{digits}"))
 }
 
@@ -183,7 +186,7 @@ fn float(format: &Format, verb: char, number: f64) -> Option<String> {
         (_, None) => Value::Float(magnitude).to_text().into_owned(),
         (_, Some(precision)) => significant(magnitude, precision.max(1)),
     };
-    signed(format, number.is_sign_negative(), &digits)
+    signed(format, number.is_sign_negative().then_some("-"), &digits)
 }
 
 /// Formats like `%.3g`: with this many significant digits, without trailing zeros.
@@ -213,23 +216,35 @@ fn cut(format: &Format, text: String) -> String {
     }
 }
 
-fn pad(format: &Format, is_number: bool, written: &str, out: &mut String) {
-    let missing = format.width.saturating_sub(written.chars().count());
-    if format.is_left {
-        out.push_str(written);
-        out.extend(std::iter::repeat_n(' ', missing));
-    } else if format.is_zeroed && is_number {
-        let (sign, digits) = match written.strip_prefix(['-', '+', ' ']) {
-            Some(digits) => written.split_at(written.len() - digits.len()),
-            None => ("", written),
-        };
-        out.push_str(sign);
-        out.extend(std::iter::repeat_n('0', missing));
-        out.push_str(digits);
-    } else {
-        out.extend(std::iter::repeat_n(if format.is_zeroed { '0' } else { ' ' }, missing));
-        out.push_str(written);
+/// Formatted value; the sign is that of a number, or empty.
+struct Padded<'a> {
+    sign: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> Padded<'a> {
+    fn new(value: &Value<'_>, written: &'a str) -> Self {
+        let is_number = matches!(value, Value::Integer(_) | Value::Float(_));
+        let sign_bytes = usize::from(is_number && written.starts_with(['-', '+', ' ']));
+        let (sign, rest) = written.split_at(sign_bytes);
+        Self { sign, rest }
     }
+}
+
+/// Pads to the width: with zeros between sign and rest, or with spaces around both.
+fn pad(format: &Format, padded: Padded<'_>, out: &mut String) {
+    let Padded { sign, rest } = padded;
+    let missing = format.width.saturating_sub(sign.len() + rest.chars().count());
+    let (before, zeros, after) = match (format.is_left, format.is_zeroed) {
+        (true, _) => (0, 0, missing),
+        (false, true) => (0, missing, 0),
+        (false, false) => (missing, 0, 0),
+    };
+    out.extend(std::iter::repeat_n(' ', before));
+    out.push_str(sign);
+    out.extend(std::iter::repeat_n('0', zeros));
+    out.push_str(rest);
+    out.extend(std::iter::repeat_n(' ', after));
 }
 
 /// Quotes a text with Go's escapes, which for the usual characters equal those of JSON.

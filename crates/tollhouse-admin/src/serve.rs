@@ -86,8 +86,7 @@ fn certificate_refusal(fault: CertificateFault) -> Reply {
         CertificateFault::Missing => "No required SSL certificate was sent\n",
         CertificateFault::Invalid(_) => "The SSL certificate error\n",
     };
-    Reply::plain(StatusCode::BAD_REQUEST, text)
-        .with(CONNECTION, HeaderValue::from_static("close"))
+    Reply::plain(StatusCode::BAD_REQUEST, text).with(CONNECTION, HeaderValue::from_static("close"))
 }
 
 async fn connection<S>(stream: S, caller: Caller, api: AdminApi, mut stopping: Stopping)

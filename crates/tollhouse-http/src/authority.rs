@@ -28,11 +28,11 @@ pub fn split(text: &[u8]) -> Option<(Span, Option<Span>)> {
         }
         end
     };
-    let name = &text[..host_end];
-    if name.is_empty() || name == b"." {
+    let host_bytes = host_end - usize::from(text[..host_end].ends_with(b"."));
+    if host_bytes == 0 {
         return None;
     }
-    let host = Span::new(0, host_end - usize::from(name.ends_with(b".")));
+    let host = Span::new(0, host_bytes);
     match text.get(host_end) {
         None => Some((host, None)),
         Some(b':') => {
@@ -47,18 +47,23 @@ pub fn split(text: &[u8]) -> Option<(Span, Option<Span>)> {
 /// for every request.
 #[inline]
 fn has_empty_label(name: &[u8]) -> bool {
-    let Some(firsts) = name.len().checked_sub(1).map(|end| &name[..end]) else { return false };
-    let seconds = &name[1..];
-    let pairs_of = |firsts: &[u8; 8], seconds: &[u8; 8]| dots(firsts) & dots(seconds);
-    let (Some(last_firsts), Some(last_seconds)) = (firsts.last_chunk(), seconds.last_chunk())
-    else {
-        return firsts.iter().zip(seconds).any(|pair| pair == (&b'.', &b'.'));
-    };
-    let (first_blocks, second_blocks) = (firsts.as_chunks::<8>().0, seconds.as_chunks::<8>().0);
-    let pairs =
-        first_blocks.iter().zip(second_blocks).map(|(first, second)| pairs_of(first, second));
-    // The last eight bytes overlap the previous block, which is cheaper than a bytewise rest.
-    pairs.fold(pairs_of(last_firsts, last_seconds), |found, pairs| found | pairs) != 0
+    let Some(last) = name.last_chunk() else { return name.windows(2).any(|pair| pair == b"..") };
+    // The last eight bytes overlap the previous block, which is cheaper than a bytewise rest. The
+    // other blocks overlap by one byte, so that no pair lies between two of them.
+    let mut found = pairs(last);
+    let mut rest = name;
+    while let Some(block) = rest.first_chunk().filter(|_| rest.len() > 8) {
+        found |= pairs(block);
+        rest = &rest[7..];
+    }
+    found != 0
+}
+
+/// Sets a bit for each pair of consecutive dots.
+#[inline]
+fn pairs(bytes: &[u8; 8]) -> u64 {
+    let dots = dots(bytes);
+    dots & (dots >> 8)
 }
 
 /// Sets the highest bit of each byte that is a dot.

@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
+use crate::case::Load;
 use crate::distribution::histogram;
 use crate::failure::{Failure, FailureClass};
+use crate::pace::Pace;
 use crate::protocol::{Marks, Reply};
 use crate::result::Sample;
 use crate::schedule::Turn;
@@ -80,11 +82,24 @@ impl Tally {
     }
 }
 
+/// Whether a record keeps a sample of each request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Samples {
+    Kept,
+    Dropped,
+}
+
+impl Samples {
+    pub fn new(load: &Load) -> Self {
+        if load.keep_samples { Self::Kept } else { Self::Dropped }
+    }
+}
+
 /// A worker's record of the measured phase.
 #[derive(Debug)]
 pub struct Record {
     is_open: bool,
-    keeps_samples: bool,
+    samples_max: usize,
     /// Headline times of the current interval: latency in an open loop, response time otherwise.
     pub interval: Histogram<u64>,
     /// Counts since the start of the current interval.
@@ -111,10 +126,14 @@ pub struct Record {
 }
 
 impl Record {
-    pub fn new(is_open: bool, keeps_samples: bool) -> Self {
+    /// Creates an empty record of a worker with this pace.
+    pub fn new(pace: &Pace, samples: Samples) -> Self {
         Self {
-            is_open,
-            keeps_samples,
+            is_open: pace.is_open(),
+            samples_max: match samples {
+                Samples::Kept => SAMPLES_MAX,
+                Samples::Dropped => 0,
+            },
             interval: histogram(),
             tally: Tally::default(),
             times: Times {
@@ -153,7 +172,7 @@ impl Record {
             Ok(reply) => self.succeeded(exchange, reply),
             Err(failure) => self.failed(failure),
         }
-        if self.keeps_samples && self.samples.len() < SAMPLES_MAX {
+        if self.samples.len() < self.samples_max {
             self.samples.push(sample(exchange));
         }
     }
@@ -236,7 +255,7 @@ mod tests {
 
     #[test]
     fn latency_counts_from_the_intended_start_and_response_time_from_sending() {
-        let mut record = Record::new(true, false);
+        let mut record = Record::new(&Pace::Rate(1000.0), Samples::Dropped);
         exchange(&mut record, Some(1_000_000), 3_000_000, 4_000_000);
         assert_eq!(record.interval.max() / 10_000, 300);
         assert_eq!(record.times.response.max() / 10_000, 100);
@@ -245,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_closed_loop_records_response_times() {
-        let mut record = Record::new(false, false);
+        let mut record = Record::new(&Pace::Closed, Samples::Dropped);
         exchange(&mut record, None, 1_000_000, 3_000_000);
         assert_eq!(record.interval.max() / 10_000, 200);
         assert!(record.times.slip.is_empty());
@@ -253,7 +272,7 @@ mod tests {
 
     #[test]
     fn messages_without_end_are_counted_under_one_name() {
-        let mut record = Record::new(false, false);
+        let mut record = Record::new(&Pace::Closed, Samples::Dropped);
         for number in 0..1_000 {
             record.failed(&Failure::new(FailureClass::Check, format!("line {number}")));
         }
@@ -264,7 +283,7 @@ mod tests {
 
     #[test]
     fn failures_are_no_times() {
-        let mut record = Record::new(false, true);
+        let mut record = Record::new(&Pace::Closed, Samples::Kept);
         let marks = Marks { sent_ns: 10, ..Marks::default() };
         let turn = Turn { ticket: Ticket { number: 0 }, intended_ns: None };
         let outcome = Err(Failure::answered(FailureClass::Status, 503, "status 503"));

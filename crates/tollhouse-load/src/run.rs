@@ -23,6 +23,7 @@ use crate::protocol::http2::Http2;
 use crate::protocol::tcp::Tcp;
 use crate::protocol::websocket::WebSocket;
 use crate::protocol::{Lane, Protocol};
+use crate::record::Samples;
 use crate::resource::{SAMPLE_EVERY, Sampler, Usage, Watched};
 use crate::result::{CaseResult, Counts, Interval};
 use crate::schedule::Schedule;
@@ -206,7 +207,7 @@ fn try_target<P: Protocol>(
         schedule: Arc::clone(schedule),
         lanes: case.load.lanes,
         timeout: case.load.timeout,
-        keeps_samples: false,
+        samples: Samples::Dropped,
     };
     let opened = runtime.block_on(async {
         let worker = Rc::new(Worker::new(setup).map_err(|error| system("making a timer", error))?);

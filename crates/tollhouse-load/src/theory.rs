@@ -14,7 +14,7 @@ use crate::case::Load;
 use crate::distribution::histogram;
 use crate::pace::Pace;
 use crate::protocol::{Marks, Reply};
-use crate::record::{Finished, Record};
+use crate::record::{Finished, Record, Samples};
 use crate::schedule::Schedule;
 
 const MS: u64 = 1_000_000;
@@ -43,7 +43,7 @@ fn simulate(pace: Pace, lanes: usize) -> Record {
     let load = Load { connections: lanes, pace, duration: Some(LENGTH), ..Load::default() };
     let schedule = Schedule::new(&load);
     schedule.begin(0);
-    let mut record = Record::new(pace.is_open(), false);
+    let mut record = Record::new(&pace, Samples::Dropped);
     let mut free: BinaryHeap<Reverse<u64>> = (0..lanes).map(|_| Reverse(0)).collect();
     while let Some(Reverse(now_ns)) = free.pop() {
         let Some(turn) = schedule.measured().claim(now_ns) else { continue };

@@ -17,7 +17,7 @@ use crate::failure::{Failure, FailureClass};
 use crate::pace::Pace;
 use crate::pacer::Pacer;
 use crate::protocol::{Lane, Marks, Reply};
-use crate::record::{Finished, Record, Tally};
+use crate::record::{Finished, Record, Samples, Tally};
 use crate::schedule::{Phase, Schedule, Turn};
 use tollhouse_net::clock::Clock;
 
@@ -56,7 +56,7 @@ pub struct Setup {
     /// Number of lanes that carry load over time.
     pub lanes: Occupancy,
     pub timeout: Duration,
-    pub keeps_samples: bool,
+    pub samples: Samples,
 }
 
 impl Worker {
@@ -65,7 +65,7 @@ impl Worker {
     /// # Errors
     /// If the process has no file descriptor left.
     pub fn new(setup: Setup) -> io::Result<Self> {
-        let is_open = setup.schedule.measured().pace().is_open();
+        let record = Record::new(setup.schedule.measured().pace(), setup.samples);
         Ok(Self {
             index: setup.index,
             clock: setup.clock,
@@ -74,7 +74,7 @@ impl Worker {
             lanes: setup.lanes,
             timeout: setup.timeout,
             wheel: Wheel::new(TICK),
-            record: RefCell::new(Record::new(is_open, setup.keeps_samples)),
+            record: RefCell::new(record),
             random: RefCell::new(Random::from_process_entropy()),
             scratch: RefCell::new(vec![0; SCRATCH_BYTES]),
             in_flight: Cell::new(0),

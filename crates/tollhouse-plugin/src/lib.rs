@@ -50,5 +50,5 @@ pub use plugin::{
     Category, Flow, MetadataSpec, Phases, Plugin, Remark, RunPolicy, Step, UpstreamRef,
 };
 pub use queues::{QueueGauge, Queues};
-pub use response::{BodyFilter, Effect, FilterFailure, ResponseContext, ResponseHead};
+pub use response::{BodyFilter, Effect, FilterFailure, Piece, ResponseContext, ResponseHead};
 pub use scope::{Scope, Services};

@@ -24,18 +24,32 @@ pub trait ResponseHead {
     }
 }
 
+/// Position of a piece in its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    Middle,
+    Last,
+}
+
+impl Piece {
+    #[must_use]
+    pub fn is_last(self) -> bool {
+        self == Self::Last
+    }
+}
+
 /// Filter that sees every byte of a body. Successive calls may come from different threads.
 pub trait BodyFilter: Send {
-    /// Takes `input`, the next piece of the body, and appends the output to `out`. `is_last` is
-    /// true with the last piece, which may be empty. Input that is not appended is dropped.
+    /// Takes `input`, the next piece of the body, and appends the output to `out`. The last piece
+    /// may be empty. Input that is not appended is dropped.
     ///
     /// A filter installed as [`Effect::Observes`] appends nothing, and the body passes unchanged.
-    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>);
+    fn filter(&mut self, input: &[u8], piece: Piece, out: &mut Vec<u8>);
 
     /// Returns the number of bytes that [`Self::filter`] will process for a piece together with
     /// earlier ones: the whole body if it was held until now, or a message that is now complete.
     /// Long work is moved to a thread where it delays no other request.
-    fn work_bytes(&self, _input_bytes: usize, _is_last: bool) -> usize {
+    fn work_bytes(&self, _input_bytes: usize, _piece: Piece) -> usize {
         0
     }
 

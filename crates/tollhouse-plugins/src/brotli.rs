@@ -121,8 +121,7 @@ impl Plugin for Brotli {
         if self.vary {
             compression::vary_by_encoding(cx);
         }
-        let is_welcome =
-            cx.request_header("Accept-Encoding").is_some_and(|value| accepts(&value));
+        let is_welcome = cx.request_header("Accept-Encoding").is_some_and(|value| accepts(&value));
         let is_encoded = cx.header("Content-Encoding").is_some();
         let is_encodable = compression::is_encodable(cx);
         // Part of a body (206) cannot be encoded separately.
@@ -154,8 +153,8 @@ impl Encoder for CompressorWriter<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use tollhouse_plugin::BodyFilter;
     use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
+    use tollhouse_plugin::{BodyFilter, Piece};
 
     use super::*;
     use crate::shared::messages::compression::Encoding;
@@ -191,7 +190,7 @@ mod tests {
         let encoder = CompressorWriter::with_params(Vec::new(), PIECE_BYTES, &parameters);
         let mut encoder = EncodingFilter::new(encoder, Flush::EachPiece);
         let mut out = Vec::new();
-        encoder.filter(b"first", false, &mut out);
+        encoder.filter(b"first", Piece::Middle, &mut out);
         let mut read = [0; 5];
         let mut decoder = ::brotli::Decompressor::new(out.as_slice(), 64);
         std::io::Read::read_exact(&mut decoder, &mut read).unwrap();

@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_plugin::{
-    BodyFilter, Category, Codings, ConfError, Effect, Phases, Plugin, ResponseContext, Scope,
+    BodyFilter, Category, Codings, ConfError, Effect, Phases, Piece, Plugin, ResponseContext, Scope,
 };
 
 use crate::shared::confs::headers;
@@ -108,7 +108,7 @@ struct Frame {
 }
 
 impl BodyFilter for Frame {
-    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+    fn filter(&mut self, input: &[u8], piece: Piece, out: &mut Vec<u8>) {
         if !self.has_begun {
             self.has_begun = true;
             out.extend_from_slice(self.texts.before.as_bytes());
@@ -117,7 +117,7 @@ impl BodyFilter for Frame {
         if self.texts.body.is_none() {
             out.extend_from_slice(input);
         }
-        if is_last {
+        if piece.is_last() {
             out.extend_from_slice(self.texts.after.as_bytes());
         }
     }

@@ -35,7 +35,7 @@ use tollhouse_http::{grpc_status, grpc_timeout};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::response::Source;
 use tollhouse_plugin::{
-    Answer, BodyError, BodyFilter, Category, ConfError, Effect, Flow, Phases, Plugin,
+    Answer, BodyError, BodyFilter, Category, ConfError, Effect, Flow, Phases, Piece, Plugin,
     RequestContext, ResponseContext, Scope, Step,
 };
 
@@ -262,7 +262,7 @@ fn asked_content_type(cx: &ResponseContext<'_>) -> Option<&'static str> {
 struct NoBody;
 
 impl BodyFilter for NoBody {
-    fn filter(&mut self, _input: &[u8], _is_last: bool, _out: &mut Vec<u8>) {}
+    fn filter(&mut self, _input: &[u8], _piece: Piece, _out: &mut Vec<u8>) {}
 }
 
 /// Filter that moves trailers into the body, because browsers cannot read them.
@@ -275,8 +275,8 @@ struct WebBody {
 }
 
 impl BodyFilter for WebBody {
-    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
-        let frame = self.trailers.take().filter(|_| is_last).unwrap_or_default();
+    fn filter(&mut self, input: &[u8], piece: Piece, out: &mut Vec<u8>) {
+        let frame = self.trailers.take().filter(|_| piece.is_last()).unwrap_or_default();
         for part in [input, &frame].into_iter().filter(|part| !part.is_empty()) {
             match self.form {
                 Form::Binary => out.extend_from_slice(part),

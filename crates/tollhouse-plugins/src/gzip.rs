@@ -155,8 +155,8 @@ impl Encoder for GzEncoder<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tollhouse_plugin::BodyFilter;
     use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
+    use tollhouse_plugin::{BodyFilter, Piece};
 
     use super::*;
     use crate::shared::messages::compression::Encoding;
@@ -188,7 +188,7 @@ mod tests {
         let encoder = GzEncoder::new(Vec::new(), Compression::new(1));
         let mut encoder = EncodingFilter::new(encoder, Flush::EachPiece);
         let mut out = Vec::new();
-        encoder.filter(b"first", false, &mut out);
+        encoder.filter(b"first", Piece::Middle, &mut out);
         // The output so far is flushed, so it can be read up to its end.
         let mut read = [0; 5];
         let mut decoder = flate2::read::GzDecoder::new(out.as_slice());
@@ -229,7 +229,7 @@ mod tests {
         let mut body = b"hello".to_vec();
         for (_, filter) in &mut filters {
             let mut out = Vec::new();
-            filter.filter(&body, true, &mut out);
+            filter.filter(&body, Piece::Last, &mut out);
             body = out;
         }
         assert_eq!(Encoding::Gzip.decode(&body, 100).unwrap(), b"<hello>");

@@ -72,6 +72,7 @@ impl CoarseClock {
     }
 
     /// Reads the time and returns it. Costs one system clock call, and a second one once a second.
+    #[inline]
     pub fn refresh(&self) -> u64 {
         if let Source::System(start) = self.source {
             let now_ms = since_ms(start);

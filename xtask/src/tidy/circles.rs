@@ -13,9 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const CIRCLE_FILES_MAX: usize = 10;
 
 /// Known larger circles, as crate, number of files and reason. An entry may only shrink.
-const KNOWN: &[(&str, usize, &str)] = &[
-    ("tollhouse-load", 15, "the rules of honesty, one file each, and the list that runs them"),
-];
+const KNOWN: &[(&str, usize, &str)] =
+    &[("tollhouse-load", 15, "the rules of honesty, one file each, and the list that runs them")];
 
 /// Path of a module in its crate; empty for the crate's root.
 type Module = Vec<String>;

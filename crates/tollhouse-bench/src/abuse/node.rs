@@ -9,7 +9,7 @@ use anyhow::Result;
 use std::io::{BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Number of resets per window at which a connection is closed: the default of a widespread server.
@@ -26,6 +26,7 @@ pub(super) struct Nodes {
     pub(super) silent_port: u16,
     pub(super) udp_port: u16,
     accepted: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
 }
 
 impl Nodes {
@@ -39,7 +40,9 @@ impl Nodes {
             silent_port: silent.local_addr()?.port(),
             udp_port: udp.local_addr()?.port(),
             accepted: Arc::clone(&accepted),
+            is_over: Arc::default(),
         };
+        let is_over = Arc::clone(&nodes.is_over);
         let count = Arc::clone(&accepted);
         std::thread::spawn(move || {
             for stream in counting.incoming().flatten() {
@@ -47,7 +50,7 @@ impl Nodes {
                 std::thread::spawn(move || answer(stream));
             }
         });
-        std::thread::spawn(move || hold(&silent, &accepted));
+        std::thread::spawn(move || hold(&silent, &accepted, &is_over));
         std::thread::spawn(move || echo(&udp));
         Ok(nodes)
     }
@@ -58,9 +61,22 @@ impl Nodes {
     }
 }
 
-fn hold(listener: &TcpListener, accepted: &AtomicU64) {
+impl Drop for Nodes {
+    /// Ends the silent node, whose connections would otherwise use up the descriptors of later
+    /// rounds.
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        // Wakes the node; an error means that it does not listen any more.
+        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.silent_port));
+    }
+}
+
+fn hold(listener: &TcpListener, accepted: &AtomicU64, is_over: &AtomicBool) {
     let mut connections = std::collections::VecDeque::new();
     for stream in listener.incoming().flatten() {
+        if is_over.load(Ordering::Relaxed) {
+            return;
+        }
         accepted.fetch_add(1, Ordering::Relaxed);
         if connections.len() >= SILENT_MAX {
             connections.pop_front();

@@ -65,7 +65,10 @@ mod tests {
                 "status.tls: /nowhere/at/all cannot be read",
             ),
             (
-                &[("registry.tls.cert", "/nowhere/at/all"), ("registry.tls.key", "/nowhere/at/all")],
+                &[
+                    ("registry.tls.cert", "/nowhere/at/all"),
+                    ("registry.tls.key", "/nowhere/at/all"),
+                ],
                 "registry.tls: /nowhere/at/all cannot be read",
             ),
             (&[("tls.ciphers", "RC4-MD5")], "tls.ciphers: no cipher suite is called \"RC4-MD5\""),

@@ -40,9 +40,12 @@ pub(super) struct Holder {
 impl Holder {
     pub(super) fn new(order: HoldOrder) -> Result<Self, BenchError> {
         let opener = Opener::new(&order)?;
-        let is_http = order.ping.is_some_and(|ping| ping.is_http);
+        let pinger = match order.ping {
+            Some(ping) if ping.is_http => Pinger::requests(opener.target()),
+            _ => Pinger::bytes(),
+        };
         Ok(Self {
-            pinger: Pinger::new(opener.target(), is_http),
+            pinger,
             opener,
             order,
             began: Cell::new(Instant::now()),

@@ -21,20 +21,25 @@ const SCRATCH_BYTES: usize = 16 * 1024;
 /// Sends pings; shared by all connections of a holder.
 pub(super) struct Pinger {
     message: Vec<u8>,
-    is_http: bool,
+    /// Beginning of every answer.
+    expected: &'static [u8],
     scratch: RefCell<Vec<u8>>,
 }
 
 impl Pinger {
-    /// Creates a pinger for a target: pings are requests for its path, or single bytes.
-    pub(super) fn new(target: &Target, is_http: bool) -> Self {
-        let message = if is_http {
-            format!("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", target.path, target.authority)
-                .into_bytes()
-        } else {
-            BYTE.to_vec()
-        };
-        Self { message, is_http, scratch: RefCell::new(vec![0; SCRATCH_BYTES]) }
+    /// Creates a pinger that sends single bytes.
+    pub(super) fn bytes() -> Self {
+        Self::new(BYTE.to_vec(), BYTE)
+    }
+
+    /// Creates a pinger that sends requests for the path of `target`.
+    pub(super) fn requests(target: &Target) -> Self {
+        let Target { path, authority, .. } = target;
+        Self::new(format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\n\r\n").into_bytes(), HTTP)
+    }
+
+    fn new(message: Vec<u8>, expected: &'static [u8]) -> Self {
+        Self { message, expected, scratch: RefCell::new(vec![0; SCRATCH_BYTES]) }
     }
 
     /// Waits until the connection ends and discards unsolicited data. Returns the error, if any.
@@ -61,9 +66,8 @@ impl Pinger {
     }
 
     fn is_answer(&self, bytes: &[u8]) -> bool {
-        let expected = if self.is_http { HTTP } else { BYTE };
         // A short read may hold only a part of the expected beginning.
-        bytes.starts_with(expected) || expected.starts_with(bytes)
+        bytes.starts_with(self.expected) || self.expected.starts_with(bytes)
     }
 
     /// Reads once and passes the bytes to `look`; returns `None` at the end of the stream.

@@ -16,7 +16,7 @@ use crate::distribution::{Distribution, histogram};
 use crate::error::BenchError;
 use crate::failure::{Failure, FailureClass};
 use crate::protocol::Protocol;
-use crate::record::{Record, Tally};
+use crate::record::{Record, Samples, Tally};
 use crate::resource::Latest;
 use crate::result::{CaseResult, Counts, End, Interval, RateStatistics};
 use crate::schedule::Schedule;
@@ -252,7 +252,7 @@ impl Follower {
             return Err(unusable(target, &failure));
         }
         let ends = std::mem::take(&mut self.ends);
-        let mut whole = Record::new(self.case.load.pace.is_open(), self.case.load.keep_samples);
+        let mut whole = Record::new(&self.case.load.pace, Samples::new(&self.case.load));
         let (mut rates, mut loop_delay_ns) = (Vec::new(), 0);
         for end in ends {
             merge(&mut whole, &end.record);

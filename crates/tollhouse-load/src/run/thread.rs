@@ -15,8 +15,9 @@ use super::{Shared, share_of, system, waits_at_end};
 use crate::case::Load;
 use crate::distribution::histogram;
 use crate::error::BenchError;
+use crate::pace::Pace;
 use crate::protocol::{Lane, Protocol};
-use crate::record::{Record, Tally};
+use crate::record::{Record, Samples, Tally};
 use crate::worker::{Setup, TICK, Worker, drive};
 use tollhouse_net::clock::PreciseTimer;
 
@@ -116,7 +117,7 @@ async fn work<P: Protocol>(shared: &Arc<Shared<P>>, place: Place) -> io::Result<
         schedule: Arc::clone(&shared.schedule),
         lanes: load.lanes,
         timeout: load.timeout,
-        keeps_samples: load.keep_samples,
+        samples: Samples::new(load),
     })?);
     let pacer = tokio::task::spawn_local({
         let worker = Rc::clone(&worker);
@@ -147,7 +148,7 @@ async fn work<P: Protocol>(shared: &Arc<Shared<P>>, place: Place) -> io::Result<
     ticks.borrow_mut().publish_rest();
     let (loop_delay_ns, rates) = ticks.borrow_mut().take_statistics();
     let connections_opened = worker.connections().1;
-    let record = worker.record().replace(Record::new(false, false));
+    let record = worker.record().replace(Record::new(&Pace::Closed, Samples::Dropped));
     Ok(WorkerEnd { record, connections_opened, unfinished, loop_delay_ns, rates })
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::fake::FakeHead;
 use crate::answer::{Answer, AnswerBody};
 use crate::edits::{HeaderEdits, RequestEdits};
-use crate::response::{BodyFilter, Effect, FilterFailure};
+use crate::response::{BodyFilter, Effect, FilterFailure, Piece};
 
 /// Outcome of all request phases, with the edits of plugins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,7 +177,8 @@ pub(super) fn filtered(
             if index >= last {
                 filter.trailers(&mut section);
             }
-            filter.filter(&piece, index >= last, &mut out);
+            let place = if index >= last { Piece::Last } else { Piece::Middle };
+            filter.filter(&piece, place, &mut out);
             if let Some(failure) = filter.failure() {
                 return Err(failure);
             }

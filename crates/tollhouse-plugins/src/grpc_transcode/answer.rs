@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollhouse_plugin::BodyFilter;
+use tollhouse_plugin::{BodyFilter, Piece};
 use tollhouse_stdx::Reservation;
 use tollhouse_transcode::{JsonForm, Method, Status, WriteError};
 
@@ -67,7 +67,7 @@ impl Transcoding {
     }
 
     /// Converts the next piece of the body.
-    fn take(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) -> Result<(), AnswerFault> {
+    fn take(&mut self, input: &[u8], piece: Piece, out: &mut Vec<u8>) -> Result<(), AnswerFault> {
         self.written = None;
         self.frames.push(input)?;
         while let Some(message) = self.frames.message()? {
@@ -92,17 +92,17 @@ impl Transcoding {
                 out.push(b'\n');
             }
         }
-        if is_last { Ok(self.frames.finish()?) } else { Ok(()) }
+        if piece.is_last() { Ok(self.frames.finish()?) } else { Ok(()) }
     }
 }
 
 impl BodyFilter for Transcoding {
-    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+    fn filter(&mut self, input: &[u8], piece: Piece, out: &mut Vec<u8>) {
         if self.has_failed {
             return;
         }
         let start = out.len();
-        if let Err(fault) = self.take(input, is_last, out) {
+        if let Err(fault) = self.take(input, piece, out) {
             let problem = fault.to_string();
             self.has_failed = true;
             if self.streams {
@@ -120,7 +120,7 @@ impl BodyFilter for Transcoding {
         }
         // The status line has been sent, so that a failure after messages can only go into the
         // body.
-        let failed = self.outcome.take().filter(|outcome| is_last && !outcome.is_ok());
+        let failed = self.outcome.take().filter(|outcome| piece.is_last() && !outcome.is_ok());
         if let Some(outcome) = failed.filter(|_| self.streams || self.messages == 0) {
             out.extend_from_slice(&error_body(&self.terms, &outcome));
             if self.streams {
@@ -129,7 +129,7 @@ impl BodyFilter for Transcoding {
         }
     }
 
-    fn work_bytes(&self, input_bytes: usize, _is_last: bool) -> usize {
+    fn work_bytes(&self, input_bytes: usize, _piece: Piece) -> usize {
         self.frames.bytes_with(input_bytes).filter(|_| !self.has_failed).unwrap_or_default()
     }
 
@@ -148,8 +148,8 @@ impl ErrorBody {
 }
 
 impl BodyFilter for ErrorBody {
-    fn filter(&mut self, _input: &[u8], is_last: bool, out: &mut Vec<u8>) {
-        if is_last {
+    fn filter(&mut self, _input: &[u8], piece: Piece, out: &mut Vec<u8>) {
+        if piece.is_last() {
             out.append(&mut self.0);
         }
     }

@@ -1,6 +1,6 @@
 //! Calls that requests become, and what comes of them.
 
-use tollhouse_plugin::BodyFilter;
+use tollhouse_plugin::{BodyFilter, Piece};
 use tollhouse_plugin::testing::{FakeExchange, Harness, Outcome as Sent, Reply};
 use tollhouse_transcode::Protos;
 
@@ -377,11 +377,11 @@ fn what_short_bytes_become_as_json_is_taken_from_memory_too() {
         });
         let mut filter = Transcoding::new(&terms, &method);
         let mut out = Vec::new();
-        tollhouse_plugin::BodyFilter::filter(&mut filter, &body, false, &mut out);
+        tollhouse_plugin::BodyFilter::filter(&mut filter, &body, Piece::Middle, &mut out);
         if has_room {
             assert!(out.len() > 25_000 && memory.held() >= out.len() as u64);
             let mut end = Vec::new();
-            tollhouse_plugin::BodyFilter::filter(&mut filter, b"", true, &mut end);
+            tollhouse_plugin::BodyFilter::filter(&mut filter, b"", Piece::Last, &mut end);
             assert!(end.is_empty() && memory.held() < 10_000, "{}", memory.held());
         } else {
             assert_eq!(String::from_utf8_lossy(&out), "not enough memory for a message");
@@ -413,11 +413,11 @@ fn a_long_message_is_work_once_it_is_whole() {
     frames::append_frame(0, &message, &mut bytes);
     let (head, rest) = bytes.split_at(50_000);
     let mut out = Vec::new();
-    assert_eq!(transcoding.work_bytes(head.len(), false), 0);
-    transcoding.filter(head, false, &mut out);
-    assert_eq!((out.len(), transcoding.work_bytes(rest.len() - 1, false)), (0, 0));
-    assert_eq!(transcoding.work_bytes(rest.len(), false), bytes.len());
-    transcoding.filter(rest, false, &mut out);
+    assert_eq!(transcoding.work_bytes(head.len(), Piece::Middle), 0);
+    transcoding.filter(head, Piece::Middle, &mut out);
+    assert_eq!((out.len(), transcoding.work_bytes(rest.len() - 1, Piece::Middle)), (0, 0));
+    assert_eq!(transcoding.work_bytes(rest.len(), Piece::Middle), bytes.len());
+    transcoding.filter(rest, Piece::Middle, &mut out);
     assert!(out.starts_with(b"{\"name\":\"aaa") && out.len() > name.len());
-    assert_eq!(transcoding.work_bytes(10, true), 0);
+    assert_eq!(transcoding.work_bytes(10, Piece::Last), 0);
 }

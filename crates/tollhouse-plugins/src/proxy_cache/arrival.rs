@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tollhouse_plugin::response::Source;
-use tollhouse_plugin::{Answer, BodyFilter, Effect, ResponseContext};
+use tollhouse_plugin::{Answer, BodyFilter, Effect, Piece, ResponseContext};
 
 use super::conditional::{Conditions, Validators, is_weakly_equal};
 use super::freshness::{Fields, Life, Times};
@@ -177,7 +177,7 @@ impl ProxyCache {
 struct Drain;
 
 impl BodyFilter for Drain {
-    fn filter(&mut self, _input: &[u8], _is_last: bool, _out: &mut Vec<u8>) {}
+    fn filter(&mut self, _input: &[u8], _piece: Piece, _out: &mut Vec<u8>) {}
 
     fn reads_unsent_body(&self) -> bool {
         true

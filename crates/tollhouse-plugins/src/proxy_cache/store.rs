@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tollhouse_plugin::{BodyFilter, ConfError, Scope};
+use tollhouse_plugin::{BodyFilter, ConfError, Piece, Scope};
 use tollhouse_stdx::Reservation;
 
 use super::Strategy;
@@ -196,7 +196,7 @@ impl BodyFilter for Saver {
         self.stored.is_some()
     }
 
-    fn filter(&mut self, input: &[u8], is_last: bool, _out: &mut Vec<u8>) {
+    fn filter(&mut self, input: &[u8], piece: Piece, _out: &mut Vec<u8>) {
         if self.stored.is_none() {
             return;
         }
@@ -205,7 +205,7 @@ impl BodyFilter for Saver {
             return self.give_up();
         }
         self.body.extend_from_slice(input);
-        if is_last {
+        if piece.is_last() {
             self.finish();
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollhouse_plugin::{BodyFilter, FilterFailure, HeldBody};
+use tollhouse_plugin::{BodyFilter, FilterFailure, HeldBody, Piece};
 
 use super::{Filter, Reach};
 use crate::shared::confs::substitute;
@@ -12,8 +12,8 @@ use crate::shared::messages::compression::Encoding;
 pub(super) struct FixedBody(pub Arc<[u8]>);
 
 impl BodyFilter for FixedBody {
-    fn filter(&mut self, _input: &[u8], is_last: bool, out: &mut Vec<u8>) {
-        if is_last {
+    fn filter(&mut self, _input: &[u8], piece: Piece, out: &mut Vec<u8>) {
+        if piece.is_last() {
             out.extend_from_slice(&self.0);
         }
     }
@@ -58,13 +58,13 @@ impl Filters {
 }
 
 impl BodyFilter for Filters {
-    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+    fn filter(&mut self, input: &[u8], piece: Piece, out: &mut Vec<u8>) {
         self.is_unreadable |= (self.body.len() + input.len()) as u64 > self.bytes_max;
         if self.is_unreadable {
             return;
         }
         self.body.push(input);
-        if !is_last || self.body.has_failed() {
+        if !piece.is_last() || self.body.has_failed() {
             return;
         }
         let body = self.body.take();
@@ -79,8 +79,8 @@ impl BodyFilter for Filters {
         }
     }
 
-    fn work_bytes(&self, input_bytes: usize, is_last: bool) -> usize {
-        if is_last { self.body.len() + input_bytes } else { 0 }
+    fn work_bytes(&self, input_bytes: usize, piece: Piece) -> usize {
+        if piece.is_last() { self.body.len() + input_bytes } else { 0 }
     }
 
     fn failure(&self) -> Option<FilterFailure> {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use tollhouse_plugin::testing::{FakeExchange, Harness, Reply};
-use tollhouse_plugin::{FilterFailure, HeldBody};
+use tollhouse_plugin::{FilterFailure, HeldBody, Piece};
 
 use super::*;
 
@@ -110,17 +110,17 @@ fn an_encoded_body_is_decoded_for_filters() {
     let mut out = Vec::new();
     let held = || HeldBody::new(tollhouse_stdx::MemoryBudget::new(1_000));
     let mut filter = Filters::new(Arc::clone(&filters), Some(Encoding::Gzip), held(), 1000);
-    filter.filter(&encoded[..5], false, &mut out);
-    filter.filter(&encoded[5..], true, &mut out);
+    filter.filter(&encoded[..5], Piece::Middle, &mut out);
+    filter.filter(&encoded[5..], Piece::Last, &mut out);
     assert_eq!(out, b"bye world");
 
     // What finds no memory is no body at all, and says so.
     let mut filter = Filters::new(filters, None, held(), 10_000);
     let mut out = Vec::new();
-    filter.filter(&[b'x'; 600], false, &mut out);
+    filter.filter(&[b'x'; 600], Piece::Middle, &mut out);
     assert_eq!(filter.failure(), None);
-    filter.filter(&[b'x'; 600], false, &mut out);
-    filter.filter(b"", true, &mut out);
+    filter.filter(&[b'x'; 600], Piece::Middle, &mut out);
+    filter.filter(b"", Piece::Last, &mut out);
     assert_eq!(filter.failure(), Some(FilterFailure::NoMemory));
     assert!(out.is_empty());
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tollhouse_http::{BodyLength, Version};
 use tollhouse_plugin::response::{ResponseFacts, Source};
-use tollhouse_plugin::{Effect, HeaderEdits};
+use tollhouse_plugin::{Effect, HeaderEdits, Piece};
 use tollhouse_telemetry::ErrorCode;
 
 use super::call::{self, Refusal};
@@ -202,7 +202,7 @@ fn ask_plugins<'a>(
     if outgoing(cx, facts.status).delivery().has_body {
         for (effect, filter) in &mut cx.state.plugins.filters {
             let mut out = Vec::new();
-            filter.filter(&body, true, &mut out);
+            filter.filter(&body, Piece::Last, &mut out);
             if let Some(failure) = filter.failure() {
                 cx.state.plugins.forget_answer();
                 return Err(RelayError::from(failure).code());

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use tollhouse_http::BodyLength;
 use tollhouse_http::chunked::{LAST_CHUNK, SizeLine};
-use tollhouse_plugin::{BodyFilter, Effect};
+use tollhouse_plugin::{BodyFilter, Effect, Piece};
 
 use super::body_source::{Arrived, BodySource};
 use super::coding::Coding;
@@ -28,7 +28,7 @@ use crate::turn::{self, TURN_BYTES};
 pub(crate) struct Discard;
 
 impl BodyFilter for Discard {
-    fn filter(&mut self, _input: &[u8], _is_last: bool, _out: &mut Vec<u8>) {}
+    fn filter(&mut self, _input: &[u8], _piece: Piece, _out: &mut Vec<u8>) {}
 }
 
 /// Relay of a filtered response to the client.
@@ -66,13 +66,13 @@ struct Chain {
 
 impl Chain {
     /// Passes the piece through the filters; the result replaces it.
-    fn run(&mut self, is_last: bool) -> Result<(), RelayError> {
+    fn run(&mut self, piece: Piece) -> Result<(), RelayError> {
         for (effect, filter) in &mut self.filters {
-            if is_last {
+            if piece.is_last() {
                 filter.trailers(self.trailers.section());
             }
             self.made.clear();
-            filter.filter(&self.piece, is_last, &mut self.made);
+            filter.filter(&self.piece, piece, &mut self.made);
             if let Some(failure) = filter.failure() {
                 return Err(failure.into());
             }
@@ -84,8 +84,8 @@ impl Chain {
     }
 
     /// Estimated bytes of work for the filters, beyond the piece itself.
-    fn work_bytes(&self, is_last: bool) -> usize {
-        let works = self.filters.iter().map(|(_, it)| it.work_bytes(self.piece.len(), is_last));
+    fn work_bytes(&self, piece: Piece) -> usize {
+        let works = self.filters.iter().map(|(_, it)| it.work_bytes(self.piece.len(), piece));
         works.fold(0, usize::saturating_add)
     }
 }
@@ -137,7 +137,7 @@ impl FilteredRelay {
 
     /// Takes the next piece of the body from the node's buffer. Returns `Some(true)` for the last
     /// one, and `None` if more bytes must arrive first.
-    fn take_piece(&mut self, upstream: &mut Link) -> Result<Option<bool>, RelayError> {
+    fn take_piece(&mut self, upstream: &mut Link) -> Result<Option<Piece>, RelayError> {
         let Chain { piece, trailers, .. } = &mut self.chain;
         piece.clear();
         if self.is_finished {
@@ -171,20 +171,24 @@ impl FilteredRelay {
         if self.meter.as_mut().is_some_and(|meter| !meter.admits(piece)) {
             return Err(RelayError::MessageTooLarge);
         }
-        Ok((is_last || !piece.is_empty()).then_some(is_last))
+        Ok((is_last || !piece.is_empty()).then_some(if is_last {
+            Piece::Last
+        } else {
+            Piece::Middle
+        }))
     }
 
     /// Passes the piece through the filters and frames the result; long work continues on another
     /// thread.
-    fn emit(&mut self, is_last: bool, out: &mut Vec<u8>) -> Result<(), RelayError> {
-        if self.chain.work_bytes(is_last) > INLINE_BYTES_MAX {
+    fn emit(&mut self, piece: Piece, out: &mut Vec<u8>) -> Result<(), RelayError> {
+        if self.chain.work_bytes(piece) > INLINE_BYTES_MAX {
             let chain = std::mem::take(&mut self.chain);
-            let away = offload::run(chain, move |chain: &mut Chain| chain.run(is_last));
+            let away = offload::run(chain, move |chain: &mut Chain| chain.run(piece));
             self.away = Some(Box::pin(away));
             self.progress.is_at_work = true;
             return Ok(());
         }
-        self.chain.run(is_last)?;
+        self.chain.run(piece)?;
         self.frame(out);
         Ok(())
     }
@@ -254,8 +258,8 @@ impl BodyRelay for FilteredRelay {
         let turn_end = self.progress.moved + TURN_BYTES as u64;
         loop {
             ready!(self.poll_away(context, out))?;
-            if let Some(is_last) = self.take_piece(sides.upstream)? {
-                self.emit(is_last, out)?;
+            if let Some(piece) = self.take_piece(sides.upstream)? {
+                self.emit(piece, out)?;
                 ready!(self.poll_away(context, out))?;
             }
             if !self.is_held || self.is_finished {
@@ -299,17 +303,17 @@ mod tests {
     }
 
     impl BodyFilter for Doubling {
-        fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+        fn filter(&mut self, input: &[u8], piece: Piece, out: &mut Vec<u8>) {
             self.held.extend_from_slice(input);
             self.threads.lock().expect("a lock").push(current().id());
             assert!(self.held != b"panic", "as asked for");
-            if is_last {
+            if piece.is_last() {
                 out.extend_from_slice(&self.held.repeat(2));
             }
         }
 
-        fn work_bytes(&self, _input_bytes: usize, is_last: bool) -> usize {
-            if is_last { self.work_bytes } else { 0 }
+        fn work_bytes(&self, _input_bytes: usize, piece: Piece) -> usize {
+            if piece.is_last() { self.work_bytes } else { 0 }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use tollhouse_plugin as plugin;
 use tollhouse_plugin::response::{BodyFilter, Effect as BodyEffect, ResponseContext};
-use tollhouse_plugin::{AnswerBody, Codings, FilterFailure, HeldBody};
+use tollhouse_plugin::{AnswerBody, Codings, FilterFailure, HeldBody, Piece};
 use tollhouse_shenyu::answer::Statuses;
 
 use crate::plugin::prelude::*;
@@ -106,7 +106,7 @@ struct CryptFilter {
 }
 
 impl BodyFilter for CryptFilter {
-    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+    fn filter(&mut self, input: &[u8], piece: Piece, out: &mut Vec<u8>) {
         if self.held.len() + input.len() > EDITED_BODY_BYTES_MAX {
             self.is_unreadable = true;
         }
@@ -115,7 +115,7 @@ impl BodyFilter for CryptFilter {
         } else {
             self.held.push(input);
         }
-        if !is_last || self.held.has_failed() {
+        if !piece.is_last() || self.held.has_failed() {
             return;
         }
         let held = self.held.take();
@@ -129,8 +129,8 @@ impl BodyFilter for CryptFilter {
         }
     }
 
-    fn work_bytes(&self, input_bytes: usize, is_last: bool) -> usize {
-        if is_last { self.held.len() + input_bytes } else { 0 }
+    fn work_bytes(&self, input_bytes: usize, piece: Piece) -> usize {
+        if piece.is_last() { self.held.len() + input_bytes } else { 0 }
     }
 
     fn failure(&self) -> Option<FilterFailure> {

@@ -3,7 +3,7 @@
 
 pub(crate) mod method;
 
-use tollhouse_plugin::RequestContext;
+use tollhouse_plugin::{RequestContext, Piece};
 use tollhouse_plugin::response::{BodyFilter, Effect as BodyEffect, ResponseContext};
 use tollhouse_shenyu::answer::Statuses;
 use tollhouse_shenyu::matching::RpcType;
@@ -159,11 +159,11 @@ impl Transcoding {
 }
 
 impl BodyFilter for Transcoding {
-    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+    fn filter(&mut self, input: &[u8], piece: Piece, out: &mut Vec<u8>) {
         if !self.has_failed && self.take(input, out).is_none() {
             self.has_failed = true;
         }
-        if !is_last || std::mem::replace(&mut self.has_ended, true) {
+        if !piece.is_last() || std::mem::replace(&mut self.has_ended, true) {
             return;
         }
         let is_whole = !self.has_failed && self.held.is_empty();
@@ -177,7 +177,7 @@ impl BodyFilter for Transcoding {
         }
     }
 
-    fn work_bytes(&self, input_bytes: usize, _is_last: bool) -> usize {
+    fn work_bytes(&self, input_bytes: usize, _piece: Piece) -> usize {
         let held = self.held.len() + input_bytes;
         let is_whole = self.held.first_chunk().is_some_and(|[_, a, b, c, d]| {
             held >= FRAME_HEAD_BYTES + u32::from_be_bytes([*a, *b, *c, *d]) as usize

@@ -1,7 +1,7 @@
 //! Plugin `modifyResponse`: changes status, headers and JSON body of a node's response.
 
 use tollhouse_plugin::response::{BodyFilter, Effect as BodyEffect, ResponseContext};
-use tollhouse_plugin::{Codings, FilterFailure, HeldBody};
+use tollhouse_plugin::{Codings, FilterFailure, HeldBody, Piece};
 use tollhouse_shenyu::answer::Statuses;
 
 use crate::plugin::prelude::*;
@@ -150,13 +150,13 @@ struct JsonFilter {
 }
 
 impl BodyFilter for JsonFilter {
-    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+    fn filter(&mut self, input: &[u8], piece: Piece, out: &mut Vec<u8>) {
         self.is_unreadable |= self.held.len() + input.len() > EDITED_BODY_BYTES_MAX;
         if self.is_unreadable {
             return;
         }
         self.held.push(input);
-        if !is_last || self.held.has_failed() {
+        if !piece.is_last() || self.held.has_failed() {
             return;
         }
         let held = self.held.take();
@@ -170,8 +170,8 @@ impl BodyFilter for JsonFilter {
         }
     }
 
-    fn work_bytes(&self, input_bytes: usize, is_last: bool) -> usize {
-        if is_last { self.held.len() + input_bytes } else { 0 }
+    fn work_bytes(&self, input_bytes: usize, piece: Piece) -> usize {
+        if piece.is_last() { self.held.len() + input_bytes } else { 0 }
     }
 
     fn failure(&self) -> Option<FilterFailure> {

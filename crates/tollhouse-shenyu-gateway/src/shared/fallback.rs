@@ -1,6 +1,6 @@
 //! Fallback of a breaker, sent if the node did not answer.
 
-use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext, Source};
+use tollhouse_plugin::response::{BodyFilter, Effect, Piece, ResponseContext, Source};
 use tollhouse_shenyu::answer::{Answer, Statuses};
 use tollhouse_shenyu::filters::fallback_answer;
 
@@ -68,8 +68,8 @@ impl OnFailure {
 struct BodyReplacement(Vec<u8>);
 
 impl BodyFilter for BodyReplacement {
-    fn filter(&mut self, _input: &[u8], is_last: bool, out: &mut Vec<u8>) {
-        if is_last {
+    fn filter(&mut self, _input: &[u8], piece: Piece, out: &mut Vec<u8>) {
+        if piece.is_last() {
             out.append(&mut self.0);
         }
     }

@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value};
-use tollhouse_plugin::LogContext;
 use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext};
+use tollhouse_plugin::{LogContext, Piece};
 
 use crate::engines::RecordSink;
 use crate::shared::record_rule::RecordRule;
@@ -95,7 +95,7 @@ struct Watch {
 }
 
 impl BodyFilter for Watch {
-    fn filter(&mut self, input: &[u8], _is_last: bool, _out: &mut Vec<u8>) {
+    fn filter(&mut self, input: &[u8], _piece: Piece, _out: &mut Vec<u8>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.bytes.len() + input.len() > self.bytes_max {
             // A truncated body is not valid JSON, and may end inside a character.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::state::{Counters, Status};
 use crate::balance;
-use crate::node::{NodeAddress, Node};
+use crate::node::{Node, NodeAddress};
 use crate::state::UpstreamState;
 use tollhouse_model::upstream::CheckKind;
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 use tollhouse_model::expr::Expr;
 use tollhouse_plugin::{
-    Answer, BodyError, BodyFilter, ConfError, Effect, Flow, RequestContext, ResponseContext, Step,
+    Answer, BodyError, BodyFilter, ConfError, Effect, Flow, Piece, RequestContext, ResponseContext,
+    Step,
 };
 
 use super::BodyFields;
@@ -126,7 +127,7 @@ struct Watch {
 }
 
 impl BodyFilter for Watch {
-    fn filter(&mut self, input: &[u8], _is_last: bool, _out: &mut Vec<u8>) {
+    fn filter(&mut self, input: &[u8], _piece: Piece, _out: &mut Vec<u8>) {
         self.into.add(input, self.bytes_max);
     }
 }

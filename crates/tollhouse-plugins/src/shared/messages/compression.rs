@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_plugin::{BodyFilter, Codings, ResponseContext};
+use tollhouse_plugin::{BodyFilter, Codings, Piece, ResponseContext};
 
 /// Size of one read from a decoder, in bytes.
 const PIECE_BYTES: usize = 8192;
@@ -152,11 +152,11 @@ impl<E: Encoder> EncodingFilter<E> {
 }
 
 impl<E: Encoder> BodyFilter for EncodingFilter<E> {
-    fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+    fn filter(&mut self, input: &[u8], piece: Piece, out: &mut Vec<u8>) {
         let Some(mut encoder) = self.encoder.take() else { return };
         // Writing to memory cannot fail.
         let _ = encoder.write_all(input);
-        if is_last {
+        if piece.is_last() {
             out.extend(encoder.finish());
             return;
         }

@@ -1,7 +1,7 @@
 //! Copy of a response for the cache, made while the response passes.
 
 use bytes::Bytes;
-use tollhouse_plugin::HeldBody;
+use tollhouse_plugin::{HeldBody, Piece};
 use tollhouse_plugin::identity::Unexplained;
 use tollhouse_plugin::response::{BodyFilter, Effect, ResponseContext, Source};
 
@@ -63,14 +63,14 @@ struct Watch {
 }
 
 impl BodyFilter for Watch {
-    fn filter(&mut self, input: &[u8], is_last: bool, _out: &mut Vec<u8>) {
+    fn filter(&mut self, input: &[u8], piece: Piece, _out: &mut Vec<u8>) {
         let Some(held) = &mut self.held else { return };
         if held.len() + input.len() > ANSWER_BYTES_MAX {
             self.held = None;
             return;
         }
         held.push(input);
-        if is_last && !held.has_failed() {
+        if piece.is_last() && !held.has_failed() {
             let body = Bytes::from(held.take());
             let response = CachedResponse { content_type: self.content_type.take(), body };
             self.copy.cache.keep(&self.copy.key, response, self.ends_ms);

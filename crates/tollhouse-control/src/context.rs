@@ -17,12 +17,12 @@ use crate::console::node_history::NodeHistory;
 use crate::console::object_rates::ObjectRates;
 use crate::console::sampler::Sampler;
 use crate::console::shenyu::ShenyuAccess;
+use crate::discovery::{NodeSources, SourceSettings};
 use crate::identity::Identity;
 use crate::metrics::MetricsPage;
 use crate::outages::Outages;
 use crate::plugins::{self, endpoints};
 use crate::registry::database::SharedDatabase;
-use crate::registry::nodes::Reach;
 use crate::resources::Drivers;
 use crate::secret_managers::SecretManagers;
 use crate::settings::descriptors::Descriptors;
@@ -98,7 +98,7 @@ impl ControlContext {
         let asking = if bootstrap.tls.ocsp_stapling { Asking::On } else { Asking::Off };
         let staples = Staples::new(asking, &bootstrap.data_dir, Arc::clone(&metrics));
         let bound = Arc::<BoundAddresses>::default();
-        let reach = Reach::new(bootstrap, Arc::clone(&bound));
+        let sources = NodeSources::open(&SourceSettings { bootstrap, bound: &bound });
         Ok(Self {
             registry_database,
             secret_managers,
@@ -120,7 +120,7 @@ impl ControlContext {
             ),
             metrics,
             metrics_page,
-            drivers: Drivers::new(health, staples, reach),
+            drivers: Drivers::new(health, staples, sources),
             configuration: Arc::default(),
             documents: Arc::new(watch::Sender::new(Arc::default())),
             catalogue,

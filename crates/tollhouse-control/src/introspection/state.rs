@@ -10,12 +10,12 @@ use tollhouse_upstream::HealthSupervisor;
 
 use crate::configuration::Configuration;
 use crate::context::ControlContext;
+use crate::discovery::NodeSources;
 use crate::feed::Source;
 use crate::identity::Identity;
 use crate::metrics::MetricsPage;
 use crate::outages::Outages;
 use crate::plugins::APISIX_VERSION;
-use crate::registry::nodes::RegistryNodes;
 use crate::staples::Staples;
 
 /// State shared by the handlers of control API, metrics and status pages.
@@ -24,8 +24,8 @@ pub struct Introspection {
     pub metrics: MetricsPage,
     pub health: Arc<HealthSupervisor>,
     pub staples: Arc<Staples>,
-    /// Upstreams whose nodes come from the service registry.
-    pub registry_nodes: Arc<RegistryNodes>,
+    /// Upstreams with discovered nodes.
+    pub node_sources: Arc<NodeSources>,
     /// State of the configuration in service.
     pub configuration: Arc<Configuration>,
     /// Parts of the process that are down.
@@ -60,7 +60,7 @@ impl Introspection {
             metrics: cx.metrics_page.clone(),
             health: Arc::clone(&cx.drivers.health),
             staples: Arc::clone(&cx.drivers.staples),
-            registry_nodes: Arc::clone(&cx.drivers.registry),
+            node_sources: Arc::clone(&cx.drivers.sources),
             configuration: Arc::clone(&cx.configuration),
             outages: Arc::clone(&cx.outages),
             catalogue: Arc::clone(&cx.catalogue),

@@ -58,15 +58,15 @@ impl Introspection {
         let info = ServerInfo { version: APISIX_VERSION, store: source.store_name() };
         Ok(Self {
             metrics: cx.metrics_page.clone(),
-            health: Arc::clone(&cx.drivers.health),
-            staples: Arc::clone(&cx.drivers.staples),
-            node_sources: Arc::clone(&cx.drivers.sources),
-            configuration: Arc::clone(&cx.configuration),
+            health: Arc::clone(&cx.serving.drivers.health),
+            staples: Arc::clone(&cx.serving.drivers.staples),
+            node_sources: Arc::clone(&cx.serving.drivers.sources),
+            configuration: Arc::clone(&cx.serving.configuration),
             outages: Arc::clone(&cx.outages),
-            catalogue: Arc::clone(&cx.catalogue),
-            brand: cx.services.brand,
+            catalogue: Arc::clone(&cx.plugins.catalogue),
+            brand: cx.plugins.services.brand,
             identity: Arc::clone(&cx.identity),
-            server_info: cx.catalogue.get("server-info").is_some().then_some(info),
+            server_info: cx.plugins.catalogue.get("server-info").is_some().then_some(info),
             keyring: Arc::new(
                 Keyring::generate()
                     .context("the system's random number generator is unavailable")?,

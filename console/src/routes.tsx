@@ -1,9 +1,12 @@
-/** The one list of screens: address, what may stand in it, and the part of the program that draws it. */
+/**
+ * The one list of screens. Each row is a screen: its address, the search in it, the part of the program that draws it,
+ * and in `places` its title, its section of the navigation and its key.
+ */
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
 import { Failed, Frame, NotFound } from './ui/frame'
 import { rangeOf } from './features/overview/range'
 import { Overview } from './features/overview/screen'
-import { isKind } from './api/types'
+import { isKind, type Kind, KINDS } from './api/types'
 import type { EditorView } from './form/views'
 import { nameOf, segmentOf } from './lib/segment'
 
@@ -36,7 +39,13 @@ export interface InstanceSearch { tab?: 'aliases' | 'events'; q?: string; page?:
 export interface RuleSearch { kind?: string; service?: string; q?: string; page?: number; sort?: string }
 export interface ExplainSearch { url?: string; method?: string; h?: string; from?: string; body?: string }
 
-const overview = createRoute({ getParentRoute: () => root, path: '/', validateSearch: rangeOf, component: Overview })
+const overview = createRoute({
+  getParentRoute: () => root,
+  path: '/',
+  validateSearch: rangeOf,
+  component: Overview,
+  staticData: { places: [{ section: 'watch', title: (words) => words.overview, key: 'o' }] },
+})
 
 const requests = createRoute({
   getParentRoute: () => root,
@@ -45,6 +54,7 @@ const requests = createRoute({
     q: text(raw.q), code: text(raw.code), status: text(raw.status), route: text(raw.route),
   }),
   component: lazyRouteComponent(() => import('./features/requests/screen'), 'Requests'),
+  staticData: { places: [{ section: 'watch', title: (words) => words.requests, key: 'q' }] },
 })
 
 const explain = createRoute({
@@ -54,6 +64,7 @@ const explain = createRoute({
     url: text(raw.url), method: text(raw.method), h: text(raw.h), from: text(raw.from), body: text(raw.body),
   }),
   component: lazyRouteComponent(() => import('./features/explain/screen'), 'Explain'),
+  staticData: { places: [{ section: 'watch', title: (words) => words.explain, key: 'x' }] },
 })
 
 const nodes = createRoute({
@@ -61,6 +72,7 @@ const nodes = createRoute({
   path: '/nodes',
   validateSearch: (raw: Record<string, unknown>): { q?: string } => ({ q: text(raw.q) }),
   component: lazyRouteComponent(() => import('./features/nodes/screen'), 'Nodes'),
+  staticData: { places: [{ section: 'watch', title: (words) => words.nodes, key: 'n' }] },
 })
 
 const registry = createRoute({
@@ -68,6 +80,7 @@ const registry = createRoute({
   path: '/registry',
   validateSearch: list,
   component: lazyRouteComponent(() => import('./features/registry/list'), 'RegistryServices'),
+  staticData: { places: [{ section: 'registry', title: (words) => words.registryServices, key: 't' }] },
 })
 
 const registryService = createRoute({
@@ -87,6 +100,7 @@ const rules = createRoute({
   path: '/registry/rules',
   validateSearch: (raw: Record<string, unknown>): RuleSearch => ({ kind: text(raw.kind), service: text(raw.service), q: text(raw.q), page: page(raw.page), sort: text(raw.sort) }),
   component: lazyRouteComponent(() => import('./features/registry/rules'), 'RegistryRules'),
+  staticData: { places: [{ section: 'registry', title: (words) => words.rules }] },
 })
 
 const rule = createRoute({
@@ -108,12 +122,17 @@ const ofObject = {
   parse: ({ kind, id: own }: { kind: string; id: string }) => (isKind(kind) ? { kind, id: own } : (false as never)),
 }
 
+/** Kinds with a list in the navigation; certificates have a screen of their own. */
+const OBJECTS = KINDS.filter((kind) => kind !== 'ssls')
+const OBJECT_KEYS: Partial<Record<Kind, string>> = { routes: 'r', services: 's', upstreams: 'u', consumers: 'c' }
+
 const objects = createRoute({
   getParentRoute: () => root,
   path: '/objects/$kind',
   params,
   validateSearch: list,
   component: lazyRouteComponent(() => import('./features/objects/list'), 'ObjectList'),
+  staticData: { places: OBJECTS.map((kind) => ({ section: 'gateway', title: (words) => words[kind], key: OBJECT_KEYS[kind], to: `/objects/${kind}` })) },
 })
 
 const object = createRoute({
@@ -146,6 +165,7 @@ const changes = createRoute({
     kind: text(raw.kind), id: text(raw.id === undefined ? undefined : String(raw.id)), actor: text(raw.actor), way: text(raw.way), before: Number(raw.before) > 0 ? Number(raw.before) : undefined,
   }),
   component: lazyRouteComponent(() => import('./features/changes/list'), 'Changes'),
+  staticData: { places: [{ section: 'manage', title: (words) => words.changes, key: 'h' }] },
 })
 
 const importing = createRoute({
@@ -165,6 +185,7 @@ const plugins = createRoute({
   path: '/plugins',
   validateSearch: (raw: Record<string, unknown>): { q?: string; used?: boolean } => ({ q: text(raw.q), used: raw.used === true || undefined }),
   component: lazyRouteComponent(() => import('./features/plugins/list'), 'Plugins'),
+  staticData: { places: [{ section: 'gateway', title: (words) => words.pluginsTitle, key: 'p' }] },
 })
 
 const plugin = createRoute({
@@ -178,13 +199,17 @@ const certificates = createRoute({
   path: '/certificates',
   validateSearch: (raw: Record<string, unknown>): ObjectSearch & { id?: string } => ({ q: text(raw.q), page: page(raw.page), id: text(raw.id === undefined ? undefined : String(raw.id)) }),
   component: lazyRouteComponent(() => import('./features/certificates/list'), 'Certificates'),
+  staticData: { places: [{ section: 'gateway', title: (words) => words.ssls }] },
 })
+
+const SHENYU = ['plugin', 'selector', 'meta-data', 'appAuth'] as const
 
 const shenyuObjects = createRoute({
   getParentRoute: () => root,
   path: '/shenyu/$kind',
   validateSearch: (raw: Record<string, unknown>): ShenyuSearch => ({ q: text(raw.q), page: page(raw.page), in: id(raw.in) }),
   component: lazyRouteComponent(() => import('./features/shenyu/list'), 'ShenyuObjects'),
+  staticData: { places: SHENYU.map((kind) => ({ section: 'shenyu', title: (words) => words.shenyuKinds[kind], to: `/shenyu/${kind}` })) },
 })
 
 const shenyuObject = createRoute({
@@ -201,12 +226,14 @@ const settings = createRoute({
     q: text(raw.q), all: raw.all === true || undefined, tab: raw.tab === 'doctor' || raw.tab === 'log' ? raw.tab : undefined,
   }),
   component: lazyRouteComponent(() => import('./features/settings/screen'), 'Settings'),
+  staticData: { places: [{ section: 'manage', title: (words) => words.settings, key: ',' }] },
 })
 
 const bench = createRoute({
   getParentRoute: () => root,
   path: '/bench',
   component: lazyRouteComponent(() => import('./features/bench/list'), 'Bench'),
+  staticData: { places: [{ section: 'measure', title: (words) => words.bench, key: 'b' }] },
 })
 
 const benchRun = createRoute({
@@ -225,7 +252,7 @@ const benchCompare = createRoute({
 export const router = createRouter({
   routeTree: root.addChildren([
     overview, requests, explain, nodes, registry, registryService, rules, rule, objects, object, editor, create,
-    changes, importing, change, plugins, plugin, certificates, shenyuObjects, shenyuObject, settings, bench, benchRun, benchCompare,
+    certificates, plugins, plugin, shenyuObjects, shenyuObject, bench, benchRun, benchCompare, changes, importing, change, settings,
   ]),
   basepath: '/ui',
   defaultErrorComponent: Failed,

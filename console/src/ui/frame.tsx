@@ -6,14 +6,15 @@ import {
 import { useDisclosure } from '@mantine/hooks'
 import { useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useRouterState } from '@tanstack/react-router'
+import { Fragment } from 'react'
 import { call, useSilence } from '../api/client'
 import { useOverview } from '../api/live'
 import { dropProof } from '../api/proof'
 import { useWho } from '../api/session'
-import { KINDS } from '../api/types'
 import { useLanguage, useWords } from '../words/words'
 import { Keys, useKeys } from './keys'
 import { Palette } from './palette'
+import { placeAt, SECTIONS, usePlaces } from './places'
 import { Saved } from './saved'
 import { Empty, ErrorBox, ScreenHead } from './states'
 
@@ -71,39 +72,19 @@ export function Frame() {
 function Places({ close }: { close: () => void }) {
   const words = useWords()
   const path = useRouterState({ select: (state) => state.location.pathname })
-  const hasShenyu = useOverview().data?.shenyu === true
-  const link = (to: string, label: string) => {
-    const isHere = to === '/' ? path === '/' : to === '/registry' ? path.startsWith(to) && !path.startsWith('/registry/rules') : path.startsWith(to)
-    return <NavLink key={to} component={Link} to={to} activeOptions={{ exact: true }} label={label} active={isHere} aria-current={isHere ? 'page' : undefined} onClick={close} py={5} />
-  }
-  const title = (label: string) => <Text size="xs" c="dimmed" fw={600} mt="sm" mb={2} px="sm">{label}</Text>
-  return (
-    <>
-      {title(words.watch)}
-      {link('/', words.overview)}
-      {link('/requests', words.requests)}
-      {link('/explain', words.explain)}
-      {link('/nodes', words.nodes)}
-      {title(words.gateway)}
-      {KINDS.filter((kind) => kind !== 'ssls').map((kind) => link(`/objects/${kind}`, words[kind]))}
-      {link('/certificates', words.ssls)}
-      {link('/plugins', words.pluginsTitle)}
-      {hasShenyu && (
-        <>
-          {title(words.shenyu)}
-          {(['plugin', 'selector', 'meta-data', 'appAuth'] as const).map((kind) => link(`/shenyu/${kind}`, words.shenyuKinds[kind]))}
-        </>
-      )}
-      {title(words.registry)}
-      {link('/registry', words.registryServices)}
-      {link('/registry/rules', words.rules)}
-      {title(words.measure)}
-      {link('/bench', words.bench)}
-      {title(words.manage)}
-      {link('/changes', words.changes)}
-      {link('/settings', words.settings)}
-    </>
-  )
+  const places = usePlaces()
+  const here = placeAt(places, path)?.to
+  return SECTIONS.map((section) => {
+    const own = places.filter((place) => place.section === section)
+    return own.length > 0 && (
+      <Fragment key={section}>
+        <Text size="xs" c="dimmed" fw={600} mt="sm" mb={2} px="sm">{words[section]}</Text>
+        {own.map(({ to, title }) => (
+          <NavLink key={to} component={Link} to={to} activeOptions={{ exact: true }} label={title(words)} active={to === here} aria-current={to === here ? 'page' : undefined} onClick={close} py={5} />
+        ))}
+      </Fragment>
+    )
+  })
 }
 
 function RevisionBadge() {

@@ -1,15 +1,10 @@
 /** Keys that work on every screen, and the list of them. */
 import { Button, Kbd, Table, Text } from '@mantine/core'
-import { useNavigate } from '@tanstack/react-router'
+import { useNavigate, useRouter } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
 import { flushSync } from 'react-dom'
 import { useWords } from '../words/words'
-
-/** Letters that follow `g`, and where they go. */
-const PLACES: Record<string, string> = {
-  o: '/', q: '/requests', x: '/explain', n: '/nodes', r: '/objects/routes', s: '/objects/services',
-  u: '/objects/upstreams', c: '/objects/consumers', p: '/plugins', t: '/registry', h: '/changes', b: '/bench', ',': '/settings',
-}
+import { placesOf } from './places'
 
 /** Letters that press what is in the row that has the focus, or else on the screen. */
 const LETTERS: Record<string, string> = {
@@ -63,6 +58,7 @@ function nextHead() {
 /** Keys that work everywhere. Letters never do while something is typed, nor behind a dialog. */
 export function useKeys(openPalette: () => void, openHelp: () => void) {
   const navigate = useNavigate()
+  const router = useRouter()
   const isGoing = useRef(false)
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -75,7 +71,7 @@ export function useKeys(openPalette: () => void, openHelp: () => void) {
       const at = event.target as HTMLElement
       if (event.key === 'ArrowDown' && at.matches('[data-filter]')) return step(0)
       if (isTyping(at) || event.ctrlKey || event.metaKey || event.altKey || !hasLetters() || document.querySelector('[role=dialog]')) return
-      const place = isGoing.current ? PLACES[event.key] : undefined
+      const place = isGoing.current ? placesOf(router).find(({ key }) => key === event.key)?.to : undefined
       isGoing.current = event.key === 'g'
       if (place !== undefined) {
         // The letter must not end in the field that the screen puts the focus on.
@@ -101,12 +97,13 @@ export function useKeys(openPalette: () => void, openHelp: () => void) {
     }
     addEventListener('keydown', onKey)
     return () => removeEventListener('keydown', onKey)
-  }, [navigate, openPalette, openHelp])
+  }, [navigate, router, openPalette, openHelp])
 }
 
 /** What the keys do, and the switch that turns letters off. */
 export function Keys() {
   const words = useWords()
+  const letters = placesOf(useRouter()).flatMap(({ key }) => key ?? [])
   const [isOn, setOn] = useState(hasLetters)
   const turn = () => {
     if (isOn) localStorage.setItem(STORED, 'off')
@@ -114,7 +111,7 @@ export function Keys() {
     setOn(!isOn)
   }
   const list = [
-    ['Ctrl K', words.keyPalette], ['g  o q x n r s u c p t b h ,', words.keyGo], ['/', words.keyFilter], ['↓', words.keyFirstRow], ['j k', words.keyRows], ['↵', words.keyOpen],
+    ['Ctrl K', words.keyPalette], [`g  ${letters.join(' ')}`, words.keyGo], ['/', words.keyFilter], ['↓', words.keyFirstRow], ['j k', words.keyRows], ['↵', words.keyOpen],
     ['x', words.keyTick], ['n', words.keyNew], ['e', words.keyEdit], ['d', words.keyDelete], ['a', words.keyAdd], ['i w', words.keyInstance], ['c', words.keyCompare], ['s', words.keySort], ['← →', words.keyRange], ['+ −', words.keyZoom], ['p', words.keyPause], ['f', words.keyCell], ['r', words.keyRepeat],
     ['u', words.keyUndo], ['y', words.keyCopy], ['Ctrl S', words.keyReview], ['Ctrl E', words.keyView], ['Alt ↑ ↓', words.keyProblem], ['Ctrl ↵', words.keyAsk], ['Esc', words.keyUp], ['?', words.keyHelp],
   ]

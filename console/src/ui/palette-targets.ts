@@ -7,6 +7,7 @@ import { KINDS, type Kind, type ObjectRow, type RegistryService, type Second } f
 import { parseCurl } from '../lib/curl'
 import { pattern } from '../lib/pattern'
 import { useWords } from '../words/words'
+import { usePlaces } from './places'
 
 /** Something that the palette leads to. */
 export interface Target { key: string; label: string; description?: string; go: () => void }
@@ -26,6 +27,7 @@ export function useTargets(search: string): Target[] {
   const words = useWords()
   const navigate = useNavigate()
   const client = useQueryClient()
+  const places = usePlaces()
   const hasShenyu = useOverview().data?.shenyu === true
   const hasRegistry = useOverview().data?.registry !== null
   const isAsked = search !== '' && !search.includes('://') && !search.startsWith('code:')
@@ -55,12 +57,6 @@ export function useTargets(search: string): Target[] {
   const seen = new Set((client.getQueryData<Second[]>(['live']) ?? []).flatMap((second) => Object.keys(second.failures)))
   // A code that was not seen of late is looked for where it is written out.
   if (search.startsWith('code:') && search.length > 5) seen.add(search.slice(5))
-  const screens: [string, string][] = [
-    ['/', words.overview], ['/requests', words.requests], ['/explain', words.explain], ['/nodes', words.nodes],
-    ...KINDS.map((kind): [string, string] => [`/objects/${kind}`, words[kind]]), ['/registry', words.registryServices], ['/registry/rules', words.rules],
-    ...(hasShenyu ? (['plugin', 'selector', 'meta-data', 'appAuth'] as const).map((kind): [string, string] => [`/shenyu/${kind}`, words.shenyuKinds[kind]]) : []),
-    ['/certificates', words.ssls], ['/plugins', words.pluginsTitle], ['/bench', words.bench], ['/changes', words.changes], ['/settings', words.settings],
-  ]
   return [
     ...objects.map(({ kind, row }) => ({
       key: `${kind}/${row.id}`, label: row.name ?? row.username ?? row.id,
@@ -79,7 +75,7 @@ export function useTargets(search: string): Target[] {
     ...(search === '' ? [] : [...seen].filter(matches).map((code) => ({
       key: `code ${code}`, label: code, description: words.requestsOfCode, go: () => void navigate({ to: '/requests', search: { code } }),
     }))),
-    ...screens.filter(([, label]) => matches(label)).map(([to, label]) => ({ key: to, label, go: () => void navigate({ to }) })),
+    ...places.map(({ to, title }) => ({ key: to, label: title(words), go: () => void navigate({ to }) })).filter(({ label }) => matches(label)),
   ]
 }
 

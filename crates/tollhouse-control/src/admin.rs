@@ -153,18 +153,18 @@ fn parts(cx: &ControlContext, sources: AdminSources<'_>) -> Parts {
     Parts {
         store,
         in_service,
-        catalogue: Arc::clone(&cx.catalogue),
-        services: Arc::clone(&cx.services),
+        catalogue: Arc::clone(&cx.plugins.catalogue),
+        services: Arc::clone(&cx.plugins.services),
         keyring,
         registry: registry.map(RunningRegistry::admin_part),
         certificates: certificates.map(RunningCertificates::source),
         staples: Some(Arc::new(BoardOfStaples(
-            Arc::clone(&cx.drivers.staples),
+            Arc::clone(&cx.serving.drivers.staples),
             Arc::clone(cx.metrics_page.certificates()),
         ))),
         console: Some(console),
         shenyu: shenyu_admin::is_asked_for(&cx.bootstrap)
-            .then(|| shenyu::source(&cx.shenyu_access)),
+            .then(|| shenyu::source(&cx.shenyu.access)),
         audit: Some(Arc::clone(&cx.audit) as Arc<dyn AuditSink>),
         options: options(&cx.bootstrap, &key, mode),
     }

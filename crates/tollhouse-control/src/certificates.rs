@@ -17,6 +17,7 @@ use tollhouse_acme::{
     Renewer, Settings, SystemClock,
 };
 use tollhouse_admin::{CertificateSource, Certificates};
+use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::{Acme, AcmeChallenge};
 use tollhouse_model::secret::SecretText;
 use tollhouse_net::server_tls::HostTerms;
@@ -36,8 +37,8 @@ pub struct RunningCertificates {
 }
 
 /// Whether the bootstrap file names an ACME directory.
-pub fn are_asked_for(cx: &ControlContext) -> bool {
-    cx.bootstrap.acme.directory.is_some()
+pub fn are_asked_for(bootstrap: &Bootstrap) -> bool {
+    bootstrap.acme.directory.is_some()
 }
 
 /// Starts the ACME client. If the certificates have their own store, also returns its current

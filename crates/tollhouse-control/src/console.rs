@@ -7,6 +7,7 @@ mod findings;
 pub mod node_history;
 mod nodes;
 pub mod object_rates;
+pub mod observers;
 mod requests;
 pub mod sampler;
 pub mod shenyu;
@@ -52,7 +53,7 @@ impl RunningProcess {
             snapshots: Arc::clone(snapshots),
             questions: ServedQuestions::new(Arc::clone(snapshots), settings),
             source: source.name(),
-            bench: cx.bench.clone(),
+            bench: cx.console.bench.clone(),
         }
     }
 
@@ -67,7 +68,7 @@ impl RunningProcess {
 
 impl ConsoleSource for RunningProcess {
     fn overview(&self) -> Value {
-        let mut configuration = self.cx.configuration.status();
+        let mut configuration = self.cx.serving.configuration.status();
         let problems = configuration["problems"].as_array().map_or(0, Vec::len);
         if let Some(list) = configuration["problems"].as_array_mut() {
             list.truncate(PROBLEMS_LISTED_MAX);
@@ -86,7 +87,7 @@ impl ConsoleSource for RunningProcess {
             "id": self.cx.identity.id,
             "started_at": self.cx.identity.boot_time_s,
             "source": self.source,
-            "is_ready": self.cx.configuration.is_ready(),
+            "is_ready": self.cx.serving.configuration.is_ready(),
             "revision": configuration["revision"],
             "routes_in_service": configuration["routes"],
             "problem_count": problems,
@@ -105,11 +106,11 @@ impl ConsoleSource for RunningProcess {
     }
 
     fn problems(&self) -> Value {
-        self.cx.configuration.status()["problems"].take()
+        self.cx.serving.configuration.status()["problems"].take()
     }
 
     fn problems_at(&self, beginning: &str) -> Vec<Value> {
-        self.cx.configuration.problems_at(beginning)
+        self.cx.serving.configuration.problems_at(beginning)
     }
 
     fn foresee(&self, document: &Document) -> Vec<Value> {
@@ -117,7 +118,7 @@ impl ConsoleSource for RunningProcess {
     }
 
     fn live(&self, since: u64) -> Value {
-        self.cx.sampler.after(since)
+        self.cx.console.sampler.after(since)
     }
 
     fn live_objects(&self, kind: RatedKind, order: RateOrder, ids: Option<&str>) -> Value {
@@ -126,7 +127,7 @@ impl ConsoleSource for RunningProcess {
             RatedKind::Upstreams => Counted::Upstreams,
             RatedKind::Consumers => Counted::Consumers,
         };
-        self.cx.object_rates.top(counted, order, ids)
+        self.cx.console.object_rates.top(counted, order, ids)
     }
 
     fn requests(&self, filter: &RequestFilter) -> Value {
@@ -134,7 +135,7 @@ impl ConsoleSource for RunningProcess {
     }
 
     fn nodes(&self, search: &str) -> Value {
-        nodes::list(&self.snapshots.load(), &self.cx.node_history, search)
+        nodes::list(&self.snapshots.load(), &self.cx.console.node_history, search)
     }
 
     fn explain(&self, question: &Question) -> Result<Value, String> {

@@ -1,32 +1,27 @@
-//! State shared by all parts of the control side.
+//! State shared by all parts of the control side, grouped by its readers. A part that needs one
+//! group takes that group.
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
-use tollhouse_config::{Bootstrap, Fingerprints};
-use tollhouse_plugin::{Catalogue, Services};
+use tollhouse_config::Bootstrap;
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_telemetry::Metrics;
 use tollhouse_upstream::HealthSupervisor;
 
 use crate::audit::Audit;
-use crate::configuration::Configuration;
-use crate::console::bench::{Bench, BenchSettings};
 use crate::console::bound::BoundAddresses;
-use crate::console::node_history::NodeHistory;
-use crate::console::object_rates::ObjectRates;
-use crate::console::sampler::Sampler;
-use crate::console::shenyu::ShenyuAccess;
+use crate::console::observers::Observers;
+use crate::discovery::{NodeSources, SourceSettings};
 use crate::identity::Identity;
 use crate::metrics::MetricsPage;
 use crate::outages::Outages;
-use crate::plugins::{self, endpoints};
+use crate::plugins::{self, PluginParts, endpoints};
 use crate::registry::database::SharedDatabase;
-use crate::registry::nodes::Reach;
-use crate::resources::Drivers;
+use crate::resources::drivers::Drivers;
+use crate::resources::serving::Serving;
 use crate::secret_managers::SecretManagers;
 use crate::settings::descriptors::Descriptors;
-use crate::shenyu_local::LocalChannel;
+use crate::shenyu_local::ShenyuChannels;
 use crate::staples::{Asking, Staples};
 
 /// State that all parts of the control side share. Cheap to clone.
@@ -38,37 +33,23 @@ pub struct ControlContext {
     /// Audit log of the Admin API.
     pub audit: Arc<Audit>,
     pub metrics: Arc<Metrics>,
-    /// Traffic of the last 15 minutes, per second.
-    pub sampler: Arc<Sampler>,
-    /// Load tests started from the console.
-    pub bench: Bench,
-    pub object_rates: Arc<ObjectRates>,
-    pub node_history: Arc<NodeHistory>,
     /// Addresses that listeners are bound to, with the ports that the system chose for port 0.
     pub bound: Arc<BoundAddresses>,
     /// The metrics page with all counters.
     pub metrics_page: MetricsPage,
-    /// Parts that change nodes independently of requests, such as health checks.
-    pub drivers: Drivers,
-    /// State of the configuration in service, for the control API.
-    pub configuration: Arc<Configuration>,
-    /// The document in service, if the source is a file or documents.
-    pub documents: Arc<watch::Sender<Arc<Fingerprints>>>,
-    pub catalogue: Arc<Catalogue>,
-    /// Services of the process that plugins may use.
-    pub services: Arc<Services>,
-    /// Resolvers of secret references in plugin configurations.
-    pub secret_managers: Arc<SecretManagers>,
     /// Parts of the process that are down.
     pub outages: Arc<Outages>,
     /// The shared registry database, if one is configured.
     pub registry_database: Arc<SharedDatabase>,
     /// File descriptor limits of each part.
     pub descriptors: Descriptors,
-    /// Local channel from the data plane to ShenYu's admin.
-    pub local_channel: Arc<LocalChannel>,
-    /// Channel from the console to ShenYu's admin.
-    pub shenyu_access: Arc<ShenyuAccess>,
+    pub plugins: PluginParts,
+    /// The configuration in service.
+    pub serving: Serving,
+    /// Observers of the data plane, for the console.
+    pub console: Observers,
+    /// Channels to ShenYu's admin.
+    pub shenyu: ShenyuChannels,
 }
 
 impl ControlContext {
@@ -98,36 +79,21 @@ impl ControlContext {
         let asking = if bootstrap.tls.ocsp_stapling { Asking::On } else { Asking::Off };
         let staples = Staples::new(asking, &bootstrap.data_dir, Arc::clone(&metrics));
         let bound = Arc::<BoundAddresses>::default();
-        let reach = Reach::new(bootstrap, Arc::clone(&bound));
+        let sources = NodeSources::open(&SourceSettings { bootstrap, bound: &bound });
         Ok(Self {
             registry_database,
-            secret_managers,
             bootstrap: Arc::new(bootstrap.clone()),
             identity,
             audit: Arc::new(Audit::in_folder(&bootstrap.data_dir, Arc::clone(&metrics))),
             outages: Arc::new(Outages::new(Arc::clone(&metrics))),
-            sampler: Arc::new(Sampler::new(Arc::clone(&metrics))),
             bound,
-            object_rates: Arc::default(),
-            node_history: Arc::default(),
-            bench: Bench::new(
-                BenchSettings {
-                    is_on: bootstrap.console.bench,
-                    targets: bootstrap.console.bench_targets.clone(),
-                },
-                &bootstrap.data_dir,
-                std::env::current_exe().unwrap_or_else(|_| "tollhouse".into()),
-            ),
+            descriptors,
+            plugins: PluginParts { catalogue, services: Arc::new(services), secret_managers },
+            serving: Serving::new(Drivers::new(health, staples, sources)),
+            console: Observers::new(bootstrap, &metrics),
+            shenyu: ShenyuChannels::new(),
             metrics,
             metrics_page,
-            drivers: Drivers::new(health, staples, reach),
-            configuration: Arc::default(),
-            documents: Arc::new(watch::Sender::new(Arc::default())),
-            catalogue,
-            services: Arc::new(services),
-            descriptors,
-            local_channel: Arc::new(LocalChannel::new()),
-            shenyu_access: Arc::default(),
         })
     }
 

@@ -65,7 +65,7 @@ pub async fn open(
             let (feed, first) = FileFeed::open(path, cx)?;
             Ok((Feed::File(feed), Some(first)))
         }
-        Source::Documents => Ok((Feed::Documents(DocumentFeed::open(cx)?), None)),
+        Source::Documents => Ok((Feed::Documents(DocumentFeed::open(&cx.bootstrap)?), None)),
         Source::Store(_) => {
             let (feed, first) = StoreFeed::open(cx, predecessor).await?;
             Ok((Feed::Store(Box::new(feed)), Some(first)))

@@ -2,7 +2,7 @@
 //! All requests are read-only; two requests of APISIX's are accepted without effect.
 //!
 //! Each submodule has one group of endpoints. Paths and answers are APISIX's, plus
-//! `/v1/configuration`, `/v1/certificates` and `/v1/discovery/registry`. Callers are not
+//! `/v1/configuration`, `/v1/certificates` and `/v1/discovery/`. Callers are not
 //! authenticated, because the listeners are on loopback by default.
 
 mod certificates;
@@ -32,9 +32,7 @@ pub fn control_api(introspection: Introspection) -> Router {
         .route("/v1/healthcheck/{kind}/", get(health::without_id))
         .route("/v1/healthcheck/{kind}/{id}", get(health::one))
         .route("/v1/certificates", get(certificates::all))
-        .route("/v1/discovery/registry", get(discovery::counts))
-        .route("/v1/discovery/registry/dump", get(discovery::dump))
-        .route("/v1/discovery/polaris/dump", get(discovery::dump))
+        .merge(discovery::routes())
         .route("/v1/routes", get(objects::routes))
         .route("/v1/route/{id}", get(objects::route))
         .route("/v1/services", get(objects::services))

@@ -13,6 +13,7 @@ pub mod certificates;
 mod configuration;
 mod console;
 mod context;
+mod discovery;
 pub mod doctor;
 pub mod explain;
 pub mod feed;

@@ -10,11 +10,23 @@ use tollhouse_model::secret::{SecretRef, SecretSource};
 use tollhouse_plugin::{Brand, Catalogue, NoSuchPlugin, Services};
 use tollhouse_stdx::MemoryBudget;
 
+use crate::secret_managers::SecretManagers;
+
 /// APISIX version that is reported to clients; ADC and others require at least 3.11.
 pub const APISIX_VERSION: &str = "3.18.0";
 
 /// Name and version as in APISIX's `Server` header.
 pub const APISIX_TOKEN: &str = "APISIX/3.18.0";
+
+/// The plugins of a process, and what they use. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct PluginParts {
+    pub catalogue: Arc<Catalogue>,
+    /// Services of the process that plugins may use.
+    pub services: Arc<Services>,
+    /// Resolvers of secret references in plugin configurations.
+    pub secret_managers: Arc<SecretManagers>,
+}
 
 pub fn brand(bootstrap: &Bootstrap) -> Brand {
     if bootstrap.imitate_apisix { Brand::Apisix } else { Brand::Tollhouse }

@@ -31,13 +31,14 @@ use self::exclusive::{ExclusiveInputs, ExclusiveParts};
 use self::handover::{Legacy, Predecessor, Spares, Succession};
 use self::sockets::Sockets;
 use crate::banner::Banner;
+use crate::console::bound::BoundAddresses;
 use crate::context::ControlContext;
 use crate::feed::{self, Feed, Source};
 use crate::introspection::Introspection;
 use crate::introspection::listeners::{self, SideListeners};
 use crate::outages::Part;
 use crate::registry::{self, RegistrySockets, RunningRegistry, Takeover};
-use crate::resources::Resources;
+use crate::resources::{ResourceInputs, Resources};
 use crate::secrets;
 use crate::settings::{self, descriptors::Descriptors};
 use crate::shenyu_local::LocalChannel;
@@ -103,15 +104,15 @@ impl StartFacts {
     }
 
     /// Publishes the data plane's addresses for the console.
-    fn publish_addresses(&self, cx: &ControlContext) {
+    fn publish_addresses(&self, bound: &BoundAddresses) {
         let over = |wanted: Transport| {
             let all = self.data_plane.iter().filter(move |(_, transport)| *transport == wanted);
             all.map(|(address, _)| *address)
         };
-        cx.bound.set("http", over(Transport::Plain));
-        cx.bound.set("https", over(Transport::Tls));
-        cx.bound.set_unix(&self.unix_paths);
-        cx.bound.set("stream", self.streams.iter().map(|(_, address)| *address));
+        bound.set("http", over(Transport::Plain));
+        bound.set("https", over(Transport::Tls));
+        bound.set_unix(&self.unix_paths);
+        bound.set("stream", self.streams.iter().map(|(_, address)| *address));
     }
 }
 
@@ -137,8 +138,8 @@ impl Process {
         let mut settings = data_plane_settings(bootstrap, inheritance.as_ref())?;
         let fewer_clients = descriptors.lower(&mut settings.limits);
         let cx = ControlContext::new(bootstrap, &settings.limits.memory, descriptors)?;
-        settings.shenyu.engines = Some(Arc::new(PluginEngines::new(&cx.services)));
-        settings.shenyu.local = Some(Arc::<LocalChannel>::clone(&cx.local_channel));
+        settings.shenyu.engines = Some(Arc::new(PluginEngines::new(&cx.plugins.services)));
+        settings.shenyu.local = Some(Arc::<LocalChannel>::clone(&cx.shenyu.local));
         let sockets = inheritance.as_mut();
         let sockets = sockets.map(|from| RegistrySockets::inherit(bootstrap, from));
         let takeover = Takeover { predecessor, sockets: sockets.unwrap_or_default() };
@@ -158,7 +159,7 @@ impl Process {
         let spares = Spares::duplicate(&sockets, legacy)?;
         let facts = StartFacts::new(bootstrap, &sockets, workers);
         let start = StartFacts { new_data_dir, fewer_clients, ..facts };
-        start.publish_addresses(&cx);
+        start.publish_addresses(&cx.bound);
         let introspection = Introspection::new(&cx, &source)?;
         // Started before the data plane, so that clients of the data plane find the Admin API too.
         let inputs = ExclusiveInputs { source, feed, registry, snapshots: Arc::clone(&snapshots) };
@@ -176,9 +177,11 @@ impl Process {
         }
         let successors = handover::await_successors(&bootstrap.data_dir, &spares);
         let side = listeners::start_all(&cx, &introspection, predecessor).await?;
-        side.publish_addresses(&cx);
-        cx.drivers.start();
-        observe(&cx, &snapshots);
+        side.publish_addresses(&cx.bound);
+        cx.serving.drivers.start();
+        cx.console.start(&snapshots, &cx.metrics);
+        tokio::spawn(drop_old_snapshots(Arc::clone(&snapshots)));
+        tokio::spawn(Arc::clone(cx.metrics_page.certificates()).keep_logging());
         Ok(Self {
             cores,
             snapshots,
@@ -323,15 +326,22 @@ impl InitialConfiguration {
         let runtime = tokio::runtime::Handle::current();
         let resolver = Resolver::open(settings::resolver(&cx.bootstrap), runtime)
             .map_err(anyhow::Error::from)?;
-        let mut resources = Resources::new(cx, settings, resolver);
+        let mut resources = Resources::new(ResourceInputs {
+            plugins: cx.plugins.clone(),
+            serving: cx.serving.clone(),
+            metrics: Arc::clone(&cx.metrics),
+            certificates: Arc::clone(cx.metrics_page.certificates()),
+            settings,
+            resolver,
+        });
         resources.continue_after(revision);
         let (feed, first) = feed::open_at_start(&source, cx, predecessor).await?;
         let snapshot = resources
             .begin(first)
             .map_err(|problems| StartError::Resources { name: source.name(), problems })?;
         let snapshots = Arc::new(SnapshotCell::new(snapshot));
-        tokio::spawn(Arc::clone(&cx.secret_managers).run());
-        if cx.secret_managers.are_asked(KEEPERS_WAIT).await {
+        tokio::spawn(Arc::clone(&cx.plugins.secret_managers).run());
+        if cx.plugins.secret_managers.are_asked(KEEPERS_WAIT).await {
             resources.put_secrets_into_service(&snapshots);
         }
         feed.note_applied();
@@ -373,16 +383,6 @@ async fn start_registry(
 
 fn is_of_the_disk(error: &anyhow::Error) -> bool {
     error.downcast_ref::<StoreError>().is_some_and(StoreError::is_of_the_disk)
-}
-
-/// Starts the periodic observers of the data plane, for the console and the log.
-fn observe(cx: &ControlContext, snapshots: &Arc<SnapshotCell>) {
-    tokio::spawn(Arc::clone(&cx.sampler).run());
-    tokio::spawn(Arc::clone(&cx.node_history).run(Arc::clone(snapshots)));
-    let rates = Arc::clone(&cx.object_rates);
-    tokio::spawn(rates.run(Arc::clone(snapshots), Arc::clone(&cx.metrics)));
-    tokio::spawn(drop_old_snapshots(Arc::clone(snapshots)));
-    tokio::spawn(Arc::clone(cx.metrics_page.certificates()).keep_logging());
 }
 
 /// Frees old snapshots once workers have released them, which may be long after the next was

@@ -8,7 +8,6 @@ mod beats;
 pub mod database;
 pub mod dialect;
 pub mod metrics;
-pub mod nodes;
 pub mod offline;
 pub mod secrets;
 mod sockets;

@@ -4,8 +4,9 @@
 //! An unreadable document changes nothing. An invalid object is set aside with its problem.
 
 mod dangling;
-mod drivers;
+pub mod drivers;
 mod known_objects;
+pub mod serving;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,13 +22,14 @@ use tollhouse_stdx::LogLimit;
 use tollhouse_telemetry::Metrics;
 
 use self::dangling::Dangling;
-pub use self::drivers::Drivers;
+use self::drivers::Drivers;
 pub use self::known_objects::KnownObjects;
+use self::serving::Serving;
 
 use crate::certificate_ends::CertificateEnds;
 use crate::configuration::{Configuration, ObjectSource, Status};
-use crate::context::ControlContext;
 use crate::feed::{Event, Reading};
+use crate::plugins::PluginParts;
 use crate::secret_managers::SecretManagers;
 
 /// Limit of logged problems per change; the control API lists all.
@@ -76,25 +78,37 @@ struct ProblemList {
     problems: Arc<[Value]>,
 }
 
+/// Inputs of [`Resources::new`].
+pub struct ResourceInputs<'a> {
+    pub plugins: PluginParts,
+    pub serving: Serving,
+    pub metrics: Arc<Metrics>,
+    pub certificates: Arc<CertificateEnds>,
+    pub settings: &'a Settings,
+    pub resolver: Arc<Resolver>,
+}
+
 impl Resources {
-    pub fn new(cx: &ControlContext, settings: &Settings, resolver: Arc<Resolver>) -> Self {
-        let (catalogue, services) = (Arc::clone(&cx.catalogue), Arc::clone(&cx.services));
+    pub fn new(inputs: ResourceInputs<'_>) -> Self {
+        let ResourceInputs { plugins, serving, metrics, certificates, settings, resolver } = inputs;
+        let PluginParts { catalogue, services, secret_managers } = plugins;
+        let Serving { drivers, configuration, documents } = serving;
         Self {
             fingerprints: Arc::default(),
             compiler: Compiler::new(settings, resolver, catalogue, services),
-            metrics: Arc::clone(&cx.metrics),
-            drivers: cx.drivers.clone(),
-            configuration: Arc::clone(&cx.configuration),
+            metrics,
+            drivers,
+            configuration,
             shenyu: Vec::new(),
-            documents: Arc::clone(&cx.documents),
+            documents,
             document_problems: Problems::new(),
             listed: ProblemList::default(),
             refused: Problems::new(),
             in_service: InService::default(),
             known: KnownObjects::default(),
             dangling: Dangling::default(),
-            secret_managers: (Arc::clone(&cx.secret_managers), Vec::new()),
-            certificates: (Arc::clone(cx.metrics_page.certificates()), 0),
+            secret_managers: (secret_managers, Vec::new()),
+            certificates: (certificates, 0),
             new_problems: LogLimit::new(Duration::from_secs(1)),
         }
     }

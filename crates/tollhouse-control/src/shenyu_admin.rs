@@ -15,13 +15,12 @@ use tollhouse_net::local_name::HostNames;
 use tollhouse_shenyu_admin::{Aes, Beginning, Options, Probing, ShenyuAdmin, hold, serve};
 use tollhouse_store::InService;
 
-use crate::console::shenyu::ShenyuAccess;
 use crate::context::ControlContext;
 use crate::feed::AdminAccess;
 use crate::introspection::listeners;
 use crate::process::handover::Predecessor;
 use crate::secrets::shenyu_store::ShenyuStore;
-use crate::shenyu_local::LocalChannel;
+use crate::shenyu_local::ShenyuChannels;
 
 /// Default password of ShenYu's admin; clients are configured with it.
 const FIRST_PASSWORD: &str = "123456";
@@ -33,14 +32,13 @@ pub struct RunningShenyuAdmin {
     pub addresses: Vec<SocketAddr>,
     task: JoinHandle<()>,
     _stop: watch::Sender<()>,
-    channel: Arc<LocalChannel>,
-    access: Arc<ShenyuAccess>,
+    channels: ShenyuChannels,
 }
 
 impl Drop for RunningShenyuAdmin {
     fn drop(&mut self) {
-        self.channel.shut();
-        self.access.set(None);
+        self.channels.local.shut();
+        self.channels.access.set(None);
     }
 }
 
@@ -108,10 +106,10 @@ pub async fn start(
         listeners.push(listener);
     }
     let connections_max = cx.descriptors.shenyu;
-    let (channel, access) = (open_channel(cx, &admin), open_access(cx, &admin));
+    let channels = connect(cx, &admin);
     let (stop, stopped) = watch::channel(());
     let task = tokio::spawn(serve_all(listeners, admin, connections_max, stopped));
-    Ok(Some(RunningShenyuAdmin { addresses, task, _stop: stop, channel, access }))
+    Ok(Some(RunningShenyuAdmin { addresses, task, _stop: stop, channels }))
 }
 
 /// Serves all listeners until they end.
@@ -150,25 +148,20 @@ async fn start_local(
     };
     let admin = ShenyuAdmin::open(store, options).await;
     let admin = admin.context("shenyu.local_key_sha512 cannot use the store")?;
-    let (channel, access) = (open_channel(cx, &admin), open_access(cx, &admin));
+    let channels = connect(cx, &admin);
     let (stop, stopped) = watch::channel(());
     let task = tokio::spawn(hold(admin, ended(stopped)));
-    Ok(RunningShenyuAdmin { addresses: Vec::new(), task, _stop: stop, channel, access })
+    Ok(RunningShenyuAdmin { addresses: Vec::new(), task, _stop: stop, channels })
 }
 
-/// Connects the gateway's local interface to the admin, if it is on.
-fn open_channel(cx: &ControlContext, admin: &ShenyuAdmin) -> Arc<LocalChannel> {
+/// Connects the console, and the gateway's local interface if it is on, to the admin.
+fn connect(cx: &ControlContext, admin: &ShenyuAdmin) -> ShenyuChannels {
     let shenyu = &cx.bootstrap.shenyu;
     if shenyu.local_key_sha512.is_some() {
-        cx.local_channel.open(admin.clone(), shenyu.namespace.clone());
+        cx.shenyu.local.open(admin.clone(), shenyu.namespace.clone());
     }
-    Arc::clone(&cx.local_channel)
-}
-
-/// Connects the console to the admin.
-fn open_access(cx: &ControlContext, admin: &ShenyuAdmin) -> Arc<ShenyuAccess> {
-    cx.shenyu_access.set(Some(admin.clone()));
-    Arc::clone(&cx.shenyu_access)
+    cx.shenyu.access.set(Some(admin.clone()));
+    cx.shenyu.clone()
 }
 
 /// Whether the configuration turns ShenYu's admin or the local interface on.

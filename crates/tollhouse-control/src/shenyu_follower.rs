@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 use tollhouse_admin::Mode;
+use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_shenyu_admin::{Following, follow};
 
-use crate::context::ControlContext;
 use crate::feed::AdminAccess;
 use crate::secrets::shenyu_store::ShenyuStore;
 
@@ -37,8 +37,8 @@ impl RunningFollower {
 }
 
 /// Starts the follower; returns `None` if it is off, or the store takes no writes at the moment.
-pub fn start(cx: &ControlContext, access: &AdminAccess) -> Option<RunningFollower> {
-    let shenyu = &cx.bootstrap.shenyu;
+pub fn start(bootstrap: &Bootstrap, access: &AdminAccess) -> Option<RunningFollower> {
+    let shenyu = &bootstrap.shenyu;
     if shenyu.follow.addresses.is_empty() || !matches!(access.mode, Mode::Store) {
         return None;
     }
@@ -51,7 +51,7 @@ pub fn start(cx: &ControlContext, access: &AdminAccess) -> Option<RunningFollowe
         password: password.map_or(FIRST_PASSWORD, Secret::expose).to_owned(),
         token: shenyu.follow.token.as_ref().map(|token| token.expose().to_owned()),
         origin: shenyu.follow.origin.clone(),
-        port: cx.bootstrap.listen.http.first().map_or(GATEWAY_PORT, SocketAddr::port),
+        port: bootstrap.listen.http.first().map_or(GATEWAY_PORT, SocketAddr::port),
     };
     let store = Arc::new(ShenyuStore::new(Arc::clone(&access.store), &access.keyring));
     Some(RunningFollower(tokio::spawn(follow(store, following))))

@@ -10,6 +10,8 @@ use tollhouse_plugin::LocalFuture;
 use tollhouse_shenyu_admin::{LocalRequest, ShenyuAdmin};
 use tollhouse_shenyu_gateway::{LocalCall, LocalInterface};
 
+use crate::console::shenyu::ShenyuAccess;
+
 /// Limit of concurrent calls, because each may hold some megabytes. Further calls get 503.
 const CALLS_MAX: usize = 32;
 
@@ -27,6 +29,22 @@ pub struct LocalChannel {
 struct ConnectedAdmin {
     admin: ShenyuAdmin,
     namespace: Option<String>,
+}
+
+/// Channels to ShenYu's admin, which are closed while none is running. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ShenyuChannels {
+    /// Channel from the data plane.
+    pub local: Arc<LocalChannel>,
+    /// Channel from the console.
+    pub access: Arc<ShenyuAccess>,
+}
+
+impl ShenyuChannels {
+    /// Closed channels. Calls will be handled on the current runtime.
+    pub fn new() -> Self {
+        Self { local: Arc::new(LocalChannel::new()), access: Arc::default() }
+    }
 }
 
 impl std::fmt::Debug for ConnectedAdmin {

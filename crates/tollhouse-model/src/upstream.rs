@@ -15,6 +15,7 @@ mod parse;
 mod policy;
 pub(crate) mod warm_up;
 
+pub use discovery::{Discovery, DiscoverySource, FirstNodes};
 pub(crate) use nodes::check_addresses;
 pub use nodes::{AddressError, parse_address};
 pub use policy::Policy;
@@ -76,45 +77,6 @@ pub struct Node {
     /// Priority of the node's group. Groups with higher priority are used first; lower ones when
     /// all nodes of those have failed.
     pub priority: i32,
-}
-
-/// A source of nodes outside the upstream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Discovery {
-    /// `dns`: the records of a name.
-    Dns {
-        /// The name, with the port for records that have none: `app.example:8080`.
-        service_name: String,
-    },
-    /// `registry`, also spelt `polaris`: the instances of a service.
-    Registry(RegistryService),
-}
-
-impl Discovery {
-    /// Name of the kind of discovery, such as `registry`.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Dns { .. } => "dns",
-            Self::Registry(_) => "registry",
-        }
-    }
-}
-
-/// A service of the registry, with a filter on its instances.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RegistryService {
-    pub namespace: String,
-    pub service: String,
-    /// Metadata pairs that an instance must have; every pair is required.
-    pub metadata: BTreeMap<String, String>,
-    /// Version that an instance must have.
-    pub version: Option<String>,
-}
-
-impl std::fmt::Display for RegistryService {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}/{}", self.namespace, self.service)
-    }
 }
 
 /// Slow start: the gradual rise of a fresh node's weight.

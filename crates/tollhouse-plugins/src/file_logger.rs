@@ -29,10 +29,10 @@ use tollhouse_plugin::{
     Scope, Step,
 };
 
+use crate::logging::file::{LogFile, LogWriter};
+use crate::logging::folder::LogPath;
+use crate::logging::{BodyFields, Entries, FormatFields};
 use crate::shared::confs::conditions::AnyOf;
-use crate::shared::logging::file::{LogFile, LogWriter};
-use crate::shared::logging::folder::LogPath;
-use crate::shared::logging::{BodyFields, Entries, FormatFields};
 
 /// Configuration of `file-logger`.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -35,12 +35,12 @@ use tollhouse_plugin::{
     RequestContext, Scope, Step,
 };
 
+use crate::http_client::service::{self, Service, ServiceConf};
+use crate::http_client::{Call, ClientError, Repeat, Reply};
 use crate::shared::auth::grant::digest_of;
 use crate::shared::confs::defaults::{default_true, defaults};
 use crate::shared::confs::header_fields;
 use crate::shared::confs::text::Text;
-use crate::shared::http_client::service::{self, Service, ServiceConf};
-use crate::shared::http_client::{Call, ClientError, Repeat, Reply};
 
 /// Configuration of `forward-auth`.
 #[derive(Debug, Deserialize, JsonSchema)]

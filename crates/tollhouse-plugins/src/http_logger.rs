@@ -28,12 +28,12 @@ use tollhouse_plugin::{
     Scope, Step,
 };
 
+use crate::http_client::{Call, HttpClient, Repeat, Reuse, Target, TargetError};
+use crate::logging::batch::{Batches, Delivery, DeliveryError, Failure};
+use crate::logging::queue::QueueConf;
+use crate::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::defaults;
-use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target, TargetError};
-use crate::shared::logging::batch::{Batches, Delivery, DeliveryError, Failure};
-use crate::shared::logging::queue::QueueConf;
-use crate::shared::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 
 /// Time for which an idle connection to the log server is kept.
 const IDLE_MAX: Duration = Duration::from_secs(60);

@@ -44,14 +44,14 @@ use tollhouse_plugin::{
     Scope, Step,
 };
 
+use crate::kafka::{Address, Login, Producer, Security, Settings};
+use crate::logging::batch::Batches;
+use crate::logging::kafka::{Form, Topic};
+use crate::logging::queue::QueueConf;
+use crate::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::defaults;
 use crate::shared::dial::Verification;
-use crate::shared::kafka::{Address, Login, Producer, Security, Settings};
-use crate::shared::logging::batch::Batches;
-use crate::shared::logging::kafka::{Form, Topic};
-use crate::shared::logging::queue::QueueConf;
-use crate::shared::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 
 /// Least number of retries. Partition leaders change, and a topic that is created on demand has no
 /// leader at first.

@@ -8,6 +8,11 @@
 
 use tollhouse_plugin::{Catalogue, PluginType};
 
+mod http_client;
+mod kafka;
+mod logging;
+mod oidc;
+mod redis;
 mod shared;
 pub mod shenyu;
 

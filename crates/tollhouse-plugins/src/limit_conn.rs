@@ -27,11 +27,11 @@ use tollhouse_plugin::{
     Answer, Category, ConfError, Flow, LogContext, Phases, Plugin, RequestContext, Scope, Step,
 };
 
+use crate::redis::conf::{self, PlainPolicy, Policy};
 use crate::shared::limits::amount::Amount;
 use crate::shared::limits::key::{LimitKey, VariableKeyType};
 use crate::shared::limits::refusal::{Refusal, WhenUnknown, default_rejected_code, step};
 use crate::shared::messages::body;
-use crate::shared::redis::conf::{self, PlainPolicy, Policy};
 
 use self::holds::{Admission, Hold, HoldStore};
 

@@ -32,12 +32,12 @@ use tollhouse_plugin::{
     ResponseContext, Scope, Step,
 };
 
+use crate::redis::conf::{self, Policy};
 use crate::shared::confs::defaults::{default_true, defaults};
 use crate::shared::limits::amount::{Amount, NoAmount};
 use crate::shared::limits::key::{KeyType, LimitKey};
 use crate::shared::limits::refusal::{Refusal, WhenUnknown, default_rejected_code, step};
 use crate::shared::messages::body;
-use crate::shared::redis::conf::{self, Policy};
 
 use self::backend::{Backend, Verdict};
 use self::group::Group;

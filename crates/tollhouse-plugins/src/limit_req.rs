@@ -27,13 +27,13 @@ use tollhouse_plugin::{
     Answer, Category, ConfError, Flow, Moment, Phases, Plugin, RequestContext, Scope, Step,
 };
 
+use crate::redis::conf::{self, PlainPolicy, Policy};
+use crate::redis::{Argument, Call, Servers, Unavailable};
 use crate::shared::confs::identity::identity;
 use crate::shared::limits::key::{LimitKey, VariableKeyType};
 use crate::shared::limits::refusal::{Refusal, WhenUnknown, default_rejected_code};
 use crate::shared::limits::table::{Entry, Prefix, Table};
 use crate::shared::messages::body;
-use crate::shared::redis::conf::{self, PlainPolicy, Policy};
-use crate::shared::redis::{Argument, Call, Servers, Unavailable};
 
 /// Shortest delay; a shorter one is not worth a timer.
 const DELAY_MIN: Duration = Duration::from_millis(1);

@@ -31,10 +31,10 @@ use tollhouse_plugin::{
     Step,
 };
 
+use crate::http_client::service::{self, Service, ServiceConf};
+use crate::http_client::{Call, ClientError, Repeat, Reply};
 use crate::shared::confs::defaults::default_true;
 use crate::shared::confs::status::status_of;
-use crate::shared::http_client::service::{self, Service, ServiceConf};
-use crate::shared::http_client::{Call, ClientError, Repeat, Reply};
 use crate::shared::messages::request_document::{headers_document, query_document, text_of};
 
 /// Configuration of `opa`.

@@ -67,7 +67,7 @@ use tollhouse_plugin::{
 
 use self::config::Config;
 use self::headers::Headers;
-use crate::shared::oidc::{Admission, Engine};
+use crate::oidc::{Admission, Engine};
 
 pub mod config;
 mod headers;

@@ -30,9 +30,9 @@ use tollhouse_plugin::{
     Step,
 };
 
+use crate::http_client::{Call, HttpClient, Repeat, Reuse, Target};
 use crate::shared::confs::defaults::defaults;
 use crate::shared::dial::Verification;
-use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target};
 
 /// Largest number of copies in progress.
 const COPIES_MAX: u64 = 1_024;

@@ -22,9 +22,9 @@ use tollhouse_stdx::MemoryBudget;
 
 use self::forms::Forms;
 use self::logins::LoginState;
-use crate::shared::logging::batch::Outlet;
-use crate::shared::redis::conf::Policy;
-use crate::shared::redis::{Argument, Call, Servers, Unavailable};
+use crate::logging::batch::Outlet;
+use crate::redis::conf::Policy;
+use crate::redis::{Argument, Call, Servers, Unavailable};
 
 /// Implementations of ShenYu's plugins that this build contains.
 #[derive(Debug, Default)]

@@ -36,11 +36,11 @@ use tollhouse_plugin::{
     Scope, Step,
 };
 
+use crate::logging::batch::{Batches, Delivery, DeliveryError, Failure};
+use crate::logging::queue::QueueConf;
+use crate::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 use crate::shared::confs::defaults::defaults;
 use crate::shared::dial::{Verification, dial_as, write_all};
-use crate::shared::logging::batch::{Batches, Delivery, DeliveryError, Failure};
-use crate::shared::logging::queue::QueueConf;
-use crate::shared::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 
 /// Bytes for which the server has one `timeout`, so that a long batch may take longer.
 const PART_BYTES: usize = 64 << 10;

@@ -34,11 +34,11 @@ use tollhouse_plugin::{
     Scope, Step,
 };
 
+use crate::logging::batch::{Batches, Delivery, DeliveryError, Failure};
+use crate::logging::queue::QueueConf;
+use crate::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 use crate::shared::confs::defaults::defaults;
 use crate::shared::dial::addresses;
-use crate::shared::logging::batch::{Batches, Delivery, DeliveryError, Failure};
-use crate::shared::logging::queue::QueueConf;
-use crate::shared::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 
 /// Longest datagram over IPv4: 65,535 bytes less the headers of IP and UDP.
 const DATAGRAM_BYTES_MAX: usize = 65_507;

@@ -225,7 +225,7 @@ impl Compiler {
     }
 
     /// Changes since the last call of upstreams that need work outside requests, because they have
-    /// health checks, slow start or nodes of the registry. Includes inline upstreams and those of
+    /// health checks, slow start or discovered nodes. Includes inline upstreams and those of
     /// plugins.
     pub fn take_driven_changes(&mut self) -> Vec<UpstreamChange> {
         self.upstreams.take_driven_changes()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollhouse_model::upstream::{
-    Balance, Discovery, HashOn, HttpVersion, Node, NodeTrust, PassHost, Policy, RegistryService,
+    Balance, Discovery, DiscoverySource, HashOn, HttpVersion, Node, NodeTrust, PassHost, Policy,
     Scheme, WarmUp,
 };
 use tollhouse_model::{Timeouts, Upstream};
@@ -79,7 +79,7 @@ impl Again {
 pub(crate) enum Nodes {
     Listed(Vec<DivideNode>),
     /// Instances of a service in the gateway's own registry.
-    Registered(RegistryService),
+    Registered(Discovery),
 }
 
 impl Nodes {
@@ -100,12 +100,7 @@ impl Nodes {
         if !is_name(namespace) || !is_name(service) {
             return Err(NodesError::ServiceName(service_id.to_owned()));
         }
-        Ok(Self::Registered(RegistryService {
-            namespace: namespace.to_owned(),
-            service: service.to_owned(),
-            metadata: Default::default(),
-            version: None,
-        }))
+        Ok(Self::Registered(Discovery::new(DiscoverySource::Registry, namespace, service)))
     }
 }
 
@@ -151,7 +146,7 @@ pub(crate) fn upstream(
                 }
             })
             .collect(),
-        discovery: service.map(Discovery::Registry),
+        discovery: service,
         balance: Balance {
             policy,
             hash_on: policy.hashes_key().then(|| HashOn::Variable("remote_addr".to_owned())),

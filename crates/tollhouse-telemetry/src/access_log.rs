@@ -2,14 +2,14 @@
 //!
 //! A core formats lines into its own buffer and sends full buffers to one writer thread over a
 //! bounded channel. If the channel or the disk cannot keep up, lines are dropped and counted; no
-//! core waits. This file holds the owner of the parts: a `Source` (`variable`, `entry`) provides
+//! core waits. This file holds the owner of the parts: a `Source` (`variable`, `listed`) provides
 //! the values of a request, `layout` formats a line, `core_log` hands buffers over, and `writer`
 //! writes to disk.
 
 mod core_log;
-mod entry;
 mod escape;
 mod layout;
+mod listed;
 pub(crate) mod number;
 mod sink;
 mod variable;
@@ -22,10 +22,10 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 pub use core_log::{BUFFER_BYTES, BUFFERS_A_CORE, CoreLog};
-pub use entry::{Attempt, Entry};
 pub use layout::{COMBINED, Escape, FORMAT_BYTES_MAX, FormatError, JSON_FIELDS, Layout};
+pub use listed::ListedValues;
 pub use sink::{FileSink, Sink, StdoutSink, Target};
-pub use variable::{Source, Value, Variable};
+pub use variable::{Attempt, Source, Value, Variable};
 
 use crate::catalogue::ProcessMetrics;
 use writer::{Command, Control, Writer};

@@ -3,8 +3,8 @@
 //! The data plane uses an [`UpstreamHandle`]: [`UpstreamHandle::pick`] chooses a node and an
 //! address, [`UpstreamHandle::report`] records the outcome. The handle refers to an
 //! [`UpstreamState`]. On the control side's runtime, [`HealthSupervisor`] sends the active probes,
-//! and [`WarmUps`] raises the weights of new nodes (slow start). Connections, their pools and
-//! retries belong to `tollhouse-proxy`.
+//! and [`WarmUps`] raises the weights of new nodes (slow start). Discovery sources, which publish
+//! nodes, belong to `tollhouse-control`; connections, their pools and retries to `tollhouse-proxy`.
 
 #![forbid(unsafe_code)]
 
@@ -27,5 +27,5 @@ pub use health::report::{HealthReport, NodeHealth};
 pub use health::supervisor::HealthSupervisor;
 pub use node::Node;
 pub use pick::{NodeIndex, Outcome, Pick, PickRequest, Picked, Tried, WhenUnresolved};
-pub use state::UpstreamState;
+pub use state::{DiscoveryContext, UpstreamState};
 pub use warm_up::WarmUps;

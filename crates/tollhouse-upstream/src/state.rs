@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollhouse_model::Upstream;
 use tollhouse_model::upstream::{
-    CheckKind, Checks, Discovery, NodeTrust, PassHost, ProxyHeader, WarmUp,
+    CheckKind, Checks, Discovery, NodeTrust, PassHost, ProxyHeader, Scheme, WarmUp,
 };
 use tollhouse_net::resolve::{Resolution, Resolver};
 use tollhouse_stdx::Endpoint;
@@ -46,6 +46,14 @@ pub struct UpstreamState {
 enum Members {
     Fixed(Arc<NodeSet>),
     Discovered(Arc<Discovered>),
+}
+
+/// A service that provides nodes, and what following it may need.
+#[derive(Debug, Clone, Copy)]
+pub struct DiscoveryContext<'a> {
+    pub service: &'a Discovery,
+    pub scheme: Scheme,
+    pub resolver: &'a Arc<Resolver>,
 }
 
 /// State shared by all versions of one upstream.
@@ -132,11 +140,15 @@ impl UpstreamState {
         self.warm_up.as_ref()
     }
 
-    /// Source of the nodes, if they are discovered.
-    pub fn discovery(&self) -> Option<&Discovery> {
+    /// Service that provides the nodes, if they are discovered.
+    pub fn discovery(&self) -> Option<DiscoveryContext<'_>> {
         match &self.members {
             Members::Fixed(_) => None,
-            Members::Discovered(discovered) => Some(&discovered.terms().discovery),
+            Members::Discovered(discovered) => {
+                let terms = discovered.terms();
+                let resolver = discovered.resolver();
+                Some(DiscoveryContext { service: &terms.discovery, scheme: terms.scheme, resolver })
+            }
         }
     }
 
@@ -254,8 +266,8 @@ impl UpstreamState {
         tokio::time::timeout(timeout, ready).await.is_ok()
     }
 
-    /// Replaces the nodes of an upstream with nodes of the registry; unchanged nodes only update
-    /// their ages. Upstreams with listed nodes ignore the call, and DNS publishes nodes separately.
+    /// Replaces the nodes of an upstream with nodes of its discovery source; unchanged nodes only
+    /// update their ages. Upstreams with listed nodes ignore the call.
     pub fn publish_nodes(&self, nodes: Vec<PublishedNode>) {
         if let Members::Discovered(discovered) = &self.members {
             discovered.publish(nodes);
@@ -340,9 +352,9 @@ fn discovered(
         Some(earlier) if *earlier.terms() == terms => Arc::clone(earlier),
         // Another policy for the same service starts with the nodes already known.
         Some(earlier) if earlier.terms().discovery == terms.discovery => {
-            Discovered::start(terms, earlier.set(), flips, resolver)
+            Discovered::new(terms, earlier.set(), flips, resolver)
         }
-        _ => Discovered::start(terms, None, flips, resolver),
+        _ => Discovered::new(terms, None, flips, resolver),
     }
 }
 

@@ -1,6 +1,6 @@
 /** Texts of ShenYu's objects go into forms and back, and differ in one place after one edit. */
 import { describe, expect, it } from 'vitest'
-import formsText from '../../../../crates/tollhouse-shenyu/src/forms.json?raw'
+import formsText from '../../../../crates/tollhouse-shenyu-gateway/src/forms.json?raw'
 import { pretty, withoutMembers } from '../../lib/json-text'
 import { type Path, setAt, textAt } from '../../lib/pointer'
 import { isRecord, planOf, type Schema, startOf } from '../../form/plan'

@@ -29,11 +29,12 @@ impl OwnStore {
         predecessor: Predecessor,
     ) -> anyhow::Result<(Self, Event)> {
         let store = open_own_store(&cx.bootstrap, predecessor).await?;
-        let keyring = sealed_store::keyring_for(&cx.bootstrap, store.as_ref(), &cx.catalogue);
+        let keyring =
+            sealed_store::keyring_for(&cx.bootstrap, store.as_ref(), &cx.plugins.catalogue);
         let keyring = Arc::new(keyring.await?);
         let parts = StoredParts {
             store: Arc::clone(&store),
-            catalogue: Arc::clone(&cx.catalogue),
+            catalogue: Arc::clone(&cx.plugins.catalogue),
             keyring: Arc::clone(&keyring),
             indexes: Arc::clone(cx.metrics_page.indexes()),
             outages: Arc::clone(&cx.outages),

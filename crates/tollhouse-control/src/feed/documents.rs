@@ -8,12 +8,11 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tollhouse_admin::{DocumentSink, Mode};
 use tollhouse_config::bootstrap::Secret;
-use tollhouse_config::declarative;
+use tollhouse_config::{Bootstrap, declarative};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_store::{InService, Location, Revision, Store};
 
 use super::event::{AdminAccess, Event, Reading};
-use crate::context::ControlContext;
 use crate::secrets;
 
 /// Feed of documents that the Admin API accepts.
@@ -62,7 +61,7 @@ impl DocumentSink for Sink {
 
 impl DocumentFeed {
     /// The feed before the first document.
-    pub fn open(cx: &ControlContext) -> anyhow::Result<Self> {
+    pub fn open(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         let (sender, documents) = watch::channel(NumberedDocument::default());
         Ok(Self {
             documents,
@@ -71,7 +70,7 @@ impl DocumentFeed {
             applied: watch::Sender::new(Revision::ZERO),
             store: tollhouse_store::open(&Location::Memory)?,
             keyring: Arc::new(Keyring::generate()?),
-            key: secrets::admin_key(&cx.bootstrap)?,
+            key: secrets::admin_key(bootstrap)?,
         })
     }
 

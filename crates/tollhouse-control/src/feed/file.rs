@@ -112,12 +112,12 @@ impl View {
         let mirror = Mirror {
             store: Arc::clone(&store),
             keyring: Arc::clone(&keyring),
-            catalogue: Arc::clone(&cx.catalogue),
+            catalogue: Arc::clone(&cx.plugins.catalogue),
             prefix: cx.store_prefix().to_owned(),
             file: file.display().to_string(),
         };
         // The task lives as long as the process, like the feed.
-        tokio::spawn(mirror.follow(cx.documents.subscribe()));
+        tokio::spawn(mirror.follow(cx.serving.documents.subscribe()));
         Ok(Self { store, keyring, key: secrets::admin_key(&cx.bootstrap)? })
     }
 }

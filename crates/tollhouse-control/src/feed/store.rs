@@ -139,7 +139,8 @@ impl StoreFeed {
         predecessor: Predecessor,
     ) -> anyhow::Result<(Self, Event)> {
         let store = open_own_store(&cx.bootstrap, predecessor).await?;
-        let keyring = sealed_store::keyring_for(&cx.bootstrap, store.as_ref(), &cx.catalogue);
+        let keyring =
+            sealed_store::keyring_for(&cx.bootstrap, store.as_ref(), &cx.plugins.catalogue);
         let keyring = Arc::new(keyring.await?);
         let source = FollowedStore { store, shared: None, keyring, sharing: Sharing::Alone };
         let (mut feed, mut everything) = Self::follow(cx, source).await?;
@@ -267,7 +268,7 @@ impl StoreFeed {
         let key = secrets::admin_key(&cx.bootstrap)?;
         let parts = || StoredParts {
             store: Arc::clone(&store),
-            catalogue: Arc::clone(&cx.catalogue),
+            catalogue: Arc::clone(&cx.plugins.catalogue),
             keyring: Arc::clone(&keyring),
             indexes: Arc::clone(cx.metrics_page.indexes()),
             outages: Arc::clone(&cx.outages),
@@ -295,7 +296,7 @@ impl StoreFeed {
             Err(error) => return Err(error.into()),
         }
         let source = ObjectSource::Store(Arc::clone(&store), cx.store_prefix().to_owned());
-        cx.configuration.set_objects(source);
+        cx.serving.configuration.set_objects(source);
         let feed = Self {
             store,
             events,

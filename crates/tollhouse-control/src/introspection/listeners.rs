@@ -29,6 +29,7 @@ use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
 
 use super::state::Introspection;
 use super::{control_api, status_pages};
+use crate::console::bound::BoundAddresses;
 use crate::context::ControlContext;
 use crate::plugins::endpoints::METRICS_PATH;
 use crate::process::handover::Predecessor;
@@ -152,10 +153,10 @@ impl SideListeners {
     }
 
     /// Publishes the bound addresses for the console.
-    pub(crate) fn publish_addresses(&self, cx: &ControlContext) {
-        cx.bound.set("control", self.control);
-        cx.bound.set("metrics", self.metrics);
-        cx.bound.set("status", self.status);
+    pub(crate) fn publish_addresses(&self, bound: &BoundAddresses) {
+        bound.set("control", self.control);
+        bound.set("metrics", self.metrics);
+        bound.set("status", self.status);
     }
 }
 

@@ -10,12 +10,12 @@ use tollhouse_upstream::HealthSupervisor;
 
 use crate::configuration::Configuration;
 use crate::context::ControlContext;
+use crate::discovery::NodeSources;
 use crate::feed::Source;
 use crate::identity::Identity;
 use crate::metrics::MetricsPage;
 use crate::outages::Outages;
 use crate::plugins::APISIX_VERSION;
-use crate::registry::nodes::RegistryNodes;
 use crate::staples::Staples;
 
 /// State shared by the handlers of control API, metrics and status pages.
@@ -24,8 +24,8 @@ pub struct Introspection {
     pub metrics: MetricsPage,
     pub health: Arc<HealthSupervisor>,
     pub staples: Arc<Staples>,
-    /// Upstreams whose nodes come from the service registry.
-    pub registry_nodes: Arc<RegistryNodes>,
+    /// Upstreams with discovered nodes.
+    pub node_sources: Arc<NodeSources>,
     /// State of the configuration in service.
     pub configuration: Arc<Configuration>,
     /// Parts of the process that are down.
@@ -58,15 +58,15 @@ impl Introspection {
         let info = ServerInfo { version: APISIX_VERSION, store: source.store_name() };
         Ok(Self {
             metrics: cx.metrics_page.clone(),
-            health: Arc::clone(&cx.drivers.health),
-            staples: Arc::clone(&cx.drivers.staples),
-            registry_nodes: Arc::clone(&cx.drivers.registry),
-            configuration: Arc::clone(&cx.configuration),
+            health: Arc::clone(&cx.serving.drivers.health),
+            staples: Arc::clone(&cx.serving.drivers.staples),
+            node_sources: Arc::clone(&cx.serving.drivers.sources),
+            configuration: Arc::clone(&cx.serving.configuration),
             outages: Arc::clone(&cx.outages),
-            catalogue: Arc::clone(&cx.catalogue),
-            brand: cx.services.brand,
+            catalogue: Arc::clone(&cx.plugins.catalogue),
+            brand: cx.plugins.services.brand,
             identity: Arc::clone(&cx.identity),
-            server_info: cx.catalogue.get("server-info").is_some().then_some(info),
+            server_info: cx.plugins.catalogue.get("server-info").is_some().then_some(info),
             keyring: Arc::new(
                 Keyring::generate()
                     .context("the system's random number generator is unavailable")?,

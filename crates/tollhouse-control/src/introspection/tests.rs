@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
-use tollhouse_config::{Document, Fingerprints, Format, declarative};
+use tollhouse_config::{Bootstrap, Document, Fingerprints, Format, declarative};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_plugin::Services;
 use tollhouse_store::{Location, Operation, Transaction};
@@ -15,6 +15,7 @@ use tollhouse_store::{Location, Operation, Transaction};
 use super::state::ServerInfo;
 use super::*;
 use crate::configuration::ObjectSource;
+use crate::discovery::{NodeSources, SourceSettings};
 use crate::identity::Identity;
 use crate::metrics::MetricsPage;
 use crate::outages::{Outages, Part};
@@ -28,7 +29,10 @@ fn introspection() -> Introspection {
         metrics: MetricsPage::new(Arc::default(), Arc::default(), &services),
         health: Arc::default(),
         staples: Arc::new(Staples::new(Asking::Off, "".as_ref(), Arc::default())),
-        registry_nodes: Arc::default(),
+        node_sources: Arc::new(NodeSources::open(&SourceSettings {
+            bootstrap: &Bootstrap::default(),
+            bound: &Arc::default(),
+        })),
         configuration: Arc::default(),
         outages: Arc::new(Outages::new(Arc::default())),
         catalogue: crate::plugins::catalogue(),

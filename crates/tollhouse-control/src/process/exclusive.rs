@@ -243,7 +243,7 @@ impl ExclusiveParts {
     async fn close_feed(&mut self) {
         self.stop_certificates().await;
         // The control API holds a reference to the store.
-        self.cx.configuration.set_objects(ObjectSource::None);
+        self.cx.serving.configuration.set_objects(ObjectSource::None);
         if let Some(feed) = self.feed.take() {
             feed.close().await;
         }
@@ -345,7 +345,7 @@ impl ExclusiveParts {
     }
 
     fn put_registry(&mut self, registry: RunningRegistry) -> anyhow::Result<()> {
-        self.cx.drivers.follow(&registry.handle)?;
+        self.cx.serving.drivers.follow(&registry.handle)?;
         self.cx.metrics_page.registry().set(Some(registry.sources()));
         let listen = &mut Arc::make_mut(&mut self.cx.bootstrap).listen;
         keep_port(&mut listen.registry_grpc, registry.grpc);
@@ -364,7 +364,7 @@ impl ExclusiveParts {
         predecessor: Predecessor,
     ) -> anyhow::Result<()> {
         let is_alive = self.certificates.as_ref().is_some_and(RunningCertificates::is_alive);
-        if is_alive || !certificates::are_asked_for(&self.cx) {
+        if is_alive || !certificates::are_asked_for(&self.cx.bootstrap) {
             return Ok(());
         }
         self.stop_certificates().await;
@@ -422,7 +422,7 @@ impl ExclusiveParts {
         let access = self.feed.as_ref().and_then(Feed::admin_access);
         let Some(access) = access else { return Ok(()) };
         if !self.shenyu_follower.as_ref().is_some_and(RunningFollower::is_alive) {
-            self.shenyu_follower = shenyu_follower::start(&self.cx, &access);
+            self.shenyu_follower = shenyu_follower::start(&self.cx.bootstrap, &access);
         }
         // Dropped first, because a dropped admin clears the channel that its successor then sets.
         self.shenyu_admin = None;

@@ -1,5 +1,5 @@
-//! Background parts that work on the configuration in service: health checks, slow start, registry
-//! nodes, and OCSP staples.
+//! Background parts that work on the configuration in service: health checks, slow start, discovery
+//! and OCSP staples.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tollhouse_proxy::Compiler;
 use tollhouse_registry::Registry;
 use tollhouse_upstream::{HealthSupervisor, WarmUps};
 
-use crate::registry::nodes::{Reach, RegistryNodes};
+use crate::discovery::NodeSources;
 use crate::staples::Staples;
 
 /// The background parts. Each is notified of every snapshot's changes.
@@ -16,16 +16,16 @@ pub struct Drivers {
     pub health: Arc<HealthSupervisor>,
     /// Upstreams with nodes in slow start, whose weights rise with time.
     pub warm_ups: Arc<WarmUps>,
-    /// Upstreams whose nodes come from the registry.
-    pub registry: Arc<RegistryNodes>,
+    /// Upstreams with discovered nodes.
+    pub sources: Arc<NodeSources>,
     /// OCSP staples of certificates, renewed before they expire.
     pub staples: Arc<Staples>,
 }
 
 impl Drivers {
-    pub fn new(health: Arc<HealthSupervisor>, staples: Staples, reach: Reach) -> Self {
-        let (staples, registry) = (Arc::new(staples), Arc::new(RegistryNodes::within(reach)));
-        Self { health, warm_ups: Arc::default(), registry, staples }
+    pub fn new(health: Arc<HealthSupervisor>, staples: Staples, sources: NodeSources) -> Self {
+        let (staples, sources) = (Arc::new(staples), Arc::new(sources));
+        Self { health, warm_ups: Arc::default(), sources, staples }
     }
 
     /// Supplies upstreams that name registry services with nodes of this process's registry.
@@ -33,8 +33,7 @@ impl Drivers {
     /// # Errors
     /// If the follower thread cannot be started.
     pub fn follow(&self, registry: &Registry) -> std::io::Result<()> {
-        self.registry.connect(Arc::new(registry.clone()));
-        self.registry.start()
+        self.sources.registry.connect(registry)
     }
 
     /// Starts health checks, slow start and OCSP requests; they run as long as the runtime.
@@ -48,7 +47,7 @@ impl Drivers {
     /// Passes on the changes of the snapshot that is about to go into service.
     pub(super) fn take_changes(&self, compiler: &mut Compiler) {
         let changes = compiler.take_driven_changes();
-        self.registry.change_upstreams(&changes);
+        self.sources.change_upstreams(&changes);
         self.warm_ups.change_upstreams(&changes);
         self.health.change_upstreams(&changes);
         self.staples.take_changes(compiler);

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 
 use super::Schema;
-use crate::upstream::Policy;
+use crate::upstream::{DiscoverySource, Policy};
 
 mod rules;
 
@@ -49,8 +49,12 @@ pub fn core_names() -> impl Iterator<Item = &'static str> {
 
 const SHARED: &str = include_str!("../../schemas/shared.json");
 
-/// Placeholder in the shared definitions for the names of all balancing policies.
-const POLICY_NAMES: &str = "{policies}";
+/// Placeholders in the shared definitions for phrases that come from tables.
+const PHRASES: [(&str, fn() -> String); 3] = [
+    ("{policies}", Policy::list_names),
+    ("{discovery sources}", || DiscoverySource::list_names(", or ")),
+    ("{discovery services}", DiscoverySource::list_service_names),
+];
 
 /// Prefix of a reference to a shared definition.
 const SHARED_PREFIX: &str = "shared.json#/";
@@ -78,7 +82,8 @@ static CORE: LazyLock<Vec<CoreSchema>> = LazyLock::new(|| {
     let parse = |text: &str| -> Value {
         serde_json::from_str(text).expect("the documents in the binary are JSON")
     };
-    let shared = parse(&SHARED.replace(POLICY_NAMES, &Policy::list_names()));
+    let fill = |text: String, (mark, phrase): (&str, fn() -> String)| text.replace(mark, &phrase());
+    let shared = parse(&PHRASES.into_iter().fold(SHARED.to_owned(), fill));
     let load = |(name, text): &(&'static str, &str)| {
         let document = complete(&parse(text), &shared);
         let schema = Schema::compile(&document).expect("the documents in the binary are schemas");

@@ -1,40 +1,58 @@
-//! Parser of service discovery: `discovery_type`, `service_name`, `discovery_args`.
+//! Service discovery of an upstream: `discovery_type`, `service_name`, `discovery_args`.
 //!
-//! Names are resolved elsewhere; slow start is parsed in `warm_up.rs`.
+//! The table of sources is in `discovery/source.rs`. Services are followed elsewhere; slow start is
+//! parsed in `warm_up.rs`.
+
+mod service_name;
+mod source;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::Value;
 
-use super::{Discovery, RegistryService};
+pub use self::source::{DiscoverySource, FirstNodes};
 use crate::limits::{
     INSTANCE_VERSION_CHARS_MAX, METADATA_KEY_CHARS_MAX, METADATA_PAIRS_MAX,
-    METADATA_VALUE_CHARS_MAX, NAME_CHARS_MAX, NAMESPACE_CHARS_MAX, SERVICE_CHARS_MAX,
+    METADATA_VALUE_CHARS_MAX, NAME_CHARS_MAX, NAMESPACE_CHARS_MAX,
 };
 use crate::reader::{Fields, Reader, Unknown};
 
-/// Namespace of a service without one.
-const NAMESPACE_DEFAULT: &str = "default";
-
-/// Pattern for names of namespaces and services.
-const NAME_PATTERN: &str = "^[0-9A-Za-z-./:_]+$";
-
-const NAME_HINT: &str = "write namespace/service, such as prod/orders, or the service alone";
-
-const SLASHES_HINT: &str = "write namespace/service; if the name of the service has slashes, \
-                            give the namespace in \"discovery_args.namespace_id\"";
-
-/// Arguments of the registry. `group_name` is accepted for compatibility and has no effect.
-const ARGUMENTS: [&str; 5] = ["namespace_id", "group_name", "metadata", "version", "warmup"];
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Dns,
-    Registry,
+/// A service outside the configuration whose members are the nodes, with a filter on them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discovery {
+    pub source: DiscoverySource,
+    /// Namespace of the service; empty for sources without namespaces.
+    pub namespace: String,
+    /// Name of the service; for DNS with the port for records that have none: `app.example:8080`.
+    pub service: String,
+    /// Metadata pairs that an instance must have; every pair is required.
+    pub metadata: BTreeMap<String, String>,
+    /// Version that an instance must have.
+    pub version: Option<String>,
 }
 
-const KINDS: [(&str, Kind); 3] =
-    [("dns", Kind::Dns), ("registry", Kind::Registry), ("polaris", Kind::Registry)];
+impl Discovery {
+    /// A service of a source, without a filter.
+    pub fn new(source: DiscoverySource, namespace: &str, service: &str) -> Self {
+        Self {
+            source,
+            namespace: namespace.to_owned(),
+            service: service.to_owned(),
+            metadata: BTreeMap::new(),
+            version: None,
+        }
+    }
+}
+
+impl fmt::Display for Discovery {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            return out.write_str(&self.service);
+        }
+        write!(out, "{}/{}", self.namespace, self.service)
+    }
+}
 
 /// Settings in `discovery_args`, except those of slow start.
 #[derive(Default)]
@@ -48,28 +66,39 @@ pub(crate) fn read(reader: &mut Reader<'_>, fields: &Fields) -> Option<Discovery
     let name = reader.optional(fields, "service_name", |reader, value| {
         reader.text_within(value, 1..=NAME_CHARS_MAX)
     });
-    match kind_of(fields) {
-        Some(Kind::Registry) => read_registry(reader, fields, name).map(Discovery::Registry),
-        kind => {
-            reader.optional(fields, "discovery_args", |reader, value| {
-                reader.warning(value, "has no effect", "discovery by dns takes no arguments");
-                Some(())
-            });
+    let source = source_of(fields);
+    let arguments = match source.filter(|source| !source.facts().arguments.is_empty()) {
+        Some(source) => read_arguments(reader, fields, source),
+        None => {
+            warn_of_arguments(reader, fields, source);
             reader.optional(fields, "discovery_type", warn_of_unknown);
-            kind?;
-            Some(Discovery::Dns { service_name: name?.to_owned() })
+            Some(Arguments::default())
         }
-    }
+    };
+    let (source, arguments, name) = (source?, arguments?, name?);
+    let (namespace, service) = reader.in_field("service_name", |reader| {
+        (source.facts().read_name)(reader, name, arguments.namespace)
+    })?;
+    let Arguments { metadata, version, .. } = arguments;
+    Some(Discovery { metadata, version, ..Discovery::new(source, namespace, service) })
 }
 
-/// Whether the nodes come from the registry.
-pub(crate) fn is_registry(fields: &Fields) -> bool {
-    matches!(kind_of(fields), Some(Kind::Registry))
+/// Source named in `discovery_type`; `None` if it is unknown or missing.
+pub(crate) fn source_of(fields: &Fields) -> Option<DiscoverySource> {
+    DiscoverySource::from_name(fields.get("discovery_type")?.as_str()?)
 }
 
-fn kind_of(fields: &Fields) -> Option<Kind> {
-    let named = fields.get("discovery_type")?.as_str()?;
-    KINDS.iter().find(|(name, _)| *name == named).map(|(_, kind)| *kind)
+fn warn_of_arguments(
+    reader: &mut Reader<'_>,
+    fields: &Fields,
+    source: Option<DiscoverySource>,
+) -> Option<()> {
+    let source = source.unwrap_or(DiscoverySource::Dns).name();
+    reader.optional(fields, "discovery_args", |reader, value| {
+        let hint = format!("discovery by {source} takes no arguments");
+        reader.warning(value, "has no effect", &hint);
+        Some(())
+    })
 }
 
 /// Only warns, because the upstream then has no nodes and answers 503. If it were refused, its
@@ -77,58 +106,47 @@ fn kind_of(fields: &Fields) -> Option<Kind> {
 /// routes.
 fn warn_of_unknown(reader: &mut Reader<'_>, value: &Value) -> Option<()> {
     let kind = reader.text(value)?;
-    if KINDS.iter().all(|(name, _)| *name != kind) {
+    if DiscoverySource::from_name(kind).is_none() {
         let reason = format!("discovery type \"{kind}\" does not exist here");
-        let hint = "requests are answered 503; the kinds are dns and registry (also spelt polaris)";
-        reader.warning(value, reason, hint);
+        let kinds = DiscoverySource::list_names(" and ");
+        let hint = format!("requests are answered 503; the kinds are {kinds}");
+        reader.warning(value, reason, &hint);
     }
     Some(())
 }
 
-fn read_registry(
-    reader: &mut Reader<'_>,
-    fields: &Fields,
-    name: Option<&str>,
-) -> Option<RegistryService> {
-    let arguments = match fields.get("discovery_args") {
-        None => Some(Arguments::default()),
-        Some(value) => reader.in_field("discovery_args", |reader| read_arguments(reader, value)),
-    };
-    let arguments = arguments?;
-    let name = name?;
-    let (namespace, service) =
-        reader.in_field("service_name", |reader| split(reader, name, arguments.namespace))?;
-    Some(RegistryService {
-        namespace: namespace.to_owned(),
-        service: service.to_owned(),
-        metadata: arguments.metadata,
-        version: arguments.version,
-    })
-}
-
 /// Reads `discovery_args`. Unknown arguments are refused here, unlike elsewhere, because a misspelt
 /// filter would admit instances that it should exclude.
-fn read_arguments<'v>(reader: &mut Reader<'_>, value: &'v Value) -> Option<Arguments<'v>> {
-    let fields = reader.object(value, &ARGUMENTS, Unknown::Refused)?;
-    reader.optional(fields, "group_name", |reader, value| {
-        reader.warning(value, "has no effect", "the registry knows no groups");
-        Some(())
-    });
-    let namespace = match fields.get("namespace_id") {
-        Some(_) => Some(reader.optional(fields, "namespace_id", |reader, value| {
-            let name = reader.text(value)?;
-            name_is_good(reader, name, NAMESPACE_CHARS_MAX).then_some(name)
-        })?),
-        None => None,
-    };
-    Some(Arguments {
-        namespace,
-        metadata: reader.optional(fields, "metadata", read_metadata).unwrap_or_default(),
-        version: reader
-            .optional(fields, "version", |reader, value| {
-                reader.text_within(value, 1..=INSTANCE_VERSION_CHARS_MAX)
-            })
-            .map(str::to_owned),
+fn read_arguments<'v>(
+    reader: &mut Reader<'_>,
+    fields: &'v Fields,
+    source: DiscoverySource,
+) -> Option<Arguments<'v>> {
+    let Some(value) = fields.get("discovery_args") else { return Some(Arguments::default()) };
+    reader.in_field("discovery_args", |reader| {
+        let fields = reader.object(value, source.facts().arguments, Unknown::Refused)?;
+        for (argument, reason) in source.facts().ignored {
+            reader.optional(fields, argument, |reader, value| {
+                reader.warning(value, "has no effect", reason);
+                Some(())
+            });
+        }
+        let namespace = match fields.get("namespace_id") {
+            Some(_) => Some(reader.optional(fields, "namespace_id", |reader, value| {
+                let name = reader.text(value)?;
+                service_name::name_is_good(reader, name, NAMESPACE_CHARS_MAX).then_some(name)
+            })?),
+            None => None,
+        };
+        Some(Arguments {
+            namespace,
+            metadata: reader.optional(fields, "metadata", read_metadata).unwrap_or_default(),
+            version: reader
+                .optional(fields, "version", |reader, value| {
+                    reader.text_within(value, 1..=INSTANCE_VERSION_CHARS_MAX)
+                })
+                .map(str::to_owned),
+        })
     })
 }
 
@@ -151,40 +169,4 @@ fn read_metadata(reader: &mut Reader<'_>, value: &Value) -> Option<BTreeMap<Stri
         metadata.extend(text.map(|text| (key.clone(), text.to_owned())));
     }
     (metadata.len() == pairs.len()).then_some(metadata)
-}
-
-/// Splits a name into namespace and service; problems are reported at the name.
-fn split<'v>(
-    reader: &mut Reader<'_>,
-    name: &'v str,
-    namespace: Option<&'v str>,
-) -> Option<(&'v str, &'v str)> {
-    let (namespace, service) = match namespace {
-        // With an explicit namespace the whole name is the service, and may contain slashes.
-        Some(namespace) => (namespace, name),
-        None => name.split_once('/').unwrap_or((NAMESPACE_DEFAULT, name)),
-    };
-    let is_split = namespace.len() + 1 + service.len() == name.len();
-    if is_split && service.contains('/') {
-        reader.error(&Value::from(name), "more than one slash", SLASHES_HINT);
-        return None;
-    }
-    let good = name_is_good(reader, namespace, NAMESPACE_CHARS_MAX)
-        && name_is_good(reader, service, SERVICE_CHARS_MAX);
-    good.then_some((namespace, service))
-}
-
-fn name_is_good(reader: &mut Reader<'_>, name: &str, chars_max: usize) -> bool {
-    let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-./:_".contains(&byte);
-    let reason = if name.is_empty() {
-        "the namespace and the service must not be empty".to_owned()
-    } else if !name.bytes().all(letter) {
-        crate::reader::pattern_reason(NAME_PATTERN, name)
-    } else if name.len() > chars_max {
-        format!("string too long, expected at most {chars_max}, got {}", name.len())
-    } else {
-        return true;
-    };
-    reader.error(&Value::from(name), reason, NAME_HINT);
-    false
 }

@@ -269,7 +269,7 @@ fn one_mistake_is_one_problem() {
 #[test]
 fn discovery_stands_in_for_nodes() {
     let upstream = good(&json!({"service_name": "a.b:8080", "discovery_type": "dns"}));
-    let dns = Discovery::Dns { service_name: "a.b:8080".into() };
+    let dns = Discovery::new(DiscoverySource::Dns, "", "a.b:8080");
     assert_eq!(upstream.discovery, Some(dns));
     let (upstream, problems) = parse(&json!({"service_name": "a", "discovery_type": "nacos"}));
     let upstream = upstream.expect("it is there, without nodes");
@@ -312,9 +312,8 @@ fn a_service_of_the_registry_is_named_with_or_without_its_namespace() {
         for kind in ["registry", "polaris"] {
             let mut value = value.clone();
             value["discovery_type"] = json!(kind);
-            let Some(Discovery::Registry(found)) = good(&value).discovery else {
-                panic!("{value} is of the registry")
-            };
+            let found = good(&value).discovery.expect("it is of the registry");
+            assert_eq!(found.source, DiscoverySource::Registry);
             assert_eq!((found.namespace, found.service), expected, "{value}");
         }
     }
@@ -343,7 +342,7 @@ fn instances_are_asked_for_by_metadata_and_version() {
     let value = json!({"discovery_type": "registry", "service_name": "orders", "discovery_args": {
         "metadata": {"zone": "a", "canary": ""}, "version": "2.1",
     }});
-    let Some(Discovery::Registry(found)) = good(&value).discovery else { panic!("registry") };
+    let found = good(&value).discovery.expect("it is of the registry");
     let pairs: Vec<(&str, &str)> =
         found.metadata.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     assert_eq!(pairs, [("canary", ""), ("zone", "a")]);

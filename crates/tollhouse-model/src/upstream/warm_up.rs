@@ -73,7 +73,8 @@ impl WarmUpField<'_> {
 }
 
 pub(crate) fn read(reader: &mut Reader<'_>, fields: &Fields) -> Option<WarmUp> {
-    let arguments = fields.get(ARGUMENTS).filter(|_| super::discovery::is_registry(fields));
+    let source = super::discovery::source_of(fields).filter(|source| source.takes(SHORT));
+    let arguments = source.and_then(|_| fields.get(ARGUMENTS));
     let short_in = arguments.and_then(|arguments| arguments.get(SHORT));
     let places = [
         WarmUpField { within: None, name: CONF, value: fields.get(CONF), read: read_conf },

@@ -5,7 +5,7 @@ use tollhouse_plugin::PluginType;
 use tollhouse_plugin::testing::Harness;
 
 use super::*;
-use crate::shared::logging::test_logger::TestLogger;
+use crate::logging::test_logger::TestLogger;
 use crate::shared::test_server::{TestServer, body, header, reply};
 
 struct Logger {

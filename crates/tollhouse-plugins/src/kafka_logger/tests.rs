@@ -6,8 +6,8 @@ use tollhouse_plugin::{Catalogue, PluginType, Services};
 use tollhouse_testkit::patience::wait_for;
 
 use super::*;
-use crate::shared::kafka::tests::TestBroker;
-use crate::shared::logging::test_logger::TestLogger;
+use crate::kafka::tests::TestBroker;
+use crate::logging::test_logger::TestLogger;
 
 struct Logger {
     logger: TestLogger,

@@ -7,10 +7,10 @@ use redis::Script;
 use serde_json::Value;
 use tollhouse_plugin::{ConfError, Moment, Scope};
 
+use crate::redis::conf::Policy;
+use crate::redis::{Argument, Call, Servers, Unavailable};
 use crate::shared::confs::identity::identity;
 use crate::shared::limits::table::{After, Entry, Prefix, Table, Tag};
-use crate::shared::redis::conf::Policy;
-use crate::shared::redis::{Argument, Call, Servers, Unavailable};
 
 /// Default of `key_ttl`: seconds that a request counts in Redis if its end is never reported.
 pub(super) const DEFAULT_KEY_TTL_SECONDS: u64 = 3600;

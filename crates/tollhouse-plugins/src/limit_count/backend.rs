@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tollhouse_plugin::{ConfError, Moment, Scope};
 
+use crate::redis::{Servers, Unavailable};
 use crate::shared::confs::identity::identity;
-use crate::shared::redis::{Servers, Unavailable};
 
 use super::delayed::DelayedCounts;
 use super::local::LocalCounts;

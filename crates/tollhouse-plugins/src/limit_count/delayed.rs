@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use tollhouse_plugin::Moment;
 
+use crate::redis::Unavailable;
 use crate::shared::limits::table::{After, Entry, Prefix, Table};
-use crate::shared::redis::Unavailable;
 
 use super::Limit;
 use super::backend::Verdict;

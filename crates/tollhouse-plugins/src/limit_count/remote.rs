@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use redis::Script;
 use tollhouse_plugin::Moment;
 
-use crate::shared::redis::{Argument, Call, Servers, Unavailable};
+use crate::redis::{Argument, Call, Servers, Unavailable};
 
 use super::backend::Verdict;
 use super::local::count_sliding;

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::oidc::AssertionAlgorithm;
 use crate::shared::auth::secret::SecretText;
 use crate::shared::confs::defaults::{default_true, defaults};
-use crate::shared::oidc::AssertionAlgorithm;
 
 /// Configuration of `openid-connect`.
 #[derive(Debug, Deserialize, JsonSchema)]

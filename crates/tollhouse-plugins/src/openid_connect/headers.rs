@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 use tollhouse_plugin::{Carrier, RequestContext};
 
 use super::config::Config;
+use crate::oidc::User;
 use crate::shared::auth::base64::encode_base64;
-use crate::shared::oidc::User;
 
 /// Maximum length of one of these headers' values, in bytes. Servers refuse longer heads, and the
 /// provider controls the amount of user data.

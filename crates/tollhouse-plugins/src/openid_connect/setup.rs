@@ -9,13 +9,13 @@ use tollhouse_model::secret::is_reference;
 use tollhouse_plugin::{ConfError, Remark, Scope};
 
 use super::config::{Config, FLAT_OPTIONS, Par, SameSiteName, Session, Storage, UnauthAction};
-use crate::shared::auth::jwt::Algorithm;
-use crate::shared::auth::secret::SecretText;
-use crate::shared::oidc::{
+use crate::oidc::{
     AccessRules, Answers, Audience, Bearer, Callback, Client, ClientAuth, Engine, Introspection,
     Jar, Lifetimes, Login, Otherwise, Provider, PublicKey, PushedAuthorization, Rules, SameSite,
     Signer, SignerConf, Source,
 };
+use crate::shared::auth::jwt::Algorithm;
+use crate::shared::auth::secret::SecretText;
 
 /// Timeouts from this value on that are multiples of 1,000 are taken for milliseconds, which older
 /// confs used.

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use crate::http_client::{Call, HttpClient, Repeat, Reuse, Target};
 use crate::shared::dial::Verification;
-use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target};
 
 /// Timeout for the answer to a form.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);

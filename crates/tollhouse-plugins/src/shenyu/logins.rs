@@ -6,11 +6,11 @@ use std::time::Duration;
 use tollhouse_plugin::{Answer, LocalFuture, RequestContext};
 use tollhouse_shenyu_gateway::{EngineError, Logins, OAuth2Client, OAuth2Provider};
 
-use crate::shared::dial::Verification;
-use crate::shared::oidc::{
+use crate::oidc::{
     AccessRules, Admission, Bearer, Callback, Client, ClientAuth, Document, Engine, Jar, Lifetimes,
     Login, Otherwise, Provider, Renewals, Rules, Source, UsedStates,
 };
+use crate::shared::dial::Verification;
 
 /// Timeout for answers of the provider.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);

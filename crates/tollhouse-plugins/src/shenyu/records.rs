@@ -13,14 +13,12 @@ use tollhouse_shenyu_gateway::{
     RecordStore, StoreKind,
 };
 
+use crate::http_client::{Call, HttpClient, Repeat, Reuse, Target, TargetError};
+use crate::kafka::{Address, Login, Producer, Security, Settings};
+use crate::logging::BatchFields;
+use crate::logging::batch::{Batches, Delivery, DeliveryError, Failure, Outlet, QueueOptions};
+use crate::logging::kafka::{Form, Topic};
 use crate::shared::dial::Verification;
-use crate::shared::http_client::{Call, HttpClient, Repeat, Reuse, Target, TargetError};
-use crate::shared::kafka::{Address, Login, Producer, Security, Settings};
-use crate::shared::logging::BatchFields;
-use crate::shared::logging::batch::{
-    Batches, Delivery, DeliveryError, Failure, Outlet, QueueOptions,
-};
-use crate::shared::logging::kafka::{Form, Topic};
 
 /// Timeout of one delivery of records.
 const DELIVERY_TIME_MAX: Duration = Duration::from_secs(10);

@@ -10,7 +10,7 @@ use tollhouse_plugin::testing::Harness;
 use tollhouse_testkit::patience::wait_for;
 
 use super::*;
-use crate::shared::logging::test_logger::TestLogger;
+use crate::logging::test_logger::TestLogger;
 
 fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

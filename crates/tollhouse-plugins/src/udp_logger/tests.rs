@@ -6,7 +6,7 @@ use tollhouse_plugin::testing::Harness;
 use tollhouse_testkit::patience::wait_for;
 
 use super::*;
-use crate::shared::logging::test_logger::TestLogger;
+use crate::logging::test_logger::TestLogger;
 
 struct Bench {
     logger: TestLogger,

@@ -10,8 +10,7 @@ use hashbrown::HashMap;
 use tollhouse_model::secret::SecretText;
 use tollhouse_model::ssl::CertificatePair;
 use tollhouse_model::upstream::{
-    Discovery, HashOn, HttpVersion, KeepalivePool, NodeTrust, PassHost, ProxyHeader, Scheme,
-    UpstreamTls,
+    HashOn, HttpVersion, KeepalivePool, NodeTrust, PassHost, ProxyHeader, Scheme, UpstreamTls,
 };
 use tollhouse_model::{Id, Service, Timeouts, Upstream};
 use tollhouse_net::resolve::Resolver;
@@ -113,8 +112,8 @@ impl Upstreams {
         }
     }
 
-    /// Changes since the last call of upstreams with health checks, slow start, or nodes of the
-    /// registry. Costs one step per change and one per driven upstream of a plugin.
+    /// Changes since the last call of upstreams with health checks, slow start, or discovered
+    /// nodes. Costs one step per change and one per driven upstream of a plugin.
     pub(super) fn take_driven_changes(&mut self) -> Vec<UpstreamChange> {
         let of_plugins = &self.of_plugins;
         self.driven.let_go(|key| of_plugins.get(key).is_some_and(|of| of.strong_count() == 0));
@@ -363,11 +362,10 @@ impl Upstreams {
     }
 }
 
-/// Whether nodes of the upstream change by other means than requests: by the registry, health
-/// checks or slow start.
+/// Whether nodes of the upstream change by other means than requests: by discovery, health checks
+/// or slow start.
 fn is_driven(state: &UpstreamState) -> bool {
-    let is_registered = matches!(state.discovery(), Some(Discovery::Registry(_)));
-    is_registered || state.checks().is_some() || state.warm_up().is_some()
+    state.discovery().is_some() || state.checks().is_some() || state.warm_up().is_some()
 }
 
 /// Whether an upstream presents the certificate `id` to its nodes.

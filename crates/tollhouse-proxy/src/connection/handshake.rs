@@ -95,6 +95,11 @@ impl TlsPeer {
         (subject, serial)
     }
 
+    /// Resumption as nginx writes it in `$ssl_session_reused`.
+    pub fn resumption(&self) -> &'static str {
+        if self.is_resumed { "r" } else { "." }
+    }
+
     /// Result of the verification as nginx writes it in `$ssl_client_verify`: `NONE` without a
     /// certificate, `SUCCESS`, or `FAILED:` with the reason.
     pub fn verdict(&self) -> &'static str {

@@ -17,7 +17,7 @@ pub(crate) fn named<'p>(peer: &'p TlsPeer, name: &str) -> Value<'p> {
         "cipher" => text(peer.cipher),
         "server_name" => text(peer.server_name()),
         "alpn_protocol" => text(peer.application_protocol),
-        "session_reused" => text(if peer.is_resumed { "r" } else { "." }),
+        "session_reused" => text(peer.resumption()),
         "client_verify" => text(peer.verdict()),
         _ => certificate_value(peer, name.strip_prefix("client_")?),
     }

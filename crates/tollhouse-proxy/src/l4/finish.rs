@@ -1,7 +1,7 @@
 //! Last step of every connection and session: plugins, counters and the access log.
 
 use tollhouse_model::Id;
-use tollhouse_telemetry::access_log::{Attempt, Entry};
+use tollhouse_telemetry::access_log::{Attempt, ListedValues, Value, Variable};
 
 use super::connection::Connection;
 use super::plugins::{self, Refusal};
@@ -29,8 +29,8 @@ fn write_line(connection: &Connection<'_>) {
     let (client, local) = (connection.client_address().to_string(), connection.ends.listener);
     let local_address = local.ip().to_canonical().to_string();
     let route = connection.entry.as_ref().map(|entry| &entry.route);
-    // Texts are formatted only here, because most processes write no log of connections. The entry
-    // borrows them.
+    // Texts are formatted only here, because most processes write no log of connections. The values
+    // borrow them.
     let texts: Vec<Vec<u8>> = record
         .attempts
         .iter()
@@ -45,28 +45,36 @@ fn write_line(connection: &Connection<'_>) {
         .zip(&record.attempts)
         .map(|(addr, (_, status))| Attempt { addr, status: *status, ..Attempt::default() })
         .collect();
-    log.write(&Entry {
-        unix_ms: worker.clock.unix_ms(),
-        request_time_ms: connection.session_ms(),
-        status: record.status,
-        error_code: record.code,
-        remote_addr: client.as_bytes(),
-        remote_port: connection.ends.client.port(),
-        server_addr: local_address.as_bytes(),
-        server_port: local.port(),
-        protocol: connection.transport.name(),
-        ssl_protocol: tls.map_or("", |tls| tls.protocol),
-        ssl_cipher: tls.map_or("", |tls| tls.cipher),
-        ssl_session_reused: tls.map_or("", |tls| if tls.is_resumed { "r" } else { "." }),
-        ssl_client_verify: tls.map_or("", TlsPeer::verdict),
-        ssl_client_s_dn: subject,
-        ssl_client_serial: serial,
-        ssl_server_name: connection.server_name.as_deref().unwrap_or_default(),
-        request_length: record.bytes_received,
-        bytes_sent: record.bytes_sent,
-        attempts: &attempts,
-        route_id: route.map_or("", |route| route.id.as_str()),
-        service_id: route.and_then(|route| route.service_id.as_ref()).map_or("", Id::as_str),
-        ..Entry::default()
-    });
+    let text = |text: &'static str| Value::Own(text.as_bytes());
+    let protocol = connection.transport.name();
+    let server_name = connection.server_name.as_deref().unwrap_or_default();
+    let service = route.and_then(|route| route.service_id.as_ref());
+    let mut values = vec![
+        (Variable::RemoteAddr, Value::Own(client.as_bytes())),
+        (Variable::RemotePort, Value::from_number(connection.ends.client.port())),
+        (Variable::ServerAddr, Value::Own(local_address.as_bytes())),
+        (Variable::ServerPort, Value::from_number(local.port())),
+        (Variable::Connection, Value::Number(0)),
+        (Variable::ConnectionRequests, Value::Number(0)),
+        (Variable::SslProtocol, text(tls.map_or("", |tls| tls.protocol))),
+        (Variable::SslCipher, text(tls.map_or("", |tls| tls.cipher))),
+        (Variable::SslServerName, Value::Text(server_name.as_bytes())),
+        (Variable::SslSessionReused, text(tls.map_or("", TlsPeer::resumption))),
+        (Variable::SslClientVerify, text(tls.map_or("", TlsPeer::verdict))),
+        (Variable::SslClientSDn, Value::Text(subject.as_bytes())),
+        (Variable::SslClientSerial, Value::Text(serial.as_bytes())),
+        (Variable::Request, Value::Request { method: b"", target: b"", protocol }),
+        (Variable::ServerProtocol, text(protocol)),
+        (Variable::RequestLength, Value::Number(record.bytes_received)),
+        (Variable::RequestTime, Value::Seconds(connection.session_ms())),
+        (Variable::Status, Value::from_number(record.status)),
+        (Variable::BytesSent, Value::Number(record.bytes_sent)),
+        (Variable::BodyBytesSent, Value::Number(0)),
+        (Variable::ErrorCode, text(record.code.map_or("", |code| code.text()))),
+        (Variable::RouteId, Value::Text(route.map_or("", |route| route.id.as_str()).as_bytes())),
+        (Variable::ServiceId, Value::Text(service.map_or("", Id::as_str).as_bytes())),
+    ];
+    let of_attempts = Variable::OF_ATTEMPTS.iter();
+    values.extend(of_attempts.map(|it| (*it, Value::from_attempts(*it, &attempts))));
+    log.write(&ListedValues { unix_ms: worker.clock.unix_ms(), values: &values });
 }

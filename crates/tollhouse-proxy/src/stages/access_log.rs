@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 use tollhouse_http::Known;
-use tollhouse_telemetry::access_log::{Attempt, CoreLog, Entry, Source, Value, Variable};
+use tollhouse_telemetry::access_log::{Attempt, CoreLog, ListedValues, Source, Value, Variable};
 
 use crate::connection::handshake::TlsPeer;
 use crate::exchange::Exchange;
@@ -107,9 +107,7 @@ impl Source for LogSource<'_, '_> {
             Variable::SslProtocol => own(self.tls().map_or("", |tls| tls.protocol)),
             Variable::SslCipher => own(self.tls().map_or("", |tls| tls.cipher)),
             Variable::SslServerName => Text(self.tls().map_or("", TlsPeer::server_name).as_bytes()),
-            Variable::SslSessionReused => {
-                own(self.tls().map_or("", |tls| if tls.is_resumed { "r" } else { "." }))
-            }
+            Variable::SslSessionReused => own(self.tls().map_or("", TlsPeer::resumption)),
             Variable::SslClientVerify => Own(self.tls().map_or("", TlsPeer::verdict).as_bytes()),
             Variable::SslClientSDn => {
                 Text(self.tls().map(TlsPeer::subject_and_serial).unwrap_or_default().0.as_bytes())
@@ -192,32 +190,40 @@ pub(crate) fn write_refused(cx: &Exchange<'_>) {
         FirstLine::parse(&bytes[..end.min(REFUSED_LINE_BYTES_MAX)]);
     let (clock, peer, record) = (&cx.worker.clock, &cx.client.peer, &cx.state.record);
     let tls = cx.client.tls.as_deref();
-    log.write(&Entry {
-        unix_ms: clock.unix_ms(),
-        request_time_ms: clock.now_ms().saturating_sub(record.started_ms),
-        status: record.status,
-        error_code: record.code,
-        method,
-        request_target: target,
-        protocol,
-        // The target of a CONNECT is a host with its port (RFC 9110 §9.3.6).
-        host: match target.iter().rposition(|byte| *byte == b':') {
-            Some(end) if method == b"CONNECT" && !target.starts_with(b"/") => &target[..end],
-            _ => b"",
-        },
-        remote_addr: peer.address_text.as_bytes(),
-        remote_port: peer.address.port(),
-        server_port: peer.local.port(),
-        connection_requests: cx.client.requests,
-        scheme: if cx.client.is_encrypted() { "https" } else { "http" },
-        ssl_protocol: tls.map_or("", |tls| tls.protocol),
-        ssl_cipher: tls.map_or("", |tls| tls.cipher),
-        ssl_session_reused: tls.map_or("", |tls| if tls.is_resumed { "r" } else { "." }),
-        ssl_client_verify: tls.map_or("", TlsPeer::verdict),
-        bytes_sent: record.bytes_sent,
-        body_bytes_sent: record.body_bytes_sent,
-        ..Entry::default()
-    });
+    let own = |text: &'static str| Value::Own(text.as_bytes());
+    // The target of a CONNECT is a host with its port (RFC 9110 §9.3.6).
+    let host = match target.iter().rposition(|byte| *byte == b':') {
+        Some(end) if method == b"CONNECT" && !target.starts_with(b"/") => &target[..end],
+        _ => b"",
+    };
+    let took_ms = clock.now_ms().saturating_sub(record.started_ms);
+    let values = [
+        (Variable::RemoteAddr, Value::Own(peer.address_text.as_bytes())),
+        (Variable::RemotePort, Value::from_number(peer.address.port())),
+        (Variable::ServerPort, Value::from_number(peer.local.port())),
+        (Variable::Connection, Value::Number(0)),
+        (Variable::ConnectionRequests, Value::Number(cx.client.requests)),
+        (Variable::Scheme, own(if cx.client.is_encrypted() { "https" } else { "http" })),
+        (Variable::SslProtocol, own(tls.map_or("", |tls| tls.protocol))),
+        (Variable::SslCipher, own(tls.map_or("", |tls| tls.cipher))),
+        (Variable::SslSessionReused, own(tls.map_or("", TlsPeer::resumption))),
+        (Variable::SslClientVerify, own(tls.map_or("", TlsPeer::verdict))),
+        (Variable::Request, Value::Request { method, target, protocol }),
+        (Variable::RequestMethod, Value::Text(method)),
+        (Variable::RequestUri, Value::request_uri(target)),
+        (Variable::Uri, Value::path(target)),
+        (Variable::Args, Value::query(target)),
+        (Variable::QueryString, Value::query(target)),
+        (Variable::ServerProtocol, own(protocol)),
+        (Variable::Host, Value::Text(host)),
+        (Variable::RequestLength, Value::Number(0)),
+        (Variable::RequestTime, Value::Seconds(took_ms)),
+        (Variable::Status, Value::from_number(record.status)),
+        (Variable::BytesSent, Value::Number(record.bytes_sent)),
+        (Variable::BodyBytesSent, Value::Number(record.body_bytes_sent)),
+        (Variable::ErrorCode, own(record.code.map_or("", |code| code.text()))),
+    ];
+    log.write(&ListedValues { unix_ms: clock.unix_ms(), values: &values });
 }
 
 fn attempts<'a>(

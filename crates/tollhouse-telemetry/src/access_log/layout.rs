@@ -4,10 +4,9 @@ use thiserror::Error;
 use tollhouse_stdx::edit_distance::nearest;
 
 use super::core_log::Times;
-use super::entry::Attempt;
 use super::escape::{push_hex_escaped, push_json_escaped};
 use super::number::{push_number, push_seconds};
-use super::variable::{Source, Value, Variable};
+use super::variable::{Attempt, Source, Value, Variable};
 
 /// The `combined` format of nginx and Apache.
 pub const COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \
@@ -172,7 +171,7 @@ impl Layout {
 
     /// Whether a line contains values about attempts to reach nodes.
     pub(super) fn shows_attempts(&self) -> bool {
-        let is_about = |piece: &Piece| matches!(piece, Piece::Variable(variable) if variable.is_about_attempts());
+        let is_about = |piece: &Piece| matches!(piece, Piece::Variable(variable) if Variable::OF_ATTEMPTS.contains(variable));
         self.pieces.iter().any(is_about)
     }
 

@@ -15,7 +15,8 @@ fn status_layout() -> Layout {
 }
 
 fn write(core: &CoreLog, status: u16) {
-    core.write(&Entry { status, ..Entry::default() });
+    let values = &[(Variable::Status, Value::from_number(status))];
+    core.write(&ListedValues { unix_ms: 0, values });
 }
 
 fn start_in(path: &Path) -> AccessLog {

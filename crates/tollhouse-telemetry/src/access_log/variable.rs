@@ -1,10 +1,8 @@
 //! The `$variables` of log formats, and the kinds of their values. A [`Source`] provides the value
 //! for a request; `layout.rs` writes it.
 //!
-//! Names are those of nginx and APISIX. A new variable takes one line in the list; the compiler
-//! then reports the sources that must handle it.
-
-use super::entry::Attempt;
+//! Names are those of nginx and APISIX. A new variable takes one line in the list; the compiler then
+//! asks for its value where requests are logged (`tollhouse-proxy/src/stages/access_log.rs`).
 
 macro_rules! variables {
     ($($variant:ident = $name:literal, $help:literal;)*) => {
@@ -93,17 +91,14 @@ impl Variable {
         Self::ALL.iter().copied().find(|variable| variable.name() == name)
     }
 
-    /// Whether the value describes attempts to reach nodes.
-    pub(super) fn is_about_attempts(self) -> bool {
-        matches!(
-            self,
-            Self::UpstreamAddr
-                | Self::UpstreamStatus
-                | Self::UpstreamResponseTime
-                | Self::UpstreamConnectTime
-                | Self::UpstreamHeaderTime
-        )
-    }
+    /// Variables whose values describe attempts to reach nodes.
+    pub const OF_ATTEMPTS: [Self; 5] = [
+        Self::UpstreamAddr,
+        Self::UpstreamStatus,
+        Self::UpstreamResponseTime,
+        Self::UpstreamConnectTime,
+        Self::UpstreamHeaderTime,
+    ];
 }
 
 /// The request that a line is written about. Only the values that the format contains are
@@ -144,6 +139,21 @@ pub enum Value<'a> {
     TimeIso8601,
     /// Number or time that is unknown.
     Nothing,
+}
+
+/// An attempt to send the request to a node.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Attempt<'a> {
+    /// Address and port of the node.
+    pub addr: &'a [u8],
+    /// Status of the node's response; zero without one.
+    pub status: u16,
+    /// Time until the connection was established.
+    pub connect_time_ms: Option<u64>,
+    /// Time until the head of the response.
+    pub header_time_ms: Option<u64>,
+    /// Time until the response was complete.
+    pub response_time_ms: Option<u64>,
 }
 
 impl<'a> Value<'a> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::runtime::Handle;
 use tollhouse_model::upstream::{
-    Balance, HashOn, HttpVersion, Node, PassiveCheck, Policy, RegistryService, Scheme, Thresholds,
+    Balance, DiscoverySource, HashOn, HttpVersion, Node, PassiveCheck, Policy, Scheme, Thresholds,
 };
 use tollhouse_net::resolve::{
     Answer, Lookup, Question, Record, ResolveError, ResolverSettings, Source,
@@ -35,12 +35,8 @@ pub(crate) fn resolver(names: &[(&str, &[&str])]) -> Arc<Resolver> {
     let entry = |(name, addresses): &(&str, &[&str])| {
         (name.to_string(), addresses.iter().map(plain).collect())
     };
-    resolver_of(names.iter().map(entry).collect())
-}
-
-fn resolver_of(table: Vec<(String, Vec<Record>)>) -> Arc<Resolver> {
-    let settings = ResolverSettings::default();
-    Resolver::with_source(Arc::new(Table(table)), settings, Handle::current())
+    let source = Arc::new(Table(names.iter().map(entry).collect()));
+    Resolver::with_source(source, ResolverSettings::default(), Handle::current())
 }
 
 /// An upstream of these nodes, everything else as the schema's defaults.
@@ -320,19 +316,12 @@ async fn all_addresses_of_a_name_are_used() {
     }
 }
 
-fn discovered(service_name: &str) -> Upstream {
-    let discovery = Discovery::Dns { service_name: service_name.into() };
-    Upstream { discovery: Some(discovery), ..upstream(&[]) }
+fn discovered(source: DiscoverySource, service: &str) -> Upstream {
+    Upstream { discovery: Some(Discovery::new(source, "", service)), ..upstream(&[]) }
 }
 
 fn registered(service: &str) -> Upstream {
-    let service = RegistryService {
-        namespace: "default".into(),
-        service: service.into(),
-        metadata: BTreeMap::new(),
-        version: None,
-    };
-    Upstream { discovery: Some(Discovery::Registry(service)), ..upstream(&[]) }
+    discovered(DiscoverySource::Registry, service)
 }
 
 /// Nodes as the registry tells them, each with its age in seconds.
@@ -361,36 +350,15 @@ fn hits(state: &UpstreamState, host: &str) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn discovery_over_dns_takes_ports_weights_and_priorities_of_the_records() {
-    let record = |address: &str, port, weight, priority| Record {
-        address: address.parse().unwrap(),
-        port: Some(port),
-        weight,
-        priority,
-    };
-    let members = vec![
-        record("10.0.0.1", 9001, 2, 1),
-        record("10.0.0.2", 9002, 1, 1),
-        record("10.0.0.3", 9003, 1, 5),
-    ];
-    let plain = vec![Record::plain("10.0.1.1".parse().unwrap())];
-    let resolver =
-        resolver_of(vec![("_web.example".into(), members), ("web.example".into(), plain)]);
-    let conf = discovered("_web.example");
-    let state = UpstreamState::build(&conf, "routes/1", None, &resolver);
+async fn requests_await_the_first_nodes_of_dns_and_refuse_without_those_of_the_registry() {
+    let state = build(&discovered(DiscoverySource::Dns, "web.example"));
     assert_eq!(text(state.pick(&request(WhenUnresolved::Wait), &Tried::new())), "unresolved");
+    assert!(!state.ready(Duration::from_secs(1)).await);
+    state.publish_nodes(Vec::new());
     assert!(state.ready(Duration::from_secs(1)).await);
-    assert_eq!(state.node_count(), 3);
-    assert_eq!(attempts(&state), ["10.0.0.1", "10.0.0.2", "10.0.0.3", "all tried"]);
-    for (name, expected) in [
-        ("web.example:1980", "10.0.1.1:1980"),
-        ("web.example", "10.0.1.1:80"),
-        ("none.example", "no nodes"),
-    ] {
-        let state = UpstreamState::build(&discovered(name), "r", None, &resolver);
-        state.ready(Duration::from_secs(1)).await;
-        assert_eq!(text(pick(&state, &Tried::new())), expected);
-    }
+    assert_eq!(text(state.pick(&request(WhenUnresolved::Wait), &Tried::new())), "no nodes");
+    let state = build(&registered("web"));
+    assert_eq!(text(state.pick(&request(WhenUnresolved::Wait), &Tried::new())), "no nodes");
 }
 
 #[tokio::test]
@@ -420,12 +388,9 @@ async fn published_nodes_replace_the_last_ones_and_keep_what_is_known() {
 #[tokio::test(start_paused = true)]
 async fn names_are_given_up_with_their_upstream() {
     let resolver = resolver(&[("a.example", &["10.0.0.1"])]);
-    let first = UpstreamState::build(&upstream(&[("a.example:80", 1)]), "a", None, &resolver);
-    let second = UpstreamState::build(&discovered("a.example"), "b", None, &resolver);
-    assert_eq!(resolver.names_in_use(), 2);
-    drop((first, second));
-    // The task that follows DNS ends by itself.
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let state = UpstreamState::build(&upstream(&[("a.example:80", 1)]), "a", None, &resolver);
+    assert_eq!(resolver.names_in_use(), 1);
+    drop(state);
     assert_eq!(resolver.names_in_use(), 0);
 }
 

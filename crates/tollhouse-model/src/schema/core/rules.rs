@@ -100,9 +100,7 @@ fn check_upstream(upstream: &Value) -> Result<(), Violation> {
     }
     check_read(|reader| {
         warm_up::read(reader, fields);
-        if discovery::is_registry(fields) {
-            discovery::read(reader, fields);
-        }
+        discovery::read(reader, fields);
     })
 }
 

@@ -1,4 +1,4 @@
-//! What goes on beside requests: health checks, slow start, nodes of the registry; and what is told of problems.
+//! What goes on beside requests: health checks, slow start, discovered nodes; and what is told of problems.
 
 use super::*;
 
@@ -65,7 +65,7 @@ fn problems_are_told_anew_only_where_they_differ() {
 }
 
 #[test]
-fn upstreams_of_the_registry_and_slow_starts_are_driven_too() {
+fn discovered_upstreams_and_slow_starts_are_driven_too() {
     let registered = || json!({"discovery_type": "registry", "service_name": "orders"});
     let mut slow = nodes(1);
     slow["warmup"] = json!(30);
@@ -89,14 +89,14 @@ fn upstreams_of_the_registry_and_slow_starts_are_driven_too() {
     };
     let before = driven(&mut desk);
     let keys: Vec<&str> = before.iter().map(|state| state.key()).collect();
-    assert_eq!(keys, ["routes/r", "services/s", "upstreams/u"]);
+    assert_eq!(keys, ["routes/dns", "routes/r", "services/s", "upstreams/u"]);
     // Another field leaves the nodes where they are; another service does not.
     let mut retried = registered();
     retried["retries"] = json!(1);
     let mut other = registered();
     other["service_name"] = json!("users");
-    before[1].publish_nodes(vec![node_at(1).into()]);
     before[2].publish_nodes(vec![node_at(1).into()]);
+    before[3].publish_nodes(vec![node_at(1).into()]);
     desk.apply([
         put(Kind::Upstream, "u", retried),
         put(Kind::Service, "s", json!({"upstream": other})),

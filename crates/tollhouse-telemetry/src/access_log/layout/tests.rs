@@ -1,8 +1,7 @@
 //! Lines of every format, and formats that are refused.
 
 use super::*;
-use crate::access_log::Entry;
-use crate::codes::ErrorCode;
+use crate::access_log::ListedValues;
 
 const ATTEMPTS: &[Attempt<'static>] = &[
     Attempt {
@@ -21,47 +20,52 @@ const ATTEMPTS: &[Attempt<'static>] = &[
     },
 ];
 
-fn entry() -> Entry<'static> {
-    Entry {
-        unix_ms: 784_111_777_042,
-        request_time_ms: 45,
-        status: 200,
-        remote_addr: b"192.0.2.7",
-        remote_port: 4_711,
-        scheme: "http",
-        method: b"GET",
-        request_target: b"/users?id=1",
-        protocol: "HTTP/1.1",
-        host: b"example.com",
-        http_host: b"example.com:9080",
-        http_user_agent: b"curl/8.0 \"quoted\"",
-        request_length: 120,
-        bytes_sent: 2_345,
-        body_bytes_sent: 2_048,
-        attempts: ATTEMPTS,
-        upstream_scheme: "http",
-        upstream_host: b"example.com",
-        upstream_uri: b"/users?id=1",
-        route_id: "7",
-        ..Entry::default()
-    }
+fn values() -> Vec<(Variable, Value<'static>)> {
+    let target = b"/users?id=1";
+    let (method, protocol) = (b"GET", "HTTP/1.1");
+    let mut values = vec![
+        (Variable::RequestTime, Value::Seconds(45)),
+        (Variable::Status, Value::from_number(200)),
+        (Variable::RemoteAddr, Value::Own(b"192.0.2.7")),
+        (Variable::RemotePort, Value::from_number(4_711)),
+        (Variable::ServerPort, Value::from_number(0)),
+        (Variable::Request, Value::Request { method, target, protocol }),
+        (Variable::RequestMethod, Value::Text(method)),
+        (Variable::RequestUri, Value::request_uri(target)),
+        (Variable::Uri, Value::path(target)),
+        (Variable::Args, Value::query(target)),
+        (Variable::QueryString, Value::query(target)),
+        (Variable::ServerProtocol, Value::Own(protocol.as_bytes())),
+        (Variable::Host, Value::Text(b"example.com")),
+        (Variable::HttpHost, Value::Text(b"example.com:9080")),
+        (Variable::HttpUserAgent, Value::Text(b"curl/8.0 \"quoted\"")),
+        (Variable::BodyBytesSent, Value::Number(2_048)),
+        (Variable::UpstreamScheme, Value::Own(b"http")),
+        (Variable::UpstreamHost, Value::Text(b"example.com")),
+        (Variable::UpstreamUri, Value::Text(target)),
+        (Variable::RouteId, Value::Text(b"7")),
+    ];
+    let of_attempts = Variable::OF_ATTEMPTS.iter();
+    values.extend(of_attempts.map(|it| (*it, Value::from_attempts(*it, ATTEMPTS))));
+    values
 }
 
-fn line(layout: &Layout, entry: &Entry<'_>) -> String {
+fn line(layout: &Layout, values: &[(Variable, Value<'_>)]) -> String {
+    let source = ListedValues { unix_ms: 784_111_777_042, values };
     let mut line = Vec::new();
-    layout.write(entry, &Times::from_unix_seconds(entry.unix_ms / 1_000), &mut line);
+    layout.write(&source, &Times::from_unix_seconds(source.unix_ms / 1_000), &mut line);
     String::from_utf8(line).expect("a line is UTF-8")
 }
 
 fn template_line(format: &str, escape: Escape) -> String {
     let layout = Layout::template(format, escape).expect("a good format");
-    line(&layout, &entry())
+    line(&layout, &values())
 }
 
 #[test]
 fn the_combined_format_is_that_of_web_servers() {
     assert_eq!(
-        line(&Layout::combined(), &entry()),
+        line(&Layout::combined(), &values()),
         "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /users?id=1 HTTP/1.1\" 200 2048 \"-\" \
          \"curl/8.0 \\x22quoted\\x22\"\n"
     );
@@ -109,8 +113,11 @@ fn json_escape_in_a_format_string_shows_nothing_as_nothing() {
 
 #[test]
 fn a_json_line_is_one_object_with_typed_values() {
-    let failed = Entry { error_code: Some(ErrorCode::UpstreamReset), status: 502, ..entry() };
-    let text = line(&Layout::json(JSON_FIELDS), &failed);
+    let failed = [
+        (Variable::Status, Value::from_number(502)),
+        (Variable::ErrorCode, Value::Own(b"upstream_reset")),
+    ];
+    let text = line(&Layout::json(JSON_FIELDS), &[&failed[..], &values()].concat());
     assert!(text.ends_with("}\n"));
     let object: serde_json::Value = serde_json::from_str(&text).expect("a line is JSON");
     assert_eq!(object["status"], 502);
@@ -123,14 +130,14 @@ fn a_json_line_is_one_object_with_typed_values() {
 }
 
 #[test]
-fn every_variable_is_valid_json_and_empty_entries_are_too() {
+fn every_variable_is_valid_json_and_so_are_absent_values() {
     let layout = Layout::json(Variable::ALL);
-    for entry in [entry(), Entry::default()] {
-        let text = line(&layout, &entry);
+    for values in [values(), vec![]] {
+        let text = line(&layout, &values);
         let object: serde_json::Value = serde_json::from_str(&text).expect("a line is JSON");
         assert_eq!(object.as_object().map(serde_json::Map::len), Some(Variable::ALL.len()));
     }
-    assert_eq!(line(&Layout::json(&[]), &entry()), "{}\n");
+    assert_eq!(line(&Layout::json(&[]), &values()), "{}\n");
 }
 
 #[test]

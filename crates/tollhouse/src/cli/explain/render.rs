@@ -151,9 +151,10 @@ fn upstream(
     if let Some(discovery) = &conf.discovery {
         page.line("", &format!("{}; {}", discovered(discovery), host_rule(conf)));
     }
-    // The registry's state is known only to the serving process.
-    if matches!(conf.discovery, Some(Discovery::Registry(_))) {
-        let path = "/v1/discovery/registry";
+    // The state of a source is known only to the serving process.
+    let source = conf.discovery.as_ref().map(|discovery| discovery.source);
+    if let Some(source) = source.filter(|source| source.is_reported()) {
+        let path = format!("/v1/discovery/{}", source.name());
         page.line("", &format!("how many these are now, and why: GET {path} of its control API"));
     }
     if let Some(warm_up) = &conf.warm_up {
@@ -175,20 +176,16 @@ fn upstream(
 
 /// Formats the discovery: its source, and the filter on instances.
 fn discovered(discovery: &Discovery) -> String {
-    let service = match discovery {
-        Discovery::Dns { service_name } => {
-            return format!("nodes of {}, from dns", lossy(service_name.as_bytes()));
-        }
-        Discovery::Registry(service) => service,
-    };
-    let version = service.version.iter().map(|version| format!("version {version}"));
-    let pairs = service.metadata.iter().map(|(key, value)| format!("{key}={value}"));
+    let version = discovery.version.iter().map(|version| format!("version {version}"));
+    let pairs = discovery.metadata.iter().map(|(key, value)| format!("{key}={value}"));
     let filters: Vec<String> = version.chain(pairs).collect();
     let asked_for = match filters.is_empty() {
         true => String::new(),
         false => format!(" with {}", lossy(filters.join(", ").as_bytes())),
     };
-    format!("instances of {service}{asked_for}, from the registry")
+    let (members, origin) = (discovery.source.members(), discovery.source.origin());
+    let service = discovery.to_string();
+    format!("{members} of {}{asked_for}, from {origin}", lossy(service.as_bytes()))
 }
 
 fn slow_start(warm_up: &WarmUp) -> String {

@@ -17,9 +17,9 @@ use super::provider::{Document, ProviderRequest};
 use super::random::token;
 use super::session::{Lifetimes, Session};
 use super::tokens::{GrantError, Renewals, TokenSet};
+use crate::http_client::Scheme;
 use crate::shared::auth::credentials::hide_cookies;
 use crate::shared::auth::jwt::Token;
-use crate::shared::http_client::Scheme;
 
 /// Purpose for which session cookies are sealed.
 const PURPOSE: &str = "session";

@@ -6,7 +6,7 @@ use tollhouse_kafka::Record;
 use tollhouse_kafka::batch::{BATCH_OVERHEAD, RECORD_OVERHEAD};
 
 use super::batch::{Delivery, Failure};
-use crate::shared::kafka::{KafkaError, Producer};
+use crate::kafka::{KafkaError, Producer};
 
 /// Conversion of a batch to Kafka records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

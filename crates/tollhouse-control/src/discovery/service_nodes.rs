@@ -1,29 +1,24 @@
-//! Publication of registry instances as nodes of upstreams: at once for a new upstream, and after
-//! each new state of the registry.
+//! Upstreams whose nodes are the registered instances of a service: which instances serve, and how
+//! the upstreams are reported.
 //!
 //! The module `select` chooses instances, `report` describes the result, and [`ServiceSource`]
-//! hides the registry. Routes are not recompiled: nodes are published in the upstream's own cell,
-//! so that each worker's next request uses them. Services that no upstream refers to cost nothing
-//! here.
+//! hides the registry. Services that no upstream refers to cost nothing here.
 
 mod reach;
 mod report;
 mod select;
-mod source;
 
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tollhouse_model::upstream::{Discovery, RegistryService};
-use tollhouse_upstream::{UpstreamChange, UpstreamState};
+use tollhouse_model::upstream::Discovery;
+use tollhouse_upstream::UpstreamState;
 
 pub use self::reach::Reach;
-pub use self::report::Detail;
+pub use self::report::UpstreamReport;
 pub use self::select::InstanceFacts;
 use self::select::{Ages, Selection, SelectionResult};
 
@@ -33,7 +28,7 @@ pub trait ServiceSource: Send + Sync {
     /// `known`.
     fn read(
         &self,
-        service: &RegistryService,
+        service: &Discovery,
         known: Option<u128>,
         show: &mut dyn FnMut(&InstanceFacts<'_>),
     ) -> ServiceLookup;
@@ -67,18 +62,15 @@ const REST_MAX: Duration = Duration::from_millis(50);
 /// Readings shorter than this cause no pause, because timers have a resolution of one millisecond.
 const REST_FROM: Duration = Duration::from_micros(500);
 
-const THREAD: &str = "registry-nodes";
-
 type Services = Arc<dyn ServiceSource>;
 
-/// Upstreams whose nodes come from the registry.
-pub struct RegistryNodes {
-    /// `None` while no registry is running in this process.
+/// Upstreams whose nodes come from one registry.
+#[derive(Default)]
+pub struct ServiceNodes {
+    /// `None` before the registry is connected.
     services: watch::Sender<Option<Services>>,
     /// Followed upstreams, by key.
     followed: Mutex<BTreeMap<String, FollowedUpstream>>,
-    /// Set once the follower thread was started.
-    has_thread: AtomicBool,
     /// Limits on the addresses of instances.
     reach: Reach,
 }
@@ -86,7 +78,7 @@ pub struct RegistryNodes {
 /// An upstream that follows a service.
 struct FollowedUpstream {
     state: Arc<UpstreamState>,
-    service: RegistryService,
+    service: Discovery,
     /// Last result; `None` before the first reading.
     reading: Option<Reading>,
 }
@@ -107,18 +99,7 @@ impl Reading {
     }
 }
 
-impl Default for RegistryNodes {
-    fn default() -> Self {
-        Self {
-            services: watch::Sender::new(None),
-            followed: Mutex::default(),
-            has_thread: AtomicBool::new(false),
-            reach: Reach::default(),
-        }
-    }
-}
-
-impl RegistryNodes {
+impl ServiceNodes {
     /// `reach` limits the addresses of instances.
     pub fn within(reach: Reach) -> Self {
         Self { reach, ..Self::default() }
@@ -135,40 +116,26 @@ impl RegistryNodes {
         }
     }
 
-    /// Applies the upstream changes of a snapshot that is about to go into service. Upstreams
-    /// without registry nodes are ignored. New upstreams have their nodes when this returns.
-    pub fn change_upstreams(&self, changes: &[UpstreamChange]) {
+    /// Follows the service of an upstream, in place of another upstream of the same key. A new one
+    /// has its nodes when this returns.
+    pub fn follow_upstream(&self, state: &Arc<UpstreamState>) {
+        let Some(discovery) = state.discovery() else { return };
+        let service = discovery.service.clone();
         let mut followed = self.lock();
-        for UpstreamChange { key, state } in changes {
-            let before = followed.remove(key);
-            let Some(state) = state else { continue };
-            let Some(Discovery::Registry(service)) = state.discovery() else { continue };
-            let service = service.clone();
-            // A new state for the same key may have no nodes yet.
-            let earlier = before.filter(|it| Arc::ptr_eq(&it.state, state));
-            let reading = earlier.and_then(|earlier| earlier.reading);
-            let mut entry = FollowedUpstream { state: Arc::clone(state), service, reading };
-            if entry.reading.is_none() {
-                self.look_at(&mut entry);
-            }
-            followed.insert(key.clone(), entry);
+        let before = followed.remove(state.key());
+        // A new state for the same key may have no nodes yet.
+        let earlier = before.filter(|it| Arc::ptr_eq(&it.state, state));
+        let reading = earlier.and_then(|earlier| earlier.reading);
+        let mut entry = FollowedUpstream { state: Arc::clone(state), service, reading };
+        if entry.reading.is_none() {
+            self.look_at(&mut entry);
         }
+        followed.insert(state.key().to_owned(), entry);
     }
 
-    /// Starts the follower thread; later calls have no effect. A separate thread is used because
-    /// the control thread yields to workers, and removed instances must disappear even under full
-    /// load.
-    ///
-    /// # Errors
-    /// If the thread cannot be started.
-    pub fn start(self: &Arc<Self>) -> io::Result<()> {
-        if self.has_thread.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        let source = Arc::clone(self);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        let thread = std::thread::Builder::new().name(THREAD.to_owned());
-        thread.spawn(move || runtime.block_on(source.run())).map(drop)
+    /// Stops following the service of the upstream `key`.
+    pub fn leave(&self, key: &str) {
+        self.lock().remove(key);
     }
 
     /// Follows the connected registry; never returns while `self` exists.
@@ -243,9 +210,9 @@ impl RegistryNodes {
     }
 }
 
-impl std::fmt::Debug for RegistryNodes {
+impl std::fmt::Debug for ServiceNodes {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("RegistryNodes").field("is_on", &self.services.borrow().is_some()).finish()
+        out.debug_struct("ServiceNodes").field("is_on", &self.services.borrow().is_some()).finish()
     }
 }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use super::cached::Cached;
 use super::error::Unavailable;
+use crate::http_client::{Call, HttpClient, Repeat, Reply, Reuse, Target};
 use crate::shared::auth::jwt::{Algorithm, KeySet, Signature, Token};
 use crate::shared::dial::Verification;
-use crate::shared::http_client::{Call, HttpClient, Repeat, Reply, Reuse, Target};
 
 /// Maximum length of an answer in bytes. Documents, keys and tokens have a few thousand.
 const REPLY_BYTES_MAX: usize = 1 << 20;

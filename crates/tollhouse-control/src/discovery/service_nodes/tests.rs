@@ -9,6 +9,7 @@ use tollhouse_net::resolve::{Lookup, Question, ResolveError, Resolver, ResolverS
 
 use super::report::SourceState;
 use super::*;
+use crate::discovery::Detail;
 
 /// Services by name: their revision and the ports of their instances, unhealthy ones negative.
 #[derive(Default)]
@@ -38,7 +39,7 @@ impl Played {
 impl ServiceSource for Played {
     fn read(
         &self,
-        service: &RegistryService,
+        service: &Discovery,
         known: Option<u128>,
         show: &mut dyn FnMut(&InstanceFacts<'_>),
     ) -> ServiceLookup {
@@ -100,8 +101,8 @@ fn ports(state: &UpstreamState) -> Vec<u16> {
     ports
 }
 
-fn source(played: &Arc<Played>) -> RegistryNodes {
-    let source = RegistryNodes::default();
+fn source(played: &Arc<Played>) -> ServiceNodes {
+    let source = ServiceNodes::default();
     source.connect(Arc::<Played>::clone(played));
     source
 }
@@ -115,12 +116,12 @@ async fn a_new_upstream_has_its_nodes_before_it_serves() {
     let source = source(&played);
     let (prod, other) = (state("routes/1", named("prod/orders")), state("u/2", named("orders")));
     let listed = state("u/3", json!({"nodes": {"127.0.0.1:9": 1}}));
-    source.change_upstreams(&[&prod, &other, &listed].map(UpstreamChange::to));
+    [&prod, &other, &listed].into_iter().for_each(|it| source.follow_upstream(it));
     assert_eq!((ports(&prod), ports(&other), ports(&listed)), (vec![1, 2], vec![4], vec![9]));
     let shown = |service: &str| (service.to_owned(), true);
     assert_eq!(played.take_asked(), [shown("prod/orders"), shown("default/orders")]);
     // The next snapshot brings nothing new, and asks nothing.
-    source.change_upstreams(&[&prod, &other].map(UpstreamChange::to));
+    [&prod, &other].into_iter().for_each(|it| source.follow_upstream(it));
     assert_eq!(played.take_asked(), []);
 }
 
@@ -131,7 +132,7 @@ async fn changes_are_read_where_they_are_and_nowhere_else() {
     played.set("default/b", 1, &[2]);
     let source = source(&played);
     let (a, b) = (state("routes/a", named("a")), state("routes/b", named("b")));
-    source.change_upstreams(&[&a, &b].map(UpstreamChange::to));
+    [&a, &b].into_iter().for_each(|it| source.follow_upstream(it));
     played.take_asked();
     played.set("default/b", 2, &[2, 3]);
     source.look();
@@ -153,14 +154,14 @@ async fn an_upstream_that_names_another_service_leaves_the_first_one() {
     played.set("default/b", 1, &[2]);
     let source = source(&played);
     let before = state("routes/1", named("a"));
-    source.change_upstreams(&[UpstreamChange::to(&before)]);
+    source.follow_upstream(&before);
     let after = next("routes/1", named("b"), Some(&before));
-    source.change_upstreams(&[UpstreamChange::to(&after)]);
+    source.follow_upstream(&after);
     assert_eq!((ports(&before), ports(&after)), (vec![1], vec![2]));
     played.set("default/a", 2, &[9]);
     source.look();
     assert_eq!(ports(&before), [1]);
-    source.change_upstreams(&[UpstreamChange::gone("routes/1")]);
+    source.leave("routes/1");
     played.take_asked();
     source.look();
     assert_eq!(played.take_asked(), []);
@@ -171,7 +172,7 @@ async fn the_task_follows_the_registry_until_it_ends() {
     let played = Arc::new(Played::default());
     let source = Arc::new(source(&played));
     let orders = state("routes/1", named("orders"));
-    source.change_upstreams(&[UpstreamChange::to(&orders)]);
+    source.follow_upstream(&orders);
     let running = tokio::spawn({
         let source = Arc::clone(&source);
         async move { source.run().await }
@@ -202,7 +203,7 @@ async fn every_upstream_tells_how_it_stands_and_why() {
         ("4", named("gone")),
         ("5", picky),
     ];
-    source.change_upstreams(&confs.map(|(key, conf)| UpstreamChange::to(&state(key, conf))));
+    confs.into_iter().for_each(|(key, conf)| source.follow_upstream(&state(key, conf)));
     let told = source.report(Detail::Nodes);
     let rows: Vec<(&str, SourceState, usize, Option<&str>)> = told
         .iter()
@@ -246,9 +247,9 @@ async fn every_upstream_tells_how_it_stands_and_why() {
 
 #[tokio::test(start_paused = true)]
 async fn a_registry_may_come_late_and_be_replaced() {
-    let source = Arc::new(RegistryNodes::default());
+    let source = Arc::new(ServiceNodes::default());
     let orders = state("routes/1", named("orders"));
-    source.change_upstreams(&[UpstreamChange::to(&orders)]);
+    source.follow_upstream(&orders);
     let told = source.report(Detail::Counts);
     assert_eq!((told[0].state, told[0].node_count), (SourceState::Off, 0));
     let running = tokio::spawn({

@@ -1,20 +1,76 @@
-//! The registry of this process as a [`ServiceSource`].
+//! Nodes from the service registry of this process: at once for a new upstream, and after each new
+//! state of the registry.
 
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tollhouse_model::upstream::RegistryService;
+use tollhouse_model::upstream::Discovery;
 use tollhouse_registry::{Instance, Registry, ServiceRef};
+use tollhouse_upstream::UpstreamState;
 
-use super::{InstanceFacts, ServiceLookup, ServiceSource};
+use super::service_nodes::{
+    InstanceFacts, Reach, ServiceLookup, ServiceNodes, ServiceSource, UpstreamReport,
+};
+use super::{Detail, NodeSource, SourceSettings};
 
 /// Default protection threshold of a service: unhealthy instances serve only if none is healthy.
 const PROTECT_THRESHOLD_DEFAULT: f64 = 0.0;
 
+const THREAD: &str = "registry-nodes";
+
+/// Upstreams whose nodes come from the registry.
+#[derive(Debug)]
+pub struct Source {
+    nodes: Arc<ServiceNodes>,
+    /// Set once the follower thread was started.
+    has_thread: AtomicBool,
+}
+
+impl NodeSource for Source {
+    fn open(settings: &SourceSettings<'_>) -> Self {
+        let reach = Reach::new(settings.bootstrap, Arc::clone(settings.bound));
+        Self { nodes: Arc::new(ServiceNodes::within(reach)), has_thread: AtomicBool::new(false) }
+    }
+
+    fn follow(&self, upstream: &Arc<UpstreamState>) {
+        self.nodes.follow_upstream(upstream);
+    }
+
+    fn leave(&self, key: &str) {
+        self.nodes.leave(key);
+    }
+
+    fn report(&self, detail: Detail) -> Vec<UpstreamReport> {
+        self.nodes.report(detail)
+    }
+}
+
+impl Source {
+    /// Switches to this registry, and starts the follower thread on the first call. A separate
+    /// thread is used because the control thread yields to workers, and removed instances must
+    /// disappear even under full load.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn connect(&self, registry: &Registry) -> io::Result<()> {
+        self.nodes.connect(Arc::new(registry.clone()));
+        if self.has_thread.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let nodes = Arc::clone(&self.nodes);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let thread = std::thread::Builder::new().name(THREAD.to_owned());
+        thread.spawn(move || runtime.block_on(nodes.run())).map(drop)
+    }
+}
+
 impl ServiceSource for Registry {
     fn read(
         &self,
-        service: &RegistryService,
+        service: &Discovery,
         known: Option<u128>,
         show: &mut dyn FnMut(&InstanceFacts<'_>),
     ) -> ServiceLookup {
@@ -56,9 +112,7 @@ fn show_one(instance: &Instance, now_ms: u64, show: &mut dyn FnMut(&InstanceFact
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
-
+    use tollhouse_model::upstream::DiscoverySource;
     use tollhouse_registry::{
         Clock, Command, Keeper, ManualClock, Metadata, NewInstance, Options, ServiceChange,
         ServiceKey,
@@ -86,13 +140,8 @@ mod tests {
         }
     }
 
-    fn orders() -> RegistryService {
-        RegistryService {
-            namespace: "prod".into(),
-            service: "orders".into(),
-            metadata: BTreeMap::new(),
-            version: None,
-        }
+    fn orders() -> Discovery {
+        Discovery::new(DiscoverySource::Registry, "prod", "orders")
     }
 
     /// Result of reading the service, and the facts as text.

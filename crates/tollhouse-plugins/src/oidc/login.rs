@@ -16,8 +16,8 @@ use tollhouse_plugin::RequestContext;
 use super::cookies::{CookieTerms, Jar};
 use super::provider::is_clean;
 use super::random::token;
+use crate::http_client::Scheme;
 use crate::shared::auth::secret::are_equal;
-use crate::shared::http_client::Scheme;
 
 /// Purpose for which login cookies are sealed.
 const PURPOSE: &str = "login";

@@ -1,14 +1,15 @@
-//! State of upstreams with registry nodes: log lines when it changes, and reports for the control
+//! State of upstreams with registered nodes: log lines when it changes, and reports for the control
 //! API.
 
 use serde::Serialize;
 
 use super::select::{Counts, SelectionResult};
-use super::{FollowedUpstream, Reading, RegistryNodes};
+use super::{FollowedUpstream, Reading, ServiceNodes};
+use crate::discovery::Detail;
 
-/// State of an upstream whose nodes come from the registry.
+/// State of an upstream whose nodes come from a registry.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SourceReport {
+pub struct UpstreamReport {
     /// The object that holds the upstream, such as `routes/1`.
     pub upstream: String,
     /// Name of the service, as `namespace/name`.
@@ -37,7 +38,7 @@ pub struct NodeReport {
     pub weight_percent: u8,
 }
 
-/// State of an upstream with registry nodes.
+/// State of an upstream with registered nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceState {
@@ -48,27 +49,18 @@ pub enum SourceState {
     /// No instance of the service may serve.
     Empty,
     Missing,
-    /// No registry is running in this process.
+    /// The registry is not connected.
     Off,
 }
 
-/// Level of detail of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
-    /// Report the number of nodes only.
-    Counts,
-    /// Report the number of nodes and all nodes.
-    Nodes,
-}
-
-impl RegistryNodes {
-    /// State of all upstreams with registry nodes.
-    pub fn report(&self, detail: Detail) -> Vec<SourceReport> {
+impl ServiceNodes {
+    /// State of all followed upstreams.
+    pub fn report(&self, detail: Detail) -> Vec<UpstreamReport> {
         self.lock().values().map(|entry| report(entry, detail)).collect()
     }
 }
 
-fn report(entry: &FollowedUpstream, detail: Detail) -> SourceReport {
+fn report(entry: &FollowedUpstream, detail: Detail) -> UpstreamReport {
     let (state, reason) = standing(entry, entry.reading.as_ref());
     let (revision, counts, node_count) = match &entry.reading {
         Some(Reading::Service { revision, selected }) => {
@@ -80,7 +72,7 @@ fn report(entry: &FollowedUpstream, detail: Detail) -> SourceReport {
         Detail::Counts => None,
         Detail::Nodes => Some(nodes(entry)),
     };
-    SourceReport {
+    UpstreamReport {
         upstream: entry.state.key().to_owned(),
         service: entry.service.to_string(),
         state,
@@ -107,11 +99,11 @@ fn nodes(entry: &FollowedUpstream) -> Vec<NodeReport> {
 
 /// State of an upstream, with the reason.
 fn standing(entry: &FollowedUpstream, reading: Option<&Reading>) -> (SourceState, Option<String>) {
-    let service = &entry.service;
+    let (service, origin) = (&entry.service, entry.service.source.origin());
     match reading {
-        None => (SourceState::Off, Some("the registry is off in this process".to_owned())),
+        None => (SourceState::Off, Some(format!("{origin} is off in this process"))),
         Some(Reading::Missing) => {
-            (SourceState::Missing, Some(format!("the registry has no service {service}")))
+            (SourceState::Missing, Some(format!("{origin} has no service {service}")))
         }
         Some(Reading::Service { selected, .. }) if selected.nodes == 0 => {
             (SourceState::Empty, Some(why_empty(selected)))
@@ -155,6 +147,7 @@ pub(super) fn log_turn(entry: &FollowedUpstream, reading: &Reading) {
     let before = entry.reading.as_ref().map(|before| standing(entry, Some(before)).0);
     let (state, reason) = standing(entry, Some(reading));
     let (upstream, service) = (entry.state.key(), entry.service.to_string());
+    let origin = entry.service.source.origin();
     let reason = reason.unwrap_or_default();
     match state {
         _ if before == Some(state) => {}
@@ -162,12 +155,12 @@ pub(super) fn log_turn(entry: &FollowedUpstream, reading: &Reading) {
             tracing::warn!(upstream, service, reason, "unhealthy instances of a service serve");
         }
         SourceState::Empty | SourceState::Missing | SourceState::Off => {
-            tracing::warn!(upstream, service, reason, "upstream has no node from the registry");
+            tracing::warn!(upstream, service, reason, "upstream has no node from {origin}");
         }
         // An upstream that serves from the start is not logged.
         SourceState::Serving if before.is_none() => {}
         SourceState::Serving => {
-            tracing::info!(upstream, service, "upstream has nodes from the registry again");
+            tracing::info!(upstream, service, "upstream has nodes from {origin} again");
         }
     }
 }

@@ -17,8 +17,8 @@ use tollhouse_stdx::LogLimit;
 
 use super::BatchFields;
 use super::pending::Pending;
-use crate::shared::http_client::{ClientError, TargetError};
-use crate::shared::kafka::KafkaError;
+use crate::http_client::{ClientError, TargetError};
+use crate::kafka::KafkaError;
 
 /// Shortest time between two log messages about failures, because a server that is down fails every
 /// batch.

@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tollhouse_plugin::RequestContext;
 
-use crate::shared::http_client::Scheme;
+use crate::http_client::Scheme;
 
 /// Longest value of one cookie. Browsers accept 4,096 bytes including name and attributes.
 const PART_BYTES_MAX: usize = 3_600;

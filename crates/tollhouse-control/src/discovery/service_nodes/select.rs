@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::Serialize;
-use tollhouse_model::upstream::{Node, RegistryService};
+use tollhouse_model::upstream::{Discovery, Node};
 use tollhouse_upstream::PublishedNode;
 
 use super::reach::Reach;
@@ -68,7 +68,7 @@ pub(super) struct SelectionResult {
 
 /// Selection while a service's instances are visited.
 pub(super) struct Selection<'s> {
-    service: &'s RegistryService,
+    service: &'s Discovery,
     ages: Ages,
     reach: &'s Reach,
     counts: Counts,
@@ -89,7 +89,7 @@ enum Health {
 }
 
 impl<'s> Selection<'s> {
-    pub(super) fn new(service: &'s RegistryService, ages: Ages, reach: &'s Reach) -> Self {
+    pub(super) fn new(service: &'s Discovery, ages: Ages, reach: &'s Reach) -> Self {
         Self { service, ages, reach, counts: Counts::default(), candidates: Vec::new() }
     }
 
@@ -160,7 +160,7 @@ fn drop_doubles(nodes: &mut Vec<PublishedNode>) {
     nodes.retain(|_| first.next().unwrap_or(true));
 }
 
-fn is_asked_for(service: &RegistryService, facts: &InstanceFacts<'_>) -> bool {
+fn is_asked_for(service: &Discovery, facts: &InstanceFacts<'_>) -> bool {
     let has = |(key, value): (&String, &String)| (facts.has_pair)(key, value);
     service.version.as_deref().is_none_or(|version| version == facts.version)
         && service.metadata.iter().all(has)
@@ -178,17 +178,12 @@ fn can_be_connected_to(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use tollhouse_model::upstream::DiscoverySource;
 
     use super::*;
 
-    fn service() -> RegistryService {
-        RegistryService {
-            namespace: "prod".into(),
-            service: "orders".into(),
-            metadata: BTreeMap::new(),
-            version: None,
-        }
+    fn service() -> Discovery {
+        Discovery::new(DiscoverySource::Registry, "prod", "orders")
     }
 
     fn facts(port: u32) -> InstanceFacts<'static> {
@@ -276,7 +271,7 @@ mod tests {
         ] {
             let version = version.map(str::to_owned);
             let service =
-                RegistryService { metadata: metadata.into_iter().collect(), version, ..service() };
+                Discovery { metadata: metadata.into_iter().collect(), version, ..service() };
             let reach = Reach::default();
             let mut selection = Selection::new(&service, Ages::Unused, &reach);
             instances.iter().for_each(|facts| selection.take(facts));

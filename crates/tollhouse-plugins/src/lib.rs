@@ -78,6 +78,7 @@ plugins! {
     request_validation::RequestValidation,
     response_rewrite::ResponseRewrite,
     server_info::ServerInfo,
+    syslog::Syslog,
     tcp_logger::TcpLogger,
     traffic_split::TrafficSplit,
     ua_restriction::UaRestriction,

@@ -1,6 +1,6 @@
 //! Shared code of logging plugins: log entries and their configuration (`entry.rs`, `format.rs`),
-//! bodies in entries (`bodies.rs`), and delivery in batches (`batch.rs`, bounded by `pending.rs`).
-//! Each plugin implements the delivery to its destination.
+//! bodies in entries (`bodies.rs`), and delivery in batches (`batch.rs`, bounded by `pending.rs`),
+//! also over sockets (`socket.rs`). Each plugin implements the delivery to its destination.
 
 use std::sync::OnceLock;
 
@@ -19,6 +19,7 @@ mod format;
 pub(crate) mod kafka;
 mod pending;
 pub(crate) mod queue;
+pub(crate) mod socket;
 #[cfg(test)]
 pub(crate) mod test_logger;
 

@@ -19,31 +19,24 @@
 //! TCP servers confirm nothing, so that a batch counts as delivered once it is written and the
 //! connection is closed. With `tls`, the server's certificate is not verified, as in APISIX.
 
-use std::future::poll_fn;
-use std::io;
 use std::sync::Arc;
-use std::task::{Poll, ready};
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::timeout;
-use tollhouse_net::Stream;
 use tollhouse_net::connect::is_server_name;
 use tollhouse_plugin::{
     Category, ConfError, LogContext, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext,
     Scope, Step,
 };
 
-use crate::logging::batch::{Batches, Delivery, DeliveryError, Failure};
-use crate::logging::queue::QueueConf;
-use crate::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 use crate::shared::confs::defaults::defaults;
-use crate::shared::dial::{Verification, dial_as, write_all};
-
-/// Bytes for which the server has one `timeout`, so that a long batch may take longer.
-const PART_BYTES: usize = 64 << 10;
+use crate::shared::dial::Verification;
+use crate::logging::batch::{Batches, Delivery, Failure};
+use crate::logging::queue::QueueConf;
+use crate::logging::socket::{LogServer, TcpServer};
+use crate::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 
 /// Configuration of `tcp-logger`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -106,11 +99,15 @@ impl Plugin for TcpLogger {
         let (plugin, entries_max) = (Self::NAME, u64::MAX);
         let queue = QueueConf { plugin, fields: &config.batch, entries_max };
         let batches = queue.open(scope, || Server {
-            server_name: config.tls_options.unwrap_or_else(|| config.host.clone()),
-            host: config.host,
-            port: config.port,
-            tls: config.tls.then_some(Verification::Off),
-            step_time_max: Duration::from_millis(config.timeout),
+            tcp: TcpServer {
+                server_name: config.tls_options.unwrap_or_else(|| config.host.clone()),
+                tls: config.tls.then_some(Verification::Off),
+                server: LogServer {
+                    host: config.host,
+                    port: config.port,
+                    step_time_max: Duration::from_millis(config.timeout),
+                },
+            },
             is_single: config.batch.batch_max_size == 1,
         });
         Ok(Self { entries, batches })
@@ -132,11 +129,7 @@ impl Plugin for TcpLogger {
 
 /// Log server of a conf.
 struct Server {
-    host: String,
-    port: u16,
-    tls: Option<Verification>,
-    server_name: String,
-    step_time_max: Duration,
+    tcp: TcpServer,
     is_single: bool,
 }
 
@@ -148,48 +141,7 @@ impl Delivery for Server {
             [only] if self.is_single => only.clone(),
             batch => format!("[{}]", batch.join(",")),
         };
-        let failed = |error| {
-            let peer = format!("{}:{}", self.host, self.port);
-            DeliveryError::Socket { peer, error }.into()
-        };
-        self.send(text.as_bytes()).await.map_err(failed)
-    }
-}
-
-impl Server {
-    async fn send(&self, bytes: &[u8]) -> io::Result<()> {
-        let dialled = dial_as(&self.host, self.port, self.tls, &self.server_name);
-        let mut stream = self.in_time(dialled).await?;
-        for part in bytes.chunks(PART_BYTES) {
-            self.in_time(write_all(&mut stream, part)).await?;
-        }
-        self.in_time(poll_fn(|context| stream.poll_shutdown(context))).await?;
-        if self.tls.is_some() {
-            self.read_to_end(stream).await;
-        }
-        Ok(())
-    }
-
-    /// Waits until the server closes. Session tickets arrive unasked, and a connection that is
-    /// dropped with unread bytes is reset, so that the server may lose what it has not read yet.
-    async fn read_to_end(&self, mut stream: Stream) {
-        let mut bytes = [0; 1024];
-        let rest = poll_fn(|context| {
-            loop {
-                match ready!(stream.poll_read(context, &mut bytes)) {
-                    Ok(1..) => {}
-                    Ok(0) | Err(_) => return Poll::Ready(()),
-                }
-            }
-        });
-        // A server that never closes delays the next batch by one timeout.
-        let _ = timeout(self.step_time_max, rest).await;
-    }
-
-    async fn in_time<T>(&self, step: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-        timeout(self.step_time_max, step)
-            .await
-            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        self.tcp.send(text.as_bytes()).await
     }
 }
 

@@ -94,7 +94,7 @@ fn every_example_is_a_good_conf() {
 }
 
 /// Those that ask other servers or write files, which is no matter of numbers.
-const OUTSIDE: [&str; 9] = [
+const OUTSIDE: [&str; 10] = [
     "file-logger",
     "forward-auth",
     "grpc-transcode",
@@ -102,6 +102,7 @@ const OUTSIDE: [&str; 9] = [
     "kafka-logger",
     "opa",
     "proxy-mirror",
+    "syslog",
     "tcp-logger",
     "udp-logger",
 ];

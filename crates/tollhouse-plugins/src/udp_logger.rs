@@ -19,29 +19,22 @@
 //! A datagram has at most 65,507 bytes. An entry that is longer is dropped. Datagrams that the
 //! network loses are not noticed.
 
-use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::net::UdpSocket;
-use tokio::time::timeout;
 use tollhouse_plugin::{
     Category, ConfError, LogContext, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext,
     Scope, Step,
 };
 
-use crate::logging::batch::{Batches, Delivery, DeliveryError, Failure};
-use crate::logging::queue::QueueConf;
-use crate::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 use crate::shared::confs::defaults::defaults;
-use crate::shared::dial::addresses;
-
-/// Longest datagram over IPv4: 65,535 bytes less the headers of IP and UDP.
-const DATAGRAM_BYTES_MAX: usize = 65_507;
+use crate::logging::batch::{Batches, Delivery, Failure};
+use crate::logging::queue::QueueConf;
+use crate::logging::socket::{Datagram, LogServer, array_datagram};
+use crate::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
 
 /// Configuration of `udp-logger`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -94,9 +87,11 @@ impl Plugin for UdpLogger {
         let (plugin, entries_max) = (Self::NAME, u64::MAX);
         let queue = QueueConf { plugin, fields: &config.batch, entries_max };
         let batches = queue.open(scope, || Server {
-            host: config.host,
-            port: config.port,
-            step_time_max: Duration::from_secs(config.timeout),
+            udp: LogServer {
+                host: config.host,
+                port: config.port,
+                step_time_max: Duration::from_secs(config.timeout),
+            },
             is_single: config.batch.batch_max_size == 1,
         });
         Ok(Self { entries, batches })
@@ -118,9 +113,7 @@ impl Plugin for UdpLogger {
 
 /// Log server of a conf.
 struct Server {
-    host: String,
-    port: u16,
-    step_time_max: Duration,
+    udp: LogServer,
     is_single: bool,
 }
 
@@ -128,63 +121,16 @@ impl Delivery for Server {
     type Entry = String;
 
     async fn deliver(&self, batch: &[String]) -> Result<(), Failure> {
-        let socket = self.in_time(self.connect()).await.map_err(|error| self.failed(error))?;
-        let mut taken = 0;
-        while let Some(left) = batch.get(taken..).filter(|left| !left.is_empty()) {
-            let (count, text) = self.datagram(left);
-            let sent = match text.len() {
-                ..=DATAGRAM_BYTES_MAX => self.in_time(socket.send(text.as_bytes())).await,
-                _ => Err(io::Error::other("the entry is longer than a datagram")),
-            };
-            if let Err(error) = sent {
-                let lost = usize::from(text.len() > DATAGRAM_BYTES_MAX);
-                return Err(Failure { taken: taken + lost, lost, error: self.failed(error) });
-            }
-            taken += count;
-        }
-        Ok(())
+        self.udp.send_datagrams(batch, |left| self.datagram(left)).await
     }
 }
 
 impl Server {
-    /// Returns the number of entries from the front that fit into one datagram, at least one, and
-    /// its content.
-    fn datagram(&self, entries: &[String]) -> (usize, String) {
-        if let [only, ..] = entries
-            && self.is_single
-        {
-            return (1, only.clone());
+    fn datagram(&self, entries: &[String]) -> Datagram {
+        match entries {
+            [only, ..] if self.is_single => Datagram { entries: 1, text: only.clone() },
+            _ => array_datagram(entries),
         }
-        // One bracket before the entries; one byte after each, a comma or the last bracket.
-        let mut bytes = 1;
-        let fit = entries.iter().take_while(|entry| {
-            bytes += entry.len() + 1;
-            bytes <= DATAGRAM_BYTES_MAX
-        });
-        let count = fit.count().max(1);
-        (count, format!("[{}]", entries[..count].join(",")))
-    }
-
-    async fn connect(&self) -> io::Result<UdpSocket> {
-        let address = addresses(&self.host, self.port).await?.into_iter().next();
-        let address = address.ok_or(io::ErrorKind::NotFound)?;
-        let local = match address {
-            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-        };
-        let socket = UdpSocket::bind(local).await?;
-        socket.connect(address).await?;
-        Ok(socket)
-    }
-
-    async fn in_time<T>(&self, step: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-        timeout(self.step_time_max, step)
-            .await
-            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-    }
-
-    fn failed(&self, error: io::Error) -> DeliveryError {
-        DeliveryError::Socket { peer: format!("{}:{}", self.host, self.port), error }
     }
 }
 

@@ -114,6 +114,15 @@ fn exclusive_scope<'p>(resource: &Resource, path: &'p str) -> Option<&'p str> {
     path.rsplit_once('/').filter(|_| resource.is_exclusive()).map(|(collection, _)| collection)
 }
 
+/// Key whose queue orders the writes of an object: its own, or the guard of its collection, if
+/// values must be unique in that.
+pub(super) fn turn_key(admin: &Admin, resource: &Resource, path: &str) -> String {
+    match exclusive_scope(resource, path) {
+        Some(scope) => admin.guard_key(scope),
+        None => admin.key_of(path),
+    }
+}
+
 /// Buckets of the credentials in an object.
 fn identity_buckets(admin: &Admin, resource: &Resource, object: &Candidate<'_>) -> BTreeSet<u32> {
     let confs = object.value.get("plugins").and_then(Value::as_object);
@@ -140,6 +149,8 @@ pub(super) struct Attempts<'a> {
     /// Front of the object's queue. Only one waiting call of this process tries at a time, in
     /// order of arrival.
     queue: Option<MutexGuard<'a, ()>>,
+    /// Key that made the last commit fail: the object's, or a guard that many objects share.
+    conflict: Option<Box<str>>,
 }
 
 /// Outcome of one attempt to commit.
@@ -152,10 +163,10 @@ pub(super) enum Attempt {
 impl<'a> Attempts<'a> {
     pub(super) fn new(admin: &'a Admin) -> Self {
         let until = Instant::now() + OVERTAKEN_TIME_MAX;
-        Self { admin, tries: 0, overtaken: 0, until, queue: None }
+        Self { admin, tries: 0, overtaken: 0, until, queue: None, conflict: None }
     }
 
-    /// Starts an attempt with an up-to-date index.
+    /// Starts an attempt with an up-to-date index. After a conflict, waits for the turn at its key.
     ///
     /// # Errors
     /// If there were too many attempts, or the store cannot be read.
@@ -166,6 +177,9 @@ impl<'a> Attempts<'a> {
             ));
         }
         self.tries += 1;
+        if let Some(key) = self.conflict.take() {
+            self.wait_in_queue(&key).await;
+        }
         Ok(self.admin.index.catch_up().await?)
     }
 
@@ -174,9 +188,10 @@ impl<'a> Attempts<'a> {
         self.tries == 1
     }
 
-    /// Waits for the turn at the object with this key. Without turns, only one of many simultaneous
-    /// writers would succeed each time, and all others would start again. After a timeout the call
-    /// continues without a turn, so that a slow store reports its own error.
+    /// Waits for the turn at this key, unless the call has a turn already. Without turns, only one
+    /// of many simultaneous writers would succeed each time, and all others would start again.
+    /// After a timeout the call continues without a turn, so that a slow store reports its own
+    /// error.
     pub(super) async fn wait_in_queue(&mut self, key: &str) {
         if self.queue.is_none() {
             let queue = tokio::time::timeout(TURN_WAIT_MAX, self.admin.write_queue(key)).await;
@@ -193,12 +208,11 @@ impl<'a> Attempts<'a> {
     /// # Errors
     /// Returns 503 after too many failures or too long a time; APISIX returns it after the first
     /// failure.
-    pub(super) async fn overtaken(&mut self, key: &str) -> Result<(), Reply> {
+    pub(super) fn overtaken(&mut self) -> Result<(), Reply> {
         self.overtaken += 1;
         if self.overtaken > OVERTAKEN_MAX || Instant::now() >= self.until {
             return Err(Reply::unavailable("value changed before overwritten"));
         }
-        self.wait_in_queue(key).await;
         Ok(())
     }
 
@@ -221,7 +235,10 @@ impl<'a> Attempts<'a> {
                 }
                 Ok(Attempt::Committed(committed))
             }
-            Err(StoreError::Conflict { key }) => Ok(Attempt::Changed(key)),
+            Err(StoreError::Conflict { key }) => {
+                self.conflict = Some(key.clone());
+                Ok(Attempt::Changed(key))
+            }
             Err(error) => Err(error),
         }
     }

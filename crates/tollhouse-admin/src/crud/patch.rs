@@ -6,7 +6,7 @@ use tollhouse_model::change_row::ChangeKind;
 use tollhouse_store::{Entry, Operation, Transaction};
 
 use super::checks::{author, now_s, seal, validate, value_of_answer};
-use super::guards::{Attempt, Attempts};
+use super::guards::{Attempt, Attempts, turn_key};
 use super::precondition::{self, Precondition};
 use super::record::{Before, ChangeNote};
 use super::request::{Request, fields_of, resolve_id};
@@ -29,7 +29,7 @@ pub(super) async fn run(
     let precondition = Precondition::parse(&request.call.headers)?;
     let mut lease = None;
     let mut attempts = Attempts::new(admin);
-    attempts.wait_in_queue(&key).await;
+    attempts.wait_in_queue(&turn_key(admin, request.resource, &path)).await;
     let (committed, stored) = loop {
         attempts.begin().await?;
         let entry = admin.parts.store.get(&key).await?.ok_or_else(Reply::key_not_found)?;
@@ -47,7 +47,7 @@ pub(super) async fn run(
         let transaction = before.record(admin, request, &path, note, transaction)?;
         match attempts.commit(transaction).await? {
             Attempt::Committed(committed) => break (committed, stored),
-            Attempt::Changed(changed) if *changed == *key => attempts.overtaken(&key).await?,
+            Attempt::Changed(changed) if *changed == *key => attempts.overtaken()?,
             Attempt::Changed(_) => {}
         }
     };

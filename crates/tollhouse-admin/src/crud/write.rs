@@ -142,7 +142,7 @@ pub(super) async fn put(
         match attempts.commit(transaction).await? {
             Attempt::Committed(committed) => break (committed, stored),
             Attempt::Changed(changed) if *changed == *write.key => {
-                attempts.overtaken(&write.key).await?;
+                attempts.overtaken()?;
             }
             Attempt::Changed(_) => {}
         }

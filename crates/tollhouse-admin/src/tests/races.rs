@@ -278,6 +278,59 @@ async fn all_of_many_patches_at_once_are_made() {
     assert_eq!(labels.as_object().map(serde_json::Map::len), Some(2 * PATCHES), "{labels}");
 }
 
+/// A store whose commits begin only after calls that arrived meanwhile have been checked.
+struct Unhurried {
+    inner: Arc<dyn Store>,
+}
+
+impl Wrapper for Unhurried {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    fn before_commit(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn all_of_many_global_rules_at_once_are_made() {
+    let inner = tollhouse_store::open(&Location::Memory).expect("memory is there");
+    let store = Arc::new(Wrapped(Arc::new(Unhurried { inner })));
+    let fixture = Arc::new(Fixture::over(store, options()).await);
+    // One plugin may be in one rule only.
+    let plugins = [
+        json!({"cors": {}}),
+        json!({"echo": {"body": "a"}}),
+        json!({"gzip": {}}),
+        json!({"ip-restriction": {"whitelist": ["127.0.0.1"]}}),
+        json!({"prometheus": {}}),
+        json!({"proxy-rewrite": {"uri": "/a"}}),
+        json!({"real-ip": {"source": "http_x_forwarded_for"}}),
+        json!({"referer-restriction": {"whitelist": ["*.example.com"]}}),
+        json!({"request-id": {}}),
+        json!({"response-rewrite": {"headers": {"set": {"a": "1"}}}}),
+        json!({"uri-blocker": {"block_rules": ["^/a"]}}),
+    ];
+    for (method, status) in [("PUT", 201), ("PATCH", 200)] {
+        let mut calls = tokio::task::JoinSet::new();
+        for (number, plugins) in plugins.iter().enumerate() {
+            let (fixture, path) = (Arc::clone(&fixture), format!("/global_rules/{number}"));
+            let rule = json!({"plugins": plugins}).to_string();
+            calls.spawn(async move { fixture.call(method, &path, rule).await });
+        }
+        while let Some(answer) = calls.join_next().await {
+            let answer = answer.expect("no panic");
+            assert_eq!(answer.status, status, "{method}: {answer:?}");
+        }
+    }
+    assert_eq!(fixture.get("/global_rules").await.json()["total"], plugins.len());
+}
+
 #[tokio::test]
 async fn guards_are_no_objects() {
     let fixture = Fixture::new().await;

@@ -3,7 +3,8 @@
 //! Sans-IO, like `tollhouse-http`: callers own sockets, clocks and tasks. A [`Connection`] in
 //! either role is fed the bytes that were read and returns [`Event`]s; everything the caller sends
 //! is collected in one output buffer, so one write can carry many frames. This crate knows nothing
-//! about routes, gRPC or runtimes.
+//! about routes or gRPC, and only `driver`, behind the feature `tokio`, knows a runtime: the loop
+//! around a connection that all programs share.
 //!
 //! # One turn of a connection
 //!
@@ -98,6 +99,8 @@
 
 mod connection;
 mod counters;
+#[cfg(feature = "tokio")]
+pub mod driver;
 pub mod error;
 mod event;
 pub mod field;

@@ -6,17 +6,16 @@
 mod exchange;
 mod head;
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, Sleep, sleep, timeout};
+use tollhouse_h2::driver::{Application, End, Session, Socket, StreamTable};
 use tollhouse_h2::{Connection, Event, Limits, Rate, StreamId};
 
 use super::worker::Worker;
@@ -59,24 +58,17 @@ fn limits() -> Limits {
 }
 
 /// Serves a connection until the client ends it.
-pub(super) async fn serve<S>(worker: &Rc<Worker>, mut stream: S)
+pub(super) async fn serve<S>(worker: &Rc<Worker>, stream: S)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut serving = Serving {
-        worker,
-        codec: Connection::server(limits(), &worker.memory, worker.now_ms()),
-        head: Head::default(),
-        exchanges: HashMap::new(),
-        due: Rc::default(),
-        is_ticking: true,
-    };
+    let mut serving = Serving::new(worker, stream);
     {
         let mut tick = pin!(sleep(TICK));
-        poll_fn(|context| serving.poll(context, &mut stream, tick.as_mut())).await;
+        poll_fn(|context| serving.poll(context, tick.as_mut())).await;
     }
-    if serving.codec.failure().is_some() {
-        linger(stream).await;
+    if serving.session.with(|codec, _| codec.failure().is_some()) {
+        linger(serving.socket.stream).await;
     }
 }
 
@@ -92,258 +84,158 @@ async fn linger<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     let _ = timeout(LINGER_TIME, reading).await;
 }
 
-/// Streams whose response is due, reported by the tasks that waited until then.
-#[derive(Default)]
-struct Due {
-    streams: RefCell<Vec<StreamId>>,
-    waker: Cell<Option<Waker>>,
-}
-
-impl Due {
-    fn push(&self, stream: StreamId) {
-        self.streams.borrow_mut().push(stream);
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
-}
-
-/// Connection that is being served, with the exchanges on it.
-struct Serving<'a> {
-    worker: &'a Rc<Worker>,
-    codec: Connection,
-    /// Request head that the decoder completed last.
-    head: Head,
-    /// Exchanges whose response is incomplete, by stream.
-    exchanges: HashMap<StreamId, Exchange>,
-    due: Rc<Due>,
+/// Connection that is being served.
+struct Serving<'a, S> {
+    worker: &'a Worker,
+    session: Rc<Session<Exchanges>>,
+    socket: Socket<'a, S, Box<[u8]>>,
     /// Whether the tick timer is set.
     is_ticking: bool,
 }
 
-impl Serving<'_> {
-    /// Completes when the connection is over and all output is written.
-    fn poll<S>(
-        &mut self,
-        context: &mut Context<'_>,
-        stream: &mut S,
-        mut tick: Pin<&mut Sleep>,
-    ) -> Poll<()>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
+impl<'a, S: AsyncRead + AsyncWrite + Unpin> Serving<'a, S> {
+    fn new(worker: &'a Rc<Worker>, stream: S) -> Self {
+        let codec = Connection::server(limits(), &worker.memory, worker.now_ms());
+        let session = Rc::new_cyclic(|session| {
+            let exchanges = Exchanges {
+                worker: Rc::clone(worker),
+                head: Head::default(),
+                unfinished: StreamTable::default(),
+                session: Weak::clone(session),
+            };
+            Session::new(codec, exchanges)
+        });
+        Self { worker, session, socket: Socket::new(stream, &worker.scratch), is_ticking: true }
+    }
+
+    /// Completes when the connection is over.
+    fn poll(&mut self, context: &mut Context<'_>, mut tick: Pin<&mut Sleep>) -> Poll<()> {
         if self.is_ticking && tick.as_mut().poll(context).is_ready() {
             self.is_ticking = false;
-            self.look_at_deadlines();
+            // An error ends the connection with the next output.
+            let _ = self.session.tick(self.worker.now_ms());
         }
-        let polled = self.poll_bytes(context, stream);
-        while polled.is_pending() && !self.is_ticking && self.codec.has_deadlines() {
+        let end = self.session.poll_turn(context, &mut self.socket);
+        if let Poll::Ready(End::Fault(_)) = end {
+            self.worker.counts().malformed.add_one();
+        }
+        while end.is_pending()
+            && !self.is_ticking
+            && self.session.with(|codec, _| codec.has_deadlines())
+        {
             tick.as_mut().reset(Instant::now() + TICK);
             // Polled once, so that this task is woken.
             self.is_ticking = tick.as_mut().poll(context).is_pending();
         }
-        polled
-    }
-
-    /// Transfers bytes and sends due responses.
-    fn poll_bytes<S>(&mut self, context: &mut Context<'_>, stream: &mut S) -> Poll<()>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
-        self.due.waker.set(Some(context.waker().clone()));
-        self.answer_due();
-        loop {
-            let written = self.write(context, stream);
-            if matches!(written, Poll::Ready(Err(_))) {
-                return Poll::Ready(());
-            }
-            if self.codec.failure().is_some() || self.codec.is_finished() {
-                return written.map(drop);
-            }
-            if !self.codec.wants_input() {
-                return Poll::Pending;
-            }
-            if ready!(self.read(context, stream)).is_none() {
-                return Poll::Ready(());
-            }
-        }
-    }
-
-    /// Reads once and processes the data; `None` if the client has ended the connection.
-    fn read<S>(&mut self, context: &mut Context<'_>, stream: &mut S) -> Poll<Option<()>>
-    where
-        S: AsyncRead + Unpin,
-    {
-        let worker = self.worker;
-        let mut scratch = worker.scratch.borrow_mut();
-        let mut buffer = ReadBuf::new(&mut scratch);
-        let read = ready!(Pin::new(stream).poll_read(context, &mut buffer));
-        let mut input = buffer.filled();
-        if read.is_err() || input.is_empty() {
-            return Poll::Ready(None);
-        }
-        let now_ms = worker.now_ms();
-        loop {
-            match self.codec.receive(&mut input, now_ms, &mut self.head) {
-                Ok(Some(event)) => {
-                    take(
-                        worker,
-                        &mut self.codec,
-                        &self.head,
-                        &mut self.exchanges,
-                        &self.due,
-                        event,
-                    );
-                }
-                Ok(None) => break,
-                // The codec has already written the error to its output.
-                Err(_) => {
-                    worker.counts().malformed.add_one();
-                    break;
-                }
-            }
-        }
-        Poll::Ready(Some(()))
-    }
-
-    /// Writes all pending output, in as few writes as the socket allows.
-    fn write<S>(
-        &mut self,
-        context: &mut Context<'_>,
-        stream: &mut S,
-    ) -> Poll<Result<(), std::io::Error>>
-    where
-        S: AsyncWrite + Unpin,
-    {
-        self.send_ready();
-        while !self.codec.output().is_empty() {
-            let written = Pin::new(&mut *stream).poll_write(context, self.codec.output());
-            match ready!(written) {
-                Ok(0) => return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),
-                Ok(count) => self.codec.written(count),
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-            self.send_ready();
-        }
-        Pin::new(stream).poll_flush(context)
-    }
-
-    /// Continues responses that were limited by windows or the output buffer.
-    fn send_ready(&mut self) {
-        while let Some(stream) = self.codec.next_ready() {
-            advance(self.worker, &mut self.codec, &mut self.exchanges, stream);
-        }
-    }
-
-    fn answer_due(&mut self) {
-        while let Some(stream) = self.due.streams.borrow_mut().pop() {
-            // The stream may have been reset in the meantime.
-            if let Some(exchange) = self.exchanges.get_mut(&stream) {
-                exchange.is_due = true;
-                advance(self.worker, &mut self.codec, &mut self.exchanges, stream);
-            }
-        }
-    }
-
-    fn look_at_deadlines(&mut self) {
-        let now_ms = self.worker.now_ms();
-        // An error ends the connection with the next output.
-        while let Ok(Some(event)) = self.codec.tick(now_ms) {
-            let (worker, due) = (self.worker, &self.due);
-            take(worker, &mut self.codec, &self.head, &mut self.exchanges, due, event);
-        }
+        end.map(drop)
     }
 }
 
-/// Processes an event of the codec.
-fn take(
-    worker: &Rc<Worker>,
-    codec: &mut Connection,
-    head: &Head,
-    exchanges: &mut HashMap<StreamId, Exchange>,
-    due: &Rc<Due>,
-    event: Event<'_>,
-) {
-    let stream = match event {
-        Event::Request { stream, ends } => {
-            worker.counts().requests.add_one();
-            let mut exchange = Exchange::new(worker, head, ends);
-            if exchange.is_timed_from_head() || ends {
-                schedule(worker, due, stream, &mut exchange);
+/// Requests of a connection whose response is incomplete.
+struct Exchanges {
+    worker: Rc<Worker>,
+    /// Request head that the decoder completed last.
+    head: Head,
+    unfinished: StreamTable<Exchange>,
+    /// Connection, for tasks that wait until a response is due.
+    session: Weak<Session<Self>>,
+}
+
+impl Application for Exchanges {
+    type Fields = Head;
+
+    fn fields(&mut self) -> &mut Head {
+        &mut self.head
+    }
+
+    fn received(&mut self, _: usize) -> u64 {
+        self.worker.now_ms()
+    }
+
+    fn event(&mut self, codec: &mut Connection, event: Event<'_>) {
+        match event {
+            Event::Request { stream, ends } => {
+                self.worker.counts().requests.add_one();
+                let mut exchange = Exchange::new(&self.worker, &self.head, ends);
+                if exchange.is_timed_from_head() || ends {
+                    schedule(&self.worker, &self.session, stream, &mut exchange);
+                }
+                // Most requests are completed here without entering the table.
+                if exchange.advance(&self.worker, codec, stream) == Progress::Over {
+                    codec.release(stream);
+                } else {
+                    self.unfinished.insert(stream, exchange);
+                }
             }
-            // Most requests are completed here without entering the table.
-            if exchange.advance(worker, codec, stream) == Progress::Over {
+            Event::Data { stream, data, ends } => {
+                let Some(exchange) = self.unfinished.get_mut(stream) else {
+                    return codec.consume(stream, data.len());
+                };
+                exchange.feed(&self.worker, codec, stream, data);
+                if ends {
+                    self.end(stream);
+                }
+                self.send(codec, stream);
+            }
+            Event::Trailers { stream } => {
+                self.end(stream);
+                self.send(codec, stream);
+            }
+            Event::Reset { stream, .. } => {
+                self.unfinished.remove(stream);
                 codec.release(stream);
-            } else {
-                exchanges.insert(stream, exchange);
             }
-            return;
+            _ => {}
         }
-        Event::Data { stream, data, ends } => {
-            match exchanges.get_mut(&stream) {
-                None => codec.consume(stream, data.len()),
-                Some(exchange) => {
-                    exchange.feed(worker, codec, stream, data);
-                    end(worker, due, stream, exchange, ends);
-                }
-            }
-            stream
-        }
-        Event::Trailers { stream } => {
-            if let Some(exchange) = exchanges.get_mut(&stream) {
-                end(worker, due, stream, exchange, true);
-            }
-            stream
-        }
-        Event::Reset { stream, .. } => {
-            exchanges.remove(&stream);
+    }
+
+    /// Continues an exchange, and removes it when it is over.
+    fn send(&mut self, codec: &mut Connection, stream: StreamId) {
+        let Some(exchange) = self.unfinished.get_mut(stream) else { return };
+        if exchange.advance(&self.worker, codec, stream) == Progress::Over {
+            self.unfinished.remove(stream);
             codec.release(stream);
-            return;
         }
-        _ => return,
-    };
-    advance(worker, codec, exchanges, stream);
+    }
 }
 
-/// Marks a request as complete if it has ended; requests with a body are answered after its end.
-fn end(worker: &Rc<Worker>, due: &Rc<Due>, stream: StreamId, exchange: &mut Exchange, ends: bool) {
-    if !ends {
-        return;
-    }
-    exchange.has_ended = true;
-    if !exchange.is_timed_from_head() {
-        schedule(worker, due, stream, exchange);
+impl Exchanges {
+    /// Marks a request as complete; requests with a body are answered after its end.
+    fn end(&mut self, stream: StreamId) {
+        let Some(exchange) = self.unfinished.get_mut(stream) else { return };
+        exchange.has_ended = true;
+        if !exchange.is_timed_from_head() {
+            schedule(&self.worker, &self.session, stream, exchange);
+        }
     }
 }
 
 /// Makes an exchange due: at once, or by a task that waits for its deadline.
-fn schedule(worker: &Rc<Worker>, due: &Rc<Due>, stream: StreamId, exchange: &mut Exchange) {
+fn schedule(
+    worker: &Rc<Worker>,
+    session: &Weak<Session<Exchanges>>,
+    stream: StreamId,
+    exchange: &mut Exchange,
+) {
     let due_ns = worker.due_ns();
     if due_ns.is_none() {
         exchange.is_due = true;
         return;
     }
-    let (worker, due) = (Rc::clone(worker), Rc::clone(due));
+    let (worker, session) = (Rc::clone(worker), Weak::clone(session));
     spawn_local(async move {
         // With a failed timer, requests are no longer answered.
-        if worker.until(due_ns).await.is_ok() {
-            due.push(stream);
+        let is_due = worker.until(due_ns).await.is_ok();
+        if let Some(session) = session.upgrade().filter(|_| is_due) {
+            session.with(|codec, exchanges| {
+                // The stream may have been reset in the meantime.
+                if let Some(exchange) = exchanges.unfinished.get_mut(stream) {
+                    exchange.is_due = true;
+                    exchanges.send(codec, stream);
+                }
+            });
         }
     });
-}
-
-/// Continues an exchange, and removes it when it is over.
-fn advance(
-    worker: &Worker,
-    codec: &mut Connection,
-    exchanges: &mut HashMap<StreamId, Exchange>,
-    stream: StreamId,
-) {
-    let Some(exchange) = exchanges.get_mut(&stream) else { return };
-    if exchange.advance(worker, codec, stream) == Progress::Over {
-        exchanges.remove(&stream);
-        codec.release(stream);
-    }
 }
 
 #[cfg(test)]

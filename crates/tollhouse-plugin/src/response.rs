@@ -27,11 +27,14 @@ pub trait ResponseHead {
 /// Position of a piece in its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
+    /// More pieces follow.
     Middle,
+    /// The body is complete with this piece.
     Last,
 }
 
 impl Piece {
+    /// Whether no piece follows.
     #[must_use]
     pub fn is_last(self) -> bool {
         self == Self::Last

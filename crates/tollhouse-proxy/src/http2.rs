@@ -7,10 +7,10 @@
 //!
 //! - `head` formats decoded fields as a head; `inbound` holds what a stream has received,
 //!   `outbound` parses what is written to it, and `request_head` opens a stream to a node;
-//! - `session` is the state that the streams of a connection share: codec, streams, and wakers;
+//! - `session` is the state that the streams of a connection share, beside the codec;
 //! - `cancellations` counts cancelled requests by client address;
-//! - `connection` moves bytes between a session and its socket; `server` drives client connections,
-//!   `nodes` drives node connections, and `liveness` detects peers that are gone;
+//! - `connection` is the task of a connection, `server` that of clients and `nodes` that of nodes,
+//!   and `liveness` detects peers that are gone;
 //! - `websocket` opens a WebSocket to a node that speaks HTTP/1.1.
 
 pub(crate) mod cancellations;

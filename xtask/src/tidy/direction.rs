@@ -78,6 +78,9 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
+/// Exceptions to the former for optional dependencies: a feature adds a part that may have them.
+const BEHIND_FEATURES: &[(&str, &str)] = &[("h2", "tokio")];
+
 /// Crates with a complete list of our crates that they may use, and the reasons.
 const USES: &[(&str, &[&str], &str)] = &[
     ("go-template", &["tollhouse-stdx"], "templates are independent"),
@@ -111,6 +114,7 @@ pub(crate) struct Package {
 struct Dependency {
     name: String,
     for_tests_only: bool,
+    is_optional: bool,
 }
 
 /// Reads the workspace members from the output of `cargo metadata --no-deps`.
@@ -132,7 +136,11 @@ pub(crate) fn packages_from_metadata(metadata: &Value) -> Vec<Package> {
 
 fn read_dependency(dependency: &Value) -> Option<Dependency> {
     let name = dependency["name"].as_str()?.to_owned();
-    Some(Dependency { name, for_tests_only: dependency["kind"].as_str() == Some("dev") })
+    Some(Dependency {
+        name,
+        for_tests_only: dependency["kind"].as_str() == Some("dev"),
+        is_optional: dependency["optional"].as_bool() == Some(true),
+    })
 }
 
 /// Checks every dependency of every member.
@@ -173,6 +181,9 @@ fn refusal(user: &str, dependency: &Dependency) -> Option<&'static str> {
         return (user != BENCH).then_some("the test kit never ships");
     }
     let noun = user.strip_prefix("tollhouse-").unwrap_or(user);
+    if dependency.is_optional && BEHIND_FEATURES.contains(&(noun, used)) {
+        return None;
+    }
     let absence = ABSENCES.iter().find(|(name, absent, _)| *name == noun && absent.contains(&used));
     if let Some((_, _, why)) = absence {
         return Some(why);
@@ -231,7 +242,7 @@ mod tests {
     use super::*;
 
     fn count(user: &str, used: &str, for_tests_only: bool) -> usize {
-        let dependency = Dependency { name: used.to_owned(), for_tests_only };
+        let dependency = Dependency { name: used.to_owned(), for_tests_only, is_optional: false };
         check(&[Package {
             name: user.to_owned(),
             manifest: String::new(),
@@ -291,6 +302,23 @@ mod tests {
         assert_eq!(count("tollhouse-proxy", "tollhouse-testkit", false), 1);
         assert_eq!(count("tollhouse-bench", "tollhouse-testkit", false), 0);
         assert_eq!(count("xtask", "tollhouse-testkit", false), 1);
+    }
+
+    #[test]
+    fn some_dependencies_are_allowed_behind_a_feature() {
+        let cases = [("h2", "tokio", 0), ("h2", "h2", 1), ("router", "tokio", 1)];
+        for (user, used, expected) in cases {
+            let metadata = serde_json::json!({
+                "workspace_root": "/somewhere",
+                "packages": [{
+                    "name": format!("tollhouse-{user}"),
+                    "manifest_path": "/somewhere/Cargo.toml",
+                    "dependencies": [{"name": used, "kind": null, "optional": true}]
+                }]
+            });
+            let findings = check(&packages_from_metadata(&metadata));
+            assert_eq!(findings.len(), expected, "{user} -> {used}");
+        }
     }
 
     #[test]

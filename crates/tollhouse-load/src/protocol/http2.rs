@@ -3,7 +3,6 @@
 //! [`channel`] manages the connections; this module defines requests and responses.
 
 pub(in crate::protocol) mod channel;
-pub(in crate::protocol) mod driver;
 pub(in crate::protocol) mod failure;
 pub(in crate::protocol) mod fields;
 pub(in crate::protocol) mod intake;

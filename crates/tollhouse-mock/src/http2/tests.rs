@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Wake;
+use std::task::{Wake, Waker};
 
-use tokio::io::{DuplexStream, duplex};
+use tokio::io::{DuplexStream, ReadBuf, duplex};
 use tollhouse_h2::{EndStream, RequestLine};
 use tollhouse_stdx::MemoryBudget;
 
@@ -24,8 +24,7 @@ impl Wake for Wakes {
 
 /// A mock's side of a connection and a client's.
 struct Pair<'a> {
-    serving: Serving<'a>,
-    stream: DuplexStream,
+    serving: Serving<'a, DuplexStream>,
     client: DuplexStream,
     codec: Connection,
     wakes: Arc<Wakes>,
@@ -39,7 +38,7 @@ impl Pair<'_> {
             let before = self.wakes.0.load(Ordering::Relaxed);
 
             let mut context = Context::from_waker(&waker);
-            assert!(self.serving.poll(&mut context, &mut self.stream, tick.as_mut()).is_pending());
+            assert!(self.serving.poll(&mut context, tick.as_mut()).is_pending());
             if self.wakes.0.load(Ordering::Relaxed) == before {
                 return;
             }
@@ -87,17 +86,10 @@ async fn a_connection_at_rest_is_not_woken() {
     let behaviour = Behaviour { body: Body::Echo, ..Behaviour::default() };
     let worker = Rc::new(Worker::new(Arc::new(Shared::new(&behaviour, 1, None)), 0).expect("one"));
     let (stream, client) = duplex(64 * 1024);
-    let serving = Serving {
-        worker: &worker,
-        codec: Connection::server(limits(), &worker.memory, worker.now_ms()),
-        head: Head::default(),
-        exchanges: HashMap::new(),
-        due: Rc::default(),
-        is_ticking: true,
-    };
+    let serving = Serving::new(&worker, stream);
     let codec = Connection::client(Limits::default(), &MemoryBudget::new(0), 0);
     let wakes = Arc::default();
-    let mut pair = Pair { serving, stream, client, codec, wakes };
+    let mut pair = Pair { serving, client, codec, wakes };
     let mut tick = pin!(sleep(TICK));
 
     // Until the settings have gone both ways there is a deadline.

@@ -1,7 +1,7 @@
 //! A thread of a server: accepts connections, runs them as tasks, monitors them, and stops
 //! gracefully.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -93,7 +93,7 @@ pub(super) struct Server {
     pub(super) counts: Arc<Counts>,
     pub(super) stopping: Rc<Stopping>,
     /// Read buffer, used by one connection at a time.
-    pub(super) read_buffer: Cell<Vec<u8>>,
+    pub(super) read_buffer: RefCell<Vec<u8>>,
     pub(super) roster: Rc<Roster>,
     pub(super) budget: ThreadBudget,
     slots: Slots,
@@ -177,7 +177,7 @@ impl Server {
             message_bytes_max: options.message_bytes_max,
             counts: options.counts,
             stopping: Rc::default(),
-            read_buffer: Cell::new(vec![0; READ_BYTES]),
+            read_buffer: RefCell::new(vec![0; READ_BYTES]),
             started: Instant::now(),
             faults: LogLimit::new(LOG_INTERVAL),
             roster: Rc::default(),

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use tokio::task::{coop, spawn_local};
 use tollhouse_h2::StreamId;
 
+use super::accept::Server;
 use super::budget::Waiting;
 use super::connection::Link;
 use super::fields::{Fields, Head};
@@ -50,8 +51,8 @@ pub(super) struct IncomingCall {
 
 impl IncomingCall {
     /// Checks the head, and takes its fields; the head can then be reused.
-    pub(super) fn new(link: &Link, stream: StreamId, head: &mut Head) -> Self {
-        Self { stream, admitted: admit(&link.server, head), fields: head.take_fields() }
+    pub(super) fn new(server: &Server, stream: StreamId, head: &mut Head) -> Self {
+        Self { stream, admitted: admit(server, head), fields: head.take_fields() }
     }
 }
 

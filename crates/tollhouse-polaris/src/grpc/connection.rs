@@ -1,14 +1,15 @@
 //! A connection: a single task drives HTTP/2, accepts calls, sends the output of all calls, and
 //! follows orders of the roster and of the shutdown.
 
-use std::cell::Cell;
 use std::future::poll_fn;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tollhouse_h2::driver::{End, Socket, Transport};
 use tollhouse_h2::{Connection, Limits, Rate};
 use tollhouse_stdx::MemoryBudget;
 
@@ -17,10 +18,10 @@ use super::budget::Budget;
 use super::call::{self, IncomingCall};
 use super::limits::{
     CONNECTION_WINDOW_BYTES, EARLY_RESETS_MAX, HANDSHAKE_TIMEOUT, HEADER_BYTES_MAX, OUTPUT_BYTES,
-    READS_PER_TURN, RESETS_PER_SECOND, STREAM_WINDOW_BYTES, STREAMS_MAX,
+    RESETS_PER_SECOND, STREAM_WINDOW_BYTES, STREAMS_MAX,
 };
 use super::presence::{Order, Presence};
-use super::session::Session;
+use super::session::{Calls, Session};
 use super::stopping::Listener;
 use super::unsent::{UnsentAnswer, UnsentAnswers};
 
@@ -40,8 +41,6 @@ struct Driver<S> {
     stream: S,
     presence: Presence,
     listener: Listener,
-    /// Counter of reads that returned bytes.
-    arrivals: Rc<Cell<u64>>,
     unsent: Rc<UnsentAnswers>,
     /// Set while the socket accepts no more bytes.
     blocked: Option<UnsentAnswer>,
@@ -49,16 +48,6 @@ struct Driver<S> {
     begun: Vec<IncomingCall>,
     /// Whether the connection has had a call since it last released its memory.
     holds_memory: bool,
-}
-
-/// Progress of a read or write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    /// There may be more to do.
-    On,
-    /// Everything possible is done for now.
-    Waiting,
-    Ended,
 }
 
 /// Serves a connection until the client or the server ends it.
@@ -70,40 +59,38 @@ where
     // No further memory limit is needed, because windows do not grow and the connection's window
     // bounds unread bytes.
     let codec = Connection::server(limits(), &MemoryBudget::unlimited(), server.now_ms());
-    let session = Session::new(codec);
-    let link = Link {
+    let session = Rc::new(Session::new(codec, Calls::new(Rc::clone(&server), arrivals)));
+    let link = Rc::new(Link {
         budget: Budget::new(server.budget.clone(), Rc::clone(&unsent)),
         session: Rc::clone(&session),
         peer,
         server: Rc::clone(&server),
-    };
+    });
     let mut driver = Driver {
+        link,
         stream,
         presence,
         listener: server.stopping.listener(),
-        arrivals,
         unsent,
-        link: Rc::new(link),
         blocked: None,
         begun: Vec::new(),
         holds_memory: true,
     };
+    let has_settings = || session.with(|codec, _| codec.has_peer_settings());
     let shaken = tokio::time::timeout(
         HANDSHAKE_TIMEOUT,
         poll_fn(|cx| match driver.poll(cx) {
             Poll::Ready(()) => Poll::Ready(false),
-            Poll::Pending if session.with_codec(|codec| codec.has_peer_settings()) => {
-                Poll::Ready(true)
-            }
+            Poll::Pending if has_settings() => Poll::Ready(true),
             Poll::Pending => Poll::Pending,
         }),
     );
     match shaken.await {
         Ok(true) => poll_fn(|cx| driver.poll(cx)).await,
-        Ok(false) if session.with_codec(|codec| codec.has_peer_settings()) => {}
+        Ok(false) if has_settings() => {}
         Ok(false) | Err(_) => server.counts.handshakes_failed.add_one(),
     }
-    session.lose();
+    session.with(|codec, calls| calls.lose(codec));
 }
 
 fn limits() -> Limits {
@@ -126,134 +113,87 @@ fn limits() -> Limits {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let session = Rc::clone(&self.link.session);
-        session.begin_turn(cx);
-        let is_over = self.turn(cx, &session);
-        session.end_turn();
-        if is_over {
+        let link = Rc::clone(&self.link);
+        if self.presence.order(cx).is_some_and(|order| self.obey(order)) {
             return Poll::Ready(());
+        }
+        if self.listener.has_begun(cx) {
+            link.session.with(|codec, _| codec.drain());
+        }
+        match link.session.poll_turn(cx, self) {
+            Poll::Ready(End::Fault(error)) => {
+                link.server.note_fault(link.peer, &error);
+                return Poll::Ready(());
+            }
+            Poll::Ready(_) => return Poll::Ready(()),
+            Poll::Pending => {}
         }
         // Without calls no deadline of the protocol can pass, so that periodic checks are not
         // needed.
-        self.holds_memory |= !session.is_idle();
+        self.holds_memory |= link.session.with(|codec, _| codec.open_streams() > 0);
         self.presence.set_wants_looks(self.holds_memory);
         Poll::Pending
     }
 
-    /// Does everything that is possible now. Returns whether the connection has ended.
-    fn turn(&mut self, cx: &mut Context<'_>, session: &Session) -> bool {
-        if self.listener.has_begun(cx) {
-            session.with_codec(|codec| codec.drain());
-        }
-        match self.presence.order(cx) {
-            Some(Order::End) => return true,
-            Some(Order::Ping) => session.with_codec(|codec| codec.ping(ALIVE_PING)),
-            Some(Order::Look) => {
-                // The consequence of a passed deadline is in the codec's output, which is written
-                // below.
+    /// Carries out an order of the roster; its output is written in the turn that follows. Returns
+    /// whether the connection must end at once.
+    fn obey(&mut self, order: Order) -> bool {
+        let session = &self.link.session;
+        match order {
+            Order::End => return true,
+            Order::Ping => session.with(|codec, _| codec.ping(ALIVE_PING)),
+            Order::Look => {
+                // The consequence of a passed deadline is in the codec's output.
                 let _ = session.tick(self.link.server.now_ms());
-                if session.is_idle() {
-                    session.release_memory();
+                let is_idle = session.with(|codec, calls| {
+                    let is_idle = codec.open_streams() == 0;
+                    if is_idle {
+                        codec.release_memory();
+                        calls.release_memory();
+                    }
+                    is_idle
+                });
+                if is_idle {
                     self.begun = Vec::new();
                     self.holds_memory = false;
                 }
             }
-            None => {}
         }
-        for _ in 0..READS_PER_TURN {
-            let read = self.read(cx, session);
-            if read == Progress::Ended {
-                // Remaining output, such as a GOAWAY, is written as far as the socket accepts it at
-                // once.
-                let _ = self.write(cx, session);
-                return true;
-            }
-            session.send_ready();
-            match self.write(cx, session) {
-                Progress::Ended => return true,
-                Progress::On | Progress::Waiting if read == Progress::Waiting => return false,
-                Progress::On | Progress::Waiting => {}
-            }
-        }
-        // Yields, so that a busy client does not starve others.
-        cx.waker().wake_by_ref();
         false
-    }
-
-    /// Reads once, and begins the calls that have arrived.
-    fn read(&mut self, cx: &mut Context<'_>, session: &Session) -> Progress {
-        if !session.with_codec(|codec| codec.wants_input()) {
-            return Progress::Waiting;
-        }
-        let link = &self.link;
-        let mut buffer = link.server.read_buffer.take();
-        let read = poll_read(&mut self.stream, cx, &mut buffer);
-        let moved = match read {
-            Poll::Pending => Progress::Waiting,
-            Poll::Ready(Ok(bytes)) if bytes > 0 => {
-                self.arrivals.set(self.arrivals.get() + 1);
-                let begun = &mut self.begun;
-                let received =
-                    session.receive(&buffer[..bytes], link.server.now_ms(), |stream, head| {
-                        begun.push(IncomingCall::new(link, stream, head));
-                    });
-                match received {
-                    Ok(()) => Progress::On,
-                    Err(error) => {
-                        link.server.note_fault(link.peer, &error);
-                        Progress::Ended
-                    }
-                }
-            }
-            Poll::Ready(_) => Progress::Ended,
-        };
-        // Calls begin after the shared buffer was put back, because a call that reads at once needs
-        // it.
-        link.server.read_buffer.replace(buffer);
-        for begun in self.begun.drain(..) {
-            call::begin(link, begun, cx);
-        }
-        moved
-    }
-
-    /// Writes the pending output.
-    fn write(&mut self, cx: &mut Context<'_>, session: &Session) -> Progress {
-        loop {
-            let stream = Pin::new(&mut self.stream);
-            match session.write_out(|output| stream.poll_write(cx, output)) {
-                Poll::Ready(Ok(0)) => break,
-                Poll::Ready(Ok(bytes)) => {
-                    if let Some(blocked) = &mut self.blocked {
-                        blocked.advance(bytes);
-                    }
-                    session.send_ready();
-                }
-                Poll::Ready(Err(_)) => return Progress::Ended,
-                Poll::Pending => {
-                    self.blocked.get_or_insert_with(|| self.unsent.begin());
-                    return Progress::Waiting;
-                }
-            }
-        }
-        self.blocked = None;
-        match Pin::new(&mut self.stream).poll_flush(cx) {
-            Poll::Ready(Err(_)) => Progress::Ended,
-            Poll::Ready(Ok(())) if session.with_codec(|codec| codec.is_finished()) => {
-                Progress::Ended
-            }
-            Poll::Ready(Ok(())) | Poll::Pending => Progress::On,
-        }
     }
 }
 
-fn poll_read<S: AsyncRead + Unpin>(
-    stream: &mut S,
-    cx: &mut Context<'_>,
-    buffer: &mut [u8],
-) -> Poll<std::io::Result<usize>> {
-    let mut into = ReadBuf::new(buffer);
-    ready!(Pin::new(stream).poll_read(cx, &mut into))?;
-    Poll::Ready(Ok(into.filled().len()))
+impl<S: AsyncRead + AsyncWrite + Unpin> Transport for Driver<S> {
+    fn poll_read<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Poll<io::Result<T>> {
+        Socket::new(&mut self.stream, &self.link.server.read_buffer).poll_read(cx, take)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, output: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, output);
+        match (&written, &mut self.blocked) {
+            (Poll::Ready(Ok(bytes)), Some(blocked)) => blocked.advance(*bytes),
+            (Poll::Pending, None) => self.blocked = Some(self.unsent.begin()),
+            _ => {}
+        }
+        written
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.blocked = None;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn after_read(&mut self, cx: &mut Context<'_>) {
+        let Self { link, begun, .. } = self;
+        link.session.with(|_, calls| std::mem::swap(&mut calls.begun, begun));
+        for begun in begun.drain(..) {
+            call::begin(link, begun, cx);
+        }
+    }
 }
 
 #[cfg(test)]

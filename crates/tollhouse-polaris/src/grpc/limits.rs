@@ -98,9 +98,6 @@ pub const OUTPUT_BYTES: usize = 64 * 1024;
 /// Size of the read buffer, which all connections of a thread share.
 pub const READ_BYTES: usize = 32 * 1024;
 
-/// Maximum number of reads of one connection before it yields.
-pub const READS_PER_TURN: u32 = 8;
-
 /// Bytes up to which small pieces of an answer are joined: a frame of default size.
 pub const GATHERED_BYTES: usize = 16 * 1024;
 

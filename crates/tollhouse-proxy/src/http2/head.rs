@@ -16,7 +16,7 @@ const ROOM_KEPT_BYTES_MAX: usize = 8 * 1024;
 
 /// The most recently decoded head or trailers; one per connection, reused.
 #[derive(Debug, Default)]
-pub(super) struct DecodedHead {
+pub(crate) struct DecodedHead {
     method: Vec<u8>,
     authority: Vec<u8>,
     path: Vec<u8>,

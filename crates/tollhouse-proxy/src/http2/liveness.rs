@@ -47,11 +47,13 @@ pub(super) enum Look {
 impl Liveness {
     /// Sends a PING to the peer of `session` if one is due.
     pub(super) fn look(&mut self, session: &Session, now_ms: u64) -> Look {
-        let look = self.look_at(now_ms, session.signs());
-        if look == Look::Ask {
-            session.with_codec(|codec| codec.ping(PAYLOAD));
-        }
-        look
+        session.with(|codec, streams| {
+            let look = self.look_at(now_ms, streams.signs(codec));
+            if look == Look::Ask {
+                codec.ping(PAYLOAD);
+            }
+            look
+        })
     }
 
     /// Decides on the action; after `Ask`, the PING counts as sent.

@@ -3,10 +3,8 @@
 //!
 //! A request takes a stream of a connection that has room for one more. If no connection has room,
 //! another is opened, in a separate task, and requests wait for it. A connection of HTTP/1.1 is
-//! opened in the same way, for one request. `shared.rs` has the open connections, and `driver.rs`
-//! moves a connection's bytes.
+//! opened in the same way, for one request. `shared.rs` has the open connections.
 
-mod driver;
 pub(crate) mod shared;
 
 use std::future::{Future, poll_fn};
@@ -16,13 +14,14 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tollhouse_h2::ErrorCode as Http2Code;
 use tollhouse_net::{Stream, connect, proxy_protocol};
 use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::ErrorCode;
 
 use self::shared::{NodeConnection, Opening, OpeningPermit};
-use super::limits;
-use super::session::Session;
+use super::connection::Driver;
+use super::session;
 use crate::connection::link::Link;
 use crate::snapshot::upstream::UpstreamTerms;
 use crate::stages::attempt::error::AttemptError;
@@ -100,13 +99,11 @@ impl OpeningGuard {
     /// Begins to serve the connection, whose streams requests take.
     fn share(&self, stream: Stream) {
         let (worker, key) = (&self.worker, &self.opening.key);
-        let now_ms = worker.clock.now_ms();
-        let budget = &worker.settings.limits.memory;
-        let session = Session::client(limits::for_nodes(), budget, now_ms, stream.is_encrypted());
-        let connection = Rc::new(NodeConnection::new(Rc::new(session), self.opening.bounds));
+        let session = session::client(worker, stream.is_encrypted());
+        let connection = Rc::new(NodeConnection::new(session, self.opening.bounds));
         worker.node_connections.add(key, Rc::clone(&connection));
         let socket = UpstreamConnection::new(Link::new(stream), &worker.metrics);
-        tokio::task::spawn_local(driver::run(Rc::clone(worker), key.clone(), connection, socket));
+        tokio::task::spawn_local(serve(Rc::clone(worker), key.clone(), connection, socket));
     }
 
     /// Hands an HTTP/1.1 connection to the request that waits for it.
@@ -120,6 +117,51 @@ impl OpeningGuard {
 impl Drop for OpeningGuard {
     fn drop(&mut self) {
         self.worker.node_connections.end(&self.opening);
+    }
+}
+
+/// Serves a connection until it ends.
+async fn serve(
+    worker: Rc<Worker>,
+    key: PoolKey,
+    node: Rc<NodeConnection>,
+    mut socket: Box<UpstreamConnection>,
+) {
+    let (session, timer) = (&*node.session, worker.wheel.timer());
+    let mut driver = Driver::new(&worker, session);
+    poll_fn(|context| {
+        session.turn(context, |context| {
+            timer.set_waker(context.waker());
+            let link = &mut socket.link;
+            let ended = driver.read(context, link).map(drop);
+            if ended.is_ready() {
+                return ended;
+            }
+            let idle_ms = idle_ms(&worker, &node);
+            driver.write(context, link, idle_ms, |look_ms| timer.arm(look_ms)).map(drop)
+        })
+    })
+    .await;
+    // Streams that still wait for a response fail now.
+    session.with(|_, streams| streams.lose());
+    worker.node_connections.remove(&key, &node);
+    socket.link.stream.try_say_end();
+    socket.link.release_buffer(&worker.buffers);
+    if let Some(failure) = session.with(|codec, _| codec.failure())
+        && failure.code != Http2Code::NO_ERROR
+    {
+        tracing::debug!(node = %key.address, error = %failure, "an HTTP/2 connection to a node was closed");
+    }
+}
+
+/// Idle timeout in milliseconds; a setting of 0 disables it, as in nginx.
+fn idle_ms(worker: &Worker, node: &NodeConnection) -> u64 {
+    if worker.is_draining() {
+        return 0;
+    }
+    match u64::try_from(node.bounds.idle_timeout.as_millis()) {
+        Ok(0) | Err(_) => u64::MAX,
+        Ok(idle_ms) => idle_ms,
     }
 }
 

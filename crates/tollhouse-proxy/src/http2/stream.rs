@@ -29,7 +29,7 @@ impl Withdrawal {
     /// Reason to stop work for the stream.
     #[inline]
     pub(crate) fn cause(&self) -> Option<ErrorCode> {
-        self.session.withdrawn(self.id)
+        self.session.with(|_, streams| streams.withdrawn(self.id))
     }
 }
 
@@ -45,7 +45,7 @@ impl WebSocketCheck<'_> {
     /// Any 2xx status other than the switch would tell the client that the WebSocket is open.
     pub(crate) fn takes(&self, status: u16, accept: &[u8]) -> bool {
         match status {
-            101 => self.session.accepts_switch(self.id, accept),
+            101 => self.session.with(|_, streams| streams.accepts_switch(self.id, accept)),
             status => !(200..300).contains(&status),
         }
     }
@@ -66,7 +66,7 @@ impl Http2Stream {
     #[inline]
     pub(crate) fn poll_read(&mut self, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         match self.id {
-            Some(id) => self.session.read(id, buffer),
+            Some(id) => self.session.with(|codec, streams| streams.read(codec, id, buffer)),
             None => Poll::Ready(Err(ErrorKind::NotConnected.into())),
         }
     }
@@ -79,14 +79,15 @@ impl Http2Stream {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match self.id {
-            Some(id) => self.session.write(id, parts),
+            Some(id) => self.session.with(|codec, streams| streams.write(codec, id, parts)),
             None => Poll::Ready(self.open(context, parts)),
         }
     }
 
     fn open(&mut self, context: &mut Context<'_>, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let head = parts.first().map_or(&[][..], |part| part);
-        let (id, head_bytes) = self.session.open(head, context.waker())?;
+        let opened = self.session.with(|codec, streams| streams.open(codec, head, context.waker()));
+        let (id, head_bytes) = opened?;
         self.id = Some(id);
         Ok(head_bytes)
     }
@@ -97,14 +98,14 @@ impl Http2Stream {
     /// If the stream is closed already.
     pub(crate) fn shut_down(&mut self) -> io::Result<()> {
         match self.id {
-            Some(id) => self.session.shut_down(id),
+            Some(id) => self.session.with(|codec, streams| streams.shut_down(codec, id)),
             None => Ok(()),
         }
     }
 
     /// Reason to stop work for the client's stream, if the stream has ended early.
     pub(crate) fn withdrawn(&self) -> Option<ErrorCode> {
-        self.id.and_then(|id| self.session.withdrawn(id))
+        self.id.and_then(|id| self.session.with(|_, streams| streams.withdrawn(id)))
     }
 
     /// Handle that reports the early end of the stream while it is borrowed.
@@ -115,37 +116,40 @@ impl Http2Stream {
 
     /// Check of the node's response, if the client opens a WebSocket.
     pub(crate) fn websocket(&self) -> Option<WebSocketCheck<'_>> {
-        let id = self.id.filter(|id| self.session.asks_websocket(*id))?;
+        let asks = |id: &StreamId| self.session.with(|_, streams| streams.asks_websocket(*id));
+        let id = self.id.filter(asks)?;
         Some(WebSocketCheck { session: &self.session, id })
     }
 
     /// Whether the client's requests use separate connections to nodes.
     pub(crate) fn is_kept_apart(&self) -> bool {
-        self.session.conduct() != Conduct::Usual
+        self.session.with(|_, streams| streams.conduct != Conduct::Usual)
     }
 
     pub(crate) fn is_encrypted(&self) -> bool {
-        self.session.is_encrypted()
+        self.session.with(|_, streams| streams.is_encrypted())
     }
 
     /// Reports that the node exceeded its read timeout.
     pub(crate) fn note_silence(&self) {
         if let Some(id) = self.id {
-            self.session.note_silence(id);
+            self.session.with(|_, streams| streams.note_silence(id));
+            self.session.wake();
         }
     }
 
     /// Whether the node did not process the request, so that it may be retried elsewhere even if it
     /// is not idempotent (RFC 9113 §8.7).
     pub(crate) fn is_refused(&self) -> bool {
-        self.id.is_none_or(|id| self.session.is_refused(id))
+        self.id.is_none_or(|id| self.session.with(|_, streams| streams.is_refused(id)))
     }
 }
 
 impl Drop for Http2Stream {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.session.release(id);
+            self.session.with(|codec, streams| streams.release(codec, id));
+            self.session.wake();
         }
     }
 }

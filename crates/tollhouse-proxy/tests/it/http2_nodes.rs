@@ -567,7 +567,10 @@ fn a_request_outlives_all_connections_that_its_node_closes_on_it() {
         for _ in &calls {
             answers.push(arrived.recv().await.expect("a call"));
         }
-        answers.into_iter().for_each(|answer| drop(answer.send(())));
+        for answer in answers {
+            // A task that has given up needs no answer.
+            let _ = answer.send(());
+        }
         for call in calls {
             assert_eq!(call.await.expect("a task"), 200);
         }

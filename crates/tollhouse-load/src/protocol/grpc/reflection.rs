@@ -25,7 +25,6 @@ use crate::connect::Connector;
 use crate::error::BenchError;
 use crate::failure::Failure;
 use crate::protocol::http2::channel::check_alpn;
-use crate::protocol::http2::driver::drive;
 use crate::protocol::http2::fields::Fields;
 use crate::protocol::http2::intake::{Flow, Intake};
 use crate::protocol::http2::prepared::request_line;
@@ -91,7 +90,7 @@ async fn ask(
     let text = |failure: Failure| failure.message;
     let stream = connector.open(0).await.map_err(text)?;
     check_alpn(&stream).map_err(text)?;
-    let session = Session::new();
+    let session = Session::new(Clock::start());
     let asked = async {
         for version in SERVICES {
             let target = connector.target();
@@ -114,7 +113,7 @@ async fn ask(
     tokio::select! {
         asked = asked => asked,
         // The exchange receives the failure too and reports the missing response.
-        ended = drive(Rc::clone(&session), stream, &buffer, Clock::start()) => Err(ended.message),
+        ended = session.drive(stream, &buffer) => Err(ended.message),
     }
 }
 

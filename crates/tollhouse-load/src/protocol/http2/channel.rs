@@ -8,7 +8,6 @@ use std::rc::{Rc, Weak};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use super::driver::drive;
 use super::intake::Intake;
 use super::session::{Call, RequestHead, Session};
 use crate::connect::{Connector, Stream};
@@ -245,7 +244,7 @@ impl Channel {
         check_alpn(&stream)?;
         marks.connected_ns = self.worker.now_ns();
         let open = self.worker.connected(marks.connected_ns - marks.connect_from_ns);
-        let session = Session::new();
+        let session = Session::new(self.worker.clock());
         let connection = Rc::new(Connection {
             session: Rc::clone(&session),
             has_carried: Cell::new(false),
@@ -255,7 +254,7 @@ impl Channel {
         // The connection owns the task: it ends when the last lane has dropped the connection. Its
         // result is ignored because every exchange receives the failure too.
         tokio::task::spawn_local(async move {
-            drive(session, stream, worker.scratch(), worker.clock()).await;
+            session.drive(stream, worker.scratch()).await;
         });
         *self.group.connection.borrow_mut() = Some(Rc::clone(&connection));
         Ok(connection)

@@ -1,11 +1,5 @@
 //! Fields of a head or trailers, in two buffers reused for all messages of a connection.
 
-use std::rc::Rc;
-
-use tollhouse_h2::{Field, FieldSink, HeadKind, StreamId};
-
-use super::session::Held;
-
 /// Fields of the latest message, without pseudo-header fields; filled only if the exchange wants
 /// them. The codec limits their size.
 #[derive(Debug, Default)]
@@ -31,46 +25,16 @@ impl Fields {
         })
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    fn push(&mut self, name: &[u8], value: &[u8]) {
+    pub(super) fn push(&mut self, name: &[u8], value: &[u8]) {
         self.bytes.extend_from_slice(name);
         let name_end = self.bytes.len();
         self.bytes.extend_from_slice(value);
         self.ends.push((name_end, self.bytes.len()));
-    }
-}
-
-/// Receiver of the codec's fields; discards them unless the exchange wants them.
-pub(super) struct Sink<'a> {
-    fields: &'a mut Fields,
-    held: &'a [Option<Held>],
-    is_wanted: bool,
-}
-
-impl<'a> Sink<'a> {
-    pub(super) fn new(fields: &'a mut Fields, held: &'a [Option<Held>]) -> Self {
-        Self { fields, held, is_wanted: false }
-    }
-}
-
-impl FieldSink for Sink<'_> {
-    fn begin(&mut self, stream: StreamId, _: HeadKind) {
-        self.fields.clear();
-        let held = self.held.get(stream.slot()).and_then(Option::as_ref);
-        self.is_wanted = held.is_some_and(|held| {
-            let intake = Rc::clone(&held.intake);
-            intake.borrow().wants_fields()
-        });
-    }
-
-    fn field(&mut self, field: Field<'_>) {
-        if self.is_wanted && !field.kind.is_pseudo() {
-            self.fields.push(field.name, field.value);
-        }
     }
 }
 

@@ -57,8 +57,6 @@ pub(super) struct NodeConnection {
     /// Number of requests begun on the connection.
     requests: Cell<u32>,
     pub(super) bounds: KeepalivePool,
-    /// Time since which no stream is open; `None` while one is.
-    pub(super) idle_since_ms: Cell<Option<u64>>,
 }
 
 /// Connection that is being opened, and the requests that wait for it.
@@ -204,7 +202,7 @@ impl NodeConnections {
         }
         let by_key = self.by_key.borrow();
         for connection in by_key.get(key).into_iter().flat_map(|shared| &shared.connections) {
-            connection.session.with_codec(|codec| match connection.idle_since_ms.get() {
+            connection.session.with(|codec, streams| match streams.idle_since_ms {
                 Some(_) => codec.close(Http2Code::NO_ERROR, "idle"),
                 None => codec.drain(),
             });
@@ -218,12 +216,13 @@ impl NodeConnections {
         let all = by_key.values().flat_map(|shared| &shared.connections);
         let idle = all.filter_map(|connection| {
             // A connection that is already closing frees no further room.
-            let closes = connection.session.with_codec(|codec| codec.failure().is_some());
-            Some((connection.idle_since_ms.get().filter(|_| !closes)?, connection))
+            let since_ms = connection
+                .session
+                .with(|codec, streams| streams.idle_since_ms.filter(|_| codec.failure().is_none()));
+            Some((since_ms?, connection))
         });
         let Some((_, longest)) = idle.min_by_key(|(since_ms, _)| *since_ms) else { return false };
-        longest.session.with_codec(|codec| codec.close(Http2Code::NO_ERROR, "idle"));
-        longest.session.wake();
+        longest.session.with(|codec, _| codec.close(Http2Code::NO_ERROR, "idle"));
         true
     }
 
@@ -243,23 +242,27 @@ impl SharedConnections {
 
 impl NodeConnection {
     pub(super) fn new(session: Rc<Session>, bounds: KeepalivePool) -> Self {
-        Self { session, requests: Cell::new(0), bounds, idle_since_ms: Cell::new(None) }
+        Self { session, requests: Cell::new(0), bounds }
     }
 
     /// A new stream on the connection, opened by the request head; `None` if the connection takes
     /// no more.
     fn stream(&self, now_ms: u64) -> Option<Box<UpstreamConnection>> {
-        if !self.session.takes_streams(now_ms) {
-            return None;
-        }
         let requests = self.requests.get();
-        if requests >= self.bounds.requests {
-            self.session.with_codec(|codec| codec.drain());
-            self.session.wake();
+        let is_spent = requests >= self.bounds.requests;
+        let takes = self.session.with(|codec, streams| {
+            let takes = streams.takes_streams(codec, now_ms);
+            match (takes, is_spent) {
+                (true, true) => codec.drain(),
+                (true, false) => streams.idle_since_ms = None,
+                (false, _) => {}
+            }
+            takes && !is_spent
+        });
+        if !takes {
             return None;
         }
         self.requests.set(requests + 1);
-        self.idle_since_ms.set(None);
         let link = Link::new(Http2Stream::unopened(Rc::clone(&self.session)));
         Some(UpstreamConnection::shared(link, requests))
     }

@@ -3,7 +3,9 @@
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
+use std::task::{Context, Poll, ready};
 
+use tollhouse_h2::driver::{Application, End, Session, Transport};
 use tollhouse_h2::field::FieldKind;
 use tollhouse_h2::{
     Connection, EndStream, Event, Field, FieldSink, HeadKind, Limits, RequestLine, StreamId,
@@ -50,40 +52,13 @@ pub(super) async fn check(
     {
         return Err(io::Error::new(ErrorKind::InvalidInput, "the name of the service is too long"));
     }
-    let mut answer = Answer::default();
-    let mut buffer = [0; READ_BYTES];
-    loop {
-        write(stream, &mut codec).await?;
-        let read = poll_fn(|context| stream.poll_read(context, &mut buffer)).await?;
-        if read == 0 {
-            return Err(ErrorKind::UnexpectedEof.into());
-        }
-        let mut input = &buffer[..read];
-        while let Some(event) =
-            codec.receive(&mut input, 0, &mut answer).map_err(io::Error::other)?
-        {
-            match event {
-                Event::Response { status, ends, .. } => {
-                    answer.http_status = status;
-                    if ends {
-                        return Ok(answer.outcome());
-                    }
-                }
-                Event::Data { data, ends, .. } => {
-                    answer.take(data);
-                    codec.consume(stream_id, data.len());
-                    if ends {
-                        return Ok(answer.outcome());
-                    }
-                }
-                Event::Trailers { .. } => return Ok(answer.outcome()),
-                Event::Reset { .. } | Event::GoAway { last_stream: 0, .. } => {
-                    return Err(ErrorKind::ConnectionReset.into());
-                }
-                _ => {}
-            }
-        }
-    }
+    let session = Session::new(codec, Answer::default());
+    let mut socket = NodeSocket { stream, buffer: [0; READ_BYTES] };
+    poll_fn(move |context| {
+        let end = session.poll_turn(context, &mut socket);
+        session.with(|_, answer| answer.result(end))
+    })
+    .await
 }
 
 /// Encodes `HealthCheckRequest { service = 1 }` with its message prefix.
@@ -103,15 +78,28 @@ fn request(service: &str) -> Vec<u8> {
     [&[0][..], &length.to_be_bytes(), &message].concat()
 }
 
-async fn write(stream: &mut Stream, codec: &mut Connection) -> io::Result<()> {
-    while !codec.output().is_empty() {
-        let parts = [IoSlice::new(codec.output())];
-        match poll_fn(|context| stream.poll_write(context, &parts)).await? {
-            0 => return Err(ErrorKind::WriteZero.into()),
-            written => codec.written(written),
-        }
+struct NodeSocket<'a> {
+    stream: &'a mut Stream,
+    buffer: [u8; READ_BYTES],
+}
+
+impl Transport for NodeSocket<'_> {
+    fn poll_read<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Poll<io::Result<T>> {
+        let read = ready!(self.stream.poll_read(context, &mut self.buffer))?;
+        Poll::Ready(Ok(take(&self.buffer[..read])))
     }
-    poll_fn(|context| stream.poll_flush(context)).await
+
+    fn poll_write(&mut self, context: &mut Context<'_>, output: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream.poll_write(context, &[IoSlice::new(output)])
+    }
+
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_flush(context)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -119,6 +107,41 @@ struct Answer {
     http_status: u16,
     grpc_status: Option<u16>,
     body: Vec<u8>,
+    is_complete: bool,
+    is_refused: bool,
+}
+
+impl Application for Answer {
+    type Fields = Self;
+
+    fn fields(&mut self) -> &mut Self {
+        self
+    }
+
+    /// The probe's timeout is the only deadline.
+    fn received(&mut self, _: usize) -> u64 {
+        0
+    }
+
+    fn event(&mut self, codec: &mut Connection, event: Event<'_>) {
+        match event {
+            Event::Response { status, ends, .. } => {
+                self.http_status = status;
+                self.is_complete |= ends;
+            }
+            Event::Data { stream, data, ends } => {
+                self.take(data);
+                codec.consume(stream, data.len());
+                self.is_complete |= ends;
+            }
+            Event::Trailers { .. } => self.is_complete = true,
+            Event::Reset { .. } | Event::GoAway { last_stream: 0, .. } => self.is_refused = true,
+            _ => {}
+        }
+    }
+
+    /// The request was sent whole.
+    fn send(&mut self, _: &mut Connection, _: StreamId) {}
 }
 
 impl FieldSink for Answer {
@@ -134,6 +157,21 @@ impl FieldSink for Answer {
 }
 
 impl Answer {
+    /// Result of the probe, once it is known; `end` is the state of the connection.
+    fn result(&self, end: Poll<End>) -> Poll<io::Result<ProbeOutcome>> {
+        if self.is_complete {
+            return Poll::Ready(Ok(self.outcome()));
+        }
+        if self.is_refused {
+            return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
+        }
+        end.map(|end| match end {
+            End::Broken(error) => Err(error),
+            End::Fault(error) => Err(io::Error::other(error)),
+            End::Closed | End::Finished => Err(ErrorKind::UnexpectedEof.into()),
+        })
+    }
+
     fn take(&mut self, data: &[u8]) {
         let room = ANSWER_BYTES_MAX - self.body.len();
         self.body.extend_from_slice(&data[..data.len().min(room)]);

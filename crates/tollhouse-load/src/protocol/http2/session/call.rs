@@ -8,7 +8,6 @@ use bytes::Bytes;
 use tollhouse_h2::{EndStream, SendError, StreamId};
 
 use super::Session;
-use super::state::{State, find};
 use crate::protocol::http2::failure::Broken;
 
 /// Handle of an exchange on a connection. Dropping it cancels an unfinished exchange.
@@ -37,20 +36,23 @@ impl Call {
         context: &Context<'_>,
         first_byte_ns: &mut u64,
     ) -> Poll<Result<(), Broken>> {
-        let mut state = self.session.state.borrow_mut();
-        let Some(held) = find(&mut state.held, self.stream) else { return Poll::Ready(Ok(())) };
-        *first_byte_ns = held.first_byte_ns;
-        match held.outcome.take() {
-            Some(outcome) => {
-                // Later data of this stream is ignored.
-                held.outcome = Some(Ok(()));
-                Poll::Ready(outcome)
+        self.session.shared.with(|_, exchanges| {
+            let Some(exchange) = exchanges.streams.get_mut(self.stream) else {
+                return Poll::Ready(Ok(()));
+            };
+            *first_byte_ns = exchange.first_byte_ns;
+            match exchange.outcome.take() {
+                Some(outcome) => {
+                    // Later data of this stream is ignored.
+                    exchange.outcome = Some(Ok(()));
+                    Poll::Ready(outcome)
+                }
+                None => {
+                    exchange.task.register(context.waker());
+                    Poll::Pending
+                }
             }
-            None => {
-                held.register(context);
-                Poll::Pending
-            }
-        }
+        })
     }
 
     /// Waits until `look` returns a value. It is called whenever the intake returns
@@ -84,21 +86,24 @@ impl Call {
         }
         let mut rest = Some(data.slice(sent..));
         poll_fn(|context| {
-            let mut state = self.session.state.borrow_mut();
-            let Some(held) = find(&mut state.held, self.stream) else { return Poll::Ready(false) };
-            if let Some(rest) = rest.take() {
-                held.unsent = rest;
-            }
-            // The outcome is checked first, because a reset stream accepts no data regardless of
-            // the window.
-            match (&held.outcome, held.unsent.is_empty()) {
-                (Some(_), _) => Poll::Ready(false),
-                (None, true) => Poll::Ready(true),
-                (None, false) => {
-                    held.register(context);
-                    Poll::Pending
+            self.session.shared.with(|_, exchanges| {
+                let Some(exchange) = exchanges.streams.get_mut(self.stream) else {
+                    return Poll::Ready(false);
+                };
+                if let Some(rest) = rest.take() {
+                    exchange.unsent = rest;
                 }
-            }
+                // The outcome is checked first, because a reset stream accepts no data regardless of
+                // the window.
+                match (&exchange.outcome, exchange.unsent.is_empty()) {
+                    (Some(_), _) => Poll::Ready(false),
+                    (None, true) => Poll::Ready(true),
+                    (None, false) => {
+                        exchange.task.register(context.waker());
+                        Poll::Pending
+                    }
+                }
+            })
         })
         .await
     }
@@ -110,27 +115,20 @@ impl Call {
     }
 
     fn send_data(&self, data: &[u8], ends: EndStream) -> Result<usize, SendError> {
-        let sent = self.session.state.borrow_mut().codec.send_data(self.stream, data, ends);
-        self.session.wake();
-        sent
+        self.session.shared.with(|codec, _| codec.send_data(self.stream, data, ends))
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        let has_more_output = {
-            let mut state = self.session.state.borrow_mut();
-            let State { codec, held, .. } = &mut *state;
-            if find(held, self.stream).is_some() {
-                held[self.stream.slot()] = None;
-            }
-            let waiting = codec.output().len();
+        let is_left = self.session.shared.with(|codec, exchanges| {
+            exchanges.streams.remove(self.stream);
             codec.release(self.stream);
-            codec.output().len() > waiting || state.is_left
-        };
-        if has_more_output {
-            self.session.wake();
+            exchanges.is_left
+        });
+        if is_left {
+            self.session.shared.wake();
         }
-        self.session.notify_one();
+        self.session.room.notify_one();
     }
 }

@@ -19,15 +19,14 @@
 //! TCP servers confirm nothing, so that a batch counts as delivered once it is written and the
 //! connection is closed. With `tls`, the server's certificate is not verified, as in APISIX.
 
-use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::task::{Poll, ready};
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt, copy, sink};
 use tokio::time::timeout;
 use tollhouse_net::Stream;
 use tollhouse_net::connect::is_server_name;
@@ -37,7 +36,7 @@ use tollhouse_plugin::{
 };
 
 use crate::shared::confs::defaults::defaults;
-use crate::shared::dial::{Verification, dial_as, write_all};
+use crate::shared::dial::{Verification, dial_as};
 use crate::shared::logging::batch::{Batches, Delivery, DeliveryError, Failure};
 use crate::shared::logging::queue::QueueConf;
 use crate::shared::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};
@@ -161,9 +160,10 @@ impl Server {
         let dialled = dial_as(&self.host, self.port, self.tls, &self.server_name);
         let mut stream = self.in_time(dialled).await?;
         for part in bytes.chunks(PART_BYTES) {
-            self.in_time(write_all(&mut stream, part)).await?;
+            self.in_time(stream.write_all(part)).await?;
+            self.in_time(stream.flush()).await?;
         }
-        self.in_time(poll_fn(|context| stream.poll_shutdown(context))).await?;
+        self.in_time(stream.shutdown()).await?;
         if self.tls.is_some() {
             self.read_to_end(stream).await;
         }
@@ -173,17 +173,9 @@ impl Server {
     /// Waits until the server closes. Session tickets arrive unasked, and a connection that is
     /// dropped with unread bytes is reset, so that the server may lose what it has not read yet.
     async fn read_to_end(&self, mut stream: Stream) {
-        let mut bytes = [0; 1024];
-        let rest = poll_fn(|context| {
-            loop {
-                match ready!(stream.poll_read(context, &mut bytes)) {
-                    Ok(1..) => {}
-                    Ok(0) | Err(_) => return Poll::Ready(()),
-                }
-            }
-        });
+        let mut ignored = sink();
         // A server that never closes delays the next batch by one timeout.
-        let _ = timeout(self.step_time_max, rest).await;
+        let _ = timeout(self.step_time_max, copy(&mut stream, &mut ignored)).await;
     }
 
     async fn in_time<T>(&self, step: impl Future<Output = io::Result<T>>) -> io::Result<T> {

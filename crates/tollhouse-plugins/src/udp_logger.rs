@@ -29,13 +29,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
+use tollhouse_net::connect::addresses;
 use tollhouse_plugin::{
     Category, ConfError, LogContext, MetadataSpec, Phases, Plugin, RequestContext, ResponseContext,
     Scope, Step,
 };
 
 use crate::shared::confs::defaults::defaults;
-use crate::shared::dial::addresses;
 use crate::shared::logging::batch::{Batches, Delivery, DeliveryError, Failure};
 use crate::shared::logging::queue::QueueConf;
 use crate::shared::logging::{BatchFields, BatchMetadata, BodyFields, Entries, FormatFields};

@@ -14,6 +14,7 @@ use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::local_name::HostNames;
 use tollhouse_shenyu_admin::{Aes, Beginning, Options, Probing, ShenyuAdmin, hold, serve};
 use tollhouse_store::InService;
+use tollhouse_web::until_stopped;
 
 use crate::console::shenyu::ShenyuAccess;
 use crate::context::ControlContext;
@@ -32,7 +33,7 @@ pub struct RunningShenyuAdmin {
     /// Bound addresses; empty if the admin only serves the gateway's local interface.
     pub addresses: Vec<SocketAddr>,
     task: JoinHandle<()>,
-    _stop: watch::Sender<()>,
+    _stop: watch::Sender<bool>,
     channel: Arc<LocalChannel>,
     access: Arc<ShenyuAccess>,
 }
@@ -109,7 +110,7 @@ pub async fn start(
     }
     let connections_max = cx.descriptors.shenyu;
     let (channel, access) = (open_channel(cx, &admin), open_access(cx, &admin));
-    let (stop, stopped) = watch::channel(());
+    let (stop, stopped) = watch::channel(false);
     let task = tokio::spawn(serve_all(listeners, admin, connections_max, stopped));
     Ok(Some(RunningShenyuAdmin { addresses, task, _stop: stop, channel, access }))
 }
@@ -119,7 +120,7 @@ async fn serve_all(
     listeners: Vec<TcpListener>,
     admin: ShenyuAdmin,
     connections_max: usize,
-    stopped: watch::Receiver<()>,
+    stopped: watch::Receiver<bool>,
 ) {
     let mut serving = JoinSet::new();
     let mut next = Some(admin);
@@ -127,7 +128,7 @@ async fn serve_all(
         let Some(admin) = next.take() else { break };
         // Only one instance probes upstream nodes, whatever the number of listeners.
         next = Some(admin.without_probing());
-        serving.spawn(serve(listener, admin, connections_max, ended(stopped.clone())));
+        serving.spawn(serve(listener, admin, connections_max, until_stopped(stopped.clone())));
     }
     drop(next);
     while serving.join_next().await.is_some() {}
@@ -151,8 +152,8 @@ async fn start_local(
     let admin = ShenyuAdmin::open(store, options).await;
     let admin = admin.context("shenyu.local_key_sha512 cannot use the store")?;
     let (channel, access) = (open_channel(cx, &admin), open_access(cx, &admin));
-    let (stop, stopped) = watch::channel(());
-    let task = tokio::spawn(hold(admin, ended(stopped)));
+    let (stop, stopped) = watch::channel(false);
+    let task = tokio::spawn(hold(admin, until_stopped(stopped)));
     Ok(RunningShenyuAdmin { addresses: Vec::new(), task, _stop: stop, channel, access })
 }
 
@@ -174,11 +175,6 @@ fn open_access(cx: &ControlContext, admin: &ShenyuAdmin) -> Arc<ShenyuAccess> {
 /// Whether the configuration turns ShenYu's admin or the local interface on.
 pub fn is_asked_for(bootstrap: &Bootstrap) -> bool {
     !bootstrap.listen.shenyu.is_empty() || bootstrap.shenyu.local_key_sha512.is_some()
-}
-
-/// Waits until the sender is dropped.
-async fn ended(mut stopped: watch::Receiver<()>) {
-    while stopped.changed().await.is_ok() {}
 }
 
 /// AES key and vector with which clients encrypt login passwords.

@@ -5,11 +5,11 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tollhouse_config::Bootstrap;
-use tollhouse_net::accept::STRANGERS_MAX;
 use tollhouse_proxy::l4::PIPES_MAX;
 use tollhouse_proxy::settings::Limits;
 use tollhouse_proxy::worker::REFUSED_OPEN_MAX;
 use tollhouse_shenyu_admin::PROBES_AT_ONCE;
+use tollhouse_web::STRANGERS_MAX;
 
 use crate::settings;
 

@@ -39,7 +39,7 @@ impl AdminApi {
     }
 
     /// Response that refuses a request before it is processed.
-    pub(crate) fn refuse(&self, reply: Reply) -> WireResponse {
+    pub(crate) fn reject(&self, reply: Reply) -> WireResponse {
         self.0.wire(reply)
     }
 

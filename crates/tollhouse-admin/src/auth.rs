@@ -3,7 +3,6 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hyper::header::{HOST, ORIGIN};
 use hyper::{Method, StatusCode};
 use serde_json::json;
 
@@ -39,10 +38,8 @@ pub(crate) fn check_browser(options: &Options, call: &Call) -> Result<(), Reply>
     if is_keyed && (!is_for_browsers(call) || is_encrypted(options) || shows_key(options, call)) {
         return Ok(());
     }
-    // A header that is not text is replaced by an invalid host name, so that the request is
-    // refused.
-    let text = |name| call.headers.get(name).map(|value| value.to_str().unwrap_or(".."));
-    if !options.hosts.may_be_a_websites(text(HOST).unwrap_or_default(), text(ORIGIN)) {
+    let (host, origin) = tollhouse_web::host_and_origin(&call.headers);
+    if !options.hosts.may_be_a_websites(host, origin) {
         return Ok(());
     }
     let hint = if is_keyed { "" } else { ", or admin.key_required to true" };

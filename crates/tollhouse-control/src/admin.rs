@@ -14,6 +14,7 @@ use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::{KeyRole, Secret};
 use tollhouse_model::encryption::Keyring;
 use tollhouse_net::local_name::HostNames;
+use tollhouse_web::until_stopped;
 
 use crate::certificate_ends::CertificateEnds;
 use crate::certificates::RunningCertificates;
@@ -32,7 +33,7 @@ pub struct RunningAdmin {
     pub address: SocketAddr,
     pub is_tls: bool,
     task: JoinHandle<()>,
-    _stop: watch::Sender<()>,
+    _stop: watch::Sender<bool>,
 }
 
 impl RunningAdmin {
@@ -102,14 +103,12 @@ pub async fn start(
         .await
         .with_context(|| listeners::in_use("listen.admin", address))?;
     let address = listener.local_addr()?;
-    let (stop, mut stopped) = watch::channel(());
+    let (stop, stopped) = watch::channel(false);
     let is_tls = tls.is_some();
     let connections_max = cx.descriptors.admin;
-    let task = tokio::spawn(async move {
-        // Ends when the sender is dropped.
-        let stop = async move { while stopped.changed().await.is_ok() {} };
-        tollhouse_admin::serve(listener, api, tls, connections_max, stop).await;
-    });
+    let stopped = until_stopped(stopped);
+    let serving = tollhouse_admin::serve(listener, api, tls, connections_max, stopped);
+    let task = tokio::spawn(serving);
     Ok(Some(RunningAdmin { address, is_tls, task, _stop: stop }))
 }
 

@@ -11,7 +11,7 @@ use tollhouse_stdx::UnixPath;
 
 use crate::admin::RunningAdmin;
 use crate::feed::Source;
-use crate::introspection::listeners::SideListeners;
+use crate::introspection::listeners::{SideListener, SideListeners};
 use crate::registry::RunningRegistry;
 use crate::shenyu_admin::RunningShenyuAdmin;
 
@@ -63,17 +63,14 @@ impl Banner<'_> {
             let scheme = scheme(admin.is_tls);
             println!("  admin       {scheme}://{}/apisix/admin", admin.address);
         }
-        if let Some(address) = self.side.control {
-            println!(
-                "  control     {}://{address}/v1/configuration",
-                scheme(self.side.control_is_tls)
-            );
-        }
-        if let Some(address) = self.side.metrics {
-            println!("  metrics     {}://{address}/metrics", scheme(self.side.metrics_are_tls));
-        }
-        if let Some(address) = self.side.status {
-            println!("  status      {}://{address}/status", scheme(self.side.status_is_tls));
+        for (name, listener, path) in [
+            ("control", self.side.control, "/v1/configuration"),
+            ("metrics", self.side.metrics, "/metrics"),
+            ("status", self.side.status, "/status"),
+        ] {
+            if let Some(SideListener { address, is_tls }) = listener {
+                println!("  {name:<12}{}://{address}{path}", scheme(is_tls));
+            }
         }
         let registry_is_tls = self.registry.is_some_and(RunningRegistry::is_tls);
         if let Some(address) = self.registry.and_then(|registry| registry.grpc) {

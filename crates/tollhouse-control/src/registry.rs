@@ -23,12 +23,14 @@ use tollhouse_config::Bootstrap;
 use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::listener_tls::ListenerTls;
 use tollhouse_net::local_name::HostNames;
+use tollhouse_net::slots::Slots;
 use tollhouse_polaris::dialect::Dialect;
-use tollhouse_polaris::http::{Capacity, HttpApi, HttpEndpoint, MetricsPage};
-use tollhouse_polaris::{Access, Account, Gate, Slots, grpc};
+use tollhouse_polaris::http::{self, Capacity, HttpApi, MetricsPage};
+use tollhouse_polaris::{Access, Account, Gate, grpc};
 use tollhouse_registry::{CleanUp, ClusterOptions, Keeper, Options, Registry};
 use tollhouse_store::limits::RESERVE_BYTES;
 use tollhouse_store::{HistoryExtent, Location, Store, Watch};
+use tollhouse_web::{Limits, Listener, until_stopped};
 
 use crate::feed::open_store;
 use crate::introspection::listeners;
@@ -199,7 +201,7 @@ impl RunningRegistry {
             self.grpc.get_or_insert(listeners.address);
             self.sockets.add(&listeners.sockets)?;
             // One count for all threads, because the kernel does not distribute connections evenly.
-            let slots = Slots::new(descriptors.registry_grpc * workers);
+            let slots = Slots::new("registry gRPC", descriptors.registry_grpc * workers);
             for (number, socket) in listeners.sockets.into_iter().enumerate() {
                 self.serve_grpc(number, socket, slots.clone())?;
             }
@@ -215,7 +217,7 @@ impl RunningRegistry {
                 let dialect = self.dialect.for_thread();
                 let api = HttpApi::new(dialect, Arc::clone(access), metrics, capacity.clone());
                 let api = api.with_hosts(HostNames::new(&bootstrap.listen.hosts));
-                self.serve_http(socket, api, Slots::new(descriptors.registry_http))?;
+                self.serve_http(socket, api, http::limits(descriptors.registry_http))?;
             }
         }
         Ok(())
@@ -251,19 +253,18 @@ impl RunningRegistry {
         &mut self,
         socket: TcpListener,
         api: HttpApi,
-        slots: Slots,
+        limits: Limits,
     ) -> anyhow::Result<()> {
         let stop = self.stop_serving.subscribe();
         socket.set_nonblocking(true)?;
         let tls = self.tls.clone();
         let serve = async move || {
-            let router = tollhouse_polaris::http::router(api);
             let socket = match tokio::net::TcpListener::from_std(socket) {
                 Ok(socket) => socket,
                 Err(error) => return tracing::error!(%error, "the registry cannot listen"),
             };
-            let endpoint = HttpEndpoint { router, tls };
-            tollhouse_polaris::http::serve(socket, endpoint, slots, stop).await;
+            let listener = Listener { socket, tls, limits };
+            tollhouse_web::serve(listener, http::router(api), until_stopped(stop)).await;
         };
         self.servers.push(thread("registry-http", serve)?);
         Ok(())
@@ -342,11 +343,6 @@ fn join(thread: JoinHandle<()>) {
     if thread.join().is_err() {
         tracing::error!("a thread of the registry ended with a panic");
     }
-}
-
-/// Waits until the value is true or its sender is dropped.
-async fn until_stopped(mut stop: watch::Receiver<bool>) {
-    let _ = stop.wait_for(|is_over| *is_over).await;
 }
 
 /// Starts a thread with its own runtime that runs one future.

@@ -14,6 +14,7 @@ use tollhouse_config::bootstrap::Secret;
 use tollhouse_net::local_name::HostNames;
 use tollhouse_shenyu_admin::{Aes, Beginning, Options, Probing, ShenyuAdmin, hold, serve};
 use tollhouse_store::InService;
+use tollhouse_web::until_stopped;
 
 use crate::context::ControlContext;
 use crate::feed::AdminAccess;
@@ -31,7 +32,7 @@ pub struct RunningShenyuAdmin {
     /// Bound addresses; empty if the admin only serves the gateway's local interface.
     pub addresses: Vec<SocketAddr>,
     task: JoinHandle<()>,
-    _stop: watch::Sender<()>,
+    _stop: watch::Sender<bool>,
     channels: ShenyuChannels,
 }
 
@@ -107,7 +108,7 @@ pub async fn start(
     }
     let connections_max = cx.descriptors.shenyu;
     let channels = connect(cx, &admin);
-    let (stop, stopped) = watch::channel(());
+    let (stop, stopped) = watch::channel(false);
     let task = tokio::spawn(serve_all(listeners, admin, connections_max, stopped));
     Ok(Some(RunningShenyuAdmin { addresses, task, _stop: stop, channels }))
 }
@@ -117,7 +118,7 @@ async fn serve_all(
     listeners: Vec<TcpListener>,
     admin: ShenyuAdmin,
     connections_max: usize,
-    stopped: watch::Receiver<()>,
+    stopped: watch::Receiver<bool>,
 ) {
     let mut serving = JoinSet::new();
     let mut next = Some(admin);
@@ -125,7 +126,7 @@ async fn serve_all(
         let Some(admin) = next.take() else { break };
         // Only one instance probes upstream nodes, whatever the number of listeners.
         next = Some(admin.without_probing());
-        serving.spawn(serve(listener, admin, connections_max, ended(stopped.clone())));
+        serving.spawn(serve(listener, admin, connections_max, until_stopped(stopped.clone())));
     }
     drop(next);
     while serving.join_next().await.is_some() {}
@@ -149,8 +150,8 @@ async fn start_local(
     let admin = ShenyuAdmin::open(store, options).await;
     let admin = admin.context("shenyu.local_key_sha512 cannot use the store")?;
     let channels = connect(cx, &admin);
-    let (stop, stopped) = watch::channel(());
-    let task = tokio::spawn(hold(admin, ended(stopped)));
+    let (stop, stopped) = watch::channel(false);
+    let task = tokio::spawn(hold(admin, until_stopped(stopped)));
     Ok(RunningShenyuAdmin { addresses: Vec::new(), task, _stop: stop, channels })
 }
 
@@ -167,11 +168,6 @@ fn connect(cx: &ControlContext, admin: &ShenyuAdmin) -> ShenyuChannels {
 /// Whether the configuration turns ShenYu's admin or the local interface on.
 pub fn is_asked_for(bootstrap: &Bootstrap) -> bool {
     !bootstrap.listen.shenyu.is_empty() || bootstrap.shenyu.local_key_sha512.is_some()
-}
-
-/// Waits until the sender is dropped.
-async fn ended(mut stopped: watch::Receiver<()>) {
-    while stopped.changed().await.is_ok() {}
 }
 
 /// AES key and vector with which clients encrypt login passwords.

@@ -132,6 +132,45 @@ pub async fn connect_tls_announced(
     Ok(Stream::Tls(Box::new(tls)))
 }
 
+/// TLS of a connection to a named server.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientTls<'a> {
+    pub connector: &'a Connector,
+    /// Name that the certificate must have; sent as SNI if it is a DNS name.
+    pub server_name: &'a str,
+}
+
+/// Connects to the first address of `host` that accepts, over TLS if `tls` is set. For services
+/// other than upstream nodes: names are resolved by the system, without a cache.
+///
+/// # Errors
+/// As [`connect_tls`], of the last address; `NotFound` if the name has no address.
+pub async fn dial(host: &str, port: u16, tls: Option<ClientTls<'_>>) -> io::Result<Stream> {
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in addresses(host, port).await? {
+        let attempt = match tls {
+            None => connect(address).await,
+            Some(tls) => connect_tls(address, tls.connector, tls.server_name).await,
+        };
+        match attempt {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// Resolves a host to addresses by the system, in the order in which to try them.
+///
+/// # Errors
+/// If the name cannot be resolved.
+pub async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    Ok(tokio::net::lookup_host((host, port)).await?.collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod accept;
 pub mod client_hello;
 pub mod clock;
 pub mod connect;
@@ -19,6 +18,7 @@ pub mod local_name;
 pub mod proxy_protocol;
 pub mod resolve;
 pub mod server_tls;
+pub mod slots;
 pub mod stream;
 pub mod tls;
 mod trust;

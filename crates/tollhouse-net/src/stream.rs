@@ -254,6 +254,54 @@ pub(crate) fn shut_down(tcp: &TcpStream) -> io::Result<()> {
     }
 }
 
+/// Largest read through [`AsyncRead`], in bytes. The buffer is zeroed before a read, so more would
+/// only cost time.
+const READ_BYTES_MAX: usize = 16 << 10;
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let bytes_max = buffer.remaining().min(READ_BYTES_MAX);
+        let piece = buffer.initialize_unfilled_to(bytes_max);
+        let bytes = ready!(Stream::poll_read(self.get_mut(), context, piece))?;
+        buffer.advance(bytes);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Stream::poll_write(self.get_mut(), context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Stream::poll_write(self.get_mut(), context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Stream::poll_flush(self.get_mut(), context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Stream::poll_shutdown(self.get_mut(), context)
+    }
+}
+
 /// Waits until the socket is readable and receives its bytes.
 #[inline]
 pub(crate) fn receive(

@@ -11,13 +11,12 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper_util::rt::TokioIo;
 
 use self::pool::{Live, PoolKey};
-use self::stream::HyperStream;
 
 mod pool;
 pub(crate) mod service;
-mod stream;
 mod target;
 
 pub(crate) use self::target::{Scheme, Target, TargetError};
@@ -191,7 +190,7 @@ impl HttpClient {
         let mut settings = http1::Builder::new();
         // Some servers need title-case header names, although names are case-insensitive.
         settings.title_case_headers(true);
-        let (sender, connection) = settings.handshake(HyperStream::new(stream)).await?;
+        let (sender, connection) = settings.handshake(TokioIo::new(stream)).await?;
         let live = Live::drive(sender, connection);
         let answered = self.converse(&key, live, request(target, call)?).await;
         answered.map_err(|broken| broken.error)

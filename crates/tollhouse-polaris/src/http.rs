@@ -12,26 +12,41 @@ mod intake;
 mod language;
 mod login;
 mod maintain;
-mod patience;
 mod printing;
 mod query;
 mod reply;
 mod routes;
-mod serve;
 mod websites;
 
 pub use capacity::Capacity;
 pub use routes::router;
-pub use serve::{HttpEndpoint, serve};
 
 use crate::access::Access;
 use crate::dialect::Dialect;
 use printing::Texts;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tollhouse_net::failed_logins::FailedLogins;
 use tollhouse_net::local_name::HostNames;
 use tollhouse_registry::Registry;
+use tollhouse_web::Limits;
+
+/// Timeout for the head of a request, which also limits the idle time between two requests.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Time for requests in progress to finish after the stop.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Limits of a listener of the API with this number of connections.
+pub const fn limits(connections_max: usize) -> Limits {
+    Limits {
+        name: "registry HTTP",
+        connections_max,
+        head_time_max: HEAD_TIME_MAX,
+        drain_time_max: DRAIN_TIME_MAX,
+    }
+}
 
 /// Function that returns the metrics page in the text format of Prometheus.
 pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;

@@ -20,7 +20,6 @@ mod refusal;
 pub mod registration;
 pub mod rules;
 mod schema;
-mod slots;
 pub mod v1;
 pub mod wire;
 
@@ -28,4 +27,3 @@ pub use access::{Access, Account, Gate};
 pub use code::Code;
 pub use refusal::detail_of;
 pub use schema::{DESCRIPTOR_SET, descriptors};
-pub use slots::{Slot, Slots};

@@ -9,7 +9,7 @@ mod operations;
 mod rights;
 mod special;
 mod users;
-pub(crate) mod websites;
+mod websites;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+use tollhouse_web::Peer;
 
 use crate::admin::{Caller, Session, ShenyuAdmin};
 use crate::answer::{Outcome, Refusal, success};
@@ -30,7 +31,6 @@ use crate::records::{Author, Interface};
 use crate::resource::Resource;
 use crate::rights::CallParts;
 use crate::row;
-use crate::sync::permits::Peer;
 use crate::{covered, records, register, sync};
 
 pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
@@ -64,8 +64,8 @@ pub(crate) async fn answer(admin: ShenyuAdmin, request: Request) -> Response {
         // Health probes read `status` at the top level, so this answer has no wrapper.
         return axum::Json(json!({"status": "UP"})).into_response();
     }
-    let peer = request.extensions().get::<Peer>().copied();
-    let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(address)| address);
+    let peer = request.extensions().get::<Peer>().map(|peer| peer.address.ip());
+    let peer = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     let call = intake::read(&admin.memory, OPEN_BODY_BYTES_MAX, arguments, request).await;
     let call = match call {
         Ok(call) => call,

@@ -10,17 +10,16 @@ mod mirror;
 mod polling;
 mod websocket;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
-use tollhouse_net::tls::{Connector, Trust, connector};
-use tollhouse_net::{Stream, connect};
+use tollhouse_net::Stream;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
 use tollhouse_stdx::Backoff;
 use tollhouse_store::{Batches, Store, StoreError};
+use tollhouse_web::client::{Client, ClientError, Limits, Server};
 
 use self::mirror::Mirror;
 
@@ -39,7 +38,7 @@ pub struct Following {
     /// Addresses of admins: `ws://host:port` for WebSocket, `http://host:port` for polling;
     /// `wss://` and `https://` over TLS. One is followed at a time, the next after it fails.
     pub addresses: Vec<String>,
-    /// PEM file with the authorities that sign the admins' certificates, read for each connection.
+    /// PEM file with the authorities that sign the admins' certificates, read for each session.
     /// With `None` the system's authorities apply.
     pub authorities: Option<PathBuf>,
     /// ShenYu namespace to follow (2.7); `None` is the default one.
@@ -136,61 +135,46 @@ fn parse_address(text: &str) -> Result<Address, AddressError> {
     Ok(Address { way, security, authority })
 }
 
-/// Connection to an admin, plain or encrypted.
-type Connection = Box<dyn Io>;
-
-/// Byte stream that requests are written to and answers read from.
-trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
+/// Limits of answers that the admin sends at once.
+const LIMITS: Limits = Limits { time_max: ANSWER_TIME_MAX, body_bytes_max: ANSWER_BYTES_MAX };
 
 impl Address {
+    fn server(&self) -> Result<Server, ClientError> {
+        let scheme = match self.security {
+            Security::Plain => "http",
+            Security::Tls => "https",
+        };
+        format!("{scheme}://{}", self.authority).parse()
+    }
+
+    /// Client that trusts the configured authorities.
+    async fn client(&self, following: &Following) -> Result<Client, FollowError> {
+        let wrong = |error: &dyn std::fmt::Display| {
+            FollowError::Connection(format!("the authorities cannot be used: {error}"))
+        };
+        let client = Client::new(LIMITS);
+        if self.security == Security::Plain {
+            return Ok(client);
+        }
+        let path = following.authorities.clone();
+        let read = tokio::task::spawn_blocking(move || client.trusting(path.as_deref())).await;
+        read.map_err(|error| wrong(&error))?.map_err(|error| wrong(&error))
+    }
+
     /// Connects to the first of the host's addresses that answers, over TLS if the scheme requires
     /// it.
-    async fn connect(&self, following: &Following) -> Result<Connection, FollowError> {
-        let failed = |error: &dyn std::fmt::Display| FollowError::Connection(error.to_string());
-        let connector = match self.security {
-            Security::Plain => None,
-            Security::Tls => Some(trusting(following.authorities.as_deref()).await?),
-        };
-        let (host, _) = self.authority.rsplit_once(':').unwrap_or((&self.authority, ""));
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let addresses = tokio::net::lookup_host(&self.authority).await.map_err(|it| failed(&it))?;
-        let mut last = FollowError::Connection("the name has no address".to_owned());
-        for address in addresses {
-            let connected = match &connector {
-                None => connect::connect(address).await,
-                Some(connector) => connect::connect_tls(address, connector, host).await,
-            };
-            match connected {
-                // The stream has just been opened, so this is its only owner.
-                Ok(Stream::Plain(stream)) => {
-                    if let Some(stream) = Arc::into_inner(stream) {
-                        return Ok(Box::new(stream));
-                    }
-                }
-                Ok(Stream::Tls(stream)) => return Ok(stream),
-                // Only listeners create server-side TLS streams.
-                Ok(Stream::ServerTls(_)) => {}
-                Err(error) => last = failed(&error),
-            }
-        }
-        Err(last)
+    async fn connect(&self, following: &Following) -> Result<Stream, FollowError> {
+        Ok(self.client(following).await?.connect(&self.server()?).await?)
     }
 }
 
-/// Builds a TLS connector that trusts the authorities in a file, or the system's.
-async fn trusting(authorities: Option<&Path>) -> Result<Connector, FollowError> {
-    let wrong = |error: &dyn std::fmt::Display| {
-        FollowError::Connection(format!("the authorities cannot be used: {error}"))
-    };
-    let Some(path) = authorities else {
-        return connector(None, Trust::System).map_err(|error| wrong(&error));
-    };
-    let path = path.to_owned();
-    let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(path)).await;
-    let pem = read.map_err(|error| wrong(&error))?.map_err(|error| wrong(&error))?;
-    connector(None, Trust::Authorities(&pem)).map_err(|error| wrong(&error))
+impl From<ClientError> for FollowError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Timeout(_) => Self::Silent,
+            error => Self::Connection(error.to_string()),
+        }
+    }
 }
 
 /// Why a session with an admin ended.

@@ -6,10 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use axum::http::HeaderMap;
 use serde_json::{Value, json};
+use tollhouse_web::Peer;
 
 use crate::clock;
 use crate::row::{self, Row};
-use crate::sync::permits::Peer;
 use crate::tables;
 
 /// Silence after which an instance counts as offline (ShenYu's `instance` settings).
@@ -65,7 +65,7 @@ impl Reporter {
         namespace: String,
     ) -> Self {
         let port = headers.get(port_header).and_then(|port| port.to_str().ok()).unwrap_or_default();
-        let ip = peer.map(|Peer(ip)| ip.to_canonical().to_string()).unwrap_or_default();
+        let ip = peer.map(|peer| peer.address.ip().to_canonical().to_string()).unwrap_or_default();
         Self { namespace, ip, port: port.to_owned() }
     }
 

@@ -1,6 +1,7 @@
 //! The REST interface over a store in memory: what scripts of ShenYu's operators call, in the shapes of 2.6
 //! and of 2.7.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
@@ -8,6 +9,7 @@ use axum::extract::Request;
 use serde_json::{Value, json};
 use tollhouse_net::local_name::HostNames;
 use tollhouse_store::{Location, Store};
+use tollhouse_web::Peer;
 
 use crate::admin::{Beginning, Options, Probing, ShenyuAdmin};
 use crate::aes::Aes;
@@ -168,7 +170,8 @@ async fn no_website_logs_in_or_follows() {
         }
         let mut request = request.body(Body::empty()).expect("a request");
         if to_loopback {
-            request.extensions_mut().insert(api::websites::ToThisMachine);
+            let address = SocketAddr::from(([127, 0, 0, 1], 1));
+            request.extensions_mut().insert(Peer { address, is_local: true });
         }
         api::answer(fixture.admin.clone(), request).await.status().as_u16()
     };

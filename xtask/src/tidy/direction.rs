@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
         "plugin",
         "shenyu-gateway",
     ],
-    &["net", "http", "h2", "upstream", "registry", "acme", "etcd", "sql"],
+    &["net", "web", "http", "h2", "upstream", "registry", "acme", "etcd", "sql"],
     &[
         "plugins",
         "proxy",

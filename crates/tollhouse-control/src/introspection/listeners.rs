@@ -14,18 +14,13 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::task::AbortHandle;
+use tokio::sync::watch;
 use tollhouse_config::{Bootstrap, bootstrap};
-use tollhouse_net::accept::{self, Bounds};
 use tollhouse_net::listener_tls::{ListenerTls, ListenerTlsError};
 use tollhouse_net::local_name::HostNames;
 use tollhouse_telemetry::prometheus::CONTENT_TYPE as METRICS_TYPE;
+use tollhouse_web::{Limits, Listener, Peer, host_and_origin, until_stopped};
 
 use super::state::Introspection;
 use super::{control_api, status_pages};
@@ -34,35 +29,45 @@ use crate::context::ControlContext;
 use crate::plugins::endpoints::METRICS_PATH;
 use crate::process::handover::Predecessor;
 
-/// Running side listeners; an address is `None` if the listener is off.
-#[derive(Debug, Default)]
+/// Running side listeners; each is `None` if it is off.
+#[derive(Debug)]
 pub struct SideListeners {
-    pub control: Option<SocketAddr>,
-    pub metrics: Option<SocketAddr>,
-    /// Whether the control API uses TLS.
-    pub control_is_tls: bool,
-    /// Whether the metrics listener uses TLS.
-    pub metrics_are_tls: bool,
-    pub status: Option<SocketAddr>,
-    /// Whether the status pages use TLS.
-    pub status_is_tls: bool,
-    tasks: Vec<AbortHandle>,
-    /// Host names that requests may use for this machine.
-    hosts: HostNames,
-    /// Limit of concurrent connections per listener.
-    connections_max: usize,
+    pub control: Option<SideListener>,
+    pub metrics: Option<SideListener>,
+    pub status: Option<SideListener>,
+    /// Becomes true when the listeners must end.
+    stopped: watch::Sender<bool>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct SideListener {
+    /// Bound address.
+    pub address: SocketAddr,
+    pub is_tls: bool,
 }
 
 impl SideListeners {
     /// Stops listening, so that a successor can bind the ports.
     pub fn stop(&self) {
-        self.tasks.iter().for_each(AbortHandle::abort);
+        self.stopped.send_replace(true);
+    }
+
+    /// Publishes the bound addresses for the console.
+    pub(crate) fn publish_addresses(&self, cx: &ControlContext) {
+        for (name, listener) in
+            [("control", self.control), ("metrics", self.metrics), ("status", self.status)]
+        {
+            cx.bound.set(name, listener.map(|listener| listener.address));
+        }
     }
 }
 
 /// Timeout for a request head, and idle timeout of a connection. Probes and scrapers usually send a
 /// request every minute.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(75);
+
+/// Time for requests in progress to finish after the stop.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Time to wait for a side port that a leaving predecessor still holds.
 const PORT_WAIT: Duration = Duration::from_secs(5);
@@ -77,34 +82,36 @@ pub async fn start_all(
     predecessor: Predecessor,
 ) -> anyhow::Result<SideListeners> {
     let bootstrap = &cx.bootstrap;
-    let connections_max = cx.descriptors.side;
-    let hosts = HostNames::new(&bootstrap.listen.hosts);
-    let mut side = SideListeners { connections_max, hosts, ..SideListeners::default() };
-    if let Some(address) = first(&bootstrap.listen.control) {
-        let app = control_api(introspection.clone());
-        let tls = tls("control.tls", &bootstrap.control.tls)?;
-        side.control_is_tls = tls.is_some();
-        let bound = side.start(address, ListenerApp { app, tls }, predecessor).await;
-        side.control = Some(bound.with_context(|| in_use("listen.control", address))?);
-    }
+    let listen = &bootstrap.listen;
+    let hosts = HostNames::new(&listen.hosts);
+    let stopped = watch::Sender::new(false);
+    let start = async |name: &'static str, addresses: &[SocketAddr], settings, app: Router| {
+        let Some(&address) = addresses.first() else { return Ok(None) };
+        let tls = tls(&format!("{name}.tls"), settings)?;
+        let is_tls = tls.is_some();
+        let in_use = || in_use(&format!("listen.{name}"), address);
+        let socket = bind(address, predecessor).await.with_context(in_use)?;
+        let address = socket.local_addr()?;
+        let limits = Limits {
+            name,
+            connections_max: cx.descriptors.side,
+            head_time_max: HEAD_TIME_MAX,
+            drain_time_max: DRAIN_TIME_MAX,
+        };
+        let app = app.layer(middleware::from_fn_with_state(hosts.clone(), no_websites));
+        let stopped = until_stopped(stopped.subscribe());
+        tokio::spawn(tollhouse_web::serve(Listener { socket, tls, limits }, app, stopped));
+        anyhow::Ok(Some(SideListener { address, is_tls }))
+    };
+    let app = control_api(introspection.clone());
+    let control = start("control", &listen.control, &bootstrap.control.tls, app).await?;
     // APISIX users turn the listener off with the plugin attribute, so that it is honoured too.
-    if let Some(address) = first(&bootstrap.listen.metrics)
-        && exports_metrics(bootstrap)
-    {
-        let app = metrics_page(introspection.clone());
-        let tls = tls("metrics.tls", &bootstrap.metrics.tls)?;
-        side.metrics_are_tls = tls.is_some();
-        let bound = side.start(address, ListenerApp { app, tls }, predecessor).await;
-        side.metrics = Some(bound.with_context(|| in_use("listen.metrics", address))?);
-    }
-    if let Some(address) = first(&bootstrap.listen.status) {
-        let app = status_pages(introspection.clone());
-        let tls = tls("status.tls", &bootstrap.status.tls)?;
-        side.status_is_tls = tls.is_some();
-        let bound = side.start(address, ListenerApp { app, tls }, predecessor).await;
-        side.status = Some(bound.with_context(|| in_use("listen.status", address))?);
-    }
-    Ok(side)
+    let metrics = if exports_metrics(bootstrap) { &*listen.metrics } else { &[] };
+    let app = metrics_page(introspection.clone());
+    let metrics = start("metrics", metrics, &bootstrap.metrics.tls, app).await?;
+    let app = status_pages(introspection.clone());
+    let status = start("status", &listen.status, &bootstrap.status.tls, app).await?;
+    Ok(SideListeners { control, metrics, status, stopped })
 }
 
 pub(crate) fn in_use(key: &str, address: SocketAddr) -> String {
@@ -124,68 +131,6 @@ fn metrics_page(introspection: Introspection) -> Router {
         .route(METRICS_PATH, get(metrics))
         .route("/metrics", get(metrics))
         .with_state(introspection)
-}
-
-impl SideListeners {
-    /// Starts serving on `address`; returns the bound address.
-    async fn start(
-        &mut self,
-        address: SocketAddr,
-        served: ListenerApp,
-        predecessor: Predecessor,
-    ) -> std::io::Result<SocketAddr> {
-        let listener = bind(address, predecessor).await?;
-        let bound = listener.local_addr()?;
-        // Never drained: the listener ends with the process or is aborted for a successor.
-        let bounds = Bounds {
-            name: "side",
-            connections_max: self.connections_max,
-            drain_time: Duration::ZERO,
-        };
-        let never = std::future::pending();
-        let everybody = |_| true;
-        let hosts = self.hosts.clone();
-        let task = tokio::spawn(accept::serve(listener, bounds, never, everybody, {
-            move |stream, _, _| take(stream, served.clone(), hosts.clone())
-        }));
-        self.tasks.push(task.abort_handle());
-        Ok(bound)
-    }
-
-    /// Publishes the bound addresses for the console.
-    pub(crate) fn publish_addresses(&self, bound: &BoundAddresses) {
-        bound.set("control", self.control);
-        bound.set("metrics", self.metrics);
-        bound.set("status", self.status);
-    }
-}
-
-/// Content of a listener, with its TLS settings.
-#[derive(Clone)]
-struct ListenerApp {
-    app: Router,
-    tls: Option<ListenerTls>,
-}
-
-async fn take(stream: TcpStream, served: ListenerApp, hosts: HostNames) {
-    let ListenerApp { app, tls } = served;
-    let from_this_machine = stream.local_addr().is_ok_and(|local| local.ip().is_loopback());
-    let no_websites = middleware::from_fn_with_state(hosts, no_websites);
-    let app = if from_this_machine { app.layer(no_websites) } else { app };
-    let Some(tls) = tls else { return connection(stream, app).await };
-    match tls.accept(stream).await {
-        Ok(stream) => connection(stream, app).await,
-        Err(error) => tracing::debug!(%error, "a handshake of a side listener failed"),
-    }
-}
-
-async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, app: Router) {
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX);
-    let service = TowerToHyperService::new(app);
-    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
-        tracing::debug!(%error, "a connection to a side listener ended early");
-    }
 }
 
 /// TLS settings of a listener for operators; `None` without a certificate. `name` is the prefix of
@@ -227,19 +172,14 @@ fn read_tls(
 /// that a website must not reach them through a local browser: by a DNS name that resolves to
 /// loopback, a link, or a form.
 async fn no_websites(State(hosts): State<HostNames>, request: Request, next: Next) -> Response {
-    if !is_websites(&hosts, &request) {
+    let is_local = request.extensions().get::<Peer>().is_some_and(|peer| peer.is_local);
+    let (host, origin) = host_and_origin(request.headers());
+    if !is_local || !hosts.may_be_a_websites(host, origin) {
         return next.run(request).await;
     }
     let text = "only calls to an address, a local name or one of listen.hosts, and from no other website, are \
                 answered here\n";
     (StatusCode::FORBIDDEN, text).into_response()
-}
-
-fn is_websites(hosts: &HostNames, request: &Request) -> bool {
-    // A header that is not text is replaced by an invalid host name, so that the request is
-    // refused.
-    let text = |name| request.headers().get(name).map(|value| value.to_str().unwrap_or(".."));
-    hosts.may_be_a_websites(text(header::HOST).unwrap_or_default(), text(header::ORIGIN))
 }
 
 /// Binds a listener; retries while a leaving predecessor still holds the port.
@@ -261,8 +201,4 @@ pub(crate) async fn bind(
 
 async fn metrics(State(introspection): State<Introspection>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, METRICS_TYPE)], introspection.metrics.body())
-}
-
-fn first(addresses: &[SocketAddr]) -> Option<SocketAddr> {
-    addresses.first().copied()
 }

@@ -94,8 +94,8 @@ async fn the_death_of_the_registrys_keeper_is_reported_while_requests_are_served
     let ports = Ports::default();
     let mut process = start(folder.path(), &ports).await;
     let (data_plane, status) = (process.start.data_plane[0], process.side.status);
-    let status = status.expect("it is on");
-    let metrics = process.side.metrics.expect("it is on");
+    let status = status.expect("it is on").address;
+    let metrics = process.side.metrics.expect("it is on").address;
     assert_eq!(get(status, "/status/ready").await.0, 200);
     let registry = process.exclusive.registry().expect("it runs");
     let grpc = registry.grpc.expect("it listens");
@@ -140,7 +140,7 @@ async fn engines_that_are_away_at_the_start_are_waited_for_alive_and_unready() {
     bootstrap.registry.store.tls = false;
     let mut process = Process::start(&bootstrap, Predecessor::None).await.expect("it starts");
     let (data_plane, status) = (process.start.data_plane[0], process.side.status);
-    let status = status.expect("it is on");
+    let status = status.expect("it is on").address;
     assert_eq!(get(status, "/status").await.0, 200);
     assert_eq!(get(status, "/status/ready").await.0, 503);
     assert_eq!(get(data_plane.0, "/").await.0, 404);

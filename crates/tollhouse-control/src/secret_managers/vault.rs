@@ -1,35 +1,17 @@
-//! HashiCorp Vault client: reads one path of a key-value engine, version 1 or 2, with limits on
-//! time and size.
+//! HashiCorp Vault client: reads one path of a key-value engine, version 1 or 2.
 
 use std::collections::BTreeMap;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::http::header::{ACCEPT, CONNECTION, HOST};
+use axum::http::header::ACCEPT;
 use axum::http::{Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::{TcpStream, lookup_host};
 use tollhouse_model::secret::{SecretText, Vault};
-use tollhouse_net::connect::connect_tls;
-use tollhouse_net::stream::Stream;
-use tollhouse_net::tls::{self, Trust};
+use tollhouse_web::client::{Client, Limits};
 
-/// Timeout from the DNS query to the last byte; equals APISIX's.
-const TIME_MAX: Duration = Duration::from_secs(5);
-
-/// Limit of a response head, in bytes.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
-
-/// Limit of header lines in a response.
-const HEADER_LINES_MAX: usize = 64;
-
-/// Limit of a response body, in bytes: Vault stores no larger entry.
-const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// Limits of a response. The timeout equals APISIX's, and Vault stores no larger entry.
+const LIMITS: Limits = Limits { time_max: Duration::from_secs(5), body_bytes_max: 1024 * 1024 };
 
 /// Fields of a path, as text.
 pub(super) type Fields = BTreeMap<String, SecretText>;
@@ -48,10 +30,9 @@ pub(super) enum NoFields {
 /// # Errors
 /// If the path does not exist, or Vault cannot be reached or refuses access.
 pub(super) async fn ask(vault: &Vault, token: &str, path: &str) -> Result<Fields, NoFields> {
-    match tokio::time::timeout(TIME_MAX, exchange(vault, token, path)).await {
-        Ok(answered) => answered,
-        Err(_) => Err(unknown(format!("no answer within {} s", TIME_MAX.as_secs()))),
-    }
+    let request = request(vault, token, path)?;
+    let response = Client::new(LIMITS).send(request).await.map_err(unknown)?;
+    read(response.status(), response.body())
 }
 
 fn unknown(reason: impl std::fmt::Display) -> NoFields {
@@ -68,65 +49,20 @@ fn target(vault: &Vault, path: &str) -> Result<String, NoFields> {
     Ok(format!("/v1/{}", parts.join("/")))
 }
 
-async fn exchange(vault: &Vault, token: &str, path: &str) -> Result<Fields, NoFields> {
+fn request(vault: &Vault, token: &str, path: &str) -> Result<Request<Bytes>, NoFields> {
     let uri: Uri = vault.uri.parse().map_err(unknown)?;
     let authority = uri.authority().ok_or_else(|| unknown("its uri names no host"))?;
-    let target = format!("{}{}", uri.path().trim_end_matches('/'), target(vault, path)?);
-    let host = authority.as_str().rsplit('@').next().unwrap_or_default();
-    let mut request = Request::get(target)
-        .header(HOST, host)
+    let scheme = uri.scheme_str().unwrap_or("http");
+    let base = uri.path().trim_end_matches('/');
+    let url = format!("{scheme}://{authority}{base}{}", target(vault, path)?);
+    let mut request = Request::get(url)
         .header(ACCEPT, "application/json")
-        .header(CONNECTION, "close")
         .header("X-Vault-Request", "true")
         .header("X-Vault-Token", token);
     if let Some(namespace) = &vault.namespace {
         request = request.header("X-Vault-Namespace", namespace.as_str());
     }
-    let request = request.body(Empty::<Bytes>::new()).map_err(unknown)?;
-    let is_encrypted = uri.scheme_str() == Some("https");
-    let port = authority.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 });
-    let name = authority.host().trim_matches(['[', ']']);
-    let (status, body) = if is_encrypted {
-        let connector = tls::connector(None, Trust::System).map_err(unknown)?;
-        let mut addresses = lookup_host((name, port)).await.map_err(unknown)?;
-        let address = addresses.next().ok_or_else(|| unknown("its name has no address"))?;
-        let Stream::Tls(stream) = connect_tls(address, &connector, name).await.map_err(unknown)?
-        else {
-            return Err(unknown("no encrypted connection"));
-        };
-        send(stream, request).await?
-    } else {
-        let stream = TcpStream::connect((name, port)).await.map_err(unknown)?;
-        send(stream, request).await?
-    };
-    read(status, &body)
-}
-
-async fn send<S>(stream: S, request: Request<Empty<Bytes>>) -> Result<(StatusCode, Bytes), NoFields>
-where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-{
-    let (mut sender, connection) = http1::Builder::new()
-        .max_buf_size(HEAD_BYTES_MAX)
-        .max_headers(HEADER_LINES_MAX)
-        .handshake(TokioIo::new(stream))
-        .await
-        .map_err(unknown)?;
-    let exchange = async {
-        let (head, body) = sender.send_request(request).await.map_err(unknown)?.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| unknown(format!("the answer cannot be read: {error}")))?;
-        Ok((head.status, body.to_bytes()))
-    };
-    // Polls the connection together with the request. The connection may end before the request has
-    // its complete response, and its error shows in the request's result.
-    let (mut exchange, mut connection) = (pin!(exchange), pin!(connection));
-    let mut has_ended = false;
-    poll_fn(|context| {
-        has_ended = has_ended || connection.as_mut().poll(context).is_ready();
-        exchange.as_mut().poll(context)
-    })
-    .await
+    request.body(Bytes::new()).map_err(unknown)
 }
 
 /// Parses a response. Version 2 of the engine nests the fields under `data.data`, beside

@@ -5,11 +5,11 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tollhouse_config::Bootstrap;
-use tollhouse_net::accept::STRANGERS_MAX;
 use tollhouse_proxy::l4::PIPES_MAX;
 use tollhouse_proxy::settings::Limits;
 use tollhouse_proxy::worker::REFUSED_OPEN_MAX;
 use tollhouse_shenyu_admin::PROBES_AT_ONCE;
+use tollhouse_web::STRANGERS_MAX;
 
 use crate::settings;
 
@@ -21,6 +21,9 @@ const OWN: usize = 96;
 
 /// Descriptors per serving thread: its reactor and short-lived files.
 const OWN_PER_THREAD: usize = 8;
+
+/// Limit of connections to a listener of ShenYu's admin, whose clients keep them open.
+const SHENYU_MAX: usize = 4096;
 
 /// Limit of connections to a registry HTTP listener.
 const REGISTRY_HTTP_MAX: usize = 4096;
@@ -42,6 +45,7 @@ pub struct Descriptors {
     /// Connections per HTTP listener of the registry.
     pub registry_http: usize,
     pub admin: usize,
+    /// Connections per listener of ShenYu's admin, gateways that follow included.
     pub shenyu: usize,
     /// Number of connections per side listener (control, metrics, status).
     pub side: usize,
@@ -77,14 +81,13 @@ impl Descriptors {
         let pipes = if listen.stream.is_empty() { 0 } else { 2 * PIPES_MAX * workers };
         let own = OWN + OWN_PER_THREAD * (workers + grpc) + sockets + pipes;
         let admin = (limit / 16).clamp(16, 1024);
-        // Clients of ShenYu's admin keep their connections open.
-        let shenyu = if listen.shenyu.is_empty() { 0 } else { (limit / 16).clamp(16, 4096) };
+        let shenyu = share_of((limit / 16).max(16), listen.shenyu.len(), SHENYU_MAX);
         let side = (limit / 64).clamp(8, 256);
         // Loggers, caches, health checks and DNS.
         let background = (limit / 32).clamp(16, 1024);
         let strangers = if listen.admin.is_empty() { 0 } else { STRANGERS_MAX };
         let probes = if listen.shenyu.is_empty() { 0 } else { PROBES_AT_ONCE };
-        let operators = admin + shenyu + probes + strangers + 3 * side;
+        let operators = admin + shenyu * listen.shenyu.len() + probes + strangers + 3 * side;
         let reserved = own + operators + background + workers * REFUSED_OPEN_MAX;
         let rest = limit.saturating_sub(reserved);
         let of_registry = rest / 4;
@@ -143,12 +146,14 @@ mod tests {
                     bootstrap.listen.registry_http.clear();
                 }
                 if has_shenyu {
-                    bootstrap.listen.shenyu = vec![([127, 0, 0, 1], 9095).into()];
+                    let address = |port| ([127, 0, 0, 1], port).into();
+                    bootstrap.listen.shenyu = vec![address(9095), address(9096)];
                 }
                 let shares = Descriptors::share(limit, &bootstrap);
                 let workers = usize::from(workers);
                 let registry = shares.registry_grpc * workers + shares.registry_http;
-                let operators = shares.admin + shares.shenyu + 3 * shares.side;
+                let shenyu = shares.shenyu * bootstrap.listen.shenyu.len();
+                let operators = shares.admin + shenyu + 3 * shares.side;
                 let sum = operators + workers * shares.per_worker + registry;
                 assert!(sum < limit, "{limit}: {shares:?}");
                 assert!(shares.clients_per_worker < shares.per_worker, "{limit}: {shares:?}");

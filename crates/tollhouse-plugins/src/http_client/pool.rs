@@ -10,10 +10,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1::{Connection, SendRequest};
+use hyper_util::rt::TokioIo;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tollhouse_net::Stream;
 
-use super::stream::HyperStream;
 use super::target::{Scheme, Target};
 use crate::shared::dial::Verification;
 
@@ -51,7 +52,7 @@ impl Live {
     /// Starts a task that drives `connection`.
     pub fn drive(
         sender: SendRequest<Full<Bytes>>,
-        connection: Connection<HyperStream, Full<Bytes>>,
+        connection: Connection<TokioIo<Stream>, Full<Bytes>>,
     ) -> Self {
         let (idle_until, mut idle) = watch::channel(None);
         tokio::spawn(async move {

@@ -1,12 +1,12 @@
 //! Connection to a broker: connecting, logging in, and one request at a time.
 
-use std::future::poll_fn;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use tollhouse_kafka::login::{Digest, Mechanism, Scram, plain_message};
 use tollhouse_kafka::request::{self, Api};
@@ -14,14 +14,11 @@ use tollhouse_kafka::response::{ApiVersions, SaslResponse, read_sasl_handshake};
 use tollhouse_net::Stream;
 
 use super::{Address, KafkaError, Login};
-use crate::shared::dial::{dial, write_all};
+use crate::shared::dial::dial;
 
 /// Maximum length of an answer in bytes. The longest answers are metadata: ten thousand partitions
 /// with three replicas each take 420,000 bytes.
 const ANSWER_BYTES_MAX: i32 = 2 << 20;
-
-/// Size of one read, in bytes.
-const READ_BYTES: usize = 8 << 10;
 
 /// Random bytes of a login nonce, which must be unique and unpredictable.
 const NONCE_BYTES: usize = 24;
@@ -117,35 +114,23 @@ impl Connection {
     ) -> Result<(i32, Vec<u8>), KafkaError> {
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
-        write_all(&mut self.stream, &request(id)).await.map_err(KafkaError::Broken)?;
+        self.stream.write_all(&request(id)).await.map_err(KafkaError::Broken)?;
+        self.stream.flush().await.map_err(KafkaError::Broken)?;
         Ok((id, self.read_frame().await?))
     }
 
     async fn read_frame(&mut self) -> Result<Vec<u8>, KafkaError> {
-        let mut head = Vec::with_capacity(4);
-        self.read(&mut head, 4).await.map_err(KafkaError::Broken)?;
-        let length = head.as_array().map_or(0, |length| i32::from_be_bytes(*length));
+        let length = self.stream.read_i32().await.map_err(KafkaError::Broken)?;
         if !(4..=ANSWER_BYTES_MAX).contains(&length) {
             return Err(KafkaError::Length(length));
         }
-        let mut frame = Vec::new();
         let count = usize::try_from(length).unwrap_or_default();
-        self.read(&mut frame, count).await.map_err(KafkaError::Broken)?;
-        Ok(frame)
-    }
-
-    /// Reads `count` bytes. Memory grows with the received bytes, not with the announced length.
-    async fn read(&mut self, bytes: &mut Vec<u8>, count: usize) -> io::Result<()> {
-        let mut piece = vec![0; READ_BYTES.min(count)];
-        while bytes.len() < count {
-            let wanted = (count - bytes.len()).min(piece.len());
-            let part = &mut piece[..wanted];
-            let got = poll_fn(|context| self.stream.poll_read(context, part)).await?;
-            if got == 0 {
-                return Err(ErrorKind::UnexpectedEof.into());
-            }
-            bytes.extend_from_slice(&piece[..got]);
+        // Memory grows with the received bytes, not with the announced length.
+        let mut frame = Vec::new();
+        let read = (&mut self.stream).take(count as u64).read_to_end(&mut frame).await;
+        match read.map_err(KafkaError::Broken)? {
+            read if read < count => Err(KafkaError::Broken(ErrorKind::UnexpectedEof.into())),
+            _ => Ok(frame),
         }
-        Ok(())
     }
 }

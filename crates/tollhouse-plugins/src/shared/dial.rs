@@ -1,11 +1,10 @@
 //! Connections to other services, such as log servers, policy servers and brokers.
 
-use std::future::poll_fn;
-use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::io;
 use std::sync::OnceLock;
 
 use tollhouse_net::Stream;
+use tollhouse_net::connect::{self, ClientTls};
 use tollhouse_net::tls::{self, Connector, TlsError, Trust};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,42 +38,9 @@ pub(crate) async fn dial_as(
     tls: Option<Verification>,
     server_name: &str,
 ) -> io::Result<Stream> {
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in addresses(host, port).await? {
-        let attempt = match tls {
-            None => tollhouse_net::connect::connect(address).await,
-            Some(verification) => {
-                let connector = connector(verification)?;
-                tollhouse_net::connect::connect_tls(address, connector, server_name).await
-            }
-        };
-        match attempt {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
-}
-
-/// Writes all bytes, through the TLS layer if there is one.
-pub(crate) async fn write_all(stream: &mut Stream, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let part = [IoSlice::new(bytes)];
-        let count = poll_fn(|context| stream.poll_write(context, &part)).await?;
-        if count == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        bytes = &bytes[count..];
-    }
-    poll_fn(|context| stream.poll_flush(context)).await
-}
-
-/// Resolves a host to addresses, in the order in which to try them.
-pub(crate) async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    if let Ok(address) = host.parse() {
-        return Ok(vec![SocketAddr::new(address, port)]);
-    }
-    Ok(tokio::net::lookup_host((host, port)).await?.collect())
+    let connector = tls.map(connector).transpose()?;
+    let tls = connector.map(|connector| ClientTls { connector, server_name });
+    connect::dial(host, port, tls).await
 }
 
 fn connector(verification: Verification) -> io::Result<&'static Connector> {

@@ -16,6 +16,7 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout};
 use tollhouse_h2::ConnectionError;
 use tollhouse_net::listener_tls::ListenerTls;
+use tollhouse_net::slots::{LOG_INTERVAL, Slots};
 use tollhouse_stdx::LogLimit;
 
 use super::budget::ThreadBudget;
@@ -24,7 +25,6 @@ use super::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, DRAIN_TIMEOUT, MESSAGE_BYTES_
 use super::presence::{Presence, Roster};
 use super::service::Services;
 use super::stopping::Stopping;
-use crate::slots::{LOG_INTERVAL, Slots};
 
 /// Options of a server; fixed limits are in [`super::limits`].
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             message_bytes_max: MESSAGE_BYTES_MAX,
-            slots: Slots::new(CONNECTIONS_MAX),
+            slots: Slots::new("registry gRPC", CONNECTIONS_MAX),
             counts: Arc::default(),
             tls: None,
         }

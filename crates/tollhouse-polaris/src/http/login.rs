@@ -5,7 +5,6 @@ use super::failure::Failure;
 use super::intake::{NoBody, json_body, token};
 use super::language::Language;
 use super::reply::{RESPONSE, Reply};
-use super::serve::Peer;
 use crate::code::Code;
 use crate::json;
 use crate::schema::descriptors;
@@ -16,6 +15,8 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::Response;
 use prost::Message;
+use std::net::IpAddr;
+use tollhouse_web::Peer;
 
 /// Maximum length of a login's body in bytes.
 const BODY_BYTES_MAX: usize = 16 * 1024;
@@ -41,7 +42,7 @@ pub(super) async fn log_in(api: HttpApi, request: Request) -> Response<Body> {
         return failed(&Code::ParseException.into());
     };
     // Limited by address: after a failure an address must wait, whichever account it tries next.
-    let peer = head.extensions.get::<Peer>().copied();
+    let peer = head.extensions.get::<Peer>().map(|peer| peer.address.ip());
     let (name, password) = (login.name.unwrap_or_default(), login.password.unwrap_or_default());
     let token = match token_of(&api, peer, &name, &password) {
         Ok(token) => token,
@@ -62,11 +63,11 @@ pub(super) async fn log_in(api: HttpApi, request: Request) -> Response<Body> {
 /// Returns the token for a name and password, unless the address has failed too recently.
 fn token_of<'a>(
     api: &'a HttpApi,
-    peer: Option<Peer>,
+    peer: Option<IpAddr>,
     name: &str,
     password: &str,
 ) -> Result<&'a str, Code> {
-    let Some(Peer(address)) = peer else { return api.access.log_in(name, password) };
+    let Some(address) = peer else { return api.access.log_in(name, password) };
     if !api.logins.may_try(address) {
         return Err(Code::IPRateLimit);
     }

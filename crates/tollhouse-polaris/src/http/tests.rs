@@ -5,13 +5,13 @@ mod contracts;
 use super::*;
 use crate::access::{Account, Gate};
 use crate::dialect::{Caller, Dialect};
-use crate::slots::Slots;
 use crate::v1;
 use prost::Message;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tollhouse_registry::{Keeper, Options};
+use tollhouse_web::{Listener, until_stopped};
 
 /// A server that ends with the test.
 struct Server {
@@ -62,8 +62,8 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        let endpoint = HttpEndpoint { router: router(api), tls: None };
-        tokio::spawn(serve(listener, endpoint, Slots::new(1_000), stopped));
+        let listener = Listener { socket: listener, tls: None, limits: limits(1_000) };
+        tokio::spawn(tollhouse_web::serve(listener, router(api), until_stopped(stopped)));
         Self { address, dialect, _stop: stop }
     }
 

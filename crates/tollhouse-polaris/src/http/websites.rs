@@ -3,17 +3,13 @@
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderName, Response, StatusCode};
+use axum::http::{Response, StatusCode};
 use axum::middleware::Next;
+use tollhouse_web::{Peer, host_and_origin};
 
 use super::HttpApi;
 use super::intake::token;
 use super::reply::plain;
-
-/// Marks requests to a loopback address, whose clients run on this machine.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ToThisMachine;
 
 /// Refuses requests that a website may have caused.
 pub(super) async fn refuse(
@@ -34,10 +30,9 @@ pub(super) async fn refuse(
 /// token.
 fn is_websites(api: &HttpApi, request: &Request) -> bool {
     let headers = request.headers();
-    // A value that is not text cannot name this machine.
-    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or(".."));
-    let is_local = request.extensions().get::<ToThisMachine>().is_some();
+    // At a loopback address, clients run on this machine.
+    let is_local = request.extensions().get::<Peer>().is_some_and(|peer| peer.is_local);
     let is_known = token(headers).is_some_and(|token| api.access.has(token));
-    let (host, origin) = (text(HOST).unwrap_or_default(), text(ORIGIN));
+    let (host, origin) = host_and_origin(headers);
     is_local && !is_known && api.hosts.may_be_a_websites(host, origin)
 }

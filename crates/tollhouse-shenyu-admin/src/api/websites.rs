@@ -3,25 +3,19 @@
 //! without a token where none is configured.
 
 use axum::extract::Request;
-use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderName, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use tollhouse_web::{Peer, host_and_origin};
 
 use crate::admin::ShenyuAdmin;
-
-/// Marks requests that arrived at a loopback address, where clients run on this machine.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ToThisMachine;
 
 /// Returns the refusal of a call made for a website. A website can resolve its host name to
 /// loopback and call as if this were its server (DNS rebinding), and a browser lets it open
 /// WebSockets to any address.
 pub(super) fn refuse(admin: &ShenyuAdmin, request: &Request) -> Option<Response> {
-    // A header that is not text becomes `..`, which is never a name of this machine.
-    let text =
-        |name: HeaderName| request.headers().get(name).map(|value| value.to_str().unwrap_or(".."));
-    let (host, origin) = (text(HOST).unwrap_or_default(), text(ORIGIN));
-    let is_local = request.extensions().get::<ToThisMachine>().is_some();
+    let (host, origin) = host_and_origin(request.headers());
+    // At a loopback address, clients run on this machine.
+    let is_local = request.extensions().get::<Peer>().is_some_and(|peer| peer.is_local);
     let is_websites = if request.uri().path() == "/websocket" {
         // ShenYu's gateways send an origin that they choose themselves.
         let from = origin.map(|it| it.split_once("://").map_or("..", |(_, from)| from));

@@ -4,22 +4,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use axum::http::{Request, StatusCode};
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 use tollhouse_shenyu::Kind;
+use tollhouse_web::Session;
 
 use super::mirror::{self, Event};
-use super::{
-    ANSWER_BYTES_MAX, ANSWER_TIME_MAX, Address, FollowError, Following, Replica, instance_info,
-};
+use super::{ANSWER_TIME_MAX, Address, FollowError, Following, Replica, instance_info};
 
 /// Timeout of a long poll; admins hold one for a minute.
 const POLL_TIME_MAX: Duration = Duration::from_secs(90);
@@ -87,7 +83,7 @@ pub(super) async fn follow(
     following: &Following,
     replica: &mut Replica<'_>,
 ) -> Result<(), FollowError> {
-    let mut client = Client::connect(address, following).await?;
+    let mut client = Poller::log_in(address, following).await?;
     let mut checksums = GroupChecksums::new();
     let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.group()).collect();
     client.fetch(&names, &mut checksums, replica).await?;
@@ -109,20 +105,18 @@ pub(super) async fn follow(
     }
 }
 
-struct Client<'a> {
-    address: &'a Address,
+struct Poller<'a> {
     following: &'a Following,
     namespace: String,
     token: String,
-    sender: SendRequest<Full<Bytes>>,
+    session: Session,
 }
 
-impl<'a> Client<'a> {
-    async fn connect(address: &'a Address, following: &'a Following) -> Result<Self, FollowError> {
-        let connected = timeout(ANSWER_TIME_MAX, connect(address, following)).await;
-        let sender = connected.map_err(|_| FollowError::Silent)??;
+impl<'a> Poller<'a> {
+    async fn log_in(address: &Address, following: &'a Following) -> Result<Self, FollowError> {
+        let session = Session::new(address.client(following).await?, address.server()?);
         let namespace = encode(following.namespace());
-        let mut client = Self { address, following, namespace, token: String::new(), sender };
+        let mut client = Self { following, namespace, token: String::new(), session };
         let (user, password) = (encode(&following.user), encode(&following.password));
         let path = format!("/platform/login?userName={user}&password={password}");
         let (_, body) = client.ask("GET", &path, String::new(), ANSWER_TIME_MAX).await?;
@@ -178,40 +172,15 @@ impl<'a> Client<'a> {
         let request = Request::builder()
             .method(method)
             .uri(path)
-            .header("host", &self.address.authority)
             .header("x-access-token", &self.token)
             .header("content-type", "application/x-www-form-urlencoded")
             .header("X-Real-PORT", self.following.port)
             .header("bootstrapInstanceInfo", instance_info())
-            .body(Full::new(Bytes::from(form)))
+            .body(Bytes::from(form))
             .map_err(|error| FollowError::Answer(error.to_string()))?;
-        let failed = |error: hyper::Error| FollowError::Connection(error.to_string());
-        let answered = timeout(time, async {
-            if self.sender.ready().await.is_err() {
-                // The admin may close an idle connection, so the request is sent over a new one.
-                self.sender = connect(self.address, self.following).await?;
-            }
-            let answer = self.sender.send_request(request).await.map_err(failed)?;
-            let status = answer.status();
-            let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-            let body = body.map_err(|error| FollowError::Connection(error.to_string()))?;
-            Ok((status, body.to_bytes()))
-        });
-        answered.await.map_err(|_| FollowError::Silent)?
+        let (head, body) = self.session.send_within(time, request).await?.into_parts();
+        Ok((head.status, body))
     }
-}
-
-async fn connect(
-    address: &Address,
-    following: &Following,
-) -> Result<SendRequest<Full<Bytes>>, FollowError> {
-    let failed = |error: &dyn std::fmt::Display| FollowError::Connection(error.to_string());
-    let stream = address.connect(following).await?;
-    let handshake = http1::handshake(TokioIo::new(stream)).await;
-    let (sender, connection) = handshake.map_err(|error| failed(&error))?;
-    // The task ends when the sender is dropped. Connection errors also appear as request errors.
-    tokio::spawn(async move { drop(connection.await) });
-    Ok(sender)
 }
 
 fn encode(text: &str) -> String {

@@ -13,12 +13,13 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Bytes, Message};
+use tollhouse_net::Stream;
 use tollhouse_shenyu::Kind;
 
 use super::mirror::{self, Event};
 use super::{
-    ANSWER_BYTES_MAX, ANSWER_TIME_MAX, Address, Connection, FollowError, Following, Replica,
-    Security, instance_info,
+    ANSWER_BYTES_MAX, ANSWER_TIME_MAX, Address, FollowError, Following, Replica, Security,
+    instance_info,
 };
 
 /// Interval of pings to the admin, as in ShenYu's gateways.
@@ -176,7 +177,7 @@ fn websocket_address(security: Security, master: &str) -> String {
 async fn connect(
     address: &Address,
     following: &Following,
-) -> Result<WebSocketStream<Connection>, FollowError> {
+) -> Result<WebSocketStream<Stream>, FollowError> {
     let authority = &address.authority;
     let mut request =
         format!("ws://{authority}/websocket").into_client_request().map_err(failed)?;
@@ -206,10 +207,7 @@ async fn connect(
     connected.await.map_err(|_| FollowError::Silent)?
 }
 
-async fn send(
-    socket: &mut WebSocketStream<Connection>,
-    message: Message,
-) -> Result<(), FollowError> {
+async fn send(socket: &mut WebSocketStream<Stream>, message: Message) -> Result<(), FollowError> {
     let sent = timeout(ANSWER_TIME_MAX, socket.send(message)).await;
     sent.map_err(|_| FollowError::Silent)?.map_err(failed)
 }

@@ -3,16 +3,14 @@
 //! only some.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tollhouse_net::failed_logins::client_of;
+use tollhouse_web::Peer;
 
 use crate::limits::{GATEWAYS_MAX, STRANGERS_MAX, STRANGERS_PER_ADDRESS_MAX};
-
-/// Client address of a connection, as an extension of its requests.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// Permits of connections that follow.
 #[derive(Debug)]
@@ -52,7 +50,8 @@ impl FollowerPermits {
     /// Takes a permit for a gateway without a token; `None` if its address has used its share, or
     /// all are taken.
     pub(crate) fn anonymous(&self, peer: Option<Peer>) -> Option<FollowerPermit> {
-        let address = network(peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(peer)| peer));
+        let address = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.address.ip());
+        let address = client_of(address);
         let mut counts = lock(&self.anonymous);
         let own = counts.get(&address).copied().unwrap_or(0);
         if own >= STRANGERS_PER_ADDRESS_MAX || counts.values().sum::<usize>() >= STRANGERS_MAX {
@@ -82,24 +81,15 @@ fn lock(taken: &Mutex<HashMap<IpAddr, usize>>) -> MutexGuard<'_, HashMap<IpAddr,
     taken.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the address that the share is counted for. IPv6 addresses are reduced to their /64
-/// network, because one machine may have any number of addresses in it.
-fn network(address: IpAddr) -> IpAddr {
-    const HOST_BITS: u32 = 64;
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            Ipv6Addr::from_bits(address.to_bits() >> HOST_BITS << HOST_BITS).into()
-        }
-        address => address,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     fn peer(address: &str) -> Option<Peer> {
-        Some(Peer(address.parse().unwrap()))
+        let address = SocketAddr::new(address.parse().unwrap(), 1);
+        Some(Peer { address, is_local: false })
     }
 
     #[test]

@@ -6,13 +6,13 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
+use tollhouse_web::Peer;
 
 use crate::admin::ShenyuAdmin;
 use crate::answer::{Outcome, Refusal, success};
 use crate::call::Call;
 use crate::instances::Reporter;
 use crate::limits::POLL_TIME;
-use crate::sync::permits::Peer;
 
 /// Answers `GET /configs/fetch` with the requested groups.
 pub(crate) fn fetch(admin: &ShenyuAdmin, call: &Call) -> Response {

@@ -19,8 +19,9 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
 use tollhouse_shenyu::Kind;
 use tollhouse_shenyu::model::DEFAULT_NAMESPACE;
+use tollhouse_web::Peer;
 
-use super::permits::{FollowerPermit, Peer};
+use super::permits::FollowerPermit;
 use super::{group, synced};
 use crate::admin::ShenyuAdmin;
 use crate::answer::Refusal;

@@ -4,13 +4,14 @@
 
 mod grpc;
 
-use std::future::{Future, poll_fn};
-use std::io::{self, IoSlice};
+use std::future::Future;
+use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tollhouse_http::element::{Authority, FieldName, FieldValue, Method, OriginForm};
 use tollhouse_http::{Framing, HeadWriter, Known};
 use tollhouse_model::upstream::{ActiveCheck, CheckKind, Checks, ProxyHeader};
@@ -105,7 +106,8 @@ impl SocketProber {
         if matches!(active.kind, CheckKind::Grpc | CheckKind::Grpcs) {
             return grpc::check(&mut stream, &probe.host, &active.grpc_service).await;
         }
-        send(&mut stream, &request(active, &probe.host)).await?;
+        stream.write_all(&request(active, &probe.host)).await?;
+        stream.flush().await?;
         Ok(read_status(&mut stream).await?.map_or(ProbeOutcome::Failed, ProbeOutcome::Answered))
     }
 
@@ -193,24 +195,13 @@ fn is_own(name: &[u8]) -> bool {
     )
 }
 
-async fn send(stream: &mut Stream, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let parts = [IoSlice::new(bytes)];
-        match poll_fn(|context| stream.poll_write(context, &parts)).await? {
-            0 => return Err(io::ErrorKind::WriteZero.into()),
-            written => bytes = &bytes[written..],
-        }
-    }
-    poll_fn(|context| stream.poll_flush(context)).await
-}
-
 /// Reads until the status is known; `None` if the response is not HTTP/1.
 async fn read_status(stream: &mut Stream) -> io::Result<Option<u16>> {
     let mut buffer = [0; STATUS_LINE_BYTES_MAX];
     let mut filled = 0;
     while filled < buffer.len() {
         let room = &mut buffer[filled..];
-        let read = poll_fn(|context| stream.poll_read(context, room)).await?;
+        let read = stream.read(room).await?;
         filled += read;
         if read == 0 || buffer[..filled].contains(&b'\n') {
             break;

@@ -3,35 +3,28 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tollhouse_config::Bootstrap;
-
 use tollhouse_control::secrets;
+use tollhouse_web::client::{Client, Limits, Server, Session};
 
-/// Timeout of one answer; a list of 100,000 objects takes a second or two.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
-
-/// Maximum size of an answer in bytes, equal to the limit on documents.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
+/// Limits of an answer. A list of 100,000 objects takes a second or two, and the largest document
+/// has as many bytes.
+const LIMITS: Limits = Limits { time_max: Duration::from_secs(60), body_bytes_max: 256 << 20 };
 
 /// Maximum number of characters quoted from a refusal.
 const REFUSAL_CHARS_MAX: usize = 500;
 
 /// Connection to an Admin API, opened by the first request.
 pub struct AdminClient {
-    authority: String,
+    session: Session,
     credential: Option<(&'static str, String)>,
     runtime: Runtime,
-    connection: Option<SendRequest<Full<Bytes>>>,
 }
 
 impl AdminClient {
@@ -55,10 +48,9 @@ impl AdminClient {
     /// If the address is invalid.
     pub fn anonymous(url: &str) -> anyhow::Result<Self> {
         Ok(Self {
-            authority: authority_of(url)?,
+            session: Session::new(Client::new(LIMITS), server_of(url)?),
             credential: None,
             runtime: tokio::runtime::Builder::new_current_thread().enable_all().build()?,
-            connection: None,
         })
     }
 
@@ -69,7 +61,7 @@ impl AdminClient {
 
     /// Returns host and port.
     pub fn authority(&self) -> &str {
-        &self.authority
+        &self.session.server.authority
     }
 
     /// Returns the runtime that the client's IO runs on.
@@ -77,18 +69,13 @@ impl AdminClient {
         &self.runtime
     }
 
-    fn request(
-        &self,
-        method: &str,
-        path: &str,
-        body: Bytes,
-    ) -> anyhow::Result<Request<Full<Bytes>>> {
+    fn request(&self, method: &str, path: &str, body: Bytes) -> anyhow::Result<Request<Bytes>> {
         let mut request = Request::builder().method(method).uri(path);
-        request = request.header("host", &self.authority).header("accept", "application/json");
+        request = request.header("accept", "application/json");
         if let Some((name, value)) = &self.credential {
             request = request.header(*name, value);
         }
-        request.body(Full::new(body)).context("the key or an id is not valid in a header")
+        request.body(body).context("the key or an id is not valid in a header")
     }
 
     /// Sends a request and returns the answer.
@@ -102,78 +89,40 @@ impl AdminClient {
         body: Bytes,
     ) -> anyhow::Result<(StatusCode, Bytes)> {
         let request = self.request(method, path, body)?;
-        let (authority, connection) = (&self.authority, &mut self.connection);
-        self.runtime.block_on(async {
-            let exchange = exchange(authority, connection, request);
-            match tokio::time::timeout(ANSWER_TIME_MAX, exchange).await {
-                Ok(answered) => answered,
-                Err(_) => Err(anyhow!("no answer within {} s", ANSWER_TIME_MAX.as_secs())),
-            }
-            .with_context(|| format!("failed to ask http://{authority}{path}"))
-        })
+        let answered = self.runtime.block_on(self.session.send(request));
+        let answer = answered.with_context(|| self.failure(path))?;
+        Ok((answer.status(), answer.into_body()))
     }
 
     /// Sends a request for a stream; its body must be read on [`Self::runtime`].
     ///
     /// # Errors
     /// If the server does not answer.
-    pub fn open_stream(&self, path: &str) -> anyhow::Result<(StatusCode, Incoming)> {
+    pub fn open_stream(&mut self, path: &str) -> anyhow::Result<(StatusCode, Incoming)> {
         let request = self.request("GET", path, Bytes::new())?;
-        self.runtime.block_on(async {
-            let opened = async {
-                let answer = connect(&self.authority).await?.send_request(request).await?;
-                anyhow::Ok((answer.status(), answer.into_body()))
-            };
-            match tokio::time::timeout(ANSWER_TIME_MAX, opened).await {
-                Ok(opened) => opened,
-                Err(_) => Err(anyhow!("no answer within {} s", ANSWER_TIME_MAX.as_secs())),
-            }
-            .with_context(|| format!("failed to ask http://{}{path}", self.authority))
-        })
+        let opened = self.runtime.block_on(self.session.open_stream(request));
+        let answer = opened.with_context(|| self.failure(path))?;
+        Ok((answer.status(), answer.into_body()))
+    }
+
+    fn failure(&self, path: &str) -> String {
+        format!("failed to ask http://{}{path}", self.authority())
     }
 }
 
-async fn exchange(
-    authority: &str,
-    connection: &mut Option<SendRequest<Full<Bytes>>>,
-    request: Request<Full<Bytes>>,
-) -> anyhow::Result<(StatusCode, Bytes)> {
-    let mut sender = match connection.take() {
-        Some(open) => open,
-        None => connect(authority).await?,
-    };
-    // A server may close a connection at any time between two requests.
-    if sender.ready().await.is_err() {
-        sender = connect(authority).await?;
-    }
-    let answer = sender.send_request(request).await?;
-    let status = answer.status();
-    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-    let body = body.map_err(|error| anyhow!("the answer cannot be read: {error}"))?.to_bytes();
-    *connection = Some(sender);
-    Ok((status, body))
-}
-
-async fn connect(authority: &str) -> anyhow::Result<SendRequest<Full<Bytes>>> {
-    let stream = TcpStream::connect(authority).await?;
-    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // The task drives the connection; its errors also reach the request.
-    tokio::spawn(async move { drop(connection.await) });
-    Ok(sender)
-}
-
-/// Returns host and port of a URL; the default port is 80.
-fn authority_of(url: &str) -> anyhow::Result<String> {
+/// Parses a URL; the default port is 80.
+fn server_of(url: &str) -> anyhow::Result<Server> {
     if url.starts_with("https://") {
         bail!("{url}: only plain http:// is spoken here; run this on the gateway's machine");
     }
     let rest = url.strip_prefix("http://").unwrap_or(url);
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    if authority.is_empty() || !["", "apisix/admin"].contains(&path.trim_end_matches('/')) {
-        bail!("{url}: expected an address such as http://127.0.0.1:9180");
-    }
     let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    Ok(if has_port { authority.to_owned() } else { format!("{authority}:80") })
+    let port = if has_port { "" } else { ":80" };
+    match format!("http://{authority}{port}").parse() {
+        Ok(server) if ["", "apisix/admin"].contains(&path.trim_end_matches('/')) => Ok(server),
+        _ => bail!("{url}: expected an address such as http://127.0.0.1:9180"),
+    }
 }
 
 /// Returns the text of a refusal, with a hint if the key is missing.
@@ -207,7 +156,8 @@ mod tests {
             ("http:///", None),
         ];
         for (url, expected) in table {
-            assert_eq!(authority_of(url).ok().as_deref(), expected, "{url}");
+            let server = server_of(url).ok();
+            assert_eq!(server.as_ref().map(|server| &*server.authority), expected, "{url}");
         }
     }
 

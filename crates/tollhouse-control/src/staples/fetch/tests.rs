@@ -97,11 +97,3 @@ async fn an_address_that_is_none_is_not_asked() {
         assert!(exchange(uri, b"question".to_vec()).await.is_err(), "{uri:?}");
     }
 }
-
-#[tokio::test]
-async fn who_is_named_in_an_address_is_not_told() {
-    let uri: Uri = "http://user:password@ocsp.test:81/a".parse().expect("a URI");
-    let request = request(&uri, Vec::new()).expect("a request");
-    assert_eq!(request.headers()[HOST], "ocsp.test:81");
-    assert_eq!(request.uri(), "/a");
-}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use tollhouse_polaris::Slots;
+use tollhouse_net::slots::Slots;
 use tollhouse_polaris::answer::{Answer, Chunks};
 use tollhouse_polaris::grpc::{Call, Options, Reply, Services};
 use tollhouse_testkit::patience::wait_for;
@@ -240,7 +240,7 @@ fn header_fields_have_a_bound() {
 
 #[test]
 fn connections_have_a_bound() {
-    let options = Options { slots: Slots::new(1), ..Options::default() };
+    let options = Options { slots: Slots::new("test", 1), ..Options::default() };
     let server = Server::start_with(usual, options, listener(), Clock::Real);
     run(async {
         let first = Client::connect(server.address).await;

@@ -91,7 +91,7 @@ impl Remote {
         Ok(all)
     }
 
-    pub fn open_stream(&self, path: &str) -> anyhow::Result<(StatusCode, Incoming)> {
+    pub fn open_stream(&mut self, path: &str) -> anyhow::Result<(StatusCode, Incoming)> {
         self.client.open_stream(&format!("{BASE}/{path}"))
     }
 }

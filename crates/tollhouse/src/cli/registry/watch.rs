@@ -39,7 +39,7 @@ pub fn run(arguments: &WatchArguments) -> anyhow::Result<ExitCode> {
         Ok(bootstrap) => bootstrap,
         Err(code) => return Ok(code),
     };
-    let remote = Remote::open(&arguments.gateway, &bootstrap)?;
+    let mut remote = Remote::open(&arguments.gateway, &bootstrap)?;
     let path = format!("{}/instances?watch=true", arguments.service.path());
     let (status, body) = remote.open_stream(&path)?;
     remote.runtime().block_on(async {

@@ -1,4 +1,5 @@
-//! A stream that gives up on clients that do not read.
+//! Stream of a client, which ends if the client does not read, and holds the slot of the connection.
+//! The slot therefore lasts as long as the socket, also after an upgrade to WebSocket.
 
 use std::io;
 use std::pin::Pin;
@@ -7,25 +8,27 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
+use tollhouse_net::slots::Slot;
 
 /// Timeout for a client to read [`PROGRESS_BYTES`] of an answer, or its end.
-pub(super) const STALL_MAX: Duration = Duration::from_secs(30);
+const STALL_MAX: Duration = Duration::from_secs(30);
 
 /// Bytes that count as progress: a few seconds on the slowest lines in use.
 const PROGRESS_BYTES: usize = 16 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Patient<S> {
+pub(crate) struct Patient<S> {
     stream: S,
     /// Timer that runs while bytes wait for the client.
     stall: Option<Pin<Box<Sleep>>>,
     /// Bytes taken by the client since the timer started.
     taken_bytes: usize,
+    _slot: Slot,
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(stream: S) -> Self {
-        Self { stream, stall: None, taken_bytes: 0 }
+    pub(crate) fn new(stream: S, slot: Slot) -> Self {
+        Self { stream, stall: None, taken_bytes: 0, _slot: slot }
     }
 
     /// Returns the outcome of a write, or a timeout error if the client has stalled.
@@ -104,14 +107,22 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tollhouse_net::slots::Slots;
 
     use super::*;
+
+    fn patient<S>(stream: S) -> Patient<S> {
+        let slot = Slots::new("test", 1).take(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        Patient::new(stream, slot.expect("a free slot"))
+    }
 
     #[tokio::test(start_paused = true)]
     async fn who_reads_slowly_is_served_and_who_does_not_is_given_up() {
         let (near, mut far) = tokio::io::duplex(1_024);
-        let mut stream = Patient::new(near);
+        let mut stream = patient(near);
         let length = 8 * PROGRESS_BYTES;
         let reading = tokio::spawn(async move {
             let mut piece = vec![0; PROGRESS_BYTES];
@@ -129,7 +140,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_pause_between_two_answers_is_no_stall() {
         let (near, mut far) = tokio::io::duplex(4);
-        let mut stream = Patient::new(near);
+        let mut stream = patient(near);
         for _ in 0..3 {
             let mut seen = [0; 8];
             let (written, read) =

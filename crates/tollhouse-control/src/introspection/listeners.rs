@@ -53,11 +53,11 @@ impl SideListeners {
     }
 
     /// Publishes the bound addresses for the console.
-    pub(crate) fn publish_addresses(&self, cx: &ControlContext) {
+    pub(crate) fn publish_addresses(&self, bound: &BoundAddresses) {
         for (name, listener) in
             [("control", self.control), ("metrics", self.metrics), ("status", self.status)]
         {
-            cx.bound.set(name, listener.map(|listener| listener.address));
+            bound.set(name, listener.map(|listener| listener.address));
         }
     }
 }

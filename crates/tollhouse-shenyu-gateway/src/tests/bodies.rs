@@ -106,6 +106,26 @@ fn what_is_to_be_encrypted_never_goes_out_as_it_is_because_it_cannot_be_read() {
     assert_eq!(reply.body, r#"{"n":1}"#, "it has nothing secret");
 }
 
+#[test]
+fn the_answer_in_place_of_a_body_has_the_nodes_type_and_a_treated_body_is_text() {
+    let (private, public) = keys();
+    let decrypt = json!({"strategyName": "rsa", "fieldNames": "card", "way": "decrypt",
+        "decryptKey": private, "mapType": "field"});
+    let encrypt = json!({"strategyName": "rsa", "fieldNames": "card", "way": "encrypt",
+        "encryptKey": public});
+    let respond = |handle: &Value, body: &str| {
+        let head = "200\nContent-Type: application/json;charset=UTF-8\n";
+        pass(&cryptor("cryptorResponse", handle), &get("/a")).respond(head, &[body])
+    };
+    let encrypted = respond(&encrypt, r#"{"card":"4711"}"#);
+    assert_eq!(encrypted.header("content-type"), Some("text/plain"));
+    let decrypted = respond(&decrypt, &encrypted.body);
+    assert_eq!((&*decrypted.body, decrypted.header("content-type")), ("4711", Some("text/plain")));
+    let refused = respond(&decrypt, r#"{"card":"4711"}"#);
+    assert!(refused.body.contains("-117"), "{}", refused.body);
+    assert_eq!(refused.header("content-type"), Some("application/json;charset=UTF-8"));
+}
+
 fn cryptor(plugin: &str, handle: &Value) -> Desk {
     Desk::new().plugin(plugin, None).rule(plugin, "/a", &Value::Null, handle).divide("/a")
 }

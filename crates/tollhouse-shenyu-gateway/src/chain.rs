@@ -156,7 +156,8 @@ impl Chain {
     async fn run<'o>(&self, cx: &mut RequestContext<'_>) -> Flow<'o> {
         // As in ShenYu before any filter, and without a body.
         if !query::is_uri(&cx.exchange().real_request_uri()) {
-            return Flow::from(plugin::Answer::status(BAD_URI_STATUS));
+            let body = plugin::AnswerBody::Empty;
+            return Flow::from(plugin::Answer { body, ..plugin::Answer::status(BAD_URI_STATUS) });
         }
         let Some(entrance) = &self.entrance else { return self.run_plugins(cx, None, None).await };
         let path = asked_path(cx.exchange()).0.into_owned();

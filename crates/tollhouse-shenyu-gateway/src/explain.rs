@@ -95,7 +95,12 @@ impl Chain {
     }
 
     fn predict(&self, slot: &Slot, exchange: &dyn Exchange, turn: &mut Turn) -> Prediction {
-        slot.action.explain(&mut Preview { exchange, turn, engine: &self.engine })
+        slot.action.explain(&mut Preview {
+            exchange,
+            turn,
+            engine: &self.engine,
+            terms: &self.terms,
+        })
     }
 
     fn answer(&self, answer: Answer, plugin: Option<&str>) -> CourseEnd {

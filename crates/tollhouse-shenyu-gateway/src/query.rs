@@ -57,7 +57,8 @@ pub(crate) fn is_plain(query: &[u8]) -> bool {
 fn written(query: &[u8], has_escape: bool) -> Vec<u8> {
     let pairs = pairs(query).map(|(name, value)| match has_escape {
         true => {
-            let encoded = |part: &[u8]| Cow::Owned(form::encoded(&form::decode_part(part)).into_bytes());
+            let encoded =
+                |part: &[u8]| Cow::Owned(form::encoded(&form::decode_part(part)).into_bytes());
             (encoded(name), value.map(encoded))
         }
         false => (Cow::Borrowed(name), value.map(Cow::Borrowed)),
@@ -86,14 +87,17 @@ pub(crate) fn sent_to_nodes(exchange: &dyn Exchange) -> Option<Cow<'_, [u8]>> {
 
 /// Returns the decoded parameters of a query; some have no value.
 pub(crate) fn parameters(query: &[u8]) -> Vec<(String, Option<String>)> {
-    pairs(query).map(|(name, value)| (form::decode_part(name), value.map(form::decode_part))).collect()
+    pairs(query)
+        .map(|(name, value)| (form::decode_part(name), value.map(form::decode_part)))
+        .collect()
 }
 
 /// Encodes parameters as the plugin `request` does: only the characters that a query may not have, and a plus sign,
 /// which would be read as a space.
 pub(crate) fn encode(parameters: &[(String, Option<String>)]) -> Vec<u8> {
     let encoded = |part: &str| {
-        let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$'()*,;:@/?".contains(&byte);
+        let is_kept =
+            |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$'()*,;:@/?".contains(&byte);
         part.bytes().fold(Vec::with_capacity(part.len()), |mut text, byte| {
             match is_kept(byte) {
                 true => text.push(byte),
@@ -199,7 +203,8 @@ mod tests {
             assert!(is_uri(good.as_bytes()), "{good}");
         }
         let bad = ["/a[b]", "/a?\"", "/a?b|c", "/{a}", "/a?b=^", "/a?`", "/a?b=<c>", "/a\\b"];
-        for bad in bad.into_iter().chain(["/a%", "/a%2", "/a%zz", "/a?b=%", "/a?b=%4", "/a?b=%g1"]) {
+        for bad in bad.into_iter().chain(["/a%", "/a%2", "/a%zz", "/a?b=%", "/a?b=%4", "/a?b=%g1"])
+        {
             assert!(!is_uri(bad.as_bytes()), "{bad}");
         }
     }

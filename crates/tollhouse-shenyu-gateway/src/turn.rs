@@ -172,16 +172,26 @@ impl Turn {
     /// Returns path and query for the node, if they differ from what the client sent.
     pub(crate) fn node_uri(&self) -> Option<Vec<u8>> {
         (self.is_changed && !self.is_call).then(|| {
-            let mut uri = self.node_path().as_bytes().to_vec();
             let query = self.query().unwrap_or_default();
+            let path = self.node_path();
+            // Escapes of a rule are text for ShenYu, unless the request has some itself.
+            let is_text = path.contains('%') && !self.has_escape();
+            let path = if is_text { Cow::Owned(path.replace('%', "%25")) } else { path };
+            let mut uri = path.as_bytes().to_vec();
             // A path of a rule may have a query of its own, behind which ShenYu always puts that
             // of an encoded request.
-            if !query.is_empty() || (self.path_has_escape && uri.contains(&b'?')) {
+            if !query.is_empty() || (self.has_escape() && uri.contains(&b'?')) {
                 uri.push(b'?');
                 uri.extend_from_slice(query);
             }
             uri
         })
+    }
+
+    /// Whether path or query of the client have an escape.
+    fn has_escape(&self) -> bool {
+        let query = self.sent_query.as_deref().unwrap_or_default();
+        self.path_has_escape || query.contains(&b'%')
     }
 
     /// Replaces the path for nodes and conditions.

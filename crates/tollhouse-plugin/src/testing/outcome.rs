@@ -81,7 +81,7 @@ impl Reply {
         let length = left_out.map(|length| ("Content-Length".to_owned(), length.to_string()));
         let headers = headers.chain(length);
         let bytes = match &answer.body {
-            AnswerBody::None | AnswerBody::LeftOut(_) => Vec::new(),
+            AnswerBody::None | AnswerBody::Empty | AnswerBody::LeftOut(_) => Vec::new(),
             AnswerBody::Text(bytes) => bytes.to_vec(),
             AnswerBody::Json(value) => format!("{value}\n").into_bytes(),
             AnswerBody::Shared(bytes) => bytes.to_vec(),

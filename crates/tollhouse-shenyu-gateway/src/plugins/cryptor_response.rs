@@ -46,7 +46,7 @@ impl ResponseEdit for CryptorResponse {
             AnswerBody::Text(text) => text.to_vec(),
             AnswerBody::Json(value) => value.to_string().into_bytes(),
             AnswerBody::Shared(bytes) => bytes.to_vec(),
-            AnswerBody::None | AnswerBody::LeftOut(_) => return,
+            AnswerBody::None | AnswerBody::Empty | AnswerBody::LeftOut(_) => return,
         };
         match crypted_answer(&self.0, &body) {
             Ok(None) => {}
@@ -77,7 +77,7 @@ fn unreadable(rule: &CryptorRule) -> Answer {
 
 fn crypt(rule: &Arc<CryptorResponse>, statuses: Statuses, cx: &mut ResponseContext<'_>) {
     let facts = cx.facts();
-    if !facts.has_body {
+    if !facts.has_body || facts.content_length == Some(0) {
         return;
     }
     let is_too_long =

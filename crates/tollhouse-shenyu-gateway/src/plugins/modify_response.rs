@@ -5,9 +5,7 @@ use tollhouse_plugin::{Codings, FilterFailure, HeldBody};
 use tollhouse_shenyu::answer::Statuses;
 
 use crate::plugin::prelude::*;
-use crate::shared::edits::{
-    BodyEdit, BodyEdits, EDITED_BODY_BYTES_MAX, Edits, texts,
-};
+use crate::shared::edits::{BodyEdit, BodyEdits, EDITED_BODY_BYTES_MAX, Edits, texts};
 
 /// Rule of `modifyResponse`.
 #[derive(Debug, Clone, Default)]

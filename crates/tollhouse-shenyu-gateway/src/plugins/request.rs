@@ -5,8 +5,8 @@ use tollhouse_plugin::response::ResponseContext;
 use tollhouse_shenyu::answer::Statuses;
 
 use crate::plugin::prelude::*;
-use crate::shared::edits::{Edits, Unique, replace_header, texts, values_named};
 use crate::query;
+use crate::shared::edits::{Edits, Unique, replace_header, texts, values_named};
 use crate::turn::Turn;
 
 /// Rule of `request`.

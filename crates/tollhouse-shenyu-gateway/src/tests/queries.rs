@@ -44,7 +44,8 @@ fn queries_reach_nodes_as_shenyu_writes_them() {
 
 #[test]
 fn conditions_judge_the_query_that_nodes_get() {
-    let secret = json!([{"paramType": "query", "operator": "=", "paramName": "b c", "paramValue": "d e"}]);
+    let secret =
+        json!([{"paramType": "query", "operator": "=", "paramName": "b c", "paramValue": "d e"}]);
     let desk = Desk::new().divide("/").plugin("waf", Some(&json!({"model": "black"})));
     let mut desk = desk.rule("waf", "/", &Value::Null, &json!({"permission": "reject"}));
     desk = desk.put(
@@ -101,6 +102,16 @@ fn a_rewrite_to_a_query_of_its_own_is_joined_as_in_shenyu() {
     assert_eq!(sent(&desk, "/v1/a?b=1"), "/v2?path=a?b=1");
     assert_eq!(sent(&desk, "/v1/a"), "/v2?path=a");
     assert_eq!(sent(&desk, "/v1/a%20b"), "/v2?path=a%20b?");
+}
+
+#[test]
+fn an_escape_of_a_rule_is_text_unless_the_request_has_some() {
+    let rule = json!({"regex": "/v1/(.*)", "replace": "/v%202/$1"});
+    let desk = Desk::new().plugin("rewrite", None).rule("rewrite", "/v1/", &Value::Null, &rule);
+    let desk = desk.divide("/v1/");
+    assert_eq!(sent(&desk, "/v1/a"), "/v%25202/a");
+    assert_eq!(sent(&desk, "/v1/a%20b"), "/v%202/a%20b");
+    assert_eq!(sent(&desk, "/v1/a?b=%41"), "/v%202/a?b=A");
 }
 
 #[test]

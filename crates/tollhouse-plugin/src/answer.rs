@@ -37,6 +37,8 @@ pub struct Answer<'a> {
 pub enum AnswerBody<'a> {
     /// Default body: the gateway's HTML page for an error status, otherwise an empty body.
     None,
+    /// No body and no content type, also for an error status.
+    Empty,
     /// Text that is sent unchanged, without an added line end.
     Text(Cow<'a, [u8]>),
     /// JSON object, followed by a line end.

@@ -79,6 +79,12 @@ pub trait BodyFilter: Send {
     fn holds_body(&self) -> bool {
         false
     }
+
+    /// Returns changes of the head that depend on the body. Asked after the last piece, and only if
+    /// a filter holds the body, because the head is sent before otherwise.
+    fn late_head_edits(&self) -> Option<HeaderEdits> {
+        None
+    }
 }
 
 /// Why a filter cannot pass a body on.

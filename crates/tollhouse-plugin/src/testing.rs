@@ -244,7 +244,7 @@ impl Harness {
         // A filter may need a body that the client does not get.
         let is_read = facts.has_body || filters.iter().any(|(_, it)| it.reads_unsent_body());
         let pieces = if has_body && is_read { body } else { &[] };
-        match outcome::filtered(&mut filters, pieces, trailers) {
+        match outcome::filtered(&mut filters, pieces, trailers, &mut edits) {
             Ok(_) if !facts.has_body => Reply::from_head(facts.status, &head, &edits, Vec::new()),
             Ok(body) => Reply::from_head(facts.status, &head, &edits, body),
             Err(failure) => Reply::refused(failure),

@@ -11,6 +11,7 @@ use tollhouse_shenyu::matching::{CivilTime, Request};
 use crate::chain::Chain;
 use crate::links::{Choice, Link, Unmatched};
 use crate::plugin::Needs;
+use crate::query;
 
 /// Targets by path. The hash has no random seed, because the paths come from operators.
 #[derive(Debug, Default)]
@@ -20,8 +21,13 @@ impl ByPath {
     /// Computes the targets for a chain.
     pub(crate) fn new(chain: &Chain) -> Self {
         let paths = chain.links.iter().flat_map(|link| chain.engine.whole_paths(link.place));
-        // Ambiguous paths are refused before the chain runs.
-        let paths = paths.filter(|path| !(chain.judges_paths && may_be_ambiguous(path.as_bytes())));
+        // Ambiguous paths are refused before the chain runs. With an escape in the path, the chain
+        // writes the query anew.
+        let paths = paths.filter(|path| {
+            let path = path.as_bytes();
+            let is_ambiguous = chain.judges_paths && may_be_ambiguous(path);
+            !is_ambiguous && !path.contains(&b'%') && query::is_uri(path)
+        });
         let found =
             paths.filter_map(|path| Some((path.as_bytes().into(), chain.target_by_path(path)?)));
         Self(found.collect())

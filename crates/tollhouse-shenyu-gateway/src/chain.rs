@@ -16,6 +16,7 @@ use crate::entrance::{CrossHeaders, Entrance, add_cross_headers, built_in_page};
 use crate::links::{Choice, Link, Slot, Unmatched};
 use crate::plugin::{Needs, Run, Verdict};
 use crate::plugins::sign::signature::Applications;
+use crate::query;
 use crate::reply::reply;
 use crate::target::Target;
 use crate::tcp::TcpTarget;
@@ -26,6 +27,9 @@ use crate::view::View;
 /// Maximum number of passes of a request through the chain, because `redirect` rules may point at
 /// each other.
 pub(crate) const BEGINNINGS_MAX: u32 = 5;
+
+/// Status for a target that is not a URI.
+pub(crate) const BAD_URI_STATUS: u16 = 400;
 
 /// ShenYu's plugins, compiled for requests of one namespace.
 #[derive(Debug)]
@@ -76,6 +80,7 @@ impl Chain {
             && let Some(target) = exchange.path_as_sent().and_then(|path| self.by_path.get(path))
             && exchange.client_header(b"rpc_type").is_none()
             && !exchange.asks_websocket()
+            && exchange.query().is_none_or(query::is_plain)
         {
             return Some(target);
         }
@@ -85,7 +90,7 @@ impl Chain {
     /// As [`Self::plain_target`], but evaluates all conditions.
     pub(crate) fn search_plain_target(&self, exchange: &dyn Exchange) -> Option<usize> {
         let (Cow::Borrowed(path), false) = asked_path(exchange) else { return None };
-        if self.judges_paths && may_be_ambiguous(path.as_bytes()) {
+        if (self.judges_paths && may_be_ambiguous(path.as_bytes())) || !is_sent_on(exchange, path) {
             return None;
         }
         if let Some(entrance) = &self.entrance
@@ -141,13 +146,19 @@ impl Chain {
         }
         let Ok(rpc_type) = self.rpc_type(exchange, &path) else { return true };
         let facts = Facts::new(rpc_type);
-        let view = View::new(exchange, &path, exchange.query(), &facts);
+        let query = query::sent_to_nodes(exchange);
+        let view = View::new(exchange, &path, query.as_deref(), &facts);
         let mut links = self.links.iter().filter(|link| link.takes_part(rpc_type));
         links.any(|link| !matches!(link.select(&self.engine, &view), Choice::Unmatched))
     }
 
     /// Runs the chain on a request until a node is chosen or a plugin answers.
     async fn run<'o>(&self, cx: &mut RequestContext<'_>) -> Flow<'o> {
+        // As in ShenYu before any filter, and without a body.
+        if !query::is_uri(&cx.exchange().real_request_uri()) {
+            let body = plugin::AnswerBody::Empty;
+            return Flow::from(plugin::Answer { body, ..plugin::Answer::status(BAD_URI_STATUS) });
+        }
         let Some(entrance) = &self.entrance else { return self.run_plugins(cx, None, None).await };
         let path = asked_path(cx.exchange()).0.into_owned();
         // Before the other filters, so that they see the same path as plugins.
@@ -348,6 +359,12 @@ impl Chain {
         let decision = self.engine.rpc_type(header.as_deref(), upgrade, path)?;
         Ok(decision.rpc_type)
     }
+}
+
+/// Whether ShenYu would send path and query to nodes as they came, if no plugin acts on them.
+fn is_sent_on(exchange: &dyn Exchange, path: &str) -> bool {
+    let is_kept = |query| query::is_plain(query) && !path.contains('%');
+    query::is_uri(path.as_bytes()) && exchange.query().is_none_or(is_kept)
 }
 
 fn remember_cross(cx: &mut RequestContext<'_>, cross: Option<CrossHeaders>) {

@@ -3,10 +3,11 @@
 use tollhouse_plugin::Exchange;
 use tollhouse_shenyu::answer::Answer;
 
-use crate::chain::{BEGINNINGS_MAX, Chain};
+use crate::chain::{BAD_URI_STATUS, BEGINNINGS_MAX, Chain};
 use crate::course::{Course, CourseEnd, CourseStep, Effect};
 use crate::links::{Choice, Link, Slot, Unmatched};
 use crate::plugin::{Prediction, Preview};
+use crate::query;
 use crate::turn::{Turn, asked_path};
 
 impl Chain {
@@ -15,7 +16,9 @@ impl Chain {
     pub fn explain(&self, exchange: &dyn Exchange) -> Course {
         let rpc_type = self.rpc_type(exchange, &asked_path(exchange).0).ok();
         let mut steps = Vec::new();
+        let is_uri = query::is_uri(&exchange.real_request_uri());
         let end = match rpc_type {
+            _ if !is_uri => CourseEnd::Answer { status: BAD_URI_STATUS, body: String::new() },
             Some(rpc_type) => self.follow(exchange, Turn::new(exchange, rpc_type), &mut steps),
             None => self.answer(Answer::InternalServerError, None),
         };
@@ -92,7 +95,12 @@ impl Chain {
     }
 
     fn predict(&self, slot: &Slot, exchange: &dyn Exchange, turn: &mut Turn) -> Prediction {
-        slot.action.explain(&mut Preview { exchange, turn, engine: &self.engine })
+        slot.action.explain(&mut Preview {
+            exchange,
+            turn,
+            engine: &self.engine,
+            terms: &self.terms,
+        })
     }
 
     fn answer(&self, answer: Answer, plugin: Option<&str>) -> CourseEnd {

@@ -27,6 +27,7 @@ mod parts;
 mod place;
 mod plugin;
 mod plugins;
+mod query;
 mod reply;
 mod resources;
 mod response_edit;

@@ -160,6 +160,7 @@ pub(crate) struct Preview<'p> {
     pub(crate) exchange: &'p dyn Exchange,
     pub(crate) turn: &'p mut Turn,
     pub(crate) engine: &'p Engine,
+    pub(crate) terms: &'p Terms,
 }
 
 /// Predicted outcome of an action.

@@ -47,7 +47,7 @@ pub fn describe_failure(failure: Failure, statuses: Statuses) -> (u16, String) {
             spelt(504, &format!("Response took longer than timeout: {}", iso_8601(limit)))
         }
         Failure::NoNodes => known(Answer::NoHealthyUpstream),
-        Failure::FailoverExhausted => known(Answer::NoHealthyUpstreamAfterFailover),
+        Failure::FailoverExhausted => spelt(503, "CANNOT_FIND_HEALTHY_UPSTREAM_URL_AFTER_FAILOVER"),
         Failure::RetriesExhausted { is_late } => {
             let text = "Request timeout, the maximum number of retry times has been exceeded";
             let (_, body) = spelt(408, text);
@@ -114,7 +114,7 @@ mod tests {
                 Failure::FailoverExhausted,
                 503,
                 503,
-                r#"{"code":-121,"message":"Can not find healthy upstream url after failover!"}"#,
+                r#"{"code":503,"message":"CANNOT_FIND_HEALTHY_UPSTREAM_URL_AFTER_FAILOVER"}"#,
             ),
         ];
         for (failure, compatible, honest, body) in cases {

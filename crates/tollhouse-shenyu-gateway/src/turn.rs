@@ -12,6 +12,7 @@ use tollhouse_shenyu::model::Metadata;
 use crate::counts::{Call, Permit};
 use crate::entrance::CrossHeaders;
 use crate::plugins::cache::copy::PendingCopy;
+use crate::query;
 use crate::response_edit::ResponseEdit;
 use crate::shared::fallback::OnFailure;
 use crate::shared::record::Record;
@@ -56,8 +57,12 @@ pub(crate) struct Turn {
     pub(crate) rewrite_context_path: String,
     /// Path under which the called method is registered, if it differs from the requested one.
     pub(crate) metadata_path: Option<String>,
-    /// Query without the question mark.
-    pub(crate) query: Option<Vec<u8>>,
+    /// Query as the client sent it, without the question mark. Signatures cover it.
+    pub(crate) sent_query: Option<Vec<u8>>,
+    /// Query in the form that conditions see and nodes get, if it differs; may be empty.
+    written_query: Option<Vec<u8>>,
+    /// Whether the path had an escape, so that the query is encoded anew.
+    path_has_escape: bool,
     /// Whether nodes get another path or query than the client sent.
     pub(crate) is_changed: bool,
     /// Whether the request has become an RPC call, whose path is that of the method.
@@ -101,6 +106,9 @@ impl Turn {
     pub(crate) fn new(exchange: &dyn Exchange, rpc_type: RpcType) -> Self {
         let (asked, is_changed) = asked_path(exchange);
         let asked = asked.into_owned();
+        let path_has_escape = path_of(exchange.real_request_uri()).contains(&b'%');
+        let sent_query = exchange.query().map(<[u8]>::to_vec);
+        let written_query = query::rewritten(sent_query.as_deref(), path_has_escape);
         Self {
             facts: Facts::new(rpc_type),
             seen: asked.clone(),
@@ -110,8 +118,10 @@ impl Turn {
             context_path: String::new(),
             rewrite_context_path: String::new(),
             metadata_path: None,
-            query: exchange.query().map(<[u8]>::to_vec),
-            is_changed,
+            is_changed: is_changed || written_query.is_some(),
+            sent_query,
+            written_query,
+            path_has_escape,
             is_call: false,
             aftermath: Aftermath::default(),
         }
@@ -124,7 +134,12 @@ impl Turn {
     /// Whether `location` is the path and query of this request.
     pub(crate) fn is_asked(&self, location: &str) -> bool {
         let (path, query) = location.split_once('?').unwrap_or((location, ""));
-        path == self.asked && query.as_bytes() == self.query.as_deref().unwrap_or_default()
+        path == self.asked && query.as_bytes() == self.sent_query.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the query that conditions see and nodes get.
+    pub(crate) fn query(&self) -> Option<&[u8]> {
+        self.written_query.as_deref().or(self.sent_query.as_deref())
     }
 
     /// Returns the path that conditions see.
@@ -134,7 +149,7 @@ impl Turn {
 
     /// Returns the request as conditions see it.
     pub(crate) fn view<'a>(&'a self, exchange: &'a dyn Exchange) -> View<'a> {
-        View::new(exchange, &self.seen, self.query.as_deref(), &self.facts)
+        View::new(exchange, &self.seen, self.query(), &self.facts)
     }
 
     /// Returns the path that nodes receive.
@@ -157,13 +172,26 @@ impl Turn {
     /// Returns path and query for the node, if they differ from what the client sent.
     pub(crate) fn node_uri(&self) -> Option<Vec<u8>> {
         (self.is_changed && !self.is_call).then(|| {
-            let mut uri = self.node_path().as_bytes().to_vec();
-            if let Some(query) = self.query.as_ref().filter(|query| !query.is_empty()) {
+            let query = self.query().unwrap_or_default();
+            let path = self.node_path();
+            // Escapes of a rule are text for ShenYu, unless the request has some itself.
+            let is_text = path.contains('%') && !self.has_escape();
+            let path = if is_text { Cow::Owned(path.replace('%', "%25")) } else { path };
+            let mut uri = path.as_bytes().to_vec();
+            // A path of a rule may have a query of its own, behind which ShenYu always puts that
+            // of an encoded request.
+            if !query.is_empty() || (self.has_escape() && uri.contains(&b'?')) {
                 uri.push(b'?');
                 uri.extend_from_slice(query);
             }
             uri
         })
+    }
+
+    /// Whether path or query of the client have an escape.
+    fn has_escape(&self) -> bool {
+        let query = self.sent_query.as_deref().unwrap_or_default();
+        self.path_has_escape || query.contains(&b'%')
     }
 
     /// Replaces the path for nodes and conditions.
@@ -175,7 +203,8 @@ impl Turn {
 
     /// Replaces the query for nodes and conditions.
     pub(crate) fn set_query(&mut self, query: Vec<u8>) {
-        self.query = Some(query);
+        self.written_query = query::rewritten(Some(&query), self.path_has_escape);
+        self.sent_query = Some(query);
         self.is_changed = true;
     }
 
@@ -192,9 +221,10 @@ impl Turn {
         let records = std::mem::take(&mut self.aftermath.records);
         let cookies = std::mem::take(&mut self.aftermath.cookies);
         self.aftermath = Aftermath { records, cookies, ..Aftermath::default() };
-        if let Some(query) = query {
-            self.query = Some(query.as_bytes().to_vec());
-        }
+        self.path_has_escape = path.contains('%');
+        let query = query.map_or_else(|| self.sent_query.take(), |it| Some(it.as_bytes().to_vec()));
+        self.written_query = query::rewritten(query.as_deref(), self.path_has_escape);
+        self.sent_query = query;
         self.is_changed = true;
     }
 

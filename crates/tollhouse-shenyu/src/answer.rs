@@ -37,18 +37,20 @@ pub enum Answer {
     SecretKeyMissing,
     ResponseError,
     NoHealthyUpstream,
-    /// No healthy node is left after failed attempts.
-    NoHealthyUpstreamAfterFailover,
     /// `keyAuth` has no name or key configured.
     KeyAuthUnconfigured,
     IllegalAuthorization,
     KeyIncorrect,
     /// A signature is refused, with this reason in the message.
     SignRefused(&'static str),
+    /// The parameters of a signature contain this character, which base64 does not have.
+    SignNotBase64(u8),
     /// A signature's timestamp differs from the clock by more than this many minutes.
     SignExpired(u32),
     /// `waf` refuses the request, with the code of its rule.
     Forbidden(i32),
+    /// A rule of `waf` refuses the request and has no code, which ShenYu notices too late.
+    ForbiddenWithoutCode,
     /// An uploaded file is too large.
     PayloadTooLarge,
     /// The request body is too large.
@@ -123,7 +125,6 @@ impl Answer {
             Self::SecretKeyMissing => (-112, 200, 500),
             Self::ResponseError => (-113, 200, 502),
             Self::NoHealthyUpstream => (-119, 200, 503),
-            Self::NoHealthyUpstreamAfterFailover => (-121, 503, 503),
             Self::KeyAuthUnconfigured => (-122, 200, 500),
             Self::IllegalAuthorization
             | Self::KeyIncorrect
@@ -134,7 +135,9 @@ impl Answer {
             Self::RequestTooLarge => (413, 200, 413),
             Self::HeadersTooLarge => (431, 200, 431),
             Self::TooManyRequests => (429, 429, 429),
-            Self::JsonBodyMissing => (400, 400, 400),
+            Self::JsonBodyMissing | Self::SignNotBase64(_) | Self::ForbiddenWithoutCode => {
+                (400, 400, 400)
+            }
             Self::RpcFailed => (-103, 500, 502),
             Self::RpcTimeout => (-104, 500, 504),
             Self::MetadataError => (430, 500, 500),
@@ -171,17 +174,18 @@ impl Answer {
             Self::NoHealthyUpstream => {
                 "Can not find healthy upstream url, please check your configuration!"
             }
-            Self::NoHealthyUpstreamAfterFailover => {
-                "Can not find healthy upstream url after failover!"
-            }
             Self::KeyAuthUnconfigured => "The key attribute name and the key must be configured",
             Self::IllegalAuthorization => "Illegal authorization",
             Self::KeyIncorrect => "Key is incorrect",
             Self::SignRefused(reason) => reason,
+            Self::SignNotBase64(character) => {
+                return format!("Illegal base64 character {character:x}");
+            }
             Self::SignExpired(minutes) => {
                 return format!("The signature timestamp has exceeded {minutes} minutes!");
             }
             Self::Forbidden(_) => " You are forbidden to visit",
+            Self::ForbiddenWithoutCode => "Cannot parse null string",
             Self::PayloadTooLarge => "Payload too large!",
             Self::RequestTooLarge => "Request Entity Too Large",
             Self::HeadersTooLarge => "Request Header Fields Too Large",

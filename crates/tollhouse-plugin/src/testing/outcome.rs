@@ -81,7 +81,7 @@ impl Reply {
         let length = left_out.map(|length| ("Content-Length".to_owned(), length.to_string()));
         let headers = headers.chain(length);
         let bytes = match &answer.body {
-            AnswerBody::None | AnswerBody::LeftOut(_) => Vec::new(),
+            AnswerBody::None | AnswerBody::Empty | AnswerBody::LeftOut(_) => Vec::new(),
             AnswerBody::Text(bytes) => bytes.to_vec(),
             AnswerBody::Json(value) => format!("{value}\n").into_bytes(),
             AnswerBody::Shared(bytes) => bytes.to_vec(),
@@ -156,11 +156,12 @@ pub(super) fn describe_edits(edits: &RequestEdits) -> String {
     out
 }
 
-/// Sends the pieces of a body, and its trailers, through filters.
+/// Sends the pieces of a body, and its trailers, through filters, which may add to `edits`.
 pub(super) fn filtered(
     filters: &mut [(Effect, Box<dyn BodyFilter>)],
     pieces: &[&str],
     trailers: &str,
+    edits: &mut HeaderEdits,
 ) -> Result<Vec<u8>, FilterFailure> {
     let mut body = Vec::new();
     let lines = trailers.lines().map(|line| format!("{line}\r\n"));
@@ -187,6 +188,10 @@ pub(super) fn filtered(
             }
         }
         body.extend_from_slice(&piece);
+    }
+    for late in filters.iter().filter_map(|(_, filter)| filter.late_head_edits()) {
+        late.hidden_names().for_each(|name| edits.remove(&String::from_utf8_lossy(name)));
+        late.lines().for_each(|(name, value)| edits.add(&String::from_utf8_lossy(name), value));
     }
     Ok(body)
 }

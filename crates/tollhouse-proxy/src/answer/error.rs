@@ -76,8 +76,13 @@ fn in_shenyus_words(cx: &Exchange<'_>, code: ErrorCode) -> Option<(u16, String)>
             | ErrorCode::UpstreamResponseHeadTooLarge
             | ErrorCode::RetryBudgetExceeded
     );
-    let attempts = cx.state.record.attempts.len();
-    let has_ended = attempts > terms.retries as usize;
+    let records = &cx.state.record.attempts;
+    let attempts = records.len();
+    // An attempt at a node that was asked before does not count, because ShenYu makes none.
+    let is_repeated = records.split_last().is_some_and(|(last, earlier)| {
+        earlier.iter().any(|earlier| earlier.address == last.address)
+    });
+    let has_ended = attempts > terms.retries as usize && !is_repeated;
     // Any other code is the gateway's own refusal, which ShenYu does not have. ShenYu distinguishes
     // retries on the same node from failover to another node.
     let failure = match code {
@@ -88,7 +93,9 @@ fn in_shenyus_words(cx: &Exchange<'_>, code: ErrorCode) -> Option<(u16, String)>
         _ if is_late && has_ended && terms.again == Again::Elsewhere => {
             Failure::TimedOut(terms.timeout)
         }
-        _ if attempts > 1 && terms.again == Again::Elsewhere => Failure::FailoverExhausted,
+        _ if terms.again == Again::Elsewhere && (attempts > 1 || !has_ended) => {
+            Failure::FailoverExhausted
+        }
         _ if attempts > 1 => Failure::RetriesExhausted { is_late },
         // ShenYu counts the first attempt as one of the exhausted retries.
         _ if is_late && terms.again != Again::Elsewhere => Failure::RetriesExhausted { is_late },

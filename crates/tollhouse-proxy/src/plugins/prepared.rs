@@ -38,6 +38,8 @@ pub(crate) enum Kind {
     /// Only a status was given; an error gets the gateway's page.
     #[default]
     StatusOnly,
+    /// No body, also for an error.
+    Empty,
     /// Sent as plain text unless the headers set a content type.
     Text,
 }
@@ -93,6 +95,7 @@ impl PreparedResponse {
             Some(value) => self.set_json(value),
             None => match &answer.body {
                 AnswerBody::None => {}
+                AnswerBody::Empty => self.kind = Kind::Empty,
                 AnswerBody::Text(text) => self.set_text(text),
                 AnswerBody::Json(value) => self.set_json(value),
                 AnswerBody::Shared(bytes) => {

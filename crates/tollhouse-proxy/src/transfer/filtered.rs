@@ -21,6 +21,7 @@ use super::{Sides, Waiting};
 use crate::connection::link::Link;
 use crate::grpc::MessageMeter;
 use crate::offload::{self, INLINE_BYTES_MAX};
+use crate::plugins::overlay::{self, Side};
 use crate::plugins::state::Filters;
 use crate::turn::{self, TURN_BYTES};
 
@@ -44,6 +45,8 @@ pub(crate) struct FilteredRelay {
     /// Whether a filter holds the body until it is complete. Nothing is written until then, so that
     /// a failure can still be answered.
     is_held: bool,
+    /// Length of the head, while nothing is behind it.
+    head_bytes: Option<usize>,
     /// Check of message lengths, if they are limited.
     pub meter: Option<Box<MessageMeter>>,
     out_sent: usize,
@@ -106,6 +109,7 @@ impl FilteredRelay {
             passes_trailers: trailers.is_some(),
             is_held: filters.iter().any(|(_, filter)| filter.holds_body()),
             chain: Chain { filters, trailers: trailers.unwrap_or_default(), ..Chain::default() },
+            head_bytes: None,
             away: None,
             meter: None,
             out_sent: 0,
@@ -216,6 +220,12 @@ impl FilteredRelay {
 
     /// Appends the piece, framed for the client.
     fn frame(&mut self, out: &mut Vec<u8>) {
+        if self.is_finished && self.is_held && self.head_bytes == Some(out.len()) {
+            let filters = self.chain.filters.iter();
+            for edits in filters.filter_map(|(_, filter)| filter.late_head_edits()) {
+                overlay::apply(out, &edits, Side::Response);
+            }
+        }
         let Chain { piece, trailers, .. } = &mut self.chain;
         let is_chunk = self.coding == Coding::Chunked && !piece.is_empty();
         if is_chunk {
@@ -256,6 +266,7 @@ impl BodyRelay for FilteredRelay {
         sides: &mut Sides<'_>,
     ) -> Poll<Result<(), RelayError>> {
         let turn_end = self.progress.moved + TURN_BYTES as u64;
+        self.head_bytes.get_or_insert(out.len());
         loop {
             ready!(self.poll_away(context, out))?;
             if let Some(piece) = self.take_piece(sides.upstream)? {
@@ -291,6 +302,8 @@ mod tests {
     use std::future::poll_fn;
     use std::sync::{Arc, Mutex};
     use std::thread::{ThreadId, current};
+
+    use tollhouse_plugin::HeaderEdits;
 
     use super::*;
     use crate::transfer::testing::{Bench, fill, run};
@@ -345,6 +358,48 @@ mod tests {
         let here = current().id();
         let threads = threads.lock().expect("a lock").iter().map(|id| *id == here).collect();
         (*outcome.lock().expect("a lock"), threads)
+    }
+
+    /// Holds the body, and names it in the head.
+    #[derive(Default)]
+    struct Naming(Vec<u8>);
+
+    impl BodyFilter for Naming {
+        fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+            self.0.extend_from_slice(input);
+            if is_last {
+                out.extend_from_slice(&self.0);
+            }
+        }
+
+        fn holds_body(&self) -> bool {
+            true
+        }
+
+        fn late_head_edits(&self) -> Option<HeaderEdits> {
+            let mut edits = HeaderEdits::default();
+            edits.set("X-Body", &self.0);
+            Some(edits)
+        }
+    }
+
+    #[test]
+    fn a_filter_that_holds_the_body_may_change_the_head_behind_it() {
+        run(async {
+            let mut bench = Bench::new().await;
+            fill(&mut bench.upstream, &bench.buffers, b"hello");
+            let filters: Filters = vec![(Effect::Rewrites, Box::new(Naming::default()))];
+            let length = BodyLength::Known(5);
+            let mut relay = FilteredRelay::new(length, Coding::Chunked, None, filters);
+            let mut head = b"HTTP/1.1 200 OK\r\nX-Body: none\r\n\r\n".to_vec();
+            let sent = poll_fn(|context| {
+                let Bench { buffers, downstream, upstream, .. } = &mut bench;
+                relay.poll_send(context, &mut head, &mut Sides::new(buffers, downstream, upstream))
+            });
+            assert_eq!(sent.await, Ok(()));
+            let expected = "HTTP/1.1 200 OK\r\nX-Body: hello\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+            bench.client.expect(expected.as_bytes()).await;
+        });
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl ShenyuPlugin for CacheAction {
 /// so that different requests never share a key.
 fn key(id: &str, cx: &RequestContext<'_>, turn: &Turn) -> Vec<u8> {
     let host = cx.header("host").unwrap_or_default();
-    let query = turn.query.as_deref().unwrap_or_default();
+    let query = turn.query().unwrap_or_default();
     let path = turn.node_path();
     let mut key = Vec::with_capacity(id.len() + host.len() + path.len() + query.len() + 32);
     for part in [id.as_bytes(), &host, path.as_bytes(), query] {

@@ -204,7 +204,7 @@ impl CasdoorGate {
 
     /// Exchanges the code in a query for a token.
     async fn exchange(&self, turn: &Turn) -> Option<String> {
-        let parameters = form::parameters(turn.query.as_deref()?);
+        let parameters = form::parameters(turn.query()?);
         let (_, code) = parameters.iter().find(|(name, _)| name == "code")?;
         let form = self.rule.form(code)?;
         let _permit = ExchangePermit::take(&self.under_way)?;

@@ -41,7 +41,7 @@ impl ContextPathRule {
     pub fn read(handle: Option<&str>) -> Result<Self, HandleError> {
         let handle: ContextPathHandle = handle::read(handle)?;
         Ok(Self {
-            context_path: handle.context_path.trim().trim_end_matches('/').to_owned(),
+            context_path: handle.context_path.trim().to_owned(),
             add_prefix: handle.add_prefix.trim().to_owned(),
             rewrite_context_path: handle.rewrite_context_path.trim().to_owned(),
             percentage: percentage(handle.percentage)?,
@@ -55,7 +55,8 @@ impl ContextPathRule {
             return Some("");
         }
         let rest = path.strip_prefix(&*self.context_path)?;
-        (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+        let is_whole = self.context_path.ends_with('/') || rest.is_empty() || rest.starts_with('/');
+        is_whole.then_some(rest)
     }
 
     /// Returns the path for nodes; `rest` is the part after the context path. If it is empty, a
@@ -137,6 +138,9 @@ mod tests {
             (r#"{"contextPath":"/order","addPrefix":"/v1"}"#, "/order/a", Some("/v1/a")),
             (r#"{"contextPath":"/order","addPrefix":"/v1"}"#, "/order", Some("/v1/order")),
             (r#"{"contextPath":"/order","addPrefixed":true}"#, "/order/a", Some("/a")),
+            (r#"{"contextPath":"/order/","addPrefix":"/x"}"#, "/order/a", Some("/xa")),
+            (r#"{"contextPath":"/order/","addPrefix":"/x"}"#, "/order/", Some("/x/order/")),
+            (r#"{"contextPath":"/order/"}"#, "/order", None),
             (r#"{"contextPath":"/order"}"#, "/orders/a", None),
             (r#"{"contextPath":"/order"}"#, "/o", None),
             (r#"{"addPrefix":"/v1"}"#, "/a", Some("/v1/a")),

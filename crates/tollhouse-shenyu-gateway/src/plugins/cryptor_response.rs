@@ -2,7 +2,7 @@
 
 use tollhouse_plugin as plugin;
 use tollhouse_plugin::response::{BodyFilter, Effect as BodyEffect, ResponseContext};
-use tollhouse_plugin::{AnswerBody, Codings, FilterFailure, HeldBody, Piece};
+use tollhouse_plugin::{AnswerBody, Codings, FilterFailure, HeaderEdits, HeldBody, Piece};
 use tollhouse_shenyu::answer::Statuses;
 
 use crate::plugin::prelude::*;
@@ -46,7 +46,7 @@ impl ResponseEdit for CryptorResponse {
             AnswerBody::Text(text) => text.to_vec(),
             AnswerBody::Json(value) => value.to_string().into_bytes(),
             AnswerBody::Shared(bytes) => bytes.to_vec(),
-            AnswerBody::None | AnswerBody::LeftOut(_) => return,
+            AnswerBody::None | AnswerBody::Empty | AnswerBody::LeftOut(_) => return,
         };
         match crypted_answer(&self.0, &body) {
             Ok(None) => {}
@@ -77,7 +77,7 @@ fn unreadable(rule: &CryptorRule) -> Answer {
 
 fn crypt(rule: &Arc<CryptorResponse>, statuses: Statuses, cx: &mut ResponseContext<'_>) {
     let facts = cx.facts();
-    if !facts.has_body {
+    if !facts.has_body || facts.content_length == Some(0) {
         return;
     }
     let is_too_long =
@@ -89,11 +89,13 @@ fn crypt(rule: &Arc<CryptorResponse>, statuses: Statuses, cx: &mut ResponseConte
         cx.set_header("Content-Type", b"application/json");
         cx.set_status(unreadable(&rule.0).status(statuses));
     }
+    let kind = cx.header("content-type").unwrap_or(b"application/json").to_vec();
     if !is_unreadable {
         // The type that ShenYu gives a body once its fields are taken care of.
         cx.set_header("Content-Type", b"text/plain");
     }
-    let filter = CryptFilter { rule: Arc::clone(rule), held: cx.hold_body(), is_unreadable };
+    let (rule, held) = (Arc::clone(rule), cx.hold_body());
+    let filter = CryptFilter { rule, held, is_unreadable, kind, is_refused: false };
     cx.filter_body(BodyEffect::Rewrites, Box::new(filter));
 }
 
@@ -103,6 +105,10 @@ struct CryptFilter {
     rule: Arc<CryptorResponse>,
     held: HeldBody,
     is_unreadable: bool,
+    /// Media type of the node's body, which the answer in its place keeps.
+    kind: Vec<u8>,
+    /// Whether the body was replaced by an answer.
+    is_refused: bool,
 }
 
 impl BodyFilter for CryptFilter {
@@ -125,7 +131,10 @@ impl BodyFilter for CryptFilter {
         };
         match crypted {
             Ok(crypted) => out.extend(crypted.unwrap_or(held)),
-            Err(answer) => out.extend(answer.body(None).into_bytes()),
+            Err(answer) => {
+                self.is_refused = true;
+                out.extend(answer.body(None).into_bytes());
+            }
         }
     }
 
@@ -139,5 +148,13 @@ impl BodyFilter for CryptFilter {
 
     fn holds_body(&self) -> bool {
         true
+    }
+
+    fn late_head_edits(&self) -> Option<HeaderEdits> {
+        self.is_refused.then(|| {
+            let mut edits = HeaderEdits::default();
+            edits.set("Content-Type", &self.kind);
+            edits
+        })
     }
 }

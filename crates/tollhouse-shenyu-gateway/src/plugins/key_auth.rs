@@ -60,7 +60,7 @@ impl ShenyuPlugin for KeyAuthRule {
     async fn act<'o>(self: &Arc<Self>, run: &mut Run<'_, '_>) -> Verdict<'o> {
         let header = run.cx.header(&self.key_name);
         let header = header.as_ref().map(|value| String::from_utf8_lossy(value));
-        let parameters = run.turn.query.as_deref().map(form::parameters).unwrap_or_default();
+        let parameters = run.turn.query().map(form::parameters).unwrap_or_default();
         let query = parameters.iter().find(|(name, _)| *name == self.key_name);
         let checked = self.check(header.as_deref(), query.map(|(_, value)| &**value));
         if checked.is_ok() {

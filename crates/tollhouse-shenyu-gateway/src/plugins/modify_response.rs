@@ -5,9 +5,7 @@ use tollhouse_plugin::{Codings, FilterFailure, HeldBody, Piece};
 use tollhouse_shenyu::answer::Statuses;
 
 use crate::plugin::prelude::*;
-use crate::shared::edits::{
-    BodyEdit, BodyEdits, EDITED_BODY_BYTES_MAX, Edits, replace_header, texts, values_named,
-};
+use crate::shared::edits::{BodyEdit, BodyEdits, EDITED_BODY_BYTES_MAX, Edits, texts};
 
 /// Rule of `modifyResponse`.
 #[derive(Debug, Clone, Default)]
@@ -104,9 +102,10 @@ impl ResponseEdit for ResponseRule {
 
 fn modify(rule: &Arc<ResponseRule>, cx: &mut ResponseContext<'_>) {
     // Read before the headers change, because they tell whether the body can be parsed.
-    let kind = cx.header("content-type").map(<[u8]>::to_ascii_lowercase);
-    let says_json = kind.as_ref().is_some_and(|kind| kind.windows(4).any(|word| word == b"json"));
-    let may_be_json = kind.is_none_or(|kind| {
+    let kind = cx.header("content-type").map(<[u8]>::to_vec);
+    let lower = kind.as_deref().map(<[u8]>::to_ascii_lowercase);
+    let says_json = lower.as_ref().is_some_and(|kind| kind.windows(4).any(|word| word == b"json"));
+    let may_be_json = lower.is_none_or(|kind| {
         says_json || (kind.starts_with(b"text/") && !kind.starts_with(b"text/event-stream"))
     });
     if may_be_json && !rule.body.is_empty() {
@@ -125,15 +124,18 @@ fn modify(rule: &Arc<ResponseRule>, cx: &mut ResponseContext<'_>) {
     for (name, value) in &edits.set {
         cx.set_header(name, value.as_bytes());
     }
-    for (old, new) in &edits.rename {
-        let values = values_named(cx, old);
-        if !values.is_empty() {
-            cx.remove_header(old);
-            replace_header(cx, new, values);
+    // Against their names, `replaceHeaderKeys` of ShenYu replace the values.
+    for (name, value) in &edits.rename {
+        if cx.header(name).is_some() {
+            cx.set_header(name, value.as_bytes());
         }
     }
     for name in &edits.remove {
         cx.remove_header(name);
+    }
+    if may_be_json && cx.facts().has_body && cx.facts().content_length != Some(0) {
+        // ShenYu sets the type of a body behind all changes.
+        cx.set_header("Content-Type", kind.as_deref().unwrap_or(b"application/json"));
     }
     if let Some(status) = rule.status {
         cx.set_status(status);

@@ -63,7 +63,7 @@ async fn edit_body(mapping: &Arc<ParamMapping>, cx: &mut RequestContext<'_>) -> 
     let kind = cx.header("content-type").map(|kind| kind.to_ascii_lowercase()).unwrap_or_default();
     let is_form = kind.starts_with(b"application/x-www-form-urlencoded");
     let is_json = kind.starts_with(b"application/json");
-    if !is_json && (mapping.0.is_empty() || !is_form) {
+    if !is_json && !is_form {
         return Ok(());
     }
     if cx.read_body(EDITED_BODY_BYTES_MAX as u64).await.is_err() {
@@ -74,6 +74,8 @@ async fn edit_body(mapping: &Arc<ParamMapping>, cx: &mut RequestContext<'_>) -> 
     }
     let mapping = Arc::clone(mapping);
     let edited = cx.examine_body(move |body| match is_form {
+        // Only the type changes then.
+        true if mapping.0.is_empty() => Some(body.to_vec()),
         true => Some(edit_form(&mapping.0, body)),
         false => mapping.0.apply_to_text(body),
     });

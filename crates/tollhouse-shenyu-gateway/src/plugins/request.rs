@@ -5,8 +5,8 @@ use tollhouse_plugin::response::ResponseContext;
 use tollhouse_shenyu::answer::Statuses;
 
 use crate::plugin::prelude::*;
+use crate::query;
 use crate::shared::edits::{Edits, Unique, replace_header, texts, values_named};
-use crate::shared::form;
 use crate::turn::Turn;
 
 /// Rule of `request`.
@@ -123,6 +123,11 @@ impl RequestRule {
             unique_answer: unique(&handle.resp_unique_headers, &handle.resp_header_unique_strategy),
         })
     }
+
+    /// Whether the rule has changes. ShenYu then writes the query anew, even if none is of it.
+    fn changes_anything(&self) -> bool {
+        !(self.headers.is_empty() && self.parameters.is_empty() && self.cookies.is_empty())
+    }
 }
 
 impl ShenyuPlugin for RequestRule {
@@ -143,7 +148,7 @@ impl ShenyuPlugin for RequestRule {
         if !self.cookies.is_empty() {
             edit_cookies(&self.cookies, cx);
         }
-        if !self.parameters.is_empty() {
+        if self.changes_anything() {
             edit_parameters(&self.parameters, run.turn);
         }
         if self.preserve_host {
@@ -224,15 +229,10 @@ fn edit_cookies(edits: &Edits, cx: &mut RequestContext<'_>) {
 }
 
 fn edit_parameters(edits: &Edits, turn: &mut Turn) {
-    let parameters = turn.query.as_deref().map(form::parameters).unwrap_or_default();
-    let mut parameters: Vec<(String, String)> = parameters
-        .into_iter()
-        .map(|(name, value)| (name.into_owned(), value.into_owned()))
-        .collect();
-    let before = parameters.clone();
+    let mut parameters = turn.query().map(query::parameters).unwrap_or_default();
     edits.apply(&mut parameters, |one, other| one == other);
-    if parameters != before {
-        turn.set_query(form::encode(&parameters).into_bytes());
+    if turn.query().is_some() || !parameters.is_empty() {
+        turn.set_query(query::encode(&parameters));
     }
 }
 
@@ -253,7 +253,7 @@ mod tests {
         let mut values: Vec<_> =
             [("a", "1"), ("b", "1"), ("b", "2"), ("c", "1"), ("e", "1")].iter().map(pair).collect();
         rule.headers.apply(&mut values, str::eq_ignore_ascii_case);
-        let expected: Vec<_> = [("a", "1"), ("b", "set"), ("d", "1"), ("a", "2"), ("new", "7")]
+        let expected: Vec<_> = [("a", "1"), ("b", "set"), ("a", "2"), ("new", "7"), ("d", "1")]
             .iter()
             .map(pair)
             .collect();

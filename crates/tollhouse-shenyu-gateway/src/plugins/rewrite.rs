@@ -118,7 +118,9 @@ impl RewriteRule {
 /// path.
 fn template(text: &str) -> Result<(String, Vec<&str>), HandleError> {
     let text = text.trim().trim_start_matches('^').trim_end_matches('$');
-    let (mut source, mut names, mut rest) = ("^".to_owned(), Vec::new(), text);
+    // ShenYu counts the letters before the first variable from behind the slash of a path.
+    let start = if text.starts_with('/') { "^" } else { "^/" };
+    let (mut source, mut names, mut rest) = (start.to_owned(), Vec::new(), text);
     while let Some((literal, behind)) = rest.split_once('{') {
         let Some((name, behind)) = behind.split_once('}') else {
             return Err(HandleError::Malformed(format!("a `{{` of `{text}` is not closed")));
@@ -271,6 +273,7 @@ mod tests {
             ("/shop/{id}/{item}", "/v2/orders/{id}/{item}", "/shop/1/b", "/v2/orders/1/b"),
             ("/shop/{id}/{item}", "/v2/{item}/of/{id}", "/shop/1/b/c", "/v2/b/c/of/1"),
             ("/shop/{id}/edit", "/e/{id}", "/shop/1/edit", "/e/1"),
+            ("shop/{id}/edit", "/e/{id}", "/shop/1/edit", "/e/1"),
             ("^/a.b/{id}$", "/e/{id}$1", "/a.b/1", "/e/1$1"),
             ("/shop/{id}", "/e/{id}", "/other/1", "/other/1"),
             ("/shop/{id}/edit", "/e/{id}", "/shop/1/2/edit", "/shop/1/2/edit"),

@@ -44,8 +44,8 @@ fn check_signature(rule: &SignRule, run: &mut Run<'_, '_>) -> Result<(), Answer>
     if authorization.is_empty() {
         authorization = header(cx, "Authorization");
     }
-    let query = turn.query.as_deref().map(form::decode);
-    let raw_query = turn.query.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+    let query = turn.sent_query.as_deref().map(form::decode);
+    let raw_query = turn.sent_query.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
     let signed = SignedRequest {
         headers: SignHeaders {
             version: &version,

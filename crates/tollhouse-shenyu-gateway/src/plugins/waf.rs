@@ -1,6 +1,7 @@
 //! Plugin `waf`: admits or refuses requests by the rules that match them, and by its configuration
 //! those that match none.
 
+use tollhouse_shenyu::answer::Statuses;
 use tollhouse_shenyu::model::Plugin;
 
 use crate::plugin::prelude::*;
@@ -22,8 +23,8 @@ pub enum WafModel {
 pub enum WafRule {
     /// Requests pass.
     Allow,
-    /// Requests are refused, with this code in the body.
-    Reject(i32),
+    /// Requests are refused, with this code in the body if it is set.
+    Reject(Option<i32>),
 }
 
 #[derive(Deserialize, Default)]
@@ -76,11 +77,13 @@ impl WafRule {
             "reject" => {
                 let code = handle.status_code.unwrap_or_default();
                 match code.trim() {
-                    "" => Ok(Self::Reject(FORBIDDEN_CODE)),
-                    text => text.parse().map(Self::Reject).map_err(|_| HandleError::Value {
-                        member: "statusCode",
-                        value: text.to_owned(),
-                        possible: "whole numbers",
+                    "" => Ok(Self::Reject(None)),
+                    text => text.parse().map(|code| Self::Reject(Some(code))).map_err(|_| {
+                        HandleError::Value {
+                            member: "statusCode",
+                            value: text.to_owned(),
+                            possible: "whole numbers",
+                        }
                     }),
                 }
             }
@@ -93,10 +96,12 @@ impl WafRule {
     }
 
     /// Returns the answer to a request that the rule matches; `None` lets it pass.
-    pub const fn answer(self) -> Option<Answer> {
-        match self {
-            Self::Allow => None,
-            Self::Reject(code) => Some(Answer::Forbidden(code)),
+    pub const fn answer(self, statuses: Statuses) -> Option<Answer> {
+        match (self, statuses) {
+            (Self::Allow, _) => None,
+            (Self::Reject(Some(code)), _) => Some(Answer::Forbidden(code)),
+            (Self::Reject(None), Statuses::Honest) => Some(Answer::Forbidden(FORBIDDEN_CODE)),
+            (Self::Reject(None), Statuses::Compatible) => Some(Answer::ForbiddenWithoutCode),
         }
     }
 }
@@ -125,12 +130,13 @@ impl ShenyuPlugin for WafRule {
         }
     }
 
-    async fn act<'o>(self: &Arc<Self>, _: &mut Run<'_, '_>) -> Verdict<'o> {
-        self.answer().map_or(Verdict::Next, Verdict::Refused)
+    async fn act<'o>(self: &Arc<Self>, run: &mut Run<'_, '_>) -> Verdict<'o> {
+        self.answer(run.terms.statuses).map_or(Verdict::Next, Verdict::Refused)
     }
 
-    fn explain(&self, _: &mut Preview<'_>) -> Prediction {
-        self.answer().map_or(Prediction::Next(Effect::Passes), Prediction::Refused)
+    fn explain(&self, preview: &mut Preview<'_>) -> Prediction {
+        self.answer(preview.terms.statuses)
+            .map_or(Prediction::Next(Effect::Passes), Prediction::Refused)
     }
 }
 
@@ -143,7 +149,8 @@ mod tests {
         let model = |text| WafModel::read(Some(text)).map(WafModel::unmatched);
         assert_eq!(model(r#"{"model":"black"}"#), Ok(None));
         assert_eq!(model(r#"{"model":"mixed"}"#), Ok(Some(Answer::Forbidden(403))));
-        let rule = |text| WafRule::read(Some(text)).map(WafRule::answer);
+        let answer = |rule: WafRule| rule.answer(Statuses::Honest);
+        let rule = |text| WafRule::read(Some(text)).map(answer);
         assert_eq!(rule(r#"{"permission":"allow","statusCode":"403"}"#), Ok(None));
         let cases = [
             (r#"{"permission":"reject","statusCode":"405"}"#, 405),
@@ -153,6 +160,8 @@ mod tests {
         for (handle, code) in cases {
             assert_eq!(rule(handle), Ok(Some(Answer::Forbidden(code))), "{handle}");
         }
+        let compatible = WafRule::Reject(None).answer(Statuses::Compatible);
+        assert_eq!(compatible, Some(Answer::ForbiddenWithoutCode), "as in ShenYu");
     }
 
     #[test]

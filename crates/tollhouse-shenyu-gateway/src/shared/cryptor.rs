@@ -154,12 +154,16 @@ impl CryptorRule {
             return CryptOutcome::NoObject;
         };
         let mut result = None;
+        let mut failed = None;
         for field in &self.fields {
             let Some(place) = find(&mut value, field) else { continue };
             let text = match &*place {
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
             };
+            if self.has_several_fields() && text.trim().is_empty() {
+                continue;
+            }
             let crypted = match &self.way {
                 Way::Decrypt(key) => key.decrypt(&text).ok_or(CryptOutcome::NotDecrypted),
                 Way::Encrypt(key) => key.encrypt(&text).ok_or(CryptOutcome::NotEncrypted),
@@ -169,8 +173,15 @@ impl CryptorRule {
                     *place = Value::String(text.clone());
                     result = Some(text);
                 }
+                // One of several encrypted fields may stay as it is; a plain one may not.
+                Err(failure) if self.has_several_fields() && !self.encrypts() => {
+                    failed = Some(failure);
+                }
                 Err(failure) => return failure,
             }
+        }
+        if let (None, Some(failure)) = (&result, failed) {
+            return failure;
         }
         match (result, self.becomes) {
             (None, _) => CryptOutcome::FieldMissing,

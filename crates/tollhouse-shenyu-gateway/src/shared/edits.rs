@@ -1,8 +1,6 @@
 //! Changes of named values and of JSON bodies, which several plugins make. The order is always: add,
 //! set, rename, remove.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use serde_json::Value;
 use tollhouse_plugin::response::ResponseContext;
@@ -39,25 +37,30 @@ impl Edits {
     }
 
     /// Applies the changes to a list of names and values; `is_same` compares names.
-    pub fn apply(&self, values: &mut Vec<(String, String)>, is_same: fn(&str, &str) -> bool) {
-        values.extend(self.add.iter().cloned());
+    pub fn apply<V: From<String>>(
+        &self,
+        values: &mut Vec<(String, V)>,
+        is_same: fn(&str, &str) -> bool,
+    ) {
+        let pair = |(name, value): &(String, String)| (name.clone(), V::from(value.clone()));
+        values.extend(self.add.iter().map(pair));
         for (name, value) in &self.set {
             match values.iter().position(|(known, _)| is_same(known, name)) {
                 Some(first) => {
-                    values[first].1.clone_from(value);
+                    values[first].1 = V::from(value.clone());
                     let mut place = 0;
                     values.retain(|(known, _)| {
                         place += 1;
                         place - 1 <= first || !is_same(known, name)
                     });
                 }
-                None => values.push((name.clone(), value.clone())),
+                None => values.push((name.clone(), V::from(value.clone()))),
             }
         }
         for (old, new) in &self.rename {
-            for (name, _) in values.iter_mut().filter(|(name, _)| is_same(name, old)) {
-                name.clone_from(new);
-            }
+            let renamed = values.extract_if(.., |(name, _)| is_same(name, old));
+            let renamed: Vec<_> = renamed.map(|(_, value)| (new.clone(), value)).collect();
+            values.extend(renamed);
         }
         values.retain(|(name, _)| !self.remove.iter().any(|gone| is_same(gone, name)));
     }
@@ -186,11 +189,11 @@ impl BodyEdits {
     }
 }
 
-/// Reads an object of texts; numbers and booleans are taken as written.
+/// Reads an object of texts in its order; numbers and booleans are taken as written.
 pub(crate) fn texts<'de, D: serde::Deserializer<'de>>(
     reader: D,
 ) -> Result<Vec<(String, String)>, D::Error> {
-    let values: Option<BTreeMap<String, Value>> = Option::deserialize(reader)?;
+    let values: Option<serde_json::Map<String, Value>> = Option::deserialize(reader)?;
     let values = values.unwrap_or_default().into_iter().map(|(name, value)| match value {
         Value::String(text) => (name, text),
         Value::Null => (name, String::new()),

@@ -14,7 +14,8 @@ pub(crate) fn parameters(query: &[u8]) -> Vec<(Cow<'static, str>, Cow<'static, s
         .collect()
 }
 
-fn decode_part(part: &[u8]) -> String {
+/// Decodes a name or value of a query or form.
+pub(crate) fn decode_part(part: &[u8]) -> String {
     let spaced: Vec<u8> =
         part.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
     decode(&spaced)
@@ -44,20 +45,24 @@ pub(crate) fn decode(bytes: &[u8]) -> String {
 /// §2.1).
 pub(crate) fn encode(pairs: &[(impl AsRef<str>, String)]) -> String {
     let mut text = String::new();
-    let append = |text: &mut String, part: &str| {
-        for byte in part.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-                text.push(char::from(byte));
-            } else {
-                text.push_str(&format!("%{byte:02X}"));
-            }
-        }
-    };
     for (place, (name, value)) in pairs.iter().enumerate() {
         text.push_str(if place > 0 { "&" } else { "" });
-        append(&mut text, name.as_ref());
+        text.push_str(&encoded(name.as_ref()));
         text.push('=');
-        append(&mut text, value);
+        text.push_str(&encoded(value));
+    }
+    text
+}
+
+/// Encodes a name or value: everything except unreserved characters.
+pub(crate) fn encoded(part: &str) -> String {
+    let mut text = String::with_capacity(part.len());
+    for byte in part.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
     }
     text
 }

@@ -83,7 +83,7 @@ async fn begin(recorder: &Recorder, cx: &mut RequestContext<'_>, turn: &mut Turn
     set("method", turn.asked().into());
     set("requestMethod", text(cx.method()).into());
     set("requestUri", text(&cx.real_request_uri()).into());
-    set("queryParams", turn.query.as_deref().map(text).unwrap_or_default().into());
+    set("queryParams", turn.sent_query.as_deref().map(text).unwrap_or_default().into());
     set("path", turn.asked().into());
     set("host", header("host").into());
     set("userAgent", header("user-agent").into());

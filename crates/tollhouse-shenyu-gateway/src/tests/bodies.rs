@@ -106,6 +106,47 @@ fn what_is_to_be_encrypted_never_goes_out_as_it_is_because_it_cannot_be_read() {
     assert_eq!(reply.body, r#"{"n":1}"#, "it has nothing secret");
 }
 
+#[test]
+fn the_answer_in_place_of_a_body_has_the_nodes_type_and_a_treated_body_is_text() {
+    let (private, public) = keys();
+    let decrypt = json!({"strategyName": "rsa", "fieldNames": "card", "way": "decrypt",
+        "decryptKey": private, "mapType": "field"});
+    let encrypt = json!({"strategyName": "rsa", "fieldNames": "card", "way": "encrypt",
+        "encryptKey": public});
+    let respond = |handle: &Value, body: &str| {
+        let head = "200\nContent-Type: application/json;charset=UTF-8\n";
+        pass(&cryptor("cryptorResponse", handle), &get("/a")).respond(head, &[body])
+    };
+    let encrypted = respond(&encrypt, r#"{"card":"4711"}"#);
+    assert_eq!(encrypted.header("content-type"), Some("text/plain"));
+    let decrypted = respond(&decrypt, &encrypted.body);
+    assert_eq!((&*decrypted.body, decrypted.header("content-type")), ("4711", Some("text/plain")));
+    let refused = respond(&decrypt, r#"{"card":"4711"}"#);
+    assert!(refused.body.contains("-117"), "{}", refused.body);
+    assert_eq!(refused.header("content-type"), Some("application/json;charset=UTF-8"));
+    let head = "200\nContent-Type: a/b\nContent-Length: 0\n";
+    let empty = pass(&cryptor("cryptorResponse", &decrypt), &get("/a")).respond(head, &[""]);
+    assert_eq!(empty.header("content-type"), Some("a/b"));
+}
+
+#[test]
+fn one_of_several_encrypted_fields_may_be_wrong_and_a_plain_one_may_not() {
+    let (private, public) = keys();
+    let rule = |fields: &str, way: &str| {
+        json!({"strategyName": "rsa", "fieldNames": fields, "way": way, "decryptKey": private,
+            "encryptKey": public})
+    };
+    let respond = |handle: &Value, body: &str| {
+        pass(&cryptor("cryptorResponse", handle), &get("/a")).respond("200\n", &[body]).body
+    };
+    let encrypted = respond(&rule("a", "encrypt"), r#"{"a":"4711","b":1,"c":" "}"#);
+    assert_eq!(respond(&rule("a,b,c", "decrypt"), &encrypted), r#"{"a":"4711","b":1,"c":" "}"#);
+    assert!(respond(&rule("b,c", "decrypt"), &encrypted).contains("-117"));
+    assert_eq!(respond(&rule("c,d", "decrypt"), &encrypted), encrypted, "nothing to decrypt");
+    let long = format!(r#"{{"a":"4711","b":"{}"}}"#, "x".repeat(300));
+    assert!(respond(&rule("a,b", "encrypt"), &long).contains("-118"));
+}
+
 fn cryptor(plugin: &str, handle: &Value) -> Desk {
     Desk::new().plugin(plugin, None).rule(plugin, "/a", &Value::Null, handle).divide("/a")
 }

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use aws_lc_rs::{constant_time, hmac};
-use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine as _};
 use hashbrown::HashMap;
 use serde::Deserialize;
 use serde_json::Value;
@@ -193,7 +193,7 @@ impl Applications {
             return Err(INCOMPLETE);
         }
         let (encoded, sign) = token.split_once('.').ok_or(INCOMPLETE)?;
-        let decoded = STANDARD.decode(encoded).map_err(|_| INCOMPLETE)?;
+        let decoded = STANDARD.decode(encoded).map_err(|error| not_base64(&error))?;
         let parameters: TokenParameters<'_> =
             serde_json::from_slice(&decoded).map_err(|_| INCOMPLETE)?;
         let algorithm = Algorithm::parse(&parameters.alg).ok_or(INCOMPLETE)?;
@@ -244,6 +244,15 @@ impl Application {
             app_key: &self.auth.app_key,
             app_param: parameter.and_then(|parameter| parameter.app_param.as_deref()),
         })
+    }
+}
+
+/// Returns the answer to parameters that are not base64.
+fn not_base64(error: &DecodeError) -> Answer {
+    match error {
+        // Padding at a wrong place has other words in Java.
+        DecodeError::InvalidByte(_, byte) if *byte != b'=' => Answer::SignNotBase64(*byte),
+        _ => INCOMPLETE,
     }
 }
 

@@ -147,7 +147,6 @@ fn tokens_that_are_none_are_refused() {
     let tokens = [
         String::new(),
         "x".into(),
-        "!.x".into(),
         "x.".into(),
         format!("{}.X", STANDARD.encode("not JSON")),
         format!("{}.X", STANDARD.encode("[]")),
@@ -162,6 +161,11 @@ fn tokens_that_are_none_are_refused() {
     for token in tokens {
         assert_eq!(check(application(), &v2(&token)), Err(INCOMPLETE), "{token}");
     }
+    for (token, byte) in [("!.x", b'!'), ("a-b_.x", b'-')] {
+        let refused = check(application(), &v2(token));
+        assert_eq!(refused, Err(Answer::SignNotBase64(byte)), "in Java's words");
+    }
+    assert_eq!(check(application(), &v2("a=a=.x")), Err(INCOMPLETE));
     assert_eq!(check(application(), &v2(&token("HS512", "X"))), Err(UNEQUAL));
     assert_eq!(check(application(), &v2(&token("HMD5", "X"))), Err(UNEQUAL));
 }

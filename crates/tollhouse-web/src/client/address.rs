@@ -37,6 +37,9 @@ impl Server {
             (None, _) => return Err(ClientError::Address),
         };
         let host = authority.host().trim_matches(['[', ']']).to_owned();
+        if host.is_empty() {
+            return Err(ClientError::Address);
+        }
         Ok(Self { is_tls, host, port, authority: name.to_owned() })
     }
 }
@@ -66,6 +69,7 @@ mod tests {
             ("/a", None),
             ("http://", None),
             ("http:///path", None),
+            ("http://:80", None),
             ("http://a b/", None),
         ] {
             let server = url.parse::<Server>().ok();

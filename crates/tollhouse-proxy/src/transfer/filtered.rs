@@ -365,9 +365,9 @@ mod tests {
     struct Naming(Vec<u8>);
 
     impl BodyFilter for Naming {
-        fn filter(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
+        fn filter(&mut self, input: &[u8], piece: Piece, out: &mut Vec<u8>) {
             self.0.extend_from_slice(input);
-            if is_last {
+            if piece.is_last() {
                 out.extend_from_slice(&self.0);
             }
         }

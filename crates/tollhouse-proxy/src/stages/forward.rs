@@ -182,5 +182,6 @@ fn report_failure(cx: &Exchange<'_>, way: Way<'_>, picked: &Picked<'_>, error: &
         // Errors of the client say nothing about the node.
         _ => return,
     };
+    picked.note_failure(cx.worker.clock.unix_ms());
     way.upstream.state.report(picked, outcome, cx.worker.clock.now_ms());
 }

@@ -16,6 +16,7 @@ mod context;
 pub mod doctor;
 pub mod explain;
 pub mod feed;
+pub mod findings;
 mod identity;
 mod introspection;
 mod metrics;

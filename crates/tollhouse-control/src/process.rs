@@ -33,6 +33,7 @@ use self::sockets::Sockets;
 use crate::banner::Banner;
 use crate::context::ControlContext;
 use crate::feed::{self, Feed, Source};
+use crate::findings;
 use crate::introspection::Introspection;
 use crate::introspection::listeners::{self, SideListeners};
 use crate::outages::Part;
@@ -381,6 +382,7 @@ fn observe(cx: &ControlContext, snapshots: &Arc<SnapshotCell>) {
     tokio::spawn(Arc::clone(&cx.node_history).run(Arc::clone(snapshots)));
     let rates = Arc::clone(&cx.object_rates);
     tokio::spawn(rates.run(Arc::clone(snapshots), Arc::clone(&cx.metrics)));
+    tokio::spawn(findings::watch(cx.clone(), Arc::clone(snapshots)));
     tokio::spawn(drop_old_snapshots(Arc::clone(snapshots)));
     tokio::spawn(Arc::clone(cx.metrics_page.certificates()).keep_logging());
 }

@@ -38,10 +38,24 @@ export interface Overview {
   down: { part: string; reason: string }[]
   listeners: Record<string, string[]>
   certificates: { id: string; ends_at: number }[]
-  nodes: { total: number; healthy: number; unhealthy: number; unresolved: number }
+  nodes: { total: number; healthy: number; failing: number; unhealthy: number; unresolved: number }
+  /** What is wrong, the worst first. */
+  findings: Finding[]
   objects: Record<string, number>
   shenyu: boolean
   registry: { services: number; mass_expiries: number; instances: number; healthy: number } | null
+}
+
+export interface Finding {
+  severity: 'problem' | 'warning' | 'note'
+  kind: string
+  subject: string
+  what: string
+  remedy: string
+  since_ms: number | null
+  count: number | null
+  change: { at_ms: number; name: string; path: string; deed: string; actor: string | null } | null
+  requests: { route?: string; code?: string; status?: string; q?: string; command: string } | null
 }
 
 export interface Second {
@@ -60,6 +74,7 @@ export interface Second {
 }
 
 export interface RecentRequest {
+  id: string
   at_ms: number
   duration_ms: number
   upstream_ms: number | null
@@ -70,8 +85,11 @@ export interface RecentRequest {
   route: string
   consumer: string
   client: string
-  attempts: { node: string; status: number }[]
+  /** An attempt that no node answered has a code. */
+  attempts: { node: string; status: number; code: string | null; took_ms: number }[]
   attempt_count: number
+  plugin: string
+  cause: string
   error: { code: string; origin: string; meaning: string; remedy: string } | null
 }
 

@@ -155,6 +155,7 @@ fn filter_of(call: &Call) -> RequestFilter {
         value.map(str::to_owned)
     };
     RequestFilter {
+        id: own("id"),
         code: own("code"),
         status: own("status"),
         route: own("route"),

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use tollhouse_config::Fingerprints;
@@ -18,6 +19,8 @@ pub struct Configuration {
 #[derive(Debug, Default)]
 struct State {
     status: Status,
+    /// Revision of the last change, with its time in milliseconds since 1970.
+    changed: Option<(u64, u64)>,
     objects: ObjectSource,
 }
 
@@ -58,7 +61,18 @@ impl std::fmt::Debug for ObjectSource {
 
 impl Configuration {
     pub fn set(&self, status: Status) {
-        self.lock().status = status;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut state = self.lock();
+        if state.changed.is_none_or(|(revision, _)| revision != status.revision) {
+            let now_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+            state.changed = Some((status.revision, now_ms));
+        }
+        state.status = status;
+    }
+
+    /// Revision in service, and the time since which it is, in milliseconds since 1970.
+    pub fn last_change(&self) -> Option<(u64, u64)> {
+        self.lock().changed
     }
 
     /// Returns the revision in service and the problems as JSON.

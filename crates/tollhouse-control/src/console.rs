@@ -3,9 +3,8 @@
 
 pub mod bench;
 pub mod bound;
-mod findings;
 pub mod node_history;
-mod nodes;
+pub(crate) mod nodes;
 pub mod object_rates;
 pub mod observers;
 mod requests;
@@ -13,7 +12,7 @@ pub mod sampler;
 pub mod shenyu;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollhouse_admin::{BenchFile, ConsoleSource, Question, RateOrder, RatedKind, RequestFilter};
@@ -96,9 +95,11 @@ impl ConsoleSource for RunningProcess {
             "down": down.collect::<Vec<_>>(),
             "listeners": self.cx.bound.to_json(),
             "certificates": ends.collect::<Vec<_>>(),
+            "findings": self.cx.metrics_page.findings().to_json(),
             "nodes": {
                 "total": nodes.total,
                 "healthy": nodes.healthy,
+                "failing": nodes.failing,
                 "unhealthy": nodes.unhealthy,
                 "unresolved": nodes.unresolved,
             },
@@ -155,9 +156,7 @@ impl ConsoleSource for RunningProcess {
     }
 
     fn findings(&self) -> Value {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_s = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-        findings::findings(&self.overview(), &self.cx.bootstrap, now_s)
+        self.cx.metrics_page.findings().to_json()
     }
 
     fn reload(&self) -> Result<(), String> {

@@ -1,51 +1,18 @@
 //! Read-only checks of the external engines that a configuration names; each finding has a cause
-//! and a remedy. This module defines findings; one module per engine collects and judges the facts.
+//! and a remedy. One module per engine collects and judges the facts.
 
 mod database;
 mod etcd;
 mod redis;
 mod version;
 
-use serde_json::{Value, json};
 use tollhouse_config::Bootstrap;
+
+pub use crate::findings::{Finding, Severity};
 
 use crate::registry;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Requests fail now.
-    Problem,
-    /// Requests may fail soon.
-    Warning,
-    /// The configuration is possibly intended.
-    Note,
-}
-
-impl Severity {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Problem => "problem",
-            Self::Warning => "warning",
-            Self::Note => "note",
-        }
-    }
-}
-
-/// Problem that `doctor` detected.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    pub severity: Severity,
-    /// Description of the problem and its place.
-    pub what: String,
-    /// Suggested action; may be empty.
-    pub remedy: String,
-}
-
 impl Finding {
-    pub fn new(severity: Severity, what: String, remedy: &str) -> Self {
-        Self { severity, what, remedy: remedy.to_owned() }
-    }
-
     fn problem(what: String, remedy: &str) -> Self {
         Self::new(Severity::Problem, what, remedy)
     }
@@ -56,11 +23,6 @@ impl Finding {
 
     fn note(what: String, remedy: &str) -> Self {
         Self::new(Severity::Note, what, remedy)
-    }
-
-    /// JSON form of the finding, for programs.
-    pub fn to_json(&self) -> Value {
-        json!({"severity": self.severity.name(), "what": self.what, "remedy": self.remedy})
     }
 }
 

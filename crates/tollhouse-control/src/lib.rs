@@ -17,6 +17,7 @@ mod discovery;
 pub mod doctor;
 pub mod explain;
 pub mod feed;
+pub mod findings;
 mod identity;
 mod introspection;
 mod metrics;

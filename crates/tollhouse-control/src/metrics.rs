@@ -23,6 +23,7 @@ use tollhouse_telemetry::apisix::{
 use tollhouse_upstream::HealthSupervisor;
 
 use crate::certificate_ends::CertificateEnds;
+use crate::findings::FindingBoard;
 use crate::plugins::APISIX_VERSION;
 use crate::registry::metrics::RegistrySlot;
 
@@ -39,6 +40,7 @@ pub struct MetricsPage {
     indexes: Arc<ModifyIndexes>,
     registry: Arc<RegistrySlot>,
     certificates: Arc<CertificateEnds>,
+    findings: Arc<FindingBoard>,
     hostname: Arc<str>,
 }
 
@@ -66,6 +68,7 @@ impl MetricsPage {
             indexes: Arc::default(),
             registry: Arc::default(),
             certificates: Arc::default(),
+            findings: Arc::default(),
             hostname,
         }
     }
@@ -80,9 +83,19 @@ impl MetricsPage {
         &self.certificates
     }
 
+    /// What is wrong now, filled by [`watch`](crate::findings::watch).
+    pub fn findings(&self) -> &Arc<FindingBoard> {
+        &self.findings
+    }
+
     /// Revisions of objects, filled by the feeds.
     pub fn indexes(&self) -> &Arc<ModifyIndexes> {
         &self.indexes
+    }
+
+    /// Lines of the access log and entries of loggers that were lost since the start.
+    pub fn lost_log_entries(&self) -> u64 {
+        self.metrics.process().access_log_lines_dropped.value() + self.queues.lost()
     }
 
     /// The page as a body that is rendered while it is sent.
@@ -104,7 +117,8 @@ impl MetricsPage {
         let rest = self.traffic.page(&self.facts(), now.as_secs());
         self.metrics.process().metric_series_folded.raise_to(self.traffic.folded());
         self.metrics.process().log_entries_lost.raise_to(self.queues.lost());
-        (self.metrics.render() + &self.certificates.page() + &self.registry.page(), rest)
+        let own = self.metrics.render() + &self.certificates.page() + &self.findings.page();
+        (own + &self.registry.page(), rest)
     }
 
     fn facts(&self) -> ProcessFacts<'_> {

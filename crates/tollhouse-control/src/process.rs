@@ -34,6 +34,7 @@ use crate::banner::Banner;
 use crate::console::bound::BoundAddresses;
 use crate::context::ControlContext;
 use crate::feed::{self, Feed, Source};
+use crate::findings;
 use crate::introspection::Introspection;
 use crate::introspection::listeners::{self, SideListeners};
 use crate::outages::Part;
@@ -180,6 +181,7 @@ impl Process {
         side.publish_addresses(&cx.bound);
         cx.serving.drivers.start();
         cx.console.start(&snapshots, &cx.metrics);
+        tokio::spawn(findings::watch(cx.clone(), Arc::clone(&snapshots)));
         tokio::spawn(drop_old_snapshots(Arc::clone(&snapshots)));
         tokio::spawn(Arc::clone(cx.metrics_page.certificates()).keep_logging());
         Ok(Self {

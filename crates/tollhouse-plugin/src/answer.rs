@@ -30,6 +30,29 @@ pub struct Answer<'a> {
     pub headers: SmallVec<[HeaderLine<'a>; HEADERS_INLINE]>,
     /// Body; [`AnswerBody::None`] by default.
     pub body: AnswerBody<'a>,
+    /// Reason of a refusal, for logs and metrics; `None` for any other answer.
+    pub refusal: Option<RefusalKind>,
+}
+
+/// Why a plugin refuses a request. Each kind is an error code of the access log and the metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// The request has no credential.
+    AuthMissing,
+    /// The credential is unknown, wrong or expired.
+    AuthInvalid,
+    /// A limit on requests or connections is reached.
+    LimitExceeded,
+    /// A rule forbids the request.
+    DeniedByRule,
+    /// The request is malformed, or its body too long for the plugin.
+    RequestInvalid,
+    /// The plugin fails requests on purpose.
+    FaultInjected,
+    /// The plugin spares a node that fails.
+    CircuitOpen,
+    /// The plugin cannot do its work, for example because a server that it asks is away.
+    PluginFailed,
 }
 
 /// Body of an answer, as a plugin gives it; a shared body is sent without a copy.
@@ -55,7 +78,8 @@ impl Answer<'static> {
     pub fn borrowed<'a>(self) -> Answer<'a> {
         // Rebuilt line by line, because the list is not covariant.
         let shared_headers = self.shared_headers;
-        let bare = Answer { body: self.body, shared_headers, ..Answer::status(self.status) };
+        let (body, refusal) = (self.body, self.refusal);
+        let bare = Answer { body, shared_headers, refusal, ..Answer::status(self.status) };
         let lines = self.headers.into_iter();
         lines.fold(bare, |answer, (name, value)| answer.with_header(name, value))
     }
@@ -64,7 +88,8 @@ impl Answer<'static> {
 impl<'a> Answer<'a> {
     /// Returns an answer with the default body.
     pub fn status(status: u16) -> Self {
-        Self { status, shared_headers: None, headers: SmallVec::new(), body: AnswerBody::None }
+        let (headers, body) = (SmallVec::new(), AnswerBody::None);
+        Self { status, shared_headers: None, headers, body, refusal: None }
     }
 
     /// Returns an answer with a JSON object and a line end.
@@ -85,6 +110,12 @@ impl<'a> Answer<'a> {
     /// Returns an answer with unchanged text.
     pub fn text(status: u16, body: impl Into<Cow<'a, [u8]>>) -> Self {
         Self { body: AnswerBody::Text(body.into()), ..Self::status(status) }
+    }
+
+    /// Marks the answer as a refusal.
+    #[must_use]
+    pub fn refused(self, kind: RefusalKind) -> Self {
+        Self { refusal: Some(kind), ..self }
     }
 
     /// Appends a header line; existing lines with this name stay.

@@ -32,7 +32,7 @@ pub mod sealing;
 pub mod testing;
 pub mod validation;
 
-pub use answer::{Answer, AnswerBody};
+pub use answer::{Answer, AnswerBody, RefusalKind};
 pub use brand::Brand;
 pub use catalogue::{Catalogue, NoSuchPlugin, PluginType, SchemaOf};
 pub use codings::Codings;

@@ -24,7 +24,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_model::json::Path;
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Consumer, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, Category, ConfError, Consumer, Phases, Plugin, RefusalKind, RequestContext, Scope, Step,
 };
 
 use crate::shared::confs::defaults::defaults;
@@ -138,12 +138,14 @@ impl Plugin for Acl {
 
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
         let Some(consumer) = cx.consumer() else {
-            return Answer::message(401, "Missing authentication.").into();
+            return Answer::message(401, "Missing authentication.")
+                .refused(RefusalKind::AuthMissing)
+                .into();
         };
         if self.permits(consumer) {
             return Step::Continue;
         }
-        Answer::message(self.status, &self.refusal).into()
+        Answer::message(self.status, &self.refusal).refused(RefusalKind::DeniedByRule).into()
     }
 }
 

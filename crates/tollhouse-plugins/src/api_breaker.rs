@@ -27,7 +27,8 @@ use serde_json::{Value, json};
 use tollhouse_model::template::Template;
 use tollhouse_model::variable::{Lookup, Variable};
 use tollhouse_plugin::{
-    Answer, Category, ConfError, LogContext, Moment, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, Category, ConfError, LogContext, Moment, Phases, Plugin, RefusalKind, RequestContext,
+    Scope, Step,
 };
 
 use crate::shared::confs::defaults::defaults;
@@ -211,7 +212,8 @@ impl ApiBreaker {
 
     fn is_open(&self, health: &Health, now: Moment) -> bool {
         let Some(opened_ms) = health.opened_ms else { return false };
-        let is_forgotten = now.unix_ms >= opened_ms.saturating_add(self.seconds_max.saturating_mul(1000));
+        let is_forgotten =
+            now.unix_ms >= opened_ms.saturating_add(self.seconds_max.saturating_mul(1000));
         let times = health.failures.div_ceil(self.unhealthy.failures).max(1);
         let seconds = u32::try_from(times).ok().and_then(|times| 1u64.checked_shl(times));
         let seconds = seconds.unwrap_or(u64::MAX).min(self.seconds_max);
@@ -242,8 +244,9 @@ impl ApiBreaker {
     }
 
     fn answer(&self, request: &dyn Lookup) -> Answer<'_> {
-        let Some(body) = &self.body else { return Answer::status(self.status) };
-        let mut answer = Answer::text(self.status, body.as_bytes());
+        let kind = RefusalKind::CircuitOpen;
+        let Some(body) = &self.body else { return Answer::status(self.status).refused(kind) };
+        let mut answer = Answer::text(self.status, body.as_bytes()).refused(kind);
         for (name, template) in &self.headers {
             let mut value = Vec::new();
             template.render(request, &mut value);

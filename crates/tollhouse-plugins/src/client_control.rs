@@ -14,7 +14,9 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{
+    Answer, Category, ConfError, Phases, Plugin, RefusalKind, RequestContext, Scope, Step,
+};
 
 /// Configuration of `client-control`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -46,7 +48,7 @@ impl Plugin for ClientControl {
     fn rewrite<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
         let Some(bytes_max) = self.body_bytes_max else { return Step::Continue };
         if content_length(cx).is_some_and(|bytes| bytes > bytes_max) {
-            return Answer::status(413).into();
+            return Answer::status(413).refused(RefusalKind::RequestInvalid).into();
         }
         cx.edits().body_bytes_max = Some(bytes_max);
         Step::Continue

@@ -20,7 +20,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_model::variable::Variable;
-use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{
+    Answer, Category, ConfError, Phases, Plugin, RefusalKind, RequestContext, Scope, Step,
+};
 
 use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::status::status_of;
@@ -132,11 +134,13 @@ impl Plugin for ConsumerRestriction {
     fn access<'a>(&'a self, cx: &'a mut RequestContext<'_>) -> Step<'a> {
         let permitted = self.with_value(cx, |value| self.permits(value, cx.method()));
         match permitted {
-            None => Answer::message(401, &self.nothing_known).into(),
-            Some(true) => Step::Continue,
-            Some(false) => {
-                Answer::message(status_of(self.config.rejected_code), &self.refusal).into()
+            None => {
+                Answer::message(401, &self.nothing_known).refused(RefusalKind::AuthMissing).into()
             }
+            Some(true) => Step::Continue,
+            Some(false) => Answer::message(status_of(self.config.rejected_code), &self.refusal)
+                .refused(RefusalKind::DeniedByRule)
+                .into(),
         }
     }
 }

@@ -20,7 +20,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Phases, Plugin, RequestContext, ResponseContext, Scope, Step,
+    Answer, Category, ConfError, Phases, Plugin, RefusalKind, RequestContext, ResponseContext,
+    Scope, Step,
 };
 
 use crate::shared::auth::base64::{decode_base64, encode_base64};
@@ -73,7 +74,9 @@ impl Plugin for Csrf {
         }
         match self.check(cx) {
             Ok(()) => Step::Continue,
-            Err(message) => Answer::error_msg(401, message).into(),
+            Err(message) => {
+                Answer::error_msg(401, message).refused(RefusalKind::DeniedByRule).into()
+            }
         }
     }
 

@@ -21,7 +21,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_model::limits::SECONDS_MAX;
 use tollhouse_plugin::{
-    Answer, AnswerBody, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, AnswerBody, Category, ConfError, Flow, Phases, Plugin, RefusalKind, RequestContext,
+    Scope, Step,
 };
 
 use crate::shared::confs::conditions::AnyOf;
@@ -208,7 +209,7 @@ impl Abort {
     }
 
     fn answer<'a>(&'a self, cx: &RequestContext<'_>) -> Answer<'a> {
-        let mut answer = Answer::status(self.status);
+        let mut answer = Answer::status(self.status).refused(RefusalKind::FaultInjected);
         if let Some(body) = &self.body {
             answer.body = AnswerBody::Text(body.for_request(cx.variables()));
         }

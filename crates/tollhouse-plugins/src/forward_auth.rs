@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::{
-    Answer, BodyError, Carrier, Category, ConfError, Flow, Identity, Phases, Plugin,
+    Answer, BodyError, Carrier, Category, ConfError, Flow, Identity, Phases, Plugin, RefusalKind,
     RequestContext, Scope, Step,
 };
 
@@ -176,7 +176,9 @@ impl Plugin for ForwardAuth {
                             self.note_identity(cx, b"", grant.as_ref());
                             Flow::Continue
                         }
-                        OnError::Refuse(status) => Answer::status(status).into(),
+                        OnError::Refuse(status) => {
+                            Answer::status(status).refused(RefusalKind::PluginFailed).into()
+                        }
                     }
                 }
             }
@@ -203,8 +205,10 @@ impl ForwardAuth {
         }
         match cx.read_body(self.body_bytes_max).await {
             Ok(_) => Ok(()),
-            Err(BodyError::TooLarge) => Err(Answer::status(413)),
-            Err(BodyError::Broken) => Err(Answer::status(400)),
+            Err(BodyError::TooLarge) => {
+                Err(Answer::status(413).refused(RefusalKind::RequestInvalid))
+            }
+            Err(BodyError::Broken) => Err(Answer::status(400).refused(RefusalKind::RequestInvalid)),
         }
     }
 
@@ -291,7 +295,8 @@ impl ForwardAuth {
         grant: &[u8],
     ) -> Flow<'a> {
         if reply.status >= 300 {
-            let mut answer = Answer::text(reply.status, reply.body.to_vec());
+            let mut answer =
+                Answer::text(reply.status, reply.body.to_vec()).refused(RefusalKind::DeniedByRule);
             for name in &self.client_headers {
                 for value in reply.values(name) {
                     answer = answer.with_header(name.clone(), value.to_vec());

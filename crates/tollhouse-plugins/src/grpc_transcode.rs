@@ -48,8 +48,8 @@ use tollhouse_model::json::{Document, Malformed, Piece};
 use tollhouse_model::{Id, Problems};
 use tollhouse_plugin::response::Source;
 use tollhouse_plugin::{
-    Answer, BodyError, Category, ConfError, Effect, Flow, Phases, Plugin, RequestContext,
-    ResponseContext, Scope, Step,
+    Answer, BodyError, Category, ConfError, Effect, Flow, Phases, Plugin, RefusalKind,
+    RequestContext, ResponseContext, Scope, Step,
 };
 use tollhouse_stdx::MemoryBudget;
 use tollhouse_transcode::{
@@ -210,7 +210,7 @@ impl Plugin for GrpcTranscode {
         let Some(terms) = &self.terms else { return Step::Continue };
         let Some(method) = &terms.method else {
             let message = format!("Undefined service method: {}", self.name);
-            return Answer::error_msg(503, &message).into();
+            return Answer::error_msg(503, &message).refused(RefusalKind::PluginFailed).into();
         };
         match Fields::from_request(cx) {
             Fields::Query => {
@@ -361,9 +361,9 @@ async fn read_message<'a>(
         Ok(encoded) => encoded.map_err(|error| refusal(&error.to_string())),
         Err(BodyError::TooLarge) => {
             let message = format!("the body is longer than {REQUEST_BYTES_MAX} bytes");
-            Err(Answer::error_msg(413, &message))
+            Err(Answer::error_msg(413, &message).refused(RefusalKind::RequestInvalid))
         }
-        Err(BodyError::Broken) => Err(Answer::status(400)),
+        Err(BodyError::Broken) => Err(Answer::status(400).refused(RefusalKind::RequestInvalid)),
     }
 }
 
@@ -400,6 +400,7 @@ fn encoded(method: &Method, text: &[u8]) -> Result<Vec<u8>, RequestError> {
 
 fn refusal<'a>(problem: &str) -> Answer<'a> {
     Answer::error_msg(400, &format!("failed to encode request data to protobuf: {problem}"))
+        .refused(RefusalKind::RequestInvalid)
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ use tollhouse_model::variable::Variable;
 use tollhouse_plugin::response::Source;
 use tollhouse_plugin::{
     Answer, BodyError, BodyFilter, Category, ConfError, Effect, Flow, Phases, Piece, Plugin,
+    RefusalKind,
     RequestContext, ResponseContext, Scope, Step,
 };
 
@@ -135,20 +136,25 @@ impl Plugin for GrpcWeb {
             b"POST" => {}
             _ => {
                 let message = "grpc-web takes POST and OPTIONS only";
-                return Answer::error_msg(405, message).with_header("Allow", METHODS).into();
+                return Answer::error_msg(405, message)
+                    .refused(RefusalKind::RequestInvalid)
+                    .with_header("Allow", METHODS)
+                    .into();
             }
         }
         let sent = cx.header("Content-Type").unwrap_or_default();
         let known = CONTENT_TYPES.iter().find(|(name, _)| name.as_bytes() == &*sent);
         let Some(&(content_type, form)) = known else {
-            return Answer::error_msg(400, "the Content-Type is not one of grpc-web").into();
+            return Answer::error_msg(400, "the Content-Type is not one of grpc-web")
+                .refused(RefusalKind::RequestInvalid)
+                .into();
         };
         // As in APISIX, the part that the route's `*` matches is the method of the call; the prefix
         // belongs to the route.
         let rest = Variable::UriParam(":ext".into());
         let Some(rest) = cx.variables().variable(&rest).map(std::borrow::Cow::into_owned) else {
             let message = "the plugin grpc-web needs a route whose uri ends with *";
-            return Answer::error_msg(400, message).into();
+            return Answer::error_msg(400, message).refused(RefusalKind::RequestInvalid).into();
         };
         let slash: &[u8] = if rest.starts_with(b"/") { b"" } else { b"/" };
         cx.edits().set_upstream_uri(&[slash, &rest].concat());
@@ -206,12 +212,13 @@ impl GrpcWeb {
         };
         match decoded {
             Ok(Some(body)) => Ok(body),
-            Ok(None) => Err(Answer::error_msg(400, "the body is not base64")),
+            Ok(None) => Err(Answer::error_msg(400, "the body is not base64")
+                .refused(RefusalKind::RequestInvalid)),
             Err(BodyError::TooLarge) => {
                 let message = format!("the body is longer than {} bytes", self.body_bytes_max);
-                Err(Answer::error_msg(413, &message))
+                Err(Answer::error_msg(413, &message).refused(RefusalKind::RequestInvalid))
             }
-            Err(BodyError::Broken) => Err(Answer::status(400)),
+            Err(BodyError::Broken) => Err(Answer::status(400).refused(RefusalKind::RequestInvalid)),
         }
     }
 }

@@ -29,8 +29,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tollhouse_plugin::consumer::Identity;
 use tollhouse_plugin::{
-    Answer, BodyError, Carrier, Category, ConfError, ConsumerSpec, Credential, Flow, Phases, Plugin,
-    RequestContext, Scope, Step,
+    Answer, BodyError, Carrier, Category, ConfError, ConsumerSpec, Credential, Flow, Phases,
+    Plugin, RefusalKind, RequestContext, Scope, Step,
 };
 
 use self::fields::Fields;
@@ -187,7 +187,9 @@ impl Plugin for HmacAuth {
             let bytes_max = self.config.max_req_body_size.unsigned_abs();
             let body = cx.read_body(bytes_max).await.map(drop);
             let step = match body {
-                Err(BodyError::TooLarge) => Answer::status(413).into(),
+                Err(BodyError::TooLarge) => {
+                    Answer::status(413).refused(RefusalKind::RequestInvalid).into()
+                }
                 Ok(()) if digest_matches(cx) => self.admit(cx, credential),
                 Ok(()) | Err(BodyError::Broken) => self.turn_away(cx, REFUSED),
             };

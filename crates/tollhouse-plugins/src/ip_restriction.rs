@@ -15,7 +15,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{
+    Answer, Category, ConfError, Phases, Plugin, RefusalKind, RequestContext, Scope, Step,
+};
 
 use crate::shared::confs::addresses::{AddressText, Addresses};
 use crate::shared::confs::defaults::defaults;
@@ -86,7 +88,7 @@ impl Plugin for IpRestriction {
         if is_allowed {
             return Step::Continue;
         }
-        Answer::message(self.response_code, &self.message).into()
+        Answer::message(self.response_code, &self.message).refused(RefusalKind::DeniedByRule).into()
     }
 }
 

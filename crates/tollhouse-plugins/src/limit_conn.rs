@@ -24,7 +24,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use smallvec::SmallVec;
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Flow, LogContext, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, Category, ConfError, Flow, LogContext, Phases, Plugin, RefusalKind, RequestContext,
+    Scope, Step,
 };
 
 use crate::redis::conf::{self, PlainPolicy, Policy};
@@ -354,7 +355,7 @@ impl LimitConn {
     fn unknown<'a>(&self) -> Flow<'a> {
         match self.when_unknown {
             WhenUnknown::Pass => Flow::Continue,
-            WhenUnknown::Fail => Answer::status(500).into(),
+            WhenUnknown::Fail => Answer::status(500).refused(RefusalKind::PluginFailed).into(),
         }
     }
 }

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use smallvec::SmallVec;
 use tollhouse_plugin::response::Source;
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Flow, MetadataSpec, Phases, Plugin, RequestContext,
+    Answer, Category, ConfError, Flow, MetadataSpec, Phases, Plugin, RefusalKind, RequestContext,
     ResponseContext, Scope, Step,
 };
 
@@ -370,7 +370,11 @@ impl LimitCount {
                 }
                 // The remaining rules use the same Redis and would only wait again.
                 Err(_) if self.when_unknown == WhenUnknown::Pass => break,
-                Err(_) => return Answer::error_msg(500, "failed to limit count").into(),
+                Err(_) => {
+                    return Answer::error_msg(500, "failed to limit count")
+                        .refused(RefusalKind::PluginFailed)
+                        .into();
+                }
             }
         }
         self.finish(cx, used, applied)
@@ -407,7 +411,7 @@ impl LimitCount {
     fn unknown<'a>(&self) -> Flow<'a> {
         match self.when_unknown {
             WhenUnknown::Pass => Flow::Continue,
-            WhenUnknown::Fail => Answer::status(500).into(),
+            WhenUnknown::Fail => Answer::status(500).refused(RefusalKind::PluginFailed).into(),
         }
     }
 }

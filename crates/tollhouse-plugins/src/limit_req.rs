@@ -24,7 +24,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Flow, Moment, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, Category, ConfError, Flow, Moment, Phases, Plugin, RefusalKind, RequestContext, Scope,
+    Step,
 };
 
 use crate::redis::conf::{self, PlainPolicy, Policy};
@@ -227,7 +228,9 @@ impl LimitReq {
                 match self.ask(servers, &key.unwrap_or_default(), now).await {
                     Ok(poured) => self.decide(cx, poured).await,
                     Err(Unavailable) if self.when_unknown == WhenUnknown::Pass => Flow::Continue,
-                    Err(Unavailable) => Answer::status(500).into(),
+                    Err(Unavailable) => {
+                        Answer::status(500).refused(RefusalKind::PluginFailed).into()
+                    }
                 }
             }
         }

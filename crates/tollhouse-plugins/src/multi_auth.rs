@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, Category, ConfError, Flow, Phases, Plugin, RefusalKind, RequestContext, Scope, Step,
 };
 
 /// Header that tells clients how to authenticate.
@@ -97,7 +97,7 @@ fn challenge_of(answer: &Answer<'_>) -> Option<Vec<u8>> {
 }
 
 fn refusal<'a>(challenge: Option<Vec<u8>>) -> Answer<'a> {
-    let answer = Answer::message(401, "Authorization Failed");
+    let answer = Answer::message(401, "Authorization Failed").refused(RefusalKind::AuthInvalid);
     match challenge {
         Some(challenge) => answer.with_header(CHALLENGE, Cow::Owned(challenge)),
         None => answer,
@@ -150,8 +150,7 @@ mod tests {
 
     #[test]
     fn what_a_plugin_would_hide_is_there_for_those_that_follow() {
-        let plugins =
-            json!([{"jwt-auth": {"hide_credentials": true}}, {"basic-auth": {}}]);
+        let plugins = json!([{"jwt-auth": {"hide_credentials": true}}, {"basic-auth": {}}]);
         let request = "GET / HTTP/1.1\nAuthorization: Basic Zm9vOmJhcg==\n\n";
         let outcome = harness(plugins).request(request);
         assert_eq!(outcome.consumer.as_deref(), Some("jack"));

@@ -27,8 +27,8 @@ use serde_json::{Map, Value, json};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::exchange::MatchedObject;
 use tollhouse_plugin::{
-    Answer, Carrier, Category, ConfError, Flow, Identity, Phases, Plugin, RequestContext, Scope,
-    Step,
+    Answer, Carrier, Category, ConfError, Flow, Identity, Phases, Plugin, RefusalKind,
+    RequestContext, Scope, Step,
 };
 
 use crate::http_client::service::{self, Service, ServiceConf};
@@ -124,7 +124,7 @@ impl Plugin for Opa {
                 Ok(reply) => self.apply_reply(cx, &reply),
                 Err(error) => {
                     tracing::warn!(%error, "the policy agent gives no answer");
-                    Answer::status(403).into()
+                    Answer::status(403).refused(RefusalKind::PluginFailed).into()
                 }
             }
         })
@@ -186,7 +186,7 @@ impl Opa {
         // missing `allow` refuses.
         if !is_true(&result) {
             tracing::warn!(status = reply.status, "the policy agent's answer has no result");
-            return Answer::status(503).into();
+            return Answer::status(503).refused(RefusalKind::PluginFailed).into();
         }
         if !is_true(&result["allow"]) {
             return refusal(&result).into();
@@ -240,9 +240,15 @@ fn header_values(headers: Option<&Map<String, Value>>, name: &str) -> Vec<String
 fn refusal<'a>(result: &Value) -> Answer<'a> {
     let status = result["status_code"].as_i64().map_or(403, status_of);
     let mut answer = match &result["reason"] {
-        Value::Null | Value::Bool(false) => Answer::status(status),
-        Value::String(reason) => Answer::text(status, reason.clone().into_bytes()),
-        reason => Answer::text(status, reason.to_string().into_bytes()),
+        Value::Null | Value::Bool(false) => {
+            Answer::status(status).refused(RefusalKind::DeniedByRule)
+        }
+        Value::String(reason) => {
+            Answer::text(status, reason.clone().into_bytes()).refused(RefusalKind::DeniedByRule)
+        }
+        reason => {
+            Answer::text(status, reason.to_string().into_bytes()).refused(RefusalKind::DeniedByRule)
+        }
     };
     for name in result["headers"].as_object().into_iter().flat_map(|headers| headers.keys()) {
         for value in header_values(result["headers"].as_object(), name) {

@@ -61,8 +61,8 @@
 
 use serde_json::Value;
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Flow, Phases, Plugin, Remark, RequestContext, ResponseContext,
-    Scope, Step,
+    Answer, Category, ConfError, Flow, Phases, Plugin, RefusalKind, Remark, RequestContext,
+    ResponseContext, Scope, Step,
 };
 
 use self::config::Config;
@@ -138,7 +138,9 @@ impl Plugin for OpenidConnect {
                     if let Some(who) = who {
                         if self.headers.add(cx, &who).is_err() {
                             let reason = "the user's data is too long for headers";
-                            return Answer::message(500, reason).into();
+                            return Answer::message(500, reason)
+                                .refused(RefusalKind::PluginFailed)
+                                .into();
                         }
                         who.note(cx, Self::NAME);
                     }

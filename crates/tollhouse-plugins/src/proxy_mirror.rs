@@ -26,8 +26,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollhouse_plugin::{
-    Answer, BodyError, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Services,
-    Step,
+    Answer, BodyError, Category, ConfError, Flow, Phases, Plugin, RefusalKind, RequestContext,
+    Scope, Services, Step,
 };
 
 use crate::http_client::{Call, HttpClient, Repeat, Reuse, Target};
@@ -168,8 +168,12 @@ impl Plugin for ProxyMirror {
                         self.copy(cx, body);
                         Flow::Continue
                     }
-                    Err(BodyError::TooLarge) => Answer::status(413).into(),
-                    Err(BodyError::Broken) => Answer::status(400).into(),
+                    Err(BodyError::TooLarge) => {
+                        Answer::status(413).refused(RefusalKind::RequestInvalid).into()
+                    }
+                    Err(BodyError::Broken) => {
+                        Answer::status(400).refused(RefusalKind::RequestInvalid).into()
+                    }
                 }
             }),
         }

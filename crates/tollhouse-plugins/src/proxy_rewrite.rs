@@ -26,7 +26,7 @@ use serde_json::{Map, Value, json};
 use tollhouse_model::expr::pattern::{Case, Groups, Pattern};
 use tollhouse_model::template::{Template, TemplatePart};
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, Category, ConfError, Flow, Phases, Plugin, RefusalKind, RequestContext, Scope, Step,
 };
 
 use crate::shared::confs::headers;
@@ -175,7 +175,12 @@ impl ProxyRewrite {
         }
         let captures = match self.rewrite_uri(cx) {
             Ok(captures) => captures,
-            Err(given_up) => return Some(Answer::error_msg(500, &given_up.to_string())),
+            Err(given_up) => {
+                return Some(
+                    Answer::error_msg(500, &given_up.to_string())
+                        .refused(RefusalKind::PluginFailed),
+                );
+            }
         };
         self.rewrite_headers(cx, captures.as_ref());
         if let Some(method) = self.method {

@@ -20,7 +20,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_plugin::scope::{Endpoint, EndpointReply};
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Services, Step,
+    Answer, Category, ConfError, Flow, Phases, Plugin, RefusalKind, RequestContext, Scope,
+    Services, Step,
 };
 
 /// Configuration of `public-api`.
@@ -67,7 +68,7 @@ async fn answer<'a>(endpoint: Endpoint) -> Flow<'a> {
         Ok(EndpointReply { content_type, body }) => {
             Answer::text(200, body).with_header("Content-Type", content_type.as_bytes()).into()
         }
-        Err(_) => Answer::status(500).into(),
+        Err(_) => Answer::status(500).refused(RefusalKind::PluginFailed).into(),
     }
 }
 

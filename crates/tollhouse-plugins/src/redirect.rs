@@ -23,7 +23,8 @@ use serde_json::{Value, json};
 use tollhouse_model::expr::pattern::{Case, Pattern};
 use tollhouse_model::variable::Variable;
 use tollhouse_plugin::{
-    Answer, Brand, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, Brand, Category, ConfError, Flow, Phases, Plugin, RefusalKind, RequestContext, Scope,
+    Step,
 };
 
 use crate::shared::confs::defaults::defaults;
@@ -156,7 +157,7 @@ impl Redirect {
                 match substitute::first_in_parts(pattern, cx.path(), replacement, write) {
                     Ok(Some(_)) => (writer.into_bytes(), self.status),
                     Ok(None) => return None,
-                    Err(_) => return Some(Answer::status(500)),
+                    Err(_) => return Some(Answer::status(500).refused(RefusalKind::PluginFailed)),
                 }
             }
             Target::Https(segments) if is_plain(cx) => {

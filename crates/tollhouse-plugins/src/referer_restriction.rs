@@ -15,7 +15,9 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{
+    Answer, Category, ConfError, Phases, Plugin, RefusalKind, RequestContext, Scope, Step,
+};
 
 use crate::shared::confs::defaults::defaults;
 
@@ -119,7 +121,7 @@ impl Plugin for RefererRestriction {
         if is_allowed {
             return Step::Continue;
         }
-        Answer::message(403, &self.message).into()
+        Answer::message(403, &self.message).refused(RefusalKind::DeniedByRule).into()
     }
 }
 

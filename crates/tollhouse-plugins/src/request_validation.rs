@@ -27,7 +27,7 @@ use tollhouse_model::json::{Document, Malformed, write_compact};
 use tollhouse_model::schema::{Schema, Subject, Violation};
 use tollhouse_model::variable::decode_argument;
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Flow, Phases, Plugin, RequestContext, Scope, Step,
+    Answer, Category, ConfError, Flow, Phases, Plugin, RefusalKind, RequestContext, Scope, Step,
 };
 
 use crate::shared::confs::defaults::defaults;
@@ -167,11 +167,12 @@ impl RequestValidation {
     }
 
     fn refusal<'a>(&'a self, problem: Option<Violation>) -> Answer<'a> {
-        match (&self.message, problem) {
+        let answer = match (&self.message, problem) {
             (Some(message), _) => Answer::text(self.status, message.as_bytes()),
             (None, Some(problem)) => Answer::text(self.status, String::from(problem).into_bytes()),
             (None, None) => Answer::status(self.status),
-        }
+        };
+        answer.refused(RefusalKind::RequestInvalid)
     }
 }
 

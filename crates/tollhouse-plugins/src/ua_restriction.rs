@@ -15,7 +15,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_model::expr::pattern::Case;
-use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{
+    Answer, Category, ConfError, Phases, Plugin, RefusalKind, RequestContext, Scope, Step,
+};
 
 use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::patterns::Patterns;
@@ -87,7 +89,7 @@ impl Plugin for UaRestriction {
         if self.allows(cx) {
             return Step::Continue;
         }
-        Answer::message(403, &self.message).into()
+        Answer::message(403, &self.message).refused(RefusalKind::DeniedByRule).into()
     }
 }
 

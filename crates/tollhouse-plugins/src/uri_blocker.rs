@@ -17,7 +17,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tollhouse_model::expr::pattern::Case;
 use tollhouse_model::variable::decode_argument;
-use tollhouse_plugin::{Answer, Category, ConfError, Phases, Plugin, RequestContext, Scope, Step};
+use tollhouse_plugin::{
+    Answer, Category, ConfError, Phases, Plugin, RefusalKind, RequestContext, Scope, Step,
+};
 
 use crate::shared::confs::defaults::defaults;
 use crate::shared::confs::patterns::Patterns;
@@ -71,8 +73,10 @@ impl Plugin for UriBlocker {
             return Step::Continue;
         }
         match &self.rejected_msg {
-            Some(message) => Answer::error_msg(self.rejected_code, message).into(),
-            None => Answer::status(self.rejected_code).into(),
+            Some(message) => Answer::error_msg(self.rejected_code, message)
+                .refused(RefusalKind::DeniedByRule)
+                .into(),
+            None => Answer::status(self.rejected_code).refused(RefusalKind::DeniedByRule).into(),
         }
     }
 }

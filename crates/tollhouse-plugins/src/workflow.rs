@@ -26,8 +26,8 @@ use tollhouse_model::expr::Expr;
 use tollhouse_model::schema::Schema;
 use tollhouse_plugin::handler::SharedHandler;
 use tollhouse_plugin::{
-    Answer, Category, ConfError, Flow, LogContext, Phases, Plugin, RequestContext, ResponseContext,
-    Scope, Step,
+    Answer, Category, ConfError, Flow, LogContext, Phases, Plugin, RefusalKind, RequestContext,
+    ResponseContext, Scope, Step,
 };
 
 use crate::shared::confs::conditions;
@@ -161,7 +161,9 @@ impl Workflow {
         };
         match &self.rules[index].action {
             None => Step::Continue,
-            Some(Action::Return(status)) => Answer::error_msg(*status, REJECTED).into(),
+            Some(Action::Return(status)) => {
+                Answer::error_msg(*status, REJECTED).refused(RefusalKind::DeniedByRule).into()
+            }
             Some(Action::Plugin(plugin)) => {
                 cx.remember(RuleIndex(index));
                 plugin.access(cx)

@@ -276,6 +276,22 @@ pub const CERTIFICATE_EXPIRY: Metric = Metric {
     label: Some("ssl"),
 };
 
+/// Requests refused by plugins.
+pub const PLUGIN_REFUSALS: Metric = Metric {
+    name: "tollhouse_requests_refused_total",
+    help: "Requests that plugins refused, by plugin and error code; they are among the failed ones.",
+    kind: "counter",
+    label: Some("plugin,code"),
+};
+
+/// What is wrong with the gateway, as `tollhouse status` prints it.
+pub const FINDINGS: Metric = Metric {
+    name: "tollhouse_findings",
+    help: "What is wrong now, by severity and kind, as `tollhouse status` and the console list it.",
+    kind: "gauge",
+    label: Some("severity,kind"),
+};
+
 /// Renders the expiry of certificates, from the id and the end of validity of each SSL object.
 pub fn render_certificates<'a>(ends: impl Iterator<Item = (&'a str, i64)>) -> String {
     let Metric { name, help, kind, .. } = CERTIFICATE_EXPIRY;
@@ -302,7 +318,12 @@ pub(crate) fn render_build_info(text: &mut String) {
 
 /// Every metric, in the order of the page.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
-    let process = ProcessMetrics::METRICS.iter().chain([&BUILD_INFO, &CERTIFICATE_EXPIRY]);
+    let process = ProcessMetrics::METRICS.iter().chain([
+        &BUILD_INFO,
+        &CERTIFICATE_EXPIRY,
+        &PLUGIN_REFUSALS,
+        &FINDINGS,
+    ]);
     let traffic = CoreMetrics::METRICS.iter().chain(ShenyuMetrics::METRICS);
     traffic.chain(process).chain(registry::METRICS)
 }

@@ -218,6 +218,30 @@ codes! {
     PluginRefused = "plugin_refused", 403, Gateway,
         "A plugin of the stream route refused the connection.",
         "Look at the plugins of the stream route.";
+    AuthMissing = "auth_missing", 401, Downstream,
+        "A plugin asks for a credential, and the request has none.",
+        "Send the credential that the plugin asks for; `tollhouse requests` names the plugin.";
+    AuthInvalid = "auth_invalid", 401, Downstream,
+        "A plugin does not accept the credential of the request: it is unknown, wrong or expired.",
+        "Renew the client's credential, or write it to its consumer; `tollhouse requests` names plugin and client.";
+    LimitExceeded = "limit_exceeded", 429, Downstream,
+        "A plugin's limit on requests or connections is reached.",
+        "See which clients are many in `tollhouse requests --code limit_exceeded`; raise the limit if they are legitimate.";
+    DeniedByRule = "denied_by_rule", 403, Downstream,
+        "A rule of a plugin forbids the request.",
+        "See the plugin in `tollhouse requests`, and compare the client, the path or the consumer with its conf.";
+    RequestInvalid = "request_invalid", 400, Downstream,
+        "A plugin cannot accept the request: its body does not fit a schema, cannot be read, or is too long.",
+        "Compare the request with the plugin's conf; `tollhouse requests` names the plugin.";
+    FaultInjected = "fault_injected", 503, Gateway,
+        "A plugin fails requests on purpose.",
+        "Remove `abort` from the fault-injection plugin of the route when the experiment is over.";
+    CircuitOpen = "circuit_open", 502, Gateway,
+        "A plugin spares a node that failed too often, and answers in its place.",
+        "See why the node failed before: `tollhouse requests` with the route.";
+    PluginFailed = "plugin_failed", 500, Gateway,
+        "A plugin cannot do its work and refuses the request: a server that it asks gives no answer, or its conf gives up.",
+        "See the log of the process, and whether Redis, the identity provider or the policy agent of the plugin answers.";
     StreamIdle = "stream_idle", 408, Gateway,
         "No byte has passed over the connection in either direction for too long.",
         "Raise limits.stream_idle_time or the upstream's time-outs, or let client and node send keep-alives.";

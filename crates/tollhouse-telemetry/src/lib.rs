@@ -16,6 +16,7 @@ pub mod labels;
 pub mod latency;
 pub mod metrics;
 pub mod object_counts;
+pub mod plugin_refusals;
 pub mod prometheus;
 pub mod recent;
 

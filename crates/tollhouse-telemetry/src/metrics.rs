@@ -15,7 +15,8 @@ use crate::counters::Label;
 use crate::labels::{ConnectionRefusal, StatusClass};
 use crate::latency::{Latencies, LatencyCounts};
 use crate::object_counts::ObjectCounts;
-use crate::recent::{RecentRequest, RecentRequests};
+use crate::plugin_refusals::PluginRefusals;
+use crate::recent::{FailureGroup, RecentRequest, RecentRequests};
 
 /// Counters of all cores, and those of the process.
 #[derive(Debug, Default)]
@@ -118,6 +119,12 @@ impl Metrics {
         (all, missed)
     }
 
+    /// Kinds of failed requests, by route and error code, each core's apart.
+    pub fn failure_groups(&self) -> Vec<FailureGroup> {
+        let cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        cores.iter().flat_map(|core| core.recent.groups()).collect()
+    }
+
     /// Renders all metrics as Prometheus text; see
     /// [`CONTENT_TYPE`](crate::prometheus::CONTENT_TYPE).
     pub fn render(&self) -> String {
@@ -132,6 +139,7 @@ impl Metrics {
         if blocks.iter().any(|block| block.requests.value() > 0) {
             ShenyuMetrics::render(&blocks, &mut text);
         }
+        PluginRefusals::render(cores.iter().map(|block| &block.plugin_refusals), &mut text);
         ProcessMetrics::render(&[&self.process], &mut text);
         render_build_info(&mut text);
         text
@@ -186,6 +194,7 @@ struct CoreBlock {
     shenyu: ShenyuMetrics,
     latencies: Latencies,
     recent: RecentRequests,
+    plugin_refusals: PluginRefusals,
     routes: ObjectCounts,
     upstreams: ObjectCounts,
     consumers: ObjectCounts,
@@ -230,6 +239,11 @@ impl CoreHandle {
 
     pub fn recent(&self) -> &RecentRequests {
         &self.block.recent
+    }
+
+    /// Requests refused by plugins on this core.
+    pub fn plugin_refusals(&self) -> &PluginRefusals {
+        &self.block.plugin_refusals
     }
 
     /// Requests of routes on this core.

@@ -1,10 +1,11 @@
-//! The most recent requests of each core, for the console: every failure, and a sample of the
-//! others.
+//! The most recent requests of each core, for operators: failures, and a sample of the others.
 //!
 //! Records have a fixed size and are stored in rings of fixed length, allocated with the core. A
 //! request allocates nothing, and memory is bounded whatever clients send. A core never waits:
-//! while its rings are being read, it counts the records it cannot store. Query strings, headers
-//! and bodies are never recorded.
+//! while its records are being read, it counts those it cannot store. Query strings, headers and
+//! bodies are never recorded.
+
+mod failed;
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,9 +13,13 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 
 use tollhouse_stdx::Endpoint;
 
+pub use self::failed::{FailureGroup, GROUPS_MAX};
+
+use self::failed::FailedRequests;
 use crate::codes::ErrorCode;
 
-/// Records in each of a core's two rings. A record has some 450 bytes, which makes 230 KB per core.
+/// Records of failures, and of other requests, of each core. A record has some 600 bytes, which
+/// makes 310 KB per core.
 pub const RING_RECORDS: usize = 256;
 
 /// Shortest time between two samples of successful requests per core, in milliseconds. Ten per
@@ -23,6 +28,12 @@ pub const SAMPLE_INTERVAL_MS: u64 = 100;
 
 /// Maximum number of attempts listed in a record. Further ones are rare, and only counted.
 pub const ATTEMPTS_MAX: usize = 3;
+
+/// Bits of a record's id that distinguish the records of one millisecond.
+const SEQUENCE_BITS: u32 = 20;
+
+/// Number of records that were kept, by all cores.
+static KEPT: AtomicU64 = AtomicU64::new(0);
 
 /// Text of at most `N` bytes; longer text is truncated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +61,11 @@ impl<const N: usize> ShortText<N> {
 
     /// The text; invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes[..usize::from(self.length)]).into_owned()
+        String::from_utf8_lossy(self.as_bytes()).into_owned()
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
     }
 }
 
@@ -60,11 +75,17 @@ pub struct RecentAttempt {
     pub node: Endpoint,
     /// Status of the answer, or the one that stands for the failure.
     pub status: u16,
+    /// Error code of an attempt that failed; `None` if the node answered.
+    pub code: Option<ErrorCode>,
+    /// Time from the head of the request to the end of the attempt, in milliseconds.
+    pub ended_ms: u64,
 }
 
 /// Record of a finished request, for the console.
 #[derive(Debug, Clone, Copy)]
 pub struct RecentRequest {
+    /// Number of the record, assigned when it is kept; unique in the process and rising with time.
+    pub id: u64,
     /// End of the request, in milliseconds since 1970.
     pub unix_ms: u64,
     /// Time from the head of the request to the last byte of the response, in milliseconds.
@@ -75,6 +96,10 @@ pub struct RecentRequest {
     pub status: u16,
     /// Error code if the gateway failed the request.
     pub code: Option<ErrorCode>,
+    /// Plugin that refused the request; empty if none did.
+    pub plugin: ShortText<32>,
+    /// System error of the last node, if an attempt failed; empty otherwise.
+    pub cause: ShortText<96>,
     pub method: ShortText<16>,
     /// Host by which the request was routed.
     pub host: ShortText<64>,
@@ -92,16 +117,16 @@ pub struct RecentRequest {
 }
 
 impl RecentRequest {
-    /// Whether the request goes to the ring of failures.
+    /// Whether the request goes to the records of failures.
     pub fn has_failed(&self) -> bool {
         self.code.is_some() || self.status >= 500
     }
 }
 
-/// The two rings of one core.
+/// The records of one core.
 #[derive(Debug)]
 pub struct RecentRequests {
-    failed: Mutex<Ring>,
+    failed: Mutex<FailedRequests>,
     sampled: Mutex<Ring>,
     missed: AtomicU64,
 }
@@ -109,7 +134,7 @@ pub struct RecentRequests {
 impl Default for RecentRequests {
     fn default() -> Self {
         Self {
-            failed: Mutex::new(Ring::new()),
+            failed: Mutex::new(FailedRequests::new()),
             sampled: Mutex::new(Ring::new()),
             missed: AtomicU64::new(0),
         }
@@ -117,29 +142,43 @@ impl Default for RecentRequests {
 }
 
 impl RecentRequests {
-    /// Stores a record. If the ring is being read, the record is only counted as missed.
-    pub fn keep(&self, request: RecentRequest) {
-        let ring = if request.has_failed() { &self.failed } else { &self.sampled };
-        match ring.try_lock() {
-            Ok(mut ring) => ring.push(request),
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().push(request),
-            Err(TryLockError::WouldBlock) => {
-                self.missed.store(self.missed.load(Relaxed).wrapping_add(1), Relaxed);
-            }
+    /// Numbers and stores a record. If the records are being read, it is only counted as missed.
+    pub fn keep(&self, mut request: RecentRequest) {
+        let sequence = KEPT.fetch_add(1, Relaxed) & ((1 << SEQUENCE_BITS) - 1);
+        request.id = request.unix_ms << SEQUENCE_BITS | sequence;
+        let is_kept = match request.has_failed() {
+            true => with(&self.failed, |failed| failed.push(request)),
+            false => with(&self.sampled, |ring| ring.push(request)),
+        };
+        if is_kept.is_none() {
+            self.missed.store(self.missed.load(Relaxed).wrapping_add(1), Relaxed);
         }
     }
 
-    /// Number of records not stored because the ring was being read.
+    /// Number of records not stored because the records were being read.
     pub fn missed(&self) -> u64 {
         self.missed.load(Relaxed)
     }
 
     pub fn copy_to(&self, all: &mut Vec<RecentRequest>) {
-        for ring in [&self.failed, &self.sampled] {
-            // A poisoned lock is safe to use, because each push leaves the ring consistent.
-            let ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
-            all.extend_from_slice(&ring.records);
-        }
+        // A poisoned lock is safe to use, because each push leaves the records consistent.
+        all.extend(self.failed.lock().unwrap_or_else(PoisonError::into_inner).records());
+        let sampled = self.sampled.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend_from_slice(&sampled.records);
+    }
+
+    /// Kinds of failures with their counts.
+    pub fn groups(&self) -> Vec<FailureGroup> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).groups()
+    }
+}
+
+/// Runs `change` unless another thread holds the lock.
+fn with<T, R>(place: &Mutex<T>, change: impl FnOnce(&mut T) -> R) -> Option<R> {
+    match place.try_lock() {
+        Ok(mut held) => Some(change(&mut held)),
+        Err(TryLockError::Poisoned(poisoned)) => Some(change(&mut poisoned.into_inner())),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 
@@ -165,16 +204,19 @@ impl Ring {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn request(status: u16, code: Option<ErrorCode>, unix_ms: u64) -> RecentRequest {
+    pub(crate) fn request(status: u16, code: Option<ErrorCode>, unix_ms: u64) -> RecentRequest {
         RecentRequest {
+            id: 0,
             unix_ms,
             duration_ms: 1,
             upstream_ms: None,
             status,
             code,
+            plugin: ShortText::default(),
+            cause: ShortText::default(),
             method: ShortText::new(b"GET"),
             host: ShortText::default(),
             path: ShortText::new(b"/"),
@@ -197,6 +239,19 @@ mod tests {
         assert_eq!(all.iter().filter(|one| one.has_failed()).count(), 1);
         let newest = all.iter().map(|one| one.unix_ms).max();
         assert_eq!(newest, Some(3 * RING_RECORDS as u64 - 1));
+    }
+
+    #[test]
+    fn each_record_has_an_id_of_its_own() {
+        let recent = RecentRequests::default();
+        (0..10).for_each(|_| recent.keep(request(500, None, 7)));
+        let mut all = Vec::new();
+        recent.copy_to(&mut all);
+        let mut ids: Vec<u64> = all.iter().map(|one| one.id).collect();
+        assert!(ids.iter().all(|id| id >> SEQUENCE_BITS == 7));
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 10);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod checker;
 pub mod probe;
 pub mod report;
 pub mod state;
+pub(crate) mod streak;
 pub mod supervisor;
 
 #[cfg(test)]

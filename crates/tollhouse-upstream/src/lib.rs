@@ -24,6 +24,7 @@ pub use change::UpstreamChange;
 pub use discovered::PublishedNode;
 pub use handle::UpstreamHandle;
 pub use health::report::{HealthReport, NodeHealth};
+pub use health::streak::FailureStreak;
 pub use health::supervisor::HealthSupervisor;
 pub use node::Node;
 pub use pick::{NodeIndex, Outcome, Pick, PickRequest, Picked, Tried, WhenUnresolved};

@@ -14,6 +14,7 @@ use tollhouse_stdx::Endpoint;
 use crate::balance::ewma::Ewma;
 use crate::health::cell::HealthCell;
 use crate::health::state::Health;
+use crate::health::streak::{FailureStreak, StreakCell};
 use crate::ramp::{self, Ramp};
 
 /// `Host` of a node that is a Unix socket.
@@ -34,6 +35,8 @@ pub struct Node {
 #[derive(Debug, Default)]
 pub(crate) struct Vitals {
     pub(crate) health: HealthCell,
+    /// Failures of requests, whatever the checks.
+    pub(crate) streak: StreakCell,
     /// Open requests; counted only if the policy needs it.
     pub(crate) active: AtomicU32,
     pub(crate) response_time: Ewma,
@@ -125,6 +128,11 @@ impl Node {
     /// Current health according to the checks.
     pub fn health(&self) -> Health {
         self.vitals.health.load()
+    }
+
+    /// Failures of requests since the node last answered on a new connection; `None` without one.
+    pub fn failure_streak(&self) -> Option<FailureStreak> {
+        self.vitals.streak.load()
     }
 
     /// Open requests; always 0 unless the policy is least connections.

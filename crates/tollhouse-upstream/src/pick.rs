@@ -131,6 +131,18 @@ impl<'a> Picked<'a> {
         &self.set.get().nodes()[self.index.as_usize()]
     }
 
+    /// Counts a failure of the node, for operators; `unix_ms` is the time since 1970.
+    #[cold]
+    pub fn note_failure(&self, unix_ms: u64) {
+        self.node().vitals().streak.fail(unix_ms);
+    }
+
+    /// Records that the node has answered on a new connection, which ends its row of failures.
+    #[cold]
+    pub fn note_answer(&self) {
+        self.node().vitals().streak.end();
+    }
+
     pub(crate) fn set(&self) -> &NodeSet {
         self.set.get()
     }

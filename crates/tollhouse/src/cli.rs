@@ -9,9 +9,11 @@ mod completions;
 pub mod configuration;
 mod configured_store;
 mod console_client;
+mod control_client;
 mod doctor;
 mod explain;
 mod export;
+mod findings;
 mod gateway;
 mod import;
 mod mock;
@@ -77,7 +79,7 @@ enum Command {
     /// List the certificates in service with their expiry dates, and the state of those that renew
     /// themselves.
     Certificates(certificates::CertificatesArguments),
-    /// Check the etcd, databases and Redis in the configuration.
+    /// Check a running gateway, and the etcd, databases and Redis in the configuration.
     Doctor(doctor::DoctorArguments),
     /// Inspect and change the registry of a running gateway.
     Registry(registry::RegistryArguments),

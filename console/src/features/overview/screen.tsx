@@ -5,15 +5,13 @@ import { useLive, useOverview } from '../../api/live'
 import { useRates } from '../../api/rates'
 import type { Overview as Data, Second } from '../../api/types'
 import { Series } from '../../chart/series'
+import { Findings } from '../../ui/findings'
 import { ErrorBox, Loading, ScreenHead, StateBadge } from '../../ui/states'
-import { relative, Time } from '../../ui/time'
+import { Time } from '../../ui/time'
 import { useLanguage, useWords } from '../../words/words'
 import { moved, type RangeSearch, shapeOf, zoomed } from './range'
 
 const api = getRouteApi('/')
-
-/** Certificates that end within so many seconds need a hand. */
-const ENDING_S = 30 * 86_400
 
 export function Overview() {
   const words = useWords()
@@ -37,34 +35,11 @@ export function Overview() {
 
 function NeedsHand({ data }: { data: Data }) {
   const words = useWords()
-  const { language } = useLanguage()
-  const rows: { key: string; state: 'bad' | 'warn'; text: string; isServers?: boolean; detail?: string; to?: string }[] = []
-  for (const { part, reason } of data.down) rows.push({ key: part, state: 'bad', text: words.partDown(part), detail: reason })
-  for (const [at, problem] of [...data.refused, ...data.problems].entries()) {
-    const { path, message, text, hint } = problem
-    rows.push({ key: `p${at}`, state: 'bad', text: String(path ?? ''), isServers: true, detail: [message ?? text, hint].filter(Boolean).join(' ') || JSON.stringify(problem) })
-  }
-  const { unhealthy, unresolved } = data.nodes
-  if (unhealthy > 0) rows.push({ key: 'nodes', state: 'bad', text: words.nodesDown(unhealthy), to: '/nodes' })
-  if (unresolved > 0) rows.push({ key: 'names', state: 'warn', text: words.nodesUnresolved(unresolved), to: '/nodes' })
-  if (data.registry && data.registry.mass_expiries > 0) rows.push({ key: 'mass', state: 'bad', text: words.massExpiry(data.registry.mass_expiries), to: '/registry' })
-  for (const { id, ends_at } of data.certificates) {
-    if (ends_at < Date.now() / 1000 + ENDING_S) rows.push({ key: `c${id}`, state: 'warn', text: words.certificateEnds(id, relative(ends_at, language)), to: `/objects/ssls/${id}` })
-  }
+  const { findings } = data
   return (
     <section className="card" aria-labelledby="hand">
-      <Title order={2} size="h5" id="hand" mb={rows.length > 0 ? 'xs' : 0}>{rows.length > 0 ? words.needsHand : <Group gap="xs"><StateBadge state="good" label={words.allWell} /></Group>}</Title>
-      <Stack gap={6}>
-        {rows.map((row) => (
-          <Group key={row.key} gap="xs" wrap="nowrap" align="flex-start">
-            <StateBadge state={row.state} label={row.state === 'bad' ? '!' : '·'} />
-            <Text size="sm" className="wrap">
-              {row.to ? <Anchor component={Link} to={row.to}>{row.text}</Anchor> : <span lang={row.isServers ? 'en' : undefined}>{row.text}</span>}
-              {row.detail && <Text span c="dimmed" lang="en"> {row.detail}</Text>}
-            </Text>
-          </Group>
-        ))}
-      </Stack>
+      <Title order={2} size="h5" id="hand" mb={findings.length > 0 ? 'xs' : 0}>{findings.length > 0 ? words.needsHand : <Group gap="xs"><StateBadge state="good" label={words.allWell} /></Group>}</Title>
+      <Findings findings={findings} />
     </section>
   )
 }

@@ -21,17 +21,6 @@ interface Answer {
   rows: RecentRequest[]
 }
 
-/** What tells a request from all others here: the same ones are counted from the oldest, so that a newer one renames no other. */
-function keysOf(rows: RecentRequest[]): string[] {
-  const seen = new Map<string, number>()
-  return rows.toReversed().map((row) => {
-    const same = `${row.at_ms} ${row.client} ${row.method} ${row.path} ${row.duration_ms} ${row.status}`
-    const count = (seen.get(same) ?? 0) + 1
-    seen.set(same, count)
-    return `${same} ${count}`
-  }).reverse()
-}
-
 /** Filters that are written as words: `code:upstream_timeout status:5xx`; what is left is searched for. */
 function filtersOf(text: string): { q?: string; code?: string; status?: string; route?: string } {
   const filters: { q?: string; code?: string; status?: string; route?: string } = {}
@@ -62,7 +51,6 @@ export function Requests() {
   const set = (change: Partial<typeof search>) => void navigate({ search: { ...search, ...change }, replace: true })
   const chips = ([['code', code], ['route', route]] as const).filter(([, value]) => value !== undefined)
   const { data } = found
-  const keys = keysOf(data?.rows ?? [])
   return (
     <>
       <ScreenHead title={words.requests} note={words.requestsHelp}>
@@ -91,12 +79,12 @@ export function Requests() {
               </Table.Tr>
             </Table.Thead>
             <Table.Tbody onFocus={() => setReading(true)} onBlur={() => setReading(false)}>
-              {data.rows.map((row, at) => (
-                <Table.Tr key={keys[at]}>
+              {data.rows.map((row) => (
+                <Table.Tr key={row.id}>
                   <Table.Td className="mono nowrap">{clock(row.at_ms)}</Table.Td>
                   <Table.Td><StatusBadge status={row.status} /></Table.Td>
                   <Table.Td className="mono request"><Opens onClick={() => open(row)}>{row.method || '–'} {visible(row.host + row.path)}</Opens></Table.Td>
-                  <Table.Td className="mono nowrap">{row.error && <Opens isCell onClick={() => set({ code: row.error?.code })}>{row.error.code}</Opens>}</Table.Td>
+                  <Table.Td className="mono nowrap">{row.error ? <Opens isCell onClick={() => set({ code: row.error?.code })}>{row.error.code}{row.plugin && ` (${row.plugin})`}</Opens> : row.status >= 500 && words.answeredByNode}</Table.Td>
                   <Table.Td className="mono">{row.route && <Opens isCell onClick={() => set({ route: row.route })}>{row.route}</Opens>}</Table.Td>
                   <Table.Td className="mono nowrap">{[...new Set(row.attempts.map((it) => it.node))].map((node) => <Opens key={node} isCell onClick={() => set({ q: node })}>{node}</Opens>)}</Table.Td>
                   <Table.Td className="mono nowrap hide-medium">{row.client}</Table.Td>
@@ -124,6 +112,8 @@ function Detail({ row }: { row: RecentRequest }) {
     [words.duration, words.ms(row.duration_ms) + (row.upstream_ms === null ? '' : ` (${words.upstream}: ${words.ms(row.upstream_ms)})`)],
     [words.client, <span key="c" className="mono">{row.client}</span>],
     [words.consumer, row.consumer || words.none],
+    [words.plugin, row.plugin || words.none],
+    [words.cause, row.cause || words.none],
     [words.route, row.route ? <Anchor key="r" component={Link} to={`/objects/routes/${encodeURIComponent(row.route)}`}>{row.route}</Anchor> : words.none],
   ]
   return (
@@ -143,7 +133,8 @@ function Detail({ row }: { row: RecentRequest }) {
           <Table><Table.Tbody>{row.attempts.map((attempt, at) => (
             <Table.Tr key={`${attempt.node} ${at}`}>
               <Table.Td><Anchor component={Link} to="/nodes" search={{ q: attempt.node } as never} className="mono">{attempt.node}</Anchor></Table.Td>
-              <Table.Td><StatusBadge status={attempt.status} /></Table.Td>
+              <Table.Td>{attempt.code === null ? <StatusBadge status={attempt.status} /> : <span className="mono">{attempt.code}</span>}</Table.Td>
+              <Table.Td className="numbers">{words.ms(attempt.took_ms)}</Table.Td>
             </Table.Tr>
           ))}</Table.Tbody></Table>
         </section>

@@ -1,14 +1,14 @@
 /** The process itself: its findings and its log. */
-import { Button, Group, NativeSelect, Stack, Switch, Text, Title } from '@mantine/core'
+import { Button, Group, NativeSelect, Stack, Switch, Text } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import { call, json } from '../../api/client'
 import { useWho } from '../../api/session'
+import type { Finding } from '../../api/types'
 import { visible } from '../../lib/visible'
-import { Empty, ErrorBox, Loading, StateBadge } from '../../ui/states'
+import { Findings } from '../../ui/findings'
+import { Empty, ErrorBox, Loading } from '../../ui/states'
 import { useWords } from '../../words/words'
-
-interface Finding { weight: 'grave' | 'notable'; title: string; detail: string; remedy: string }
 
 /** What somebody should look at, with what helps. */
 export function Doctor() {
@@ -21,17 +21,7 @@ export function Doctor() {
   if (found.isError) return <ErrorBox error={found.error} retry={() => void found.refetch()} since={found.dataUpdatedAt} />
   if (found.data === undefined) return <Loading />
   if (found.data.findings.length === 0) return <Empty>{words.noFindings}</Empty>
-  return (
-    <Stack gap="xs">
-      {found.data.findings.map((finding) => (
-        <section key={finding.title} className="card">
-          <Group gap="xs"><StateBadge state={finding.weight === 'grave' ? 'bad' : 'warn'} label={finding.weight === 'grave' ? words.grave : words.notable} /><Title order={2} size="h5" lang="en">{finding.title}</Title></Group>
-          <Text size="sm" lang="en">{finding.detail}</Text>
-          <Text size="sm" lang="en"><strong lang={undefined}>{words.remedy}:</strong> {finding.remedy}</Text>
-        </section>
-      ))}
-    </Stack>
-  )
+  return <section className="card"><Findings findings={found.data.findings} /></section>
 }
 
 interface Line { number: number; at_ms: number; text: string }

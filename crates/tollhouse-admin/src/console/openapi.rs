@@ -80,12 +80,13 @@ const OPERATIONS: [Operation; 42] = [
         "/console/v1/requests",
         "get",
         "console_requests",
-        "Recent requests: every failure and a sample of the rest, without query strings and headers",
+        "Recent requests: failures, some of each kind, and a sample of the rest, without query strings and headers",
         &[
+            ("id", "Only the request with this id."),
             ("code", "Only this error code."),
             ("status", "Only this status, such as `502`, or class, such as `5xx`."),
             ("route", "Only this route."),
-            ("q", "Only those whose method, host, path, client or nodes contain this."),
+            ("q", "Only those whose method, host, path, client, plugin or nodes contain this."),
         ],
     ),
     (

@@ -8,12 +8,14 @@ use tollhouse_config::Document;
 /// Filter of recent requests; all criteria must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestFilter {
+    /// Id of one request.
+    pub id: Option<String>,
     /// Error code of the requests.
     pub code: Option<String>,
     /// Status, such as `502`, or class, such as `5xx`.
     pub status: Option<String>,
     pub route: Option<String>,
-    /// Text contained in the method, host, path, client, consumer or nodes.
+    /// Text contained in the method, host, path, client, consumer, plugin or nodes.
     pub search: Option<String>,
 }
 

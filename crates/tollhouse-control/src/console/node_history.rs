@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use tollhouse_proxy::{Snapshot, SnapshotCell};
 
-use super::nodes::{self, NodeView};
+use super::nodes;
 
 /// Interval between two looks at the nodes.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -16,8 +16,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Limit of recorded changes per node.
 const KEPT_MAX: usize = 20;
 
-/// Limit of followed nodes, because a poll must stay short. Only nodes with health checks or
-/// without an address are followed, because no other node changes its state.
+/// Limit of followed nodes, because a poll must stay short. Only nodes with health checks, without
+/// an address or with failures are followed, because no other node changes its state.
 const NODES_MAX: usize = 5_000;
 
 /// Recent state changes of all nodes.
@@ -55,8 +55,17 @@ impl NodeHistory {
     fn look(&self, snapshot: &Snapshot, now_ms: u64) {
         let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         states.values_mut().for_each(|node| node.is_there = false);
-        nodes::each_changeable(snapshot, NODES_MAX, |view| note(&mut states, view, now_ms));
+        nodes::each_changeable(snapshot, NODES_MAX, |view| {
+            let seen = Sighting { state: view.state.name(), now_ms };
+            note(&mut states, &view.key(), seen, || view.state.reason());
+        });
         states.retain(|_, node| node.is_there);
+    }
+
+    /// Start of the node's current state, in milliseconds since 1970.
+    pub(crate) fn since_ms(&self, key: &str) -> Option<u64> {
+        let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        states.get(key).map(|node| node.since_ms)
     }
 
     /// Start of the node's current state, and its earlier states, newest first.
@@ -75,25 +84,37 @@ impl NodeHistory {
     }
 }
 
-fn note(states: &mut HashMap<Box<str>, Node>, view: &NodeView, now_ms: u64) {
-    let Some(node) = states.get_mut(view.key.as_str()) else {
+/// State of a node at the time of a poll.
+struct Sighting {
+    state: &'static str,
+    now_ms: u64,
+}
+
+/// Notes the state of a node; `reason` is asked only for a change.
+fn note(
+    states: &mut HashMap<Box<str>, Node>,
+    key: &str,
+    Sighting { state, now_ms }: Sighting,
+    reason: impl FnOnce() -> String,
+) {
+    let Some(node) = states.get_mut(key) else {
         if states.len() < NODES_MAX {
             let changes = VecDeque::new();
-            let node = Node { state: view.state, since_ms: now_ms, changes, is_there: true };
-            states.insert(view.key.as_str().into(), node);
+            let node = Node { state, since_ms: now_ms, changes, is_there: true };
+            states.insert(key.into(), node);
         }
         return;
     };
     node.is_there = true;
-    if node.state == view.state {
+    if node.state == state {
         return;
     }
     if node.changes.len() == KEPT_MAX {
         node.changes.pop_front();
     }
-    let reason = (view.reason)();
-    node.changes.push_back(Change { at_ms: now_ms, from: node.state, to: view.state, reason });
-    (node.state, node.since_ms) = (view.state, now_ms);
+    let change = Change { at_ms: now_ms, from: node.state, to: state, reason: reason() };
+    node.changes.push_back(change);
+    (node.state, node.since_ms) = (state, now_ms);
 }
 
 #[cfg(test)]
@@ -102,7 +123,7 @@ mod tests {
 
     fn see(states: &mut HashMap<Box<str>, Node>, state: &'static str, now_ms: u64) {
         let reason = || "3 time-outs in a row".to_owned();
-        note(states, &NodeView { key: "upstreams/1 a:1".into(), state, reason: &reason }, now_ms);
+        note(states, "upstreams/1 a:1", Sighting { state, now_ms }, reason);
     }
 
     #[test]

@@ -1,37 +1,74 @@
 //! Nodes of all upstreams in service, with state and reason.
 
+use std::fmt;
+
 use serde_json::{Value, json};
 use tollhouse_proxy::Snapshot;
 use tollhouse_proxy::snapshot::{Target, UpstreamEntry};
-use tollhouse_upstream::Node;
 use tollhouse_upstream::health::state::{Counters, Status};
+use tollhouse_upstream::{FailureStreak, Node};
 
 use super::node_history::NodeHistory;
 
 /// Limit of listed nodes; the answer also contains their full number.
 const ROWS_MAX: usize = 1000;
 
+/// Failures without an answer between them from which a node counts as failing. A single one may be
+/// a restart.
+const FAILING_FROM: u32 = 3;
+
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) total: usize,
     pub(super) healthy: usize,
+    /// Nodes that fail the requests sent to them, whatever their checks.
+    pub(super) failing: usize,
     pub(super) unhealthy: usize,
     pub(super) unresolved: usize,
 }
 
-/// State of one node.
-pub(super) struct NodeView<'a> {
-    /// Upstream, host and port, as the key of the history.
-    pub(super) key: String,
-    /// State in one word, such as `healthy`.
-    pub(super) state: &'static str,
-    /// Computes the reason of the state.
-    pub(super) reason: &'a dyn Fn() -> String,
+/// Object that contains an upstream, such as `upstreams/1`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    collection: &'static str,
+    id: &'a str,
 }
 
-/// Visits at most `max` nodes whose state can change: nodes with health checks, and nodes without
-/// an address.
-pub(super) fn each_changeable(
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.collection, self.id)
+    }
+}
+
+/// A node with its place and its state.
+pub(crate) struct NodeView<'a> {
+    place: Place<'a>,
+    /// Object that defines the upstream; a service for a route that has its upstream from one.
+    pub(crate) owner: &'a str,
+    node: &'a Node,
+    pub(crate) state: NodeState,
+}
+
+impl NodeView<'_> {
+    /// Upstream, host and port, as the key of the history.
+    pub(crate) fn key(&self) -> String {
+        format!("{} {}", self.place, self.name())
+    }
+
+    /// Host and port as configured.
+    pub(crate) fn name(&self) -> String {
+        format!("{}:{}", self.node.host(), self.node.port())
+    }
+
+    /// Address to which requests are sent, as in the records of requests.
+    pub(crate) fn address(&self) -> Option<String> {
+        self.node.address().map(|address| address.to_string())
+    }
+}
+
+/// Visits at most `max` nodes whose state can change: nodes with health checks, nodes without an
+/// address, and nodes that fail.
+pub(crate) fn each_changeable(
     snapshot: &Snapshot,
     max: usize,
     mut show: impl FnMut(&NodeView<'_>),
@@ -39,22 +76,24 @@ pub(super) fn each_changeable(
     let mut left = max;
     each(snapshot, |place, upstream, node| {
         let state = NodeState::new(upstream, node);
-        if left == 0 || (!state.is_checked && state.is_resolved) {
+        let is_fixed = !state.is_checked && state.is_resolved && state.streak.is_none();
+        if left == 0 || is_fixed {
             return;
         }
         left -= 1;
-        let (reason, state) = (|| state.reason(), state.name());
-        show(&NodeView { key: key_of(place, node), state, reason: &reason });
+        show(&NodeView { place, owner: upstream.state.key(), node, state });
     });
 }
 
 /// Facts that decide the state of a node.
 #[derive(Debug, Clone, Copy)]
-struct NodeState {
-    is_resolved: bool,
-    is_checked: bool,
-    status: Status,
+pub(crate) struct NodeState {
+    pub(crate) is_resolved: bool,
+    pub(crate) is_checked: bool,
+    pub(crate) status: Status,
     counters: Counters,
+    /// Failures without an answer between them, if the node counts as failing.
+    pub(crate) streak: Option<FailureStreak>,
 }
 
 impl NodeState {
@@ -65,24 +104,34 @@ impl NodeState {
             is_checked: upstream.state.checks().is_some(),
             status: health.status,
             counters: health.counters,
+            streak: node.failure_streak().filter(|streak| streak.failures >= FAILING_FROM),
         }
     }
 
-    fn name(&self) -> &'static str {
-        match (self.is_resolved, self.status) {
-            (false, _) => "unresolved",
-            (true, Status::Healthy) => "healthy",
-            (true, Status::MostlyHealthy) => "mostly_healthy",
-            (true, Status::MostlyUnhealthy) => "mostly_unhealthy",
-            (true, Status::Unhealthy) => "unhealthy",
+    /// State in one word, such as `healthy`.
+    pub(crate) fn name(&self) -> &'static str {
+        match (self.is_resolved, self.streak, self.status) {
+            (false, ..) => "unresolved",
+            (true, Some(_), _) => "failing",
+            (true, None, Status::Healthy) => "healthy",
+            (true, None, Status::MostlyHealthy) => "mostly_healthy",
+            (true, None, Status::MostlyUnhealthy) => "mostly_unhealthy",
+            (true, None, Status::Unhealthy) => "unhealthy",
         }
+    }
+
+    pub(crate) fn serves(&self) -> bool {
+        self.is_resolved && self.streak.is_none() && self.status.serves()
     }
 
     /// Reason of the state, in words.
-    fn reason(&self) -> String {
-        let Self { is_resolved, is_checked, status, counters } = self;
+    pub(crate) fn reason(&self) -> String {
+        let Self { is_resolved, is_checked, status, counters, streak } = self;
         if !is_resolved {
             return "its name has no address".to_owned();
+        }
+        if let Some(streak) = streak {
+            return format!("{} attempts in a row failed", streak.failures);
         }
         if !is_checked {
             return "no checks are set for it".to_owned();
@@ -107,10 +156,6 @@ impl NodeState {
     }
 }
 
-fn key_of(place: &str, node: &Node) -> String {
-    format!("{place} {}:{}", node.host(), node.port())
-}
-
 /// Nodes whose upstream, name, host, address or status contains `search`. Nodes that do not serve
 /// come first.
 pub(super) fn list(snapshot: &Snapshot, history: &NodeHistory, search: &str) -> Value {
@@ -125,9 +170,10 @@ pub(super) fn list(snapshot: &Snapshot, history: &NodeHistory, search: &str) -> 
         }
         total += 1;
         let mut row = row;
-        row["history"] = history.node_view(&key_of(place, node));
-        let is_down = !node.health().status.serves() || node.address().is_none();
-        let rows = if is_down { &mut down } else { &mut serving };
+        let (owner, state) = (upstream.state.key(), NodeState::new(upstream, node));
+        let view = NodeView { place, owner, node, state };
+        row["history"] = history.node_view(&view.key());
+        let rows = if view.state.serves() { &mut serving } else { &mut down };
         if rows.len() < ROWS_MAX {
             rows.push(row);
         }
@@ -139,28 +185,34 @@ pub(super) fn list(snapshot: &Snapshot, history: &NodeHistory, search: &str) -> 
 
 pub(super) fn count(snapshot: &Snapshot) -> Counts {
     let mut counts = Counts::default();
-    each(snapshot, |_, _, node| {
+    each(snapshot, |_, upstream, node| {
         counts.total += 1;
-        let count = match (node.address(), node.health().status.serves()) {
-            (None, _) => &mut counts.unresolved,
-            (Some(_), true) => &mut counts.healthy,
-            (Some(_), false) => &mut counts.unhealthy,
+        let state = NodeState::new(upstream, node);
+        let count = match (state.is_resolved, state.streak) {
+            (false, _) => &mut counts.unresolved,
+            (true, Some(_)) => &mut counts.failing,
+            (true, None) if state.serves() => &mut counts.healthy,
+            (true, None) => &mut counts.unhealthy,
         };
         *count += 1;
     });
     counts
 }
 
-fn each(snapshot: &Snapshot, mut show: impl FnMut(&str, &UpstreamEntry, &Node)) {
+fn each(snapshot: &Snapshot, mut show: impl FnMut(Place<'_>, &UpstreamEntry, &Node)) {
     for upstream in snapshot.upstreams.iter().flatten() {
-        let id = upstream.conf.id.as_ref().map(ToString::to_string).unwrap_or_default();
-        let place = format!("upstreams/{id}");
-        upstream.state.each_node(|node| show(&place, upstream, node));
+        let id = upstream.conf.id.as_ref().map_or("", |id| id.as_str());
+        let place = Place { collection: "upstreams", id };
+        upstream.state.each_node(|node| show(place, upstream, node));
     }
-    for entry in snapshot.router.values() {
-        if let Target::Inline(upstream) = &entry.target {
-            let place = format!("routes/{}", entry.route.id);
-            upstream.state.each_node(|node| show(&place, upstream, node));
+    let routes = snapshot.router.values();
+    let routes = routes.map(|entry| ("routes", entry.route.id.as_str(), &entry.target));
+    let streams = snapshot.streams.routes();
+    let streams = streams.map(|entry| ("stream_routes", entry.route.id.as_str(), &entry.target));
+    for (collection, id, target) in routes.chain(streams) {
+        if let Target::Inline(upstream) = target {
+            let place = Place { collection, id };
+            upstream.state.each_node(|node| show(place, upstream, node));
         }
     }
 }
@@ -169,11 +221,11 @@ fn texts(row: &Value) -> impl Iterator<Item = &str> {
     ["place", "name", "host", "address", "status"].into_iter().filter_map(|it| row[it].as_str())
 }
 
-fn row(place: &str, upstream: &UpstreamEntry, node: &Node) -> Value {
+fn row(place: Place<'_>, upstream: &UpstreamEntry, node: &Node) -> Value {
     let address = node.address().map(|address| address.to_string());
     let state = NodeState::new(upstream, node);
     json!({
-        "place": place,
+        "place": place.to_string(),
         "name": upstream.conf.name.as_ref().map(ToString::to_string),
         "host": node.host(),
         "port": node.port(),
@@ -182,7 +234,7 @@ fn row(place: &str, upstream: &UpstreamEntry, node: &Node) -> Value {
         "priority": node.priority(),
         "share_percent": node.share_percent(),
         "is_checked": state.is_checked,
-        "status": state.status,
+        "status": state.name(),
         "counters": state.counters,
         "reason": state.reason(),
     })
@@ -203,8 +255,24 @@ mod tests {
             (true, true, Status::Unhealthy, counters, "3 refused or broken connections in a row"),
             (true, true, Status::Unhealthy, none, "its checks fail"),
         ] {
-            let state = NodeState { is_resolved, is_checked, status, counters };
+            let state = NodeState { is_resolved, is_checked, status, counters, streak: None };
             assert_eq!(state.reason(), expected);
+        }
+    }
+
+    #[test]
+    fn a_node_that_fails_does_not_serve_whatever_its_checks() {
+        let streak = FailureStreak { failures: 7, since_ms: 1, last_ms: 2 };
+        for is_checked in [true, false] {
+            let state = NodeState {
+                is_resolved: true,
+                is_checked,
+                status: Status::Healthy,
+                counters: Counters::default(),
+                streak: Some(streak),
+            };
+            assert_eq!((state.name(), state.serves()), ("failing", false));
+            assert_eq!(state.reason(), "7 attempts in a row failed");
         }
     }
 }

@@ -2,6 +2,7 @@
 //! every few seconds; a request only costs one count.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -12,6 +13,9 @@ use tollhouse_telemetry::{Counted, Metrics};
 
 /// Interval between readings, over which rates are computed.
 const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Readings between two marks, which are a minute apart.
+const LOOKS_PER_MARK: u64 = 12;
 
 /// Limit of rows in an answer.
 const ROWS_MAX: usize = 200;
@@ -26,7 +30,10 @@ pub struct ObjectRates {
 
 /// Rates by object id, for objects that have had requests.
 #[derive(Debug, Default)]
-struct Rates(Mutex<HashMap<String, Rate>>);
+struct Rates {
+    by_id: Mutex<HashMap<String, Rate>>,
+    looks: AtomicU64,
+}
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Rate {
@@ -35,6 +42,8 @@ struct Rate {
     rate: f64,
     failed_rate: f64,
     last_seen_s: u64,
+    /// Requests at the last two marks, the older first.
+    marks: [u64; 2],
 }
 
 impl ObjectRates {
@@ -59,6 +68,12 @@ impl ObjectRates {
     /// The first objects in this order. `ids` restricts the answer to comma-separated ids.
     pub(super) fn top(&self, counted: Counted, order: RateOrder, ids: Option<&str>) -> Value {
         self.rates(counted).top(order, ids)
+    }
+
+    /// Requests that a route had had one to two minutes ago.
+    pub(crate) fn requests_before(&self, route: &str) -> u64 {
+        let rates = self.routes.by_id.lock().unwrap_or_else(PoisonError::into_inner);
+        rates.get(route).map_or(0, |rate| rate.marks[0])
     }
 
     const fn rates(&self, counted: Counted) -> &Rates {
@@ -119,7 +134,8 @@ impl CountReader<'_> {
 
 impl Rates {
     fn look(&self, counts: impl Iterator<Item = (String, (u64, u64))>, time: Duration, now_s: u64) {
-        let mut rates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rates = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_mark = self.looks.fetch_add(1, Relaxed) % LOOKS_PER_MARK == LOOKS_PER_MARK - 1;
         let mut next = HashMap::new();
         let seconds = time.as_secs_f64().max(0.001);
         for (id, (requests, failed)) in counts.filter(|(_, (requests, _))| *requests > 0) {
@@ -132,6 +148,7 @@ impl Rates {
                 rate: new as f64 / seconds,
                 failed_rate: new_failed as f64 / seconds,
                 last_seen_s: if new > 0 { now_s } else { old.last_seen_s },
+                marks: if is_mark { [old.marks[1], requests] } else { old.marks },
             };
             next.insert(id, rate);
         }
@@ -139,7 +156,7 @@ impl Rates {
     }
 
     fn top(&self, order: RateOrder, ids: Option<&str>) -> Value {
-        let rates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rates = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted: Option<Vec<&str>> = ids.map(|ids| ids.split(',').collect());
         let is_wanted = |id: &String| wanted.as_ref().is_none_or(|ids| ids.contains(&id.as_str()));
         let mut rows: Vec<(&String, &Rate)> =

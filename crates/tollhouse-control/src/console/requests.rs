@@ -31,7 +31,9 @@ fn passes(request: &RecentRequest, filter: &RequestFilter) -> bool {
             None => own == *status,
         }
     };
-    filter.code.as_ref().is_none_or(by_code)
+    let by_id = |id: &String| format!("{:x}", request.id) == *id;
+    filter.id.as_ref().is_none_or(by_id)
+        && filter.code.as_ref().is_none_or(by_code)
         && filter.route.as_ref().is_none_or(by_route)
         && filter.status.as_ref().is_none_or(by_status)
         && filter.search.as_ref().is_none_or(|text| has(request, text))
@@ -40,14 +42,21 @@ fn passes(request: &RecentRequest, filter: &RequestFilter) -> bool {
 fn has(request: &RecentRequest, text: &str) -> bool {
     let nodes = request.attempts.iter().flatten().map(|attempt| attempt.node.to_string());
     let own = [request.method.text(), request.host.text(), request.path.text()];
-    let mut texts = own.into_iter().chain([request.client.to_string(), request.consumer.text()]);
+    let others = [request.client.to_string(), request.consumer.text(), request.plugin.text()];
+    let mut texts = own.into_iter().chain(others);
     texts.any(|own| own.contains(text)) || nodes.into_iter().any(|node| node.contains(text))
 }
 
 fn row(request: &RecentRequest) -> Value {
     let attempts = request.attempts.iter().flatten();
-    let attempts = attempts.map(|it| json!({"node": it.node.to_string(), "status": it.status}));
+    let attempts = attempts.scan(0, |before_ms, it| {
+        let took_ms = it.ended_ms.saturating_sub(std::mem::replace(before_ms, it.ended_ms));
+        let code = it.code.map(|code| code.text());
+        let node = it.node.to_string();
+        Some(json!({ "node": node, "status": it.status, "code": code, "took_ms": took_ms }))
+    });
     json!({
+        "id": format!("{:x}", request.id),
         "at_ms": request.unix_ms,
         "duration_ms": request.duration_ms,
         "upstream_ms": request.upstream_ms,
@@ -61,6 +70,8 @@ fn row(request: &RecentRequest) -> Value {
         "client": request.client.to_string(),
         "attempts": attempts.collect::<Vec<_>>(),
         "attempt_count": request.attempt_count,
+        "plugin": request.plugin.text(),
+        "cause": request.cause.text(),
         "error": request.code.map(|code| json!({
             "code": code.text(),
             "origin": code.origin().text(),
@@ -82,13 +93,17 @@ mod tests {
     fn request() -> RecentRequest {
         let node = SocketAddr::from(([10, 0, 0, 7], 8080)).into();
         let mut attempts = [None; ATTEMPTS_MAX];
-        attempts[0] = Some(RecentAttempt { node, status: 502 });
+        let code = Some(ErrorCode::UpstreamConnectFailed);
+        attempts[0] = Some(RecentAttempt { node, status: 502, code, ended_ms: 2 });
         RecentRequest {
+            id: 0x1f,
             unix_ms: 1,
             duration_ms: 2,
             upstream_ms: None,
             status: 502,
-            code: Some(ErrorCode::UpstreamConnectFailed),
+            code,
+            plugin: ShortText::default(),
+            cause: ShortText::new(b"Connection refused"),
             method: ShortText::new(b"GET"),
             host: ShortText::new(b"shop.example.com"),
             path: ShortText::new(b"/orders"),
@@ -117,6 +132,8 @@ mod tests {
             (RequestFilter { search: text("/ord"), ..none() }, true),
             (RequestFilter { search: text("192.0.2"), ..none() }, true),
             (RequestFilter { search: text("nothing"), ..none() }, false),
+            (RequestFilter { id: text("1f"), ..none() }, true),
+            (RequestFilter { id: text("1e"), ..none() }, false),
         ] {
             assert_eq!(passes(&request(), &filter), expected, "{filter:?}");
         }
@@ -127,6 +144,10 @@ mod tests {
         let row = row(&request());
         assert_eq!(row["error"]["code"], "upstream_connect_failed");
         assert!(row["error"]["remedy"].as_str().is_some_and(|text| !text.is_empty()));
-        assert_eq!(row["attempts"], json!([{"node": "10.0.0.7:8080", "status": 502}]));
+        assert_eq!((&row["id"], &row["cause"]), (&json!("1f"), &json!("Connection refused")));
+        let attempt = json!({
+            "node": "10.0.0.7:8080", "status": 502, "code": "upstream_connect_failed", "took_ms": 2,
+        });
+        assert_eq!(row["attempts"], json!([attempt]));
     }
 }

@@ -20,6 +20,13 @@ pub(super) async fn configuration(State(introspection): State<Introspection>) ->
     found(&status)
 }
 
+/// What is wrong now, the worst first.
+pub(super) async fn findings(State(introspection): State<Introspection>) -> Response {
+    let board = introspection.metrics.findings();
+    board.refresh().await;
+    found(&json!({ "findings": board.to_json() }))
+}
+
 /// Identity of this gateway; 404 if the `server-info` plugin is off.
 pub(super) async fn server_info(State(introspection): State<Introspection>) -> Response {
     let Some(info) = introspection.server_info else {

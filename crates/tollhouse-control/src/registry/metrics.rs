@@ -82,6 +82,12 @@ impl RegistrySlot {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sources;
     }
 
+    /// The running registry.
+    pub fn registry(&self) -> Option<Registry> {
+        let sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sources.as_ref().map(|sources| sources.registry.clone())
+    }
+
     /// The registry's part of the page; empty without a registry.
     pub fn page(&self) -> String {
         let sources = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 use tollhouse_model::expr::Expr;
 use tollhouse_plugin::{
-    Answer, BodyError, BodyFilter, ConfError, Effect, Flow, Piece, RequestContext, ResponseContext,
-    Step,
+    Answer, BodyError, BodyFilter, ConfError, Effect, Flow, Piece, RefusalKind, RequestContext,
+    ResponseContext, Step,
 };
 
 use super::BodyFields;
@@ -76,8 +76,12 @@ impl Bodies {
                     take(cx, body);
                     Flow::Continue
                 }
-                Err(BodyError::TooLarge) => Answer::status(413).into(),
-                Err(BodyError::Broken) => Answer::status(400).into(),
+                Err(BodyError::TooLarge) => {
+                    Answer::status(413).refused(RefusalKind::RequestInvalid).into()
+                }
+                Err(BodyError::Broken) => {
+                    Answer::status(400).refused(RefusalKind::RequestInvalid).into()
+                }
             }
         })
     }

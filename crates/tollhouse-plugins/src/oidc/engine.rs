@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use tollhouse_model::schema::Schema;
-use tollhouse_plugin::{Answer, Carrier, Identity, RequestContext};
+use tollhouse_plugin::{Answer, Carrier, Identity, RefusalKind, RequestContext};
 
 use super::checks::{Claims, Rules, has_scopes, is_for};
 use super::error::{TokenError, Unavailable};
@@ -196,7 +196,9 @@ impl Engine {
             let reason = quotable(reason);
             value.push_str(&format!(", error=\"invalid_token\", error_description=\"{reason}\""));
         }
-        Box::new(Answer::status(401).with_header("WWW-Authenticate", value.into_bytes()))
+        let kind = reason.map_or(RefusalKind::AuthMissing, |_| RefusalKind::AuthInvalid);
+        let answer = Answer::status(401).refused(kind);
+        Box::new(answer.with_header("WWW-Authenticate", value.into_bytes()))
     }
 }
 
@@ -213,7 +215,7 @@ fn bearer_token(
     let mut parts = line.splitn(2, |byte| *byte == b' ');
     let (scheme, token) = (parts.next().unwrap_or_default(), parts.next());
     let Some(token) = token else {
-        return Err(Box::new(Answer::status(400)));
+        return Err(Box::new(Answer::status(400).refused(RefusalKind::RequestInvalid)));
     };
     if !scheme.eq_ignore_ascii_case(b"bearer") {
         return Ok(None);
@@ -229,13 +231,15 @@ fn quotable(text: &str) -> String {
 }
 
 fn forbidden(error: &str) -> Refusal {
-    Box::new(Answer::text(403, json!({ "error": error }).to_string().into_bytes()))
+    let answer = Answer::text(403, json!({ "error": error }).to_string().into_bytes());
+    Box::new(answer.refused(RefusalKind::DeniedByRule))
 }
 
 /// Builds the answer while the provider does not answer.
 pub(crate) fn away(error: &Unavailable) -> Refusal {
     tracing::debug!(%error, "requests are refused while the identity provider gives no answer");
-    Box::new(Answer::message(503, "the identity provider gives no answer"))
+    let answer = Answer::message(503, "the identity provider gives no answer");
+    Box::new(answer.refused(RefusalKind::PluginFailed))
 }
 
 impl User {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tollhouse_plugin::{Answer, Carrier, RequestContext};
+use tollhouse_plugin::{Answer, Carrier, RefusalKind, RequestContext};
 
 use super::checks::{Claims, IdTokenChecks, text_of};
 use super::client::{ClientAuth, Form};
@@ -630,8 +630,9 @@ fn with_cookies(answer: Answer<'static>, cookies: &[String]) -> Answer<'static> 
 /// Builds the answer to a failed login.
 fn failed(reason: &str, cookies: CookieLines) -> Refusal {
     // Plain text with `nosniff`, because parts of it come from third parties.
-    let answer =
-        Answer::message(500, reason).with_header("X-Content-Type-Options", &b"nosniff"[..]);
+    let answer = Answer::message(500, reason)
+        .refused(RefusalKind::PluginFailed)
+        .with_header("X-Content-Type-Options", &b"nosniff"[..]);
     Box::new(with_cookies(answer, &cookies))
 }
 

@@ -18,7 +18,6 @@ pub struct Record {
     pub body_bytes_sent: u64,
     /// Bytes sent to the client, heads included.
     pub bytes_sent: u64,
-    last_failure: Option<ErrorCode>,
     /// Attempts to reach a node, in order.
     pub attempts: Vec<AttemptRecord>,
     /// Milliseconds until the node's response head had arrived.
@@ -39,8 +38,21 @@ pub struct Record {
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptRecord {
     pub address: Endpoint,
+    /// Time from the head of the request to the failure, in milliseconds; 0 if the node answered,
+    /// whose time the record has.
+    pub failed_ms: u32,
     /// Status of the answer, or the one that stands for the failure.
     pub status: u16,
+    /// Code of the failure; `None` if the node answered.
+    pub code: Option<ErrorCode>,
+}
+
+impl AttemptRecord {
+    /// Attempt that a node answered.
+    #[inline]
+    pub fn answered(address: Endpoint, status: u16) -> Self {
+        Self { address, failed_ms: 0, status, code: None }
+    }
 }
 
 impl Record {
@@ -58,15 +70,18 @@ impl Record {
         *self = next;
     }
 
-    /// Records a node that sent no response.
-    pub fn fail_attempt(&mut self, address: Endpoint, code: ErrorCode) {
-        self.attempts.push(AttemptRecord { address, status: code.status() });
-        self.last_failure = Some(code);
+    /// Records a node that sent no response, at a time of the core's clock.
+    pub fn fail_attempt(&mut self, address: Endpoint, code: ErrorCode, now_ms: u64) {
+        let failed_ms = now_ms.saturating_sub(self.started_ms);
+        let failed_ms = u32::try_from(failed_ms).unwrap_or(u32::MAX);
+        let attempt = AttemptRecord { address, failed_ms, status: code.status(), code: Some(code) };
+        self.attempts.push(attempt);
     }
 
     /// Error of the last node tried; `NoNodes` if none was tried.
     pub fn last_code(&self) -> ErrorCode {
-        self.last_failure.unwrap_or(ErrorCode::NoNodes)
+        let failed = self.attempts.iter().rev().find_map(|attempt| attempt.code);
+        failed.unwrap_or(ErrorCode::NoNodes)
     }
 
     /// Value of `X-APISIX-Upstream-Status`: the statuses of all nodes in order, such as `502, 200`.

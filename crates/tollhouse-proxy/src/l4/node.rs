@@ -101,6 +101,7 @@ pub(super) async fn connect<'u, O: Open>(
                 // Connecting a UDP socket always succeeds, so only transports that prove a listener
                 // count for health.
                 if O::PROOF == Proof::Alive {
+                    picked.note_answer();
                     upstream.state.report(&picked, outcome, now_ms);
                 }
                 connection.record.attempts.push((picked.address(), CONNECTED_STATUS));
@@ -118,6 +119,7 @@ pub(super) async fn connect<'u, O: Open>(
         };
         worker.metrics.upstream_connections_failed.increment();
         if let Some(outcome) = outcome {
+            picked.note_failure(worker.clock.unix_ms());
             upstream.state.report(&picked, outcome, now_ms);
         }
         connection.record.attempts.push((picked.address(), code.status()));

@@ -66,6 +66,11 @@ impl StreamTable {
         self.homes.is_empty()
     }
 
+    /// All routes, in no particular order.
+    pub fn routes(&self) -> impl Iterator<Item = &Arc<StreamEntry>> {
+        self.buckets.values().flat_map(|routes| routes.iter().map(|placed| &placed.entry))
+    }
+
     pub(crate) fn insert(&mut self, place: u64, entry: Arc<StreamEntry>) {
         let id = entry.route.id.clone();
         self.remove(&id);

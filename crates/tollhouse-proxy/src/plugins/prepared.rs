@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use serde_json::Value;
 use tollhouse_plugin::answer::TEXT_PLAIN;
-use tollhouse_plugin::{Answer, AnswerBody, HeaderEdits};
+use tollhouse_plugin::{Answer, AnswerBody, HeaderEdits, RefusalKind};
 
+use super::chain::PluginStep;
 use crate::offload;
 
 /// Capacity in bytes kept for the next body; a larger one is freed.
@@ -19,6 +20,10 @@ pub(crate) struct PreparedResponse {
     /// The body, if `place` is `Own`.
     pub body: Vec<u8>,
     pub place: Place,
+    /// Reason of a refusal; `None` for any other response.
+    pub refusal: Option<RefusalKind>,
+    /// Name of the plugin that refused; empty if none did.
+    pub refused_by: String,
 }
 
 /// Place of the bytes of a response body.
@@ -55,6 +60,16 @@ impl PreparedResponse {
             offload::give_back(std::mem::take(&mut self.body), None);
         }
         self.place = Place::Own;
+        self.refusal = None;
+        self.refused_by.clear();
+    }
+
+    /// Takes over the answer of a plugin, and its name if the answer is a refusal.
+    pub(crate) fn fill_by(&mut self, step: &PluginStep, answer: &Answer<'_>) {
+        self.fill(answer, step.error_response.as_ref());
+        if self.refusal.is_some() {
+            self.refused_by.push_str(step.name());
+        }
     }
 
     /// Sets a response of plain text.
@@ -84,6 +99,7 @@ impl PreparedResponse {
     pub(crate) fn fill(&mut self, answer: &Answer<'_>, error_response: Option<&Value>) {
         self.clear();
         self.status = answer.status;
+        self.refusal = answer.refusal.filter(|_| answer.status >= 400);
         for (name, value) in answer.shared_headers.iter().flat_map(|lines| lines.iter()) {
             self.headers.add(name, value);
         }

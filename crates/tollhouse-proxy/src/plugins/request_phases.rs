@@ -175,7 +175,7 @@ impl<'r, 's: 'r> Phasing<'r, 's> {
                     Flow::Answer(answer) => Some(answer),
                 },
             }
-            .map(|answer| self.prepared.fill(&answer, step.error_response.as_ref()))
+            .map(|answer| self.prepared.fill_by(step, &answer))
             .is_some()
         };
         if answered || self.cx.is_refused() {

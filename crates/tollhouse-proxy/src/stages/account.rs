@@ -69,6 +69,10 @@ fn count(cx: &Exchange<'_>, head: Head) {
     metrics.requests.increment(StatusClass::from_status(record.status));
     if let Some(code) = record.code {
         metrics.requests_failed.increment(code);
+        let plugin = &cx.state.plugins.prepared.refused_by;
+        if !plugin.is_empty() {
+            metrics.plugin_refusals().count(plugin, code);
+        }
         if failures::is_reported(code) {
             worker.failures.report(code, record);
         }

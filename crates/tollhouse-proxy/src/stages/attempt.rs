@@ -85,12 +85,28 @@ impl Attempt<'_> {
             connection = Box::pin(self.connect(cx, &key)).await?;
             answered = self.await_head(cx, &mut connection).await;
         }
-        answered?;
+        if let Err(error) = answered {
+            // The node may fail as a whole: its idle connections show again that it answers.
+            cx.worker.pools.doubt(&key);
+            return Err(error);
+        }
         connection.requests += 1;
+        if connection.is_proven {
+            cx.worker.metrics.upstream_connections_reused.increment();
+        } else {
+            self.note_proof(cx, &mut connection);
+        }
+        Ok(Answer { connection, status: None, is_seen_by_plugins: false })
+    }
+
+    /// Records the first answer over a connection that is new, or idle since the node failed.
+    #[cold]
+    fn note_proof(&self, cx: &Exchange<'_>, connection: &mut UpstreamConnection) {
+        connection.is_proven = true;
+        self.picked.note_answer();
         if connection.requests > 1 {
             cx.worker.metrics.upstream_connections_reused.increment();
         }
-        Ok(Answer { connection, status: None, is_seen_by_plugins: false })
     }
 
     /// Sends the request and reads until the head of the final response is parsed. If the client

@@ -59,7 +59,8 @@ pub(crate) async fn run(cx: &mut Exchange<'_>, way: Way<'_>) -> Result<Answer, G
         }
         tried.insert(&picked);
         report_failure(cx, way, &picked, &error);
-        cx.state.record.fail_attempt(picked.address(), error.code);
+        let now_ms = cx.worker.clock.refresh();
+        cx.state.record.fail_attempt(picked.address(), error.code, now_ms);
         // The number of retries is computed again, because discovered nodes may have disappeared.
         if !error.may_retry || attempts_repeated >= retries(way) || !cx.body.is_replayable() {
             return Err(error.code.into());
@@ -160,7 +161,7 @@ fn note_answer(cx: &mut Exchange<'_>, way: Way<'_>, picked: &Picked<'_>) {
     let record = &mut cx.state.record;
     let response_ms = now_ms.saturating_sub(record.started_ms);
     record.upstream_response_ms = Some(response_ms);
-    record.attempts.push(AttemptRecord { address: picked.address(), status });
+    record.attempts.push(AttemptRecord::answered(picked.address(), status));
     record.status = status;
     let response_time = Duration::from_millis(response_ms);
     way.upstream.state.report(picked, Outcome::Answered { status, response_time }, now_ms);
@@ -182,5 +183,6 @@ fn report_failure(cx: &Exchange<'_>, way: Way<'_>, picked: &Picked<'_>, error: &
         // Errors of the client say nothing about the node.
         _ => return,
     };
+    picked.note_failure(cx.worker.clock.unix_ms());
     way.upstream.state.report(picked, outcome, cx.worker.clock.now_ms());
 }

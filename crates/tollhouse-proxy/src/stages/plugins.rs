@@ -4,7 +4,7 @@
 use tollhouse_http::element::{Authority, OriginForm};
 use tollhouse_http::{BodyLength, Version};
 use tollhouse_plugin::response::{ResponseFacts, Source};
-use tollhouse_plugin::{HeaderEdits, Phases, RequestEdits};
+use tollhouse_plugin::{HeaderEdits, Phases, RefusalKind, RequestEdits};
 use tollhouse_stdx::duration::to_ms;
 use tollhouse_telemetry::ErrorCode;
 use tollhouse_telemetry::codes::Origin;
@@ -44,7 +44,10 @@ pub(crate) async fn before_node<'s>(
     if let Some((address, _)) = cx.state.plugins.edits.remote {
         cx.state.reported_address = Some((address, AddressText::new(address)));
     }
-    let Verdict::Forward(chosen) = verdict? else { return Ok(Next::Answer) };
+    let Verdict::Forward(chosen) = verdict? else {
+        cx.state.record.code = cx.state.plugins.prepared.refusal.map(code_of);
+        return Ok(Next::Answer);
+    };
     // Without a route, only global rules have run, and edits have no effect.
     let Some(route) = cx.route else { return route::next(cx, snapshot) };
     apply_edits(cx)?;
@@ -62,6 +65,20 @@ pub(crate) async fn before_node<'s>(
                 Ok(Next::Answer)
             }
         },
+    }
+}
+
+/// Error code of a plugin's refusal.
+fn code_of(refusal: RefusalKind) -> ErrorCode {
+    match refusal {
+        RefusalKind::AuthMissing => ErrorCode::AuthMissing,
+        RefusalKind::AuthInvalid => ErrorCode::AuthInvalid,
+        RefusalKind::LimitExceeded => ErrorCode::LimitExceeded,
+        RefusalKind::DeniedByRule => ErrorCode::DeniedByRule,
+        RefusalKind::RequestInvalid => ErrorCode::RequestInvalid,
+        RefusalKind::FaultInjected => ErrorCode::FaultInjected,
+        RefusalKind::CircuitOpen => ErrorCode::CircuitOpen,
+        RefusalKind::PluginFailed => ErrorCode::PluginFailed,
     }
 }
 

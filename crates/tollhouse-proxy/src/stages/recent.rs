@@ -41,14 +41,23 @@ fn write(cx: &Exchange<'_>, head: Head, duration_ms: u64) {
     };
     let mut attempts = [None; ATTEMPTS_MAX];
     for (place, attempt) in attempts.iter_mut().zip(&record.attempts) {
-        *place = Some(RecentAttempt { node: attempt.address, status: attempt.status });
+        let ended_ms = match attempt.code {
+            Some(_) => attempt.failed_ms.into(),
+            None => record.upstream_response_ms.unwrap_or(0),
+        };
+        let (node, status, code) = (attempt.address, attempt.status, attempt.code);
+        *place = Some(RecentAttempt { node, status, code, ended_ms });
     }
+    let cause = cx.worker.failures.cause(record).unwrap_or_default();
     cx.worker.metrics.recent().keep(RecentRequest {
+        id: 0,
         unix_ms: cx.worker.clock.unix_ms(),
         duration_ms,
         upstream_ms: record.upstream_response_ms,
         status: record.status,
         code: record.code,
+        plugin: ShortText::new(state.plugins.prepared.refused_by.as_bytes()),
+        cause: ShortText::new(cause.as_bytes()),
         method: ShortText::new(method),
         host: ShortText::new(host),
         path: ShortText::new(path),

@@ -62,16 +62,31 @@ impl Failures {
         tracing::warn!(%client, code, cause, suppressed = unreported, "a TLS handshake failed");
     }
 
+    /// System error of the last attempt, if it failed with one.
+    #[cold]
+    pub(crate) fn cause(&self, record: &Record) -> Option<String> {
+        let attempt = record.attempts.last()?;
+        // Other failures, such as time-outs, have no error of the system: the one that is stored is
+        // older.
+        let has_error = matches!(
+            attempt.code?,
+            ErrorCode::UpstreamConnectFailed
+                | ErrorCode::UpstreamBadResponse
+                | ErrorCode::UpstreamResponseHeadTooLarge
+        );
+        let cause = self.cause.borrow();
+        let own = cause.as_ref().filter(|(node, _)| has_error && *node == attempt.address);
+        own.map(|(_, cause)| cause.clone())
+    }
+
     /// Logs a failed request, limited in rate per error code.
     #[cold]
     pub(crate) fn report(&self, code: ErrorCode, record: &Record) {
         let place = ErrorCode::ALL.iter().position(|known| *known == code).unwrap_or_default();
         let Some(unreported) = self.by_code[place].admit(Instant::now()) else { return };
-        let node = record.attempts.last().map(|attempt| attempt.address);
-        let cause = self.cause.borrow();
-        let cause = cause.as_ref().filter(|(failed, _)| Some(*failed) == node);
-        let cause = cause.map_or(code.meaning(), |(_, cause)| cause.as_str());
-        let node = node.map(|node| node.to_string()).unwrap_or_default();
+        let cause = self.cause(record).unwrap_or_else(|| code.meaning().to_owned());
+        let node = record.attempts.last().map(|attempt| attempt.address.to_string());
+        let node = node.unwrap_or_default();
         tracing::warn!(
             code = code.text(),
             status = record.status,
@@ -92,6 +107,7 @@ pub(crate) fn is_reported(code: ErrorCode) -> bool {
             ErrorCode::MethodNotImplemented
                 | ErrorCode::TransferCodingNotImplemented
                 | ErrorCode::VersionNotSupported
+                | ErrorCode::FaultInjected
         )
 }
 

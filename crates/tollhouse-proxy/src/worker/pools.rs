@@ -105,6 +105,8 @@ pub struct UpstreamConnection {
     pub link: Link,
     /// Number of requests sent over the connection.
     pub requests: u32,
+    /// Whether the node has answered over the connection since it last failed.
+    pub is_proven: bool,
     /// Stack that the connection returns to; `None` while it is idle there, and if it is not pooled.
     stack: Option<Rc<Stack>>,
     /// Counters of the core; `None` for a stream of a shared connection, which is not counted.
@@ -117,7 +119,8 @@ impl UpstreamConnection {
     pub fn new(link: Link, metrics: &Rc<CoreHandle>) -> Box<Self> {
         metrics.upstream_connections_opened.increment();
         metrics.upstream_connections_open.increment();
-        Box::new(Self { link, requests: 0, stack: None, metrics: Some(Rc::clone(metrics)) })
+        let metrics = Some(Rc::clone(metrics));
+        Box::new(Self { link, requests: 0, is_proven: false, stack: None, metrics })
     }
 
     /// Key of the connection in the pool.
@@ -128,7 +131,7 @@ impl UpstreamConnection {
 
     /// Wraps a stream of a shared connection over which `requests` were sent.
     pub(crate) fn shared(link: Link, requests: u32) -> Box<Self> {
-        Box::new(Self { link, requests, stack: None, metrics: None })
+        Box::new(Self { link, requests, is_proven: requests > 0, stack: None, metrics: None })
     }
 }
 
@@ -247,6 +250,15 @@ impl Pools {
             self.found_dead.set(self.found_dead.get() + 1);
         }
         None
+    }
+
+    /// Has the idle connections of `key` prove themselves: the next answer on any of them is noticed
+    /// as that on a new one is.
+    #[cold]
+    pub fn doubt(&self, key: &PoolKey) {
+        if let Some(stack) = self.stacks.borrow().get(key) {
+            stack.idle.borrow_mut().iter_mut().for_each(|idle| idle.connection.is_proven = false);
+        }
     }
 
     /// Returns a connection to the pool, within the limits of its upstream.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
+use hyper::StatusCode;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
@@ -36,11 +37,17 @@ impl ConsoleClient {
     pub fn get(&mut self, call: &str, arguments: &[(&str, &str)]) -> anyhow::Result<Value> {
         let path = path_of(call, arguments);
         let (status, body) = self.client.ask("GET", &path, Bytes::new())?;
-        if !status.is_success() {
-            bail!("{}", refusal(status, &body));
-        }
-        serde_json::from_slice(&body)
-            .context("the answer is not understood; is that the Admin API of a Tollhouse?")
+        decode(status, &body)
+    }
+
+    /// Sends a question in a POST request; returns the answer.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn ask(&mut self, call: &str, question: &Value) -> anyhow::Result<Value> {
+        let body = Bytes::from(question.to_string());
+        let (status, body) = self.client.ask("POST", &path_of(call, &[]), body)?;
+        decode(status, &body)
     }
 
     /// Sends a POST request without a body.
@@ -60,6 +67,14 @@ impl ConsoleClient {
         // The timer must be created within the runtime.
         self.client.runtime().block_on(async { tokio::time::sleep(time).await });
     }
+}
+
+fn decode(status: StatusCode, body: &[u8]) -> anyhow::Result<Value> {
+    if !status.is_success() {
+        bail!("{}", refusal(status, body));
+    }
+    serde_json::from_slice(body)
+        .context("the answer is not understood; is that the Admin API of a Tollhouse?")
 }
 
 fn path_of(call: &str, arguments: &[(&str, &str)]) -> String {

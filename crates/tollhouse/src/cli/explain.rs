@@ -6,6 +6,7 @@
 
 mod near;
 mod offline;
+mod past;
 mod render;
 mod render_shenyu;
 mod stream;
@@ -25,7 +26,7 @@ use tollhouse_store::Entry;
 
 pub use self::offline::problems_of_shenyu;
 use self::offline::{Offline, View};
-use super::configuration::Configuration;
+use super::gateway::Gateway;
 use super::problems::{self, UNUSABLE};
 use super::{configured_store, objects, stdout};
 use tollhouse_control::explain::{Decision, ExplainRequest, HeaderLine, Question, Url};
@@ -35,15 +36,19 @@ use tollhouse_control::settings;
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
     #[command(flatten)]
-    configuration: Configuration,
+    gateway: Gateway,
+    /// Id of a past request of the running gateway, as `tollhouse requests` prints it, in place of a
+    /// URL.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["url", "resources"])]
+    request: Option<String>,
     /// Declarative file of resources; short for `--set resources=FILE`.
     #[arg(short, long, value_name = "FILE")]
     resources: Option<PathBuf>,
     /// URL of the request, such as `http://api.example.com:9080/v1/users?id=7`; or of a connection,
     /// such as `tcp://10.0.0.1:9100` or, with the server name of its TLS hello,
     /// `tls://db.example.com:9444`.
-    #[arg(short, long)]
-    url: Url,
+    #[arg(short, long, required_unless_present = "request")]
+    url: Option<Url>,
     /// Method; GET, or POST with a body by default.
     #[arg(short = 'X', long, value_name = "METHOD")]
     method: Option<String>,
@@ -60,9 +65,13 @@ pub struct ExplainArguments {
 }
 
 impl ExplainArguments {
+    fn url(&self) -> &Url {
+        self.url.as_ref().expect("the command line requires a URL unless a past request is named")
+    }
+
     fn asked(&self) -> ExplainRequest {
         ExplainRequest {
-            url: self.url.clone(),
+            url: self.url().clone(),
             method: self.method.clone(),
             headers: self.headers.clone(),
             remote_addr: self.remote_addr,
@@ -71,11 +80,15 @@ impl ExplainArguments {
     }
 }
 
-/// Prints the decision; the exit code is 0 if a route matches, else 1.
+/// Prints the decision; the exit code is 0 if a route matches, else 1. A past request is explained by
+/// the running gateway.
 ///
 /// # Errors
-/// If the answer cannot be written, or no runtime can be created.
+/// If the answer cannot be written, no runtime can be created, or the gateway does not answer.
 pub fn run(arguments: &ExplainArguments) -> anyhow::Result<ExitCode> {
+    if let Some(id) = &arguments.request {
+        return past::run(arguments, id);
+    }
     let loaded = match load(arguments) {
         Ok(loaded) => loaded,
         Err(code) => return Ok(code),
@@ -102,7 +115,7 @@ fn answer(arguments: &ExplainArguments, loaded: &ExplainInput, runtime: &Handle)
     let ExplainInput { settings, name, document, .. } = loaded;
     let offline = Offline::compile(loaded, runtime, View::AsServed);
     problems::print(name, &errors_of(document, &offline));
-    if let Some(asked) = arguments.url.below_http() {
+    if let Some(asked) = arguments.url().below_http() {
         return stream::answer(&asked, arguments.remote_addr, document, &offline);
     }
     let question = match Question::ask(&arguments.asked(), settings) {
@@ -121,10 +134,10 @@ fn answer(arguments: &ExplainArguments, loaded: &ExplainInput, runtime: &Handle)
 
 /// Loads settings and document, and prints their problems.
 fn load(arguments: &ExplainArguments) -> Result<ExplainInput, ExitCode> {
-    let loaded = problems::load(&arguments.configuration)?;
-    let settings = settings::data_plane(&loaded.bootstrap);
-    let Some(path) = arguments.resources.clone().or(loaded.bootstrap.resources.clone()) else {
-        return load_store(settings, &loaded.bootstrap);
+    let bootstrap = arguments.gateway.load()?;
+    let settings = settings::data_plane(&bootstrap);
+    let Some(path) = arguments.resources.clone().or(bootstrap.resources.clone()) else {
+        return load_store(settings, &bootstrap);
     };
     let name = path.display().to_string();
     let environment = |name: &str| std::env::var(name).ok();
@@ -132,7 +145,7 @@ fn load(arguments: &ExplainArguments) -> Result<ExplainInput, ExitCode> {
         problems::print(&name, &found);
         ExitCode::from(UNUSABLE)
     })?;
-    let skipped_plugins = loaded.bootstrap.skip_plugins;
+    let skipped_plugins = bootstrap.skip_plugins;
     Ok(ExplainInput { settings, skipped_plugins, name, document })
 }
 

@@ -7,14 +7,13 @@ use tollhouse_control::terminal::printable;
 
 use clap::Args;
 use serde_json::Value;
-use tollhouse_stdx::civil::CivilTime;
 
 use super::console_client::ConsoleClient;
 use super::gateway::Gateway;
-use super::stdout;
+use super::{findings, stdout};
 
-/// Interval between polls of `--follow`. The gateway keeps the last 512 requests of each core, and
-/// at most ten successful ones a second, so that few are missed.
+/// Interval between polls of `--follow`. Each core keeps hundreds of requests, and at most ten
+/// successful ones a second, so that few are missed.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Default number of earlier requests to print.
@@ -108,7 +107,9 @@ fn nothing_recorded(wanted: &[(&str, &str)]) -> String {
         return "nothing recorded: no request since the start".to_owned();
     }
     let all = printable(&conditions.join(", "));
-    format!("nothing recorded with {all}; the gateway keeps the last 512 requests of each core")
+    format!(
+        "nothing recorded with {all}; each core keeps 256 failures, some of each kind, and samples of the rest"
+    )
 }
 
 /// Number of equal rows in an answer, because two requests may look the same to the millisecond.
@@ -131,13 +132,14 @@ fn unseen(rows: Vec<Value>, before: &RowCounts) -> (Vec<Value>, RowCounts) {
     (new, seen)
 }
 
-fn describe(row: &Value) -> String {
+/// Formats a request as a line: time, outcome, attempts with the time each took, cause and code.
+pub(super) fn describe(row: &Value) -> String {
     let text = |name: &str| row[name].as_str().unwrap_or_default();
     let at_ms = row["at_ms"].as_u64().unwrap_or(0);
-    let time = CivilTime::from_unix_seconds(i64::try_from(at_ms / 1000).unwrap_or(i64::MAX));
-    let clock = format!("{:02}:{:02}:{:02}", time.hour, time.minute, time.second);
+    let date = findings::date(at_ms);
     let mut line = format!(
-        "{clock}.{:03}Z {} {} {}{} {} ms",
+        "{}.{:03}Z {} {} {}{} {} ms",
+        date.trim_end_matches('Z'),
         at_ms % 1000,
         row["status"],
         text("method"),
@@ -145,17 +147,21 @@ fn describe(row: &Value) -> String {
         text("path"),
         row["duration_ms"],
     );
-    for (label, value) in
-        [("route", text("route")), ("consumer", text("consumer")), ("client", text("client"))]
-    {
-        if !value.is_empty() {
-            line.push_str(&format!(" {label}={value}"));
+    for label in ["id", "route", "consumer", "client"] {
+        if !text(label).is_empty() {
+            line.push_str(&format!(" {label}={}", text(label)));
         }
     }
     let attempts = row["attempts"].as_array().map_or(&[][..], Vec::as_slice);
-    let nodes: Vec<&str> = attempts.iter().filter_map(|it| it["node"].as_str()).collect();
-    if !nodes.is_empty() {
-        line.push_str(&format!(" nodes={}", nodes.join(",")));
+    if !attempts.is_empty() {
+        let attempts: Vec<String> = attempts.iter().map(attempt).collect();
+        line.push_str(&format!(" attempts={}", attempts.join(",")));
+    }
+    if !text("plugin").is_empty() {
+        line.push_str(&format!(" plugin={}", text("plugin")));
+    }
+    if !text("cause").is_empty() {
+        line.push_str(&format!(" cause={:?}", text("cause")));
     }
     if let Some(code) = row["error"]["code"].as_str() {
         line.push_str(&format!(" code={code}"));
@@ -164,6 +170,16 @@ fn describe(row: &Value) -> String {
     let mut line = printable(&line);
     line.push('\n');
     line
+}
+
+/// An attempt, such as `10.0.0.7:80(502 in 3ms)`; one without an answer has its code.
+fn attempt(attempt: &Value) -> String {
+    let node = attempt["node"].as_str().unwrap_or_default();
+    let outcome = match attempt["code"].as_str() {
+        Some(code) => code.to_owned(),
+        None => attempt["status"].to_string(),
+    };
+    format!("{node}({outcome} in {}ms)", attempt["took_ms"].as_u64().unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -177,11 +193,16 @@ mod tests {
         let row = json!({
             "at_ms": 784_111_777_042_u64, "status": 502, "method": "GET", "host": "a", "path": "/x\u{1b}[2J\u{202e}",
             "duration_ms": 3, "route": "r", "consumer": "", "client": "10.0.0.1",
-            "attempts": [{"node": "b:1", "status": 0}, {"node": "c:1", "status": 0}],
+            "id": "1f", "cause": "Connection refused", "plugin": "",
+            "attempts": [
+                {"node": "b:1", "status": 502, "code": "upstream_connect_failed", "took_ms": 1},
+                {"node": "c:1", "status": 503, "code": null, "took_ms": 2},
+            ],
             "error": {"code": "upstream_connect_failed"},
         });
-        let expected = "08:49:37.042Z 502 GET a/x?[2J? 3 ms route=r client=10.0.0.1 nodes=b:1,c:1 \
-                        code=upstream_connect_failed\n";
+        let expected = "1994-11-06 08:49:37.042Z 502 GET a/x?[2J? 3 ms id=1f route=r client=10.0.0.1 \
+                        attempts=b:1(upstream_connect_failed in 1ms),c:1(503 in 2ms) \
+                        cause=\"Connection refused\" code=upstream_connect_failed\n";
         assert_eq!(describe(&row), expected);
     }
 

@@ -10,13 +10,16 @@ use serde_json::Value;
 
 use super::console_client::ConsoleClient;
 use super::gateway::Gateway;
-use super::stdout;
+use super::{findings, stdout};
 
 /// Interval between refreshes; the gateway samples its traffic every second.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Period of rates in seconds: shorter ones fluctuate, longer ones lag.
 const SECONDS: u64 = 10;
+
+/// Number of findings shown, so that they fit a terminal; the worst come first.
+const FINDINGS_MAX: usize = 5;
 
 /// Escape sequence that moves to the top left corner and clears the screen.
 const CLEAR: &str = "\x1b[H\x1b[J";
@@ -78,7 +81,7 @@ fn describe(overview: &Value, seconds: &[&Value], now_s: u64) -> String {
         text("version"),
         overview["revision"],
         overview["routes_in_service"],
-        span(up_s),
+        findings::span(up_s),
     );
     let length_ms: u64 = seconds.iter().filter_map(|it| it["length_ms"].as_u64()).sum();
     let per_second = |count: u64| count as f64 * 1000.0 / length_ms.max(1) as f64;
@@ -96,16 +99,20 @@ fn describe(overview: &Value, seconds: &[&Value], now_s: u64) -> String {
     let connections = seconds.last().and_then(|it| it["connections"].as_u64()).unwrap_or(0);
     lines.push_str(&format!("  connections  {connections}\n"));
     let nodes = &overview["nodes"];
-    lines.push_str(&format!("  nodes        {} of {} serve\n", nodes["healthy"], nodes["total"]));
+    lines.push_str(&format!("  nodes        {} of {} serve", nodes["healthy"], nodes["total"]));
+    for state in ["failing", "unhealthy", "unresolved"] {
+        if let Some(count @ 1..) = nodes[state].as_u64() {
+            lines.push_str(&format!(", {count} {state}"));
+        }
+    }
+    lines.push('\n');
     for (code, count) in summed(seconds, "failures") {
         lines.push_str(&format!("  failures     {code} {:.1}/s\n", per_second(count)));
     }
-    for down in overview["down"].as_array().into_iter().flatten() {
-        let part = |name: &str| down[name].as_str().unwrap_or_default();
-        lines.push_str(&format!("  down         {}: {}\n", part("part"), part("reason")));
-    }
-    if let Some(count @ 1..) = overview["problem_count"].as_u64() {
-        lines.push_str(&format!("  set aside    {count} objects; see `tollhouse status`\n"));
+    let found = overview["findings"].as_array().map_or(&[][..], Vec::as_slice);
+    lines.push_str(&findings::render(&found[..found.len().min(FINDINGS_MAX)]));
+    if let Some(more @ 1..) = found.len().checked_sub(FINDINGS_MAX) {
+        lines.push_str(&format!("… and {more} more; see `tollhouse status`\n"));
     }
     lines
 }
@@ -119,15 +126,6 @@ fn summed(seconds: &[&Value], name: &str) -> BTreeMap<String, u64> {
     sums
 }
 
-fn span(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        7_200..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} d", seconds / 86_400),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -138,8 +136,8 @@ mod tests {
     fn rates_are_of_all_seconds_and_latencies_of_the_last_that_has_some() {
         let overview = json!({
             "hostname": "gw", "version": "1", "revision": 7, "routes_in_service": 2, "started_at": 100, "is_ready": true,
-            "nodes": {"healthy": 1, "total": 2}, "problem_count": 1,
-            "down": [{"part": "registry", "reason": "the port is taken"}],
+            "nodes": {"healthy": 1, "failing": 1, "unhealthy": 0, "unresolved": 0, "total": 2},
+            "findings": [{"severity": "problem", "what": "node a:1 fails"}],
         });
         let seconds = [
             json!({"length_ms": 1000, "requests": 30, "classes": {"2xx": 28, "5xx": 2}, "failures": {"no_nodes": 2},
@@ -153,10 +151,9 @@ gw: ready, version 1, revision 7, 2 routes, up 3 min
   requests     15.0/s  2xx 14.0  5xx 1.0
   latency      p50 1 ms  p90 2 ms  p99 9 ms
   connections  3
-  nodes        1 of 2 serve
+  nodes        1 of 2 serve, 1 failing
   failures     no_nodes 1.0/s
-  down         registry: the port is taken
-  set aside    1 objects; see `tollhouse status`
+problem: node a:1 fails
 ";
         assert_eq!(describe(&overview, &seconds, 280), expected);
         assert!(describe(&overview, &[], 280).contains("requests     0.0/s\n"));

@@ -42,6 +42,7 @@ mod live;
 mod metrics_apisix;
 mod mixed_load;
 mod observability;
+mod on_call;
 mod one_view;
 mod peers;
 mod plugins;

@@ -1,7 +1,7 @@
 //! Treatment of unauthenticated requests in all auth plugins: the challenge, or the anonymous
 //! consumer.
 
-use tollhouse_plugin::{Answer, RequestContext, Step};
+use tollhouse_plugin::{Answer, RefusalKind, RequestContext, Step};
 
 /// Pattern of realms: printable characters except `"` and `\`, which would end the quotes around
 /// them.
@@ -39,8 +39,15 @@ impl Gate {
         Ok(())
     }
 
+    /// Answers with the challenge. A message that begins with `Missing` tells of a request without
+    /// a credential, in all plugins.
     pub(crate) fn refusal(&self, message: &str) -> Answer<'_> {
-        Answer::message(401, message).with_header("WWW-Authenticate", self.challenge.as_bytes())
+        let kind = match message.starts_with("Missing") {
+            true => RefusalKind::AuthMissing,
+            false => RefusalKind::AuthInvalid,
+        };
+        let answer = Answer::message(401, message).refused(kind);
+        answer.with_header("WWW-Authenticate", self.challenge.as_bytes())
     }
 
     /// Admits the request as the anonymous consumer, or refuses it.

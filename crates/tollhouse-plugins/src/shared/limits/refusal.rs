@@ -1,6 +1,6 @@
 //! Answers of limiters: refusals, and the treatment of requests that cannot be counted.
 
-use tollhouse_plugin::{Answer, Flow, Step};
+use tollhouse_plugin::{Answer, Flow, RefusalKind, Step};
 
 /// Answer to a request over the limit.
 #[derive(Debug, Clone)]
@@ -13,8 +13,10 @@ pub(crate) struct Refusal {
 impl Refusal {
     pub(crate) fn answer<'a>(&self) -> Answer<'a> {
         match &self.message {
-            Some(message) => Answer::error_msg(self.status, message),
-            None => Answer::status(self.status),
+            Some(message) => {
+                Answer::error_msg(self.status, message).refused(RefusalKind::LimitExceeded)
+            }
+            None => Answer::status(self.status).refused(RefusalKind::LimitExceeded),
         }
     }
 }

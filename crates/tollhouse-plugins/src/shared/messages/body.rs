@@ -1,6 +1,6 @@
 //! Reading a request's body for variables such as `$post_arg_name`.
 
-use tollhouse_plugin::{Answer, BodyError, RequestContext};
+use tollhouse_plugin::{Answer, BodyError, RefusalKind, RequestContext};
 
 /// Maximum length in bytes of a body that variables are read from; equals APISIX's
 /// `max_post_args_readable_size`.
@@ -10,7 +10,7 @@ const BODY_BYTES_MAX: u64 = 64 << 20;
 pub(crate) async fn read_for_variables<'a>(cx: &mut RequestContext<'_>) -> Result<(), Answer<'a>> {
     match cx.read_body(BODY_BYTES_MAX).await {
         Ok(_) => Ok(()),
-        Err(BodyError::TooLarge) => Err(Answer::status(413)),
-        Err(BodyError::Broken) => Err(Answer::status(400)),
+        Err(BodyError::TooLarge) => Err(Answer::status(413).refused(RefusalKind::RequestInvalid)),
+        Err(BodyError::Broken) => Err(Answer::status(400).refused(RefusalKind::RequestInvalid)),
     }
 }

@@ -1,0 +1,229 @@
+//! Findings about the process: parts that are down, objects that cannot be used, certificates that
+//! end, and missing protection of its own listeners.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tollhouse_config::Bootstrap;
+
+use super::counted;
+use super::finding::{Finding, Kind, Severity};
+use crate::context::ControlContext;
+use crate::outages::Outages;
+
+/// Time before expiry, in seconds, from which a certificate is a finding.
+const ENDS_SOON_S: i64 = 14 * 86_400;
+
+/// Limit of findings about objects; the control API lists all problems.
+const OBJECTS_MAX: usize = 50;
+
+/// Time after a loss for which it is a finding, in milliseconds.
+const LOSS_MS: u64 = 5 * 60 * 1000;
+
+/// Watches for lost log entries.
+#[derive(Debug, Default)]
+pub(super) struct LossWatch {
+    lost: u64,
+    last_ms: u64,
+}
+
+impl LossWatch {
+    /// Adds a finding if log entries were lost in the last minutes; `lost` counts since the start.
+    pub(super) fn find(&mut self, lost: u64, now_ms: u64, findings: &mut Vec<Finding>) {
+        if lost > self.lost {
+            (self.lost, self.last_ms) = (lost, now_ms);
+        }
+        if lost > 0 && now_ms < self.last_ms + LOSS_MS {
+            let entries = counted(lost, "log entry was", "log entries were");
+            let what = format!("{entries} lost since the start");
+            let finding =
+                Finding::about(Severity::Warning, Kind::LogEntriesLost, "logs".to_owned(), what);
+            let remedy = "see whether the disk is full or slow, and whether the servers of the logger plugins answer";
+            findings.push(finding.with_remedy(remedy).with_count(lost));
+        }
+    }
+}
+
+/// Adds the findings about the process.
+pub(super) fn find(cx: &ControlContext, now_ms: u64, findings: &mut Vec<Finding>) {
+    add_outages(&cx.outages, findings);
+    add_problems(&cx.serving.configuration.status(), findings);
+    let ends = cx.metrics_page.certificates().all();
+    add_certificates(&ends, i64::try_from(now_ms / 1000).unwrap_or(i64::MAX), findings);
+    add_open_access(&cx.bootstrap, findings);
+}
+
+fn add_outages(outages: &Outages, findings: &mut Vec<Finding>) {
+    for (part, reason) in outages.list() {
+        // The configuration in service goes on to serve without the other parts.
+        let severity = if part.is_needed() { Severity::Problem } else { Severity::Warning };
+        let what = format!("{} is down: {reason}", part.name());
+        let finding = Finding::about(severity, Kind::PartDown, part.name().to_owned(), what);
+        findings.push(finding.with_remedy("see the log of the process"));
+    }
+}
+
+/// Adds a finding for each problem of the configuration in service, and of a refused document.
+fn add_problems(status: &Value, findings: &mut Vec<Finding>) {
+    let list = |name: &str| status[name].as_array().cloned().unwrap_or_default();
+    for problem in list("refused") {
+        let what = format!("the last document was refused: {}", described(&problem));
+        findings.push(about_object(&problem, Kind::ObjectInvalid, what));
+    }
+    for problem in list("problems").into_iter().take(OBJECTS_MAX) {
+        let is_warning = problem["severity"] == "warning";
+        let what = match is_warning {
+            true => described(&problem),
+            false => format!("set aside: {}", described(&problem)),
+        };
+        let kind = if is_warning { Kind::NoEffect } else { Kind::ObjectInvalid };
+        findings.push(about_object(&problem, kind, what));
+    }
+}
+
+/// Finding about an object or a document; the last good version serves.
+fn about_object(problem: &Value, kind: Kind, what: String) -> Finding {
+    let part = |name: &str| problem[name].as_str().unwrap_or_default().to_owned();
+    Finding::about(Severity::Warning, kind, part("path"), what).with_remedy(part("hint"))
+}
+
+fn described(problem: &Value) -> String {
+    let part = |name: &str| problem[name].as_str().unwrap_or_default();
+    match (part("path"), part("reason")) {
+        ("", "") => problem.to_string(),
+        ("", reason) => reason.to_owned(),
+        (path, reason) => format!("{path}: {reason}"),
+    }
+}
+
+fn add_certificates(ends: &[(String, i64)], now_s: i64, findings: &mut Vec<Finding>) {
+    for (id, end_s) in ends {
+        let left_s = end_s - now_s;
+        if left_s >= ENDS_SOON_S {
+            continue;
+        }
+        let (severity, what) = match left_s {
+            ..0 => {
+                (Severity::Problem, format!("the certificate {id} has ended; clients refuse it"))
+            }
+            _ => {
+                let days =
+                    counted(u64::try_from(left_s / 86_400).unwrap_or_default(), "day", "days");
+                (Severity::Warning, format!("the certificate {id} ends in {days}"))
+            }
+        };
+        let finding = Finding::about(severity, Kind::CertificateEnding, format!("ssls/{id}"), what);
+        findings.push(finding.with_remedy("write a new one to the same object"));
+    }
+}
+
+/// Adds findings about missing access protection.
+fn add_open_access(bootstrap: &Bootstrap, findings: &mut Vec<Finding>) {
+    let admin = &bootstrap.admin;
+    let is_far = |addresses: &[SocketAddr]| addresses.iter().any(|it| !it.ip().is_loopback());
+    let mut add = |setting: &str, what: &str, remedy: &str| {
+        let subject = setting.to_owned();
+        let finding = Finding::about(Severity::Warning, Kind::AccessOpen, subject, what.to_owned());
+        findings.push(finding.with_remedy(remedy));
+    };
+    if !admin.key_required {
+        let what = "this gateway can be changed without a key: admin.key_required is false";
+        add("admin.key_required", what, "set admin.key_required to true");
+    }
+    if is_far(&bootstrap.listen.admin) && admin.tls.cert.is_none() {
+        let what = "keys of the Admin API cross the network in the clear: listen.admin is reached from other \
+                    machines, without TLS";
+        add("admin.tls", what, "set admin.tls.cert and admin.tls.key, or listen on 127.0.0.1");
+    }
+    if is_far(&bootstrap.listen.control) && bootstrap.control.tls.client_ca.is_none() {
+        let what = "all clients of the control API can read the configuration: listen.control is reached from \
+                    other machines, and asks for no certificate";
+        add("control.tls", what, "set control.tls.client_ca, or listen on 127.0.0.1");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+    use tollhouse_telemetry::Metrics;
+
+    use super::*;
+    use crate::outages::Part;
+
+    fn texts(findings: Vec<Finding>) -> Vec<(Severity, String)> {
+        findings.into_iter().map(|finding| (finding.severity, finding.what)).collect()
+    }
+
+    #[test]
+    fn only_parts_that_clients_need_fail_requests() {
+        let outages = Outages::new(Arc::new(Metrics::new()));
+        outages.report(Part::Registry, "the port is taken");
+        outages.report(Part::Admin, "the disk is gone");
+        let mut findings = Vec::new();
+        add_outages(&outages, &mut findings);
+        let expected = [
+            (Severity::Warning, "admin is down: the disk is gone".to_owned()),
+            (Severity::Problem, "registry is down: the port is taken".to_owned()),
+        ];
+        assert_eq!(texts(findings), expected);
+    }
+
+    #[test]
+    fn certificates_are_told_two_weeks_before_their_end() {
+        let now_s = 1_000_000;
+        let ends = [("a", -1), ("b", 86_400), ("c", 20 * 86_400)];
+        let ends = ends.map(|(id, left_s)| (id.to_owned(), now_s + left_s));
+        let mut findings = Vec::new();
+        add_certificates(&ends, now_s, &mut findings);
+        let expected = [
+            (Severity::Problem, "the certificate a has ended; clients refuse it".to_owned()),
+            (Severity::Warning, "the certificate b ends in 1 day".to_owned()),
+        ];
+        assert_eq!(texts(findings), expected);
+    }
+
+    #[test]
+    fn problems_name_their_object_and_what_helps() {
+        let status = json!({"refused": [], "problems": [
+            {"severity": "error", "path": "routes/1.uri", "reason": "is missing", "hint": "add it"},
+            {"severity": "warning", "path": "stream_routes/1", "reason": "no listener", "hint": ""},
+        ]});
+        let mut findings = Vec::new();
+        add_problems(&status, &mut findings);
+        assert_eq!((findings[0].remedy.as_str(), findings[1].kind), ("add it", Kind::NoEffect));
+        let expected = [
+            (Severity::Warning, "set aside: routes/1.uri: is missing".to_owned()),
+            (Severity::Warning, "stream_routes/1: no listener".to_owned()),
+        ];
+        assert_eq!(texts(findings), expected);
+    }
+
+    #[test]
+    fn a_loss_is_told_for_some_minutes() {
+        let mut watch = LossWatch::default();
+        let mut told = |lost, now_ms| {
+            let mut findings = Vec::new();
+            watch.find(lost, now_ms, &mut findings);
+            findings.first().map(|finding| finding.what.clone())
+        };
+        assert_eq!(told(0, 1), None);
+        assert_eq!(told(2, 2).as_deref(), Some("2 log entries were lost since the start"));
+        assert!(told(2, LOSS_MS).is_some());
+        assert_eq!(told(2, LOSS_MS + 3), None);
+    }
+
+    #[test]
+    fn access_without_protection_is_found() {
+        let mut bootstrap = Bootstrap::default();
+        let mut findings = Vec::new();
+        add_open_access(&bootstrap, &mut findings);
+        assert!(findings.is_empty());
+        bootstrap.admin.key_required = false;
+        bootstrap.listen.admin = vec![SocketAddr::from(([0, 0, 0, 0], 9180))];
+        add_open_access(&bootstrap, &mut findings);
+        let settings: Vec<_> = findings.iter().map(|finding| &*finding.subject).collect();
+        assert_eq!(settings, ["admin.key_required", "admin.tls"]);
+    }
+}

@@ -1,0 +1,102 @@
+//! Findings about the service registry: services without a healthy instance, instances that fell
+//! silent, and instances that nothing checks.
+
+use tollhouse_registry::{Instance, SYSTEM_NAMESPACE, ServiceView, State};
+
+use super::counted;
+use super::finding::{Finding, Kind, Severity};
+
+/// Limit of findings about services, because more would hide the others.
+const SERVICES_MAX: usize = 50;
+
+/// Limit of instances named in a finding.
+const NAMED_MAX: usize = 3;
+
+/// Findings about one state of the registry, so that an unchanged state costs nothing.
+#[derive(Debug, Default)]
+pub(super) struct RegistryWatch {
+    version: Option<u64>,
+    found: Vec<Finding>,
+}
+
+impl RegistryWatch {
+    /// Adds the findings about the services of a registry.
+    pub(super) fn find(&mut self, state: &State, findings: &mut Vec<Finding>) {
+        if self.version != Some(state.version()) {
+            let services = state.services().map(|view| &**view);
+            let services = services.filter(|view| *view.service.key.namespace != *SYSTEM_NAMESPACE);
+            self.found = services.filter_map(find_one).take(SERVICES_MAX).collect();
+            self.version = Some(state.version());
+        }
+        findings.extend_from_slice(&self.found);
+    }
+}
+
+/// The worst finding about a service.
+fn find_one(view: &ServiceView) -> Option<Finding> {
+    let name = format!("{}/{}", view.service.key.namespace, view.service.key.name);
+    // An isolated instance may be silent.
+    let instances: Vec<&Instance> =
+        view.instances().map(|instance| &**instance).filter(|it| !it.isolated).collect();
+    let all = |is_meant: fn(&Instance) -> bool| -> Vec<&Instance> {
+        instances.iter().copied().filter(|instance| is_meant(instance)).collect()
+    };
+    let silent = all(|instance| !instance.healthy);
+    if !silent.is_empty() && silent.len() == instances.len() {
+        return Some(empty(name, &silent));
+    }
+    if !silent.is_empty() {
+        return Some(fallen_silent(name, &silent));
+    }
+    let unchecked = all(|instance| instance.ttl_seconds.is_none());
+    (!unchecked.is_empty()).then(|| nothing_checks(name, &unchecked))
+}
+
+fn empty(service: String, silent: &[&Instance]) -> Finding {
+    let instances = counted(silent.len() as u64, "instance", "instances");
+    let what = format!(
+        "registry service {service} has no healthy instance: {instances} without heartbeats ({})",
+        named(silent)
+    );
+    about(Severity::Problem, Kind::ServiceEmpty, service, what)
+        .with_remedy("start the instances, or see why their heartbeats do not arrive")
+        .with_count(silent.len() as u64)
+        .since(silent_since_ms(silent))
+}
+
+fn fallen_silent(service: String, silent: &[&Instance]) -> Finding {
+    let instances = counted(silent.len() as u64, "instance", "instances");
+    let what = format!("{instances} of registry service {service} fell silent: {}", named(silent));
+    about(Severity::Warning, Kind::NodeUnhealthy, service, what)
+        .with_remedy("start the instances, or deregister those that are gone")
+        .with_count(silent.len() as u64)
+        .since(silent_since_ms(silent))
+}
+
+fn nothing_checks(service: String, unchecked: &[&Instance]) -> Finding {
+    let instances = counted(unchecked.len() as u64, "instance", "instances");
+    let what = format!(
+        "nothing checks {instances} of registry service {service}: {} count as healthy for ever",
+        named(unchecked)
+    );
+    about(Severity::Note, Kind::InstanceUnchecked, service, what)
+        .with_remedy("register them with a TTL and send heartbeats")
+        .with_count(unchecked.len() as u64)
+}
+
+fn about(severity: Severity, kind: Kind, service: String, what: String) -> Finding {
+    Finding::about(severity, kind, format!("registry {service}"), what)
+}
+
+/// Time at which the last of them changed its health, in milliseconds since 1970.
+fn silent_since_ms(silent: &[&Instance]) -> u64 {
+    silent.iter().map(|instance| instance.modified_at).max().unwrap_or(0) * 1000
+}
+
+fn named(instances: &[&Instance]) -> String {
+    let names = instances.iter().take(NAMED_MAX);
+    let names: Vec<String> =
+        names.map(|instance| format!("{}:{}", instance.host, instance.port)).collect();
+    let more = if instances.len() > NAMED_MAX { ", …" } else { "" };
+    names.join(", ") + more
+}

@@ -20,12 +20,13 @@ pub(super) struct Context<'r> {
 
 type Call = for<'v> fn(&mut Context<'_>, &[Value<'v>]) -> Result<Value<'v>, Fault>;
 
-/// Source of a function, by which [`Functions`](crate::Functions) selects.
+/// Origin of a function; [`Functions::Builtin`](crate::Functions::Builtin) excludes those of the
+/// library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// The template language itself defines the function.
     Builtin,
-    /// The function comes from ghz or sprig.
+    /// Defined by ghz or sprig, not by the template language.
     Library,
 }
 
@@ -86,8 +87,8 @@ const fn library(name: &'static str, min: usize, max: Option<usize>, call: Call)
     Function { name, origin: Origin::Library, count_min: min, count_max: max, call }
 }
 
-/// All functions. Those whose names begin with `rand` or `uuid` return a different value every
-/// time.
+/// Table of all functions, looked up by name. Random functions (`newUUID`, `uuidv4`, `random…`,
+/// `rand…`) return a different value at every call.
 static FUNCTIONS: &[Function] = &[
     builtin("and", 1, None, compare::and),
     builtin("or", 1, None, compare::or),

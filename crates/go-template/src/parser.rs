@@ -51,7 +51,8 @@ struct Parser<'t> {
     depth: usize,
     /// Number of `range` blocks around the current position.
     ranges: usize,
-    /// Number of enclosing blocks in which `.` is not the request.
+    /// Number of enclosing `range` and `with` blocks, in which `.` is an element or value, not the
+    /// request.
     dots: usize,
 }
 

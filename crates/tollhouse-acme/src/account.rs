@@ -164,7 +164,8 @@ fn external_account(settings: &Settings) -> Result<Option<ExternalAccountKey>, F
     Ok(Some(ExternalAccountKey::new(external.id.clone(), &key)))
 }
 
-/// Without an account, no request to the authority is possible.
+/// Converts an error of an account request. The failure applies to all requests to the authority,
+/// because each needs the account.
 fn account_failure(error: Error) -> Failure {
     from_protocol(error, Code::AccountRefused).with_authority_scope()
 }

@@ -14,8 +14,8 @@ use crate::settings::ChallengeKind;
 /// Time between attempts to read the store.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Maximum number of challenges answered concurrently; ten times as many as all orders together can
-/// have. More must come from another source.
+/// Maximum number of pending challenges that a node answers; further ones are ignored. Concurrent
+/// orders create far fewer, so that a larger number comes from a foreign writer.
 pub(crate) const PENDING_MAX: usize = 1_000;
 
 /// Maximum length of an answered token in characters. Tokens have 22 to 43 characters (RFC 8555

@@ -42,7 +42,7 @@ pub fn objects_folder(prefix: &str) -> String {
     object(prefix, ID_PREFIX)
 }
 
-/// Key of the account with an authority.
+/// Returns the store key of the account with the authority whose directory is `directory`.
 pub(crate) fn account(directory: &str) -> String {
     format!("{ACCOUNTS}{}", fingerprint(directory))
 }

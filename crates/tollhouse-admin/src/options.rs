@@ -34,7 +34,7 @@ pub struct Options {
     pub stream_mode: StreamMode,
     /// Answer format, by version of APISIX's Admin API.
     pub api_version: ApiVersion,
-    /// Source of the configuration, which decides about writes.
+    /// Source of the configuration; determines whether and how objects can be written.
     pub mode: Mode,
 }
 
@@ -120,16 +120,18 @@ pub enum ApiVersion {
     V2,
 }
 
-/// Source of the configuration, which decides about writes.
+/// Source of the configuration; determines whether and how objects can be written.
 #[derive(Debug, Clone)]
 pub enum Mode {
     /// A store; objects are written individually.
     Store,
     /// The file with this name; objects are read-only here.
     ReadOnly(String),
-    /// A copy of an unreachable store, with the reason. Objects are read-only until it is back.
+    /// The store is unreachable, for this reason; a local copy is in service, and objects are
+    /// read-only until the store is back.
     Away(String),
-    /// A document in memory, replaced as a whole. Accepted documents go to the sink.
+    /// A document in memory, replaced as a whole. Accepted documents are passed to the data plane
+    /// through this sink.
     Standalone(Arc<dyn DocumentSink>),
 }
 

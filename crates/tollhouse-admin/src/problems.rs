@@ -58,8 +58,8 @@ pub(crate) fn place_in_store(problem: &Value) -> Cow<'_, str> {
     }
 }
 
-/// Path of an object as the configuration's problems name it; credentials are listed separately
-/// there.
+/// Converts the store path of an object to the path that configuration problems use: credentials
+/// are under `credentials/`, not under their consumer.
 fn in_configuration(path: &str) -> Cow<'_, str> {
     match path.strip_prefix("consumers/") {
         Some(rest) if rest.contains('/') => Cow::Owned(format!("credentials/{rest}")),

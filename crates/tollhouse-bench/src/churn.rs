@@ -120,8 +120,8 @@ fn change_until(stopped: &Receiver<()>, path: &Path, origin_port: u16) -> Result
     }
 }
 
-/// Resource file as bytes in which a change modifies a single digit, so that it costs little more
-/// than writing.
+/// Resource file in memory. A change modifies one digit in place, so that its cost is little more
+/// than that of writing the file.
 struct ResourceFile {
     path: PathBuf,
     text: Vec<u8>,

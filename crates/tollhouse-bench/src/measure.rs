@@ -39,7 +39,7 @@ pub(crate) struct Row {
     pub(crate) errors: u64,
 }
 
-/// Measurements of a contender in one turn.
+/// Measurements of one contender in one round.
 pub(crate) struct Sample {
     outcome: Outcome,
     cpu_us_per_request: f64,

@@ -34,8 +34,9 @@ pub(crate) fn start(plan: &Plan, body_bytes: usize) -> Result<Origin> {
     Ok(Origin { port, program })
 }
 
-/// Starts a server that does as little as possible, on the core of the program under test.
-/// `protocol` is the end of its `listen` line. Returns the port and the program.
+/// Starts an nginx that answers every request with `ok`, on the core of the program under test.
+/// `protocol` is appended to the address in nginx's `listen` directive: empty, or ` http2`. Returns
+/// the port and the program.
 pub(crate) fn start_null(plan: &Plan, protocol: &str) -> Result<(u16, Program)> {
     let port = free_port()?;
     let server = server(port, protocol, "return 200 \"ok\";");

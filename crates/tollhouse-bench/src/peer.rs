@@ -69,7 +69,7 @@ impl Peer {
         is_installed
     }
 
-    /// Returns the path of the program.
+    /// Returns the path of the peer's executable.
     pub(crate) fn program(self, plan: &Plan) -> PathBuf {
         let name = match self {
             Self::Tollhouse => return plan.binary.clone(),

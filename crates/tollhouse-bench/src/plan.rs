@@ -1,5 +1,5 @@
-//! The settings of every case: the programs to measure, the cores and the durations; and the start
-//! of programs with them. The list of cases is in `case.rs`.
+//! Settings of all cases: programs to measure, cores and durations. Also starts programs with these
+//! settings. The list of cases is in `case.rs`.
 
 use super::peer::Peer;
 use crate::{gateway, shell};

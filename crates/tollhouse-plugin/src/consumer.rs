@@ -82,7 +82,8 @@ type CompileIdentity = fn(&Value) -> Result<Arc<dyn Any + Send + Sync>, ConfErro
 pub struct ConsumerSpec {
     /// Returns the schema of a credential.
     pub schema: fn() -> Value,
-    /// Field by which requests find the credential; unique among all consumers.
+    /// Field of the conf whose value identifies the credential in requests, such as `key` for
+    /// `key-auth`. The value is unique among all consumers.
     pub key_field: &'static str,
     /// Dotted paths of the fields that are encrypted at rest.
     pub encrypted: &'static [&'static str],
@@ -92,7 +93,8 @@ pub struct ConsumerSpec {
 
 /// Credential conf of an auth plugin, prepared for verification.
 pub trait Identity: JsonSchema + DeserializeOwned + Send + Sync + 'static {
-    /// Field by which requests find the credential.
+    /// Field of the conf whose value identifies the credential in requests, such as `key` for
+    /// `key-auth`.
     const KEY_FIELD: &'static str;
     /// Dotted paths of the fields that are encrypted at rest.
     const ENCRYPTED: &'static [&'static str] = &[];

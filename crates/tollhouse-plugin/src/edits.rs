@@ -90,7 +90,7 @@ impl HeaderEdits {
         self.push(line);
     }
 
-    /// Adds a header line with an encoded name.
+    /// Appends a header line whose name was encoded in advance; existing lines with this name stay.
     #[inline]
     pub fn add_prepared(&mut self, name: &PreparedName, value: &[u8]) {
         let start = self.bytes.len();

@@ -68,8 +68,8 @@ pub trait BodyFilter: Send {
         None
     }
 
-    /// Whether the filter needs the body even if a plugin has set a status without one (204, 304),
-    /// so that the client receives none of it.
+    /// Whether the filter needs the whole body even if the client receives none, because a plugin
+    /// has set a status without a body (204, 304).
     fn reads_unsent_body(&self) -> bool {
         false
     }

@@ -53,7 +53,7 @@ impl ConsumerIndex for TestConsumers {
     }
 }
 
-/// Configures `P` in a route.
+/// Compiles plugin `P` with `conf` as in a route, without other plugins and without metadata.
 ///
 /// # Errors
 /// If `conf` is invalid; the text is that of the Admin API after `err: `.
@@ -64,7 +64,8 @@ pub fn configure<P: Plugin>(
     configure_among::<P>(conf, services, &Catalogue::new([PluginType::new::<P>()]), None)
 }
 
-/// Configures `P` in a route, with other plugins and with metadata.
+/// Compiles plugin `P` with `conf` as in a route; `catalogue` holds the other plugins, and
+/// `metadata` is the plugin's metadata.
 ///
 /// # Errors
 /// If `conf` is invalid.

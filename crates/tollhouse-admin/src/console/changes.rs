@@ -27,8 +27,8 @@ const DIFFERENCES_LISTED: usize = 3;
 /// Limit of differences for a single change.
 const DIFFERENCES_MAX: usize = 500;
 
-/// Returns changes, newest first. Arguments filter by `kind`, `id`, `actor` and `way`, and by
-/// revisions `before` one.
+/// Returns changes, newest first. The arguments `kind`, `id`, `actor` and `way` filter them;
+/// `before` selects the changes older than a revision.
 pub(super) async fn list(admin: &Admin, call: &Call) -> Result<Value, Reply> {
     let argument = |name: &str| call.arguments.get(name).filter(|value| !value.is_empty());
     let number = |name: &str| argument(name).and_then(|text| text.parse::<u64>().ok());

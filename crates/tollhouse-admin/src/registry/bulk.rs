@@ -73,7 +73,7 @@ pub(super) fn named(request: &Request<'_>) -> BTreeMap<String, Value> {
     instances.map(|it| (path_of(&it.id), row_value(&InstanceOut::from_instance(it)))).collect()
 }
 
-/// The changed instances in an answer, by path.
+/// Returns the instances that the answer to a bulk call lists as changed, by path.
 pub(super) fn changed(answer: &Value) -> BTreeMap<String, Value> {
     let list = answer["list"].as_array().into_iter().flatten();
     list.filter_map(|it| Some((path_of(it["id"].as_str()?), short(it)))).collect()

@@ -31,10 +31,10 @@ pub struct CertificatesArguments {
 struct CertificateList {
     directory: Option<String>,
     list: Vec<Certificate>,
-    /// Older gateways do not send this.
+    /// OCSP responses by `ssl` object; empty if the gateway is too old to send them.
     #[serde(default)]
     staples: Vec<Staple>,
-    /// Older gateways do not send this.
+    /// Certificates in service with their expiry; empty if the gateway is too old to send them.
     #[serde(default)]
     served: Vec<ServedCertificate>,
 }

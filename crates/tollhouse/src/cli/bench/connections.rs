@@ -167,7 +167,8 @@ fn listen(
     served.map(|()| ExitCode::SUCCESS)
 }
 
-/// Returns how to start this program as a process of a run.
+/// Returns the command that starts this program again as one process of a run (`bench connections
+/// --part`).
 fn launcher() -> Result<Launcher, BenchError> {
     let path = std::env::current_exe()
         .map_err(|error| BenchError::System { doing: "finding this program".into(), error })?;

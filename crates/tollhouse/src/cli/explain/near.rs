@@ -1,4 +1,4 @@
-//! The routes that nearly match a request without a match.
+//! The routes that come closest to a request that no route matches.
 
 use std::fmt::Write;
 

@@ -18,10 +18,10 @@ use super::ExplainInput;
 /// Variant of the configuration that is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
-    /// Configuration as the data plane serves it.
+    /// The configuration exactly as the data plane would serve it.
     AsServed,
-    /// With disabled routes enabled, and hosts checked as an ordinary condition, to show what
-    /// prevents a match.
+    /// A variant that shows why a route does not match: disabled routes are enabled, and the host
+    /// is checked as an ordinary condition.
     Revealing,
 }
 

@@ -126,10 +126,10 @@ impl PolarisSource {
 
 /// Page of rows of one table, with their details.
 pub struct Rows {
-    /// Table from which the rows come.
+    /// Table of `rows`.
     pub part: &'static Part,
     pub rows: Vec<Row>,
-    /// Rows of another table that belong to them.
+    /// Rows of the table with details, such as metadata, that belong to `rows`.
     pub details: Vec<Row>,
 }
 

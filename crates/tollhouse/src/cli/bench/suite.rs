@@ -10,7 +10,7 @@ use tollhouse_load::suite::{self, Length, Look, Options, Peer, Suite};
 use super::measure::measure_by;
 use super::output::OutputArguments;
 
-/// Text below the options.
+/// Examples that follow the options in the help text.
 const EXAMPLES: &str = "\
 Suites:
   shenyu       an upstream of 20 ms and 2 KB: directly, and through gateways with 600 to 1200 connections
@@ -68,7 +68,7 @@ pub struct SuiteArguments {
     outputs: OutputArguments,
 }
 
-/// Runs the suite in child processes, and writes its report.
+/// Runs the suite, whose servers are child processes, and writes its report.
 ///
 /// # Errors
 /// If a process does not start, or no case can be measured.

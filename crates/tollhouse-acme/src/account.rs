@@ -61,7 +61,7 @@ pub(crate) async fn open(
     created.await.unwrap_or_else(|error| Err(Failure::new(Code::AccountRefused, error)))
 }
 
-/// Returns the stored record of the account; `None` if there is none, or if no key opens it and the
+/// Returns the stored record of the account; `None` if it is missing, or if no key opens it and the
 /// settings allow its replacement.
 async fn stored(shared: &Shared) -> Result<Option<AccountRecord>, Failure> {
     let key = keys::account(&shared.settings.directory);

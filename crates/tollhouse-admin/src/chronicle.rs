@@ -40,7 +40,7 @@ pub(crate) async fn keep(admin: &Admin, row: ChangeRow) {
     }
 }
 
-/// Returns a transaction that deletes old change rows if there is no space for a new one.
+/// Returns a transaction that deletes old change rows if a new one would exceed the limits.
 pub(crate) fn room(admin: &Admin) -> Transaction {
     let folder = change_row::FOLDER;
     let gone = admin.index.contents().changes().let_go();

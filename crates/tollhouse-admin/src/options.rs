@@ -18,7 +18,7 @@ pub struct Options {
     pub key_prefix: String,
     /// Keys that callers may present.
     pub keys: Vec<AdminKey>,
-    /// Whether calls need a key; required by default.
+    /// Requirement of a key in calls; a key is required by default.
     pub key_check: KeyCheck,
     /// Sessions of signed-in browsers; off if `None`.
     pub sessions: Option<Sessions>,
@@ -30,7 +30,7 @@ pub struct Options {
     pub cors: Cors,
     /// Value of the header `Server`.
     pub server_token: ServerToken,
-    /// Support for stream routes, or their refusal.
+    /// Handling of calls about stream routes: they are supported or refused.
     pub stream_mode: StreamMode,
     /// Answer format, by version of APISIX's Admin API.
     pub api_version: ApiVersion,
@@ -83,7 +83,7 @@ pub enum Role {
     Viewer,
 }
 
-/// Whether calls need a key.
+/// Requirement of a key in calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyCheck {
     Required,
@@ -103,7 +103,7 @@ pub enum Cors {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerToken(pub String);
 
-/// Whether calls about stream routes are handled or refused.
+/// Handling of calls about stream routes: they are supported or refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamMode {
     On,

@@ -51,7 +51,8 @@ pub struct Sessions {
     ended: Arc<Mutex<SignOuts>>,
 }
 
-/// Whether browsers connect to the listener over TLS. With TLS, cookies are marked as secure.
+/// Encryption of the connections between browsers and the listener. With TLS, cookies are marked as
+/// secure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encryption {
     /// TLS, so that browsers also verify the server.

@@ -257,8 +257,8 @@ impl<'r> RequestContext<'r> {
         self.exchange.edits_mut().variables.push((name, value));
     }
 
-    /// Whether the request has failed and plugins cannot change that: there is no memory for its
-    /// body, or the client has closed the connection.
+    /// Whether the request has failed and plugins cannot change that: the memory for its body is
+    /// exhausted, or the client has closed the connection.
     pub fn is_refused(&self) -> bool {
         self.exchange.is_refused()
     }

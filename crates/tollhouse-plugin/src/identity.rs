@@ -150,7 +150,7 @@ impl RequestContext<'_> {
     }
 
     /// Appends the request's identities for use in a key. Each text is preceded by its length, so
-    /// that the form is unambiguous. Appends nothing if there are no identities.
+    /// that the form is unambiguous. Appends nothing if the request has no identities.
     pub fn write_identities(&self, out: &mut Vec<u8>) {
         let mut part = |bytes: &[u8]| {
             out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());

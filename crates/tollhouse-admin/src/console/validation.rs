@@ -62,7 +62,7 @@ pub(super) async fn answer(
     Ok(json!({"valid": problems.is_empty(), "problems": problems}))
 }
 
-/// Returns the faults of an object: those against its schema, or if there are none, all others.
+/// Returns the faults of an object: those against its schema, or without such faults all others.
 pub(super) fn faults(resource: &Resource, candidate: &Candidate<'_>) -> Vec<Fault> {
     let mut found = faults_of_schema(resource, candidate);
     if found.is_empty() {

@@ -73,7 +73,7 @@ pub(crate) enum Layout {
     Child(&'static str),
 }
 
-/// Whether the objects that a candidate refers to must exist.
+/// Check that the objects which a candidate refers to exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReferenceCheck {
     On,

@@ -18,7 +18,7 @@ pub enum Prune {
     Absent,
 }
 
-/// Whether the target of an import shows the private keys of stored certificates.
+/// Visibility of the private keys of stored certificates in the target of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrivateKeys {
     /// Private keys are visible and can be compared.

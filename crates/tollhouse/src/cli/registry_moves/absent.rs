@@ -70,7 +70,7 @@ fn place(object: &Object) -> Option<u8> {
     }
 }
 
-/// Formats the first objects as lines below `head`; the text is empty if there are no objects.
+/// Formats the first objects as lines below `head`; the text is empty without objects.
 pub fn text(absent: &[Object], head: &str) -> String {
     let mut named = LineList::default();
     for object in absent {

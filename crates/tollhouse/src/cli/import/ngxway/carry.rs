@@ -22,7 +22,7 @@ pub(super) struct Conversion {
     pub(super) unprotected: Vec<String>,
 }
 
-/// Place of the first access control that could not be converted; `None` if there is none.
+/// Place of the first access control that could not be converted; `None` if all could.
 type Reason = Option<String>;
 
 /// Settings that the locations of a server share.

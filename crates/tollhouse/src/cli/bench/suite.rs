@@ -42,8 +42,7 @@ pub struct SuiteArguments {
     /// Measure for minutes only: a check that it works, with approximate figures.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Use the number of requests or the duration of the published runs, in three repetitions; less
-    /// by default.
+    /// Use the request counts and durations of the published runs; the default is shorter.
     #[arg(long)]
     full: bool,
     /// Measure for seconds only: a check that everything starts and ends.
